@@ -1,0 +1,319 @@
+//! A client of the service, for agent, installer and command line.
+
+use crate::http::{HttpConfig, HttpConfigError, agent};
+use crate::{
+    ApiError, Cluster, ClusterCreateParams, ClusterId, Host, HostCreateParams, HostId, HostProgress, HostRegistration,
+    HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, RetryPolicy, Secret, StepReply, Steps,
+    Timestamp, Transience, backoff,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{io::Read, time::Duration};
+use ureq::http::{Method, Request, Response};
+
+/// Where the API starts below the service's base URL.
+pub const API_PATH: &str = "/api/assisted-install";
+
+/// An answer may take this long as a whole; the real agent has no limit and hangs for ever on a hung server.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// A larger JSON answer is refused: a cluster with 1000 full inventories is below this.
+const MAX_JSON_BYTES: u64 = 256 << 20;
+/// A larger file is refused: bootstrap configs of large clusters are tens of megabytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// How to reach the service.
+#[derive(Clone, Debug, Default)]
+pub struct ClientConfig {
+    /// Base URL with scheme, optional port and path.
+    pub url: String,
+    /// Sent as `X-Secret-Key`.
+    pub token: Secret,
+    /// TLS.
+    pub http: HttpConfig,
+    /// Sent as `discovery_agent_version` when not empty.
+    pub agent_version: String,
+}
+
+/// What a call came to.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The client can't be set up.
+    #[error(transparent)]
+    Config(#[from] HttpConfigError),
+    /// The base URL is unusable.
+    #[error("'{url}' is not a service URL: it must start with http:// or https:// and name a host")]
+    Url {
+        /// As given.
+        url: String,
+    },
+    /// The service answered with another status.
+    #[error("{method} {path}: the service answered {status}: {message}")]
+    Status {
+        /// Request method.
+        method: Method,
+        /// Request path.
+        path: String,
+        /// HTTP status.
+        status: u16,
+        /// Its reason, cut to a line.
+        message: String,
+    },
+    /// No answer.
+    #[error("{method} {path}: no answer from {url}")]
+    Transport {
+        /// Request method.
+        method: Method,
+        /// Request path.
+        path: String,
+        /// Base URL.
+        url: String,
+        /// Cause.
+        source: Box<ureq::Error>,
+    },
+    /// An answer that is not what the API promises.
+    #[error("{method} {path}: the answer can't be read as {what} ({len} bytes, starting '{start}')")]
+    Decode {
+        /// Request method.
+        method: Method,
+        /// Request path.
+        path: String,
+        /// Expected type.
+        what: &'static str,
+        /// Size of the answer.
+        len: usize,
+        /// Its start.
+        start: String,
+        /// Cause.
+        source: serde_json::Error,
+    },
+}
+
+impl ClientError {
+    /// The HTTP status, when the service gave one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Status { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    fn transience(&self) -> Transience {
+        match self {
+            Self::Status { status, .. } => Transience::Status(*status),
+            Self::Transport { source, .. } => match **source {
+                ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed => Transience::Transport,
+                _ => Transience::Permanent,
+            },
+            _ => Transience::Permanent,
+        }
+    }
+}
+
+/// A client of one service. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: ureq::Agent,
+    base: String,
+    token: Secret,
+    agent_version: String,
+    request_id: String,
+    retry: RetryPolicy,
+}
+
+impl Client {
+    /// Connects nothing yet.
+    pub fn new(config: &ClientConfig, retry: RetryPolicy) -> Result<Self, ClientError> {
+        let base = config.url.trim_end_matches('/');
+        let host = base.strip_prefix("http://").or_else(|| base.strip_prefix("https://"));
+        if !host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !host.contains(char::is_whitespace)) {
+            return Err(ClientError::Url { url: config.url.clone() });
+        }
+        Ok(Self {
+            agent: agent(&config.http)?,
+            base: base.to_owned(),
+            token: config.token.clone(),
+            agent_version: config.agent_version.clone(),
+            request_id: uuid::Uuid::new_v4().to_string(),
+            retry,
+        })
+    }
+
+    /// The same client with a new `X-Request-Id`: one per registration attempt, poll or logical operation.
+    pub fn session(&self) -> Self {
+        Self { request_id: uuid::Uuid::new_v4().to_string(), ..self.clone() }
+    }
+
+    /// The current `X-Request-Id`.
+    pub fn request_id(&self) -> &str {
+        &self.request_id
+    }
+
+    /// `v2RegisterHost`.
+    pub fn register_host(&self, infra_env: InfraEnvId, params: &HostCreateParams) -> Result<HostRegistration, ClientError> {
+        self.call_json(Method::POST, &format!("/v2/infra-envs/{infra_env}/hosts"), Some(params))
+    }
+
+    /// `v2GetNextSteps`, with our clock for the service's skew check.
+    pub fn next_steps(&self, infra_env: InfraEnvId, host: HostId) -> Result<Steps, ClientError> {
+        let now = Timestamp::now().unix_seconds();
+        let path = format!("/v2/infra-envs/{infra_env}/hosts/{host}/instructions?timestamp={now}");
+        self.call_json(Method::GET, &path, None::<&()>)
+    }
+
+    /// `v2PostStepReply`.
+    pub fn post_reply(&self, infra_env: InfraEnvId, host: HostId, reply: &StepReply) -> Result<(), ClientError> {
+        self.call(Method::POST, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/instructions"), Some(reply)).map(drop)
+    }
+
+    /// `v2UpdateHostInstallProgress`.
+    pub fn put_progress(&self, infra_env: InfraEnvId, host: HostId, progress: &HostProgress) -> Result<(), ClientError> {
+        self.call(Method::PUT, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/progress"), Some(progress)).map(drop)
+    }
+
+    /// `v2DownloadHostIgnition`; note the singular `infra-env` of the path.
+    pub fn host_ignition(&self, infra_env: InfraEnvId, host: HostId) -> Result<Vec<u8>, ClientError> {
+        self.call(Method::GET, &format!("/v2/infra-env/{infra_env}/hosts/{host}/downloads/ignition"), None::<&()>)
+    }
+
+    /// `discovery.ign` of an infra-env.
+    pub fn discovery_ignition(&self, infra_env: InfraEnvId) -> Result<Vec<u8>, ClientError> {
+        let path = format!("/v2/infra-envs/{infra_env}/downloads/files?file_name=discovery.ign");
+        self.call(Method::GET, &path, None::<&()>)
+    }
+
+    /// `v2RegisterCluster`.
+    pub fn create_cluster(&self, params: &ClusterCreateParams) -> Result<Cluster, ClientError> {
+        self.call_json(Method::POST, "/v2/clusters", Some(params))
+    }
+
+    /// `v2GetCluster`, hosts included.
+    pub fn cluster(&self, id: ClusterId) -> Result<Cluster, ClientError> {
+        self.call_json(Method::GET, &format!("/v2/clusters/{id}"), None::<&()>)
+    }
+
+    /// `v2InstallCluster`.
+    pub fn install_cluster(&self, id: ClusterId) -> Result<Cluster, ClientError> {
+        self.call_json(Method::POST, &format!("/v2/clusters/{id}/actions/install"), None::<&()>)
+    }
+
+    /// `RegisterInfraEnv`.
+    pub fn create_infra_env(&self, params: &InfraEnvCreateParams) -> Result<InfraEnv, ClientError> {
+        self.call_json(Method::POST, "/v2/infra-envs", Some(params))
+    }
+
+    /// `v2ListHosts`.
+    pub fn hosts(&self, infra_env: InfraEnvId) -> Result<Vec<Host>, ClientError> {
+        self.call_json(Method::GET, &format!("/v2/infra-envs/{infra_env}/hosts"), None::<&()>)
+    }
+
+    /// `v2UpdateHost`.
+    pub fn update_host(&self, infra_env: InfraEnvId, host: HostId, params: &HostUpdateParams) -> Result<Host, ClientError> {
+        self.call_json(Method::PATCH, &format!("/v2/infra-envs/{infra_env}/hosts/{host}"), Some(params))
+    }
+
+    fn call_json<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<T, ClientError> {
+        let answer = self.call(method.clone(), path, body)?;
+        serde_json::from_slice(&answer).map_err(|source| ClientError::Decode {
+            method,
+            path: path.to_owned(),
+            what: std::any::type_name::<T>().rsplit("::").next().unwrap_or("JSON"),
+            len: answer.len(),
+            start: one_line(&answer, 80),
+            source,
+        })
+    }
+
+    fn call(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Vec<u8>, ClientError> {
+        // A value of ours that does not serialize is a bug; `null` would be refused by the service and so be seen.
+        let body = body.map(|body| serde_json::to_vec(body).unwrap_or_else(|_| b"null".to_vec()));
+        let mut attempt = 0;
+        loop {
+            let error = match self.try_call(method.clone(), path, body.as_deref()) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            if attempt >= self.retry.retries(error.transience()) {
+                return Err(error);
+            }
+            let delay = backoff(attempt);
+            tracing::warn!(%error, attempt, delay_ms = delay.as_millis(), "request failed, trying again");
+            std::thread::sleep(delay);
+            attempt += 1;
+        }
+    }
+
+    fn try_call(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, ClientError> {
+        let transport = |source: ureq::Error| ClientError::Transport {
+            method: method.clone(),
+            path: path.to_owned(),
+            url: self.base.clone(),
+            source: Box::new(source),
+        };
+        let mut request = Request::builder()
+            .method(method.clone())
+            .uri(format!("{}{API_PATH}{path}", self.base))
+            .header("Accept", "application/json")
+            .header("X-Secret-Key", self.token.expose())
+            .header("X-Request-Id", &self.request_id);
+        if !self.agent_version.is_empty() {
+            request = request.header("Discovery_agent_version", &self.agent_version);
+        }
+        let mut response = match body {
+            Some(body) => {
+                let request = request.header("Content-Type", "application/json").body(body);
+                self.run(request.map_err(|error| transport(error.into()))?)
+            }
+            None => self.run(request.body(()).map_err(|error| transport(error.into()))?),
+        }
+        .map_err(transport)?;
+        let limit = if path.contains("/downloads/") { MAX_FILE_BYTES } else { MAX_JSON_BYTES };
+        let answer = response.body_mut().with_config().limit(limit).read_to_vec().map_err(transport)?;
+        let status = response.status().as_u16();
+        if response.status().is_success() {
+            return Ok(answer);
+        }
+        Err(ClientError::Status { method, path: path.to_owned(), status, message: error_message(&answer) })
+    }
+
+    fn run<B: ureq::AsSendBody>(&self, request: Request<B>) -> Result<Response<ureq::Body>, ureq::Error> {
+        let request = self.agent.configure_request(request).timeout_global(Some(ANSWER_TIMEOUT)).build();
+        self.agent.run(request)
+    }
+}
+
+/// The reason inside either error body, or the start of whatever came instead (a proxy's HTML page, say).
+fn error_message(body: &[u8]) -> String {
+    if let Ok(error) = serde_json::from_slice::<ApiError>(body) {
+        return error.reason;
+    }
+    if let Ok(error) = serde_json::from_slice::<InfraError>(body) {
+        return error.message;
+    }
+    one_line(body, 200)
+}
+
+fn one_line(bytes: &[u8], max_chars: usize) -> String {
+    let mut start = Vec::new();
+    // A char is at most four bytes; a cut one at the end becomes a replacement character.
+    let _ = bytes.take(max_chars.saturating_mul(4) as u64).read_to_end(&mut start);
+    String::from_utf8_lossy(&start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(max_chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_without_scheme_or_host_are_refused() {
+        for url in ["", "10.0.0.1:8090", "ftp://x", "http://", "https:///path", "http://a b"] {
+            let config = ClientConfig { url: url.into(), ..Default::default() };
+            assert!(matches!(Client::new(&config, RetryPolicy::Never), Err(ClientError::Url { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn both_error_shapes_and_html_give_a_line() {
+        assert_eq!(error_message(br#"{"code":"404","href":"","id":404,"kind":"Error","reason":"record not found"}"#), "record not found");
+        assert_eq!(error_message(br#"{"code":400,"message":"host_id in body is required"}"#), "host_id in body is required");
+        assert_eq!(error_message(b"<html>\n<body>bad gateway"), "<html> <body>bad gateway");
+    }
+}

@@ -1,0 +1,286 @@
+//! Clusters as the service shows them.
+
+use crate::{ClusterId, Host, Secret, Timestamp, is_zero, json::null_is_default};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `cluster-create-params`. Fields this version does not act on are accepted by name and kept.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterCreateParams {
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_ntp_source: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_vips: Option<Vec<Value>>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_dns_domain: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_network_cidr: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_network_host_prefix: Option<u32>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_networks: Option<Vec<ClusterNetwork>>,
+    /// Number of masters; 1 for a single node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_count: Option<u32>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_architecture: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_encryption: Option<Value>,
+    /// `Full` or `None` (single node).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high_availability_mode: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_proxy: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https_proxy: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hyperthreading: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition_endpoint: Option<Value>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_vips: Option<Vec<Value>>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<Value>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_networks: Option<Vec<MachineNetwork>>,
+    /// Name, a DNS label of 1 to 54 characters.
+    pub name: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_type: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_proxy: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ntp_sources: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ocp_release_image: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub olm_operators: Option<Vec<Value>>,
+    /// Version to install.
+    pub openshift_version: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_bundles: Option<Vec<Value>>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    /// Registry credentials: JSON with `auths`.
+    pub pull_secret: Secret,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedulable_masters: Option<bool>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_network_cidr: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_networks: Option<Vec<ServiceNetwork>>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_public_key: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_managed_networking: Option<bool>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vip_dhcp_allocation: Option<bool>,
+}
+
+/// `cluster_network`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterNetwork {
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cidr: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<ClusterId>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub host_prefix: u32,
+}
+
+/// `machine_network`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineNetwork {
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cidr: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<ClusterId>,
+}
+
+/// `service_network` has the same shape.
+pub type ServiceNetwork = MachineNetwork;
+
+/// `platform`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Platform {
+    /// Only for type `external`.
+    #[serde(default)]
+    pub external: Value,
+    /// `baremetal`, `none`, …
+    #[serde(default, rename = "type")]
+    pub kind: String,
+}
+
+/// `cluster`, the part this version knows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub api_vips: Vec<Value>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub base_dns_domain: String,
+    #[allow(missing_docs)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub cluster_networks: Vec<ClusterNetwork>,
+    /// JSON: majority groups by network.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connectivity_majority_groups: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub control_plane_count: u32,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub controller_logs_collected_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub controller_logs_started_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cpu_architecture: String,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub created_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub deleted_at: Option<Timestamp>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub high_availability_mode: String,
+    /// Its hosts; absent with `exclude-hosts`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub hosts: Vec<Host>,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub href: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hyperthreading: String,
+    /// Identity.
+    pub id: ClusterId,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub image_info: Value,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub ingress_vips: Vec<Value>,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub install_completed_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub install_started_at: Timestamp,
+    /// `Cluster`, `AddHostsCluster` or `DisconnectedCluster`.
+    #[serde(default)]
+    pub kind: String,
+    #[allow(missing_docs)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub machine_networks: Vec<MachineNetwork>,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub name: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub network_type: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub openshift_version: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ClusterProgressInfo>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pull_secret_set: bool,
+    #[allow(missing_docs)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub service_networks: Vec<ServiceNetwork>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ssh_public_key: String,
+    /// State.
+    #[serde(default)]
+    pub status: String,
+    /// State, for people.
+    #[serde(default)]
+    pub status_info: String,
+    /// Last change of the state.
+    #[serde(default)]
+    pub status_updated_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub updated_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub user_managed_networking: bool,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub user_name: String,
+    /// Validations by category, JSON.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub validations_info: String,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub vip_dhcp_allocation: bool,
+}
+
+/// `cluster-progress-info`, percentages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterProgressInfo {
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub finalizing_stage_percentage: u64,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub finalizing_stage_started_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub installing_stage_percentage: u64,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preparing_for_installation_stage_percentage: u64,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub total_percentage: u64,
+}

@@ -1,0 +1,106 @@
+//! `connectivity-check`: who is asked for and what was seen (agent contract §6.2).
+
+use crate::{HostId, is_zero, json::null_is_default};
+use serde::{Deserialize, Serialize};
+
+/// `connectivity-check-host`: a remote host to probe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectivityCheckHost {
+    /// The remote host.
+    pub host_id: HostId,
+    /// Its interfaces.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub nics: Vec<ConnectivityCheckNic>,
+}
+
+/// `connectivity-check-nic`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectivityCheckNic {
+    /// Plain addresses, version 4 or 6; a `/prefix` is to be cut off.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub ip_addresses: Vec<String>,
+    /// Hardware address as text; compared without case.
+    #[serde(default)]
+    pub mac: String,
+    /// Interface name on the remote host.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// `connectivity-report`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConnectivityReport {
+    /// One entry a remote host, sorted by its id.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub remote_hosts: Vec<ConnectivityRemoteHost>,
+}
+
+/// `connectivity-remote-host`. The lists may be `null`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConnectivityRemoteHost {
+    /// The remote host.
+    pub host_id: HostId,
+    /// ARP and NDP results, sorted by address and MAC.
+    #[serde(default)]
+    pub l2_connectivity: Option<Vec<L2Connectivity>>,
+    /// Echo results, sorted by address.
+    #[serde(default)]
+    pub l3_connectivity: Option<Vec<L3Connectivity>>,
+    /// Path MTU results, sorted by address.
+    #[serde(default)]
+    pub mtu_report: Option<Vec<MtuReport>>,
+}
+
+/// `l2-connectivity`: one responder to one address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct L2Connectivity {
+    /// Our address the request was sent from; IPv4 only.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outgoing_ip_address: String,
+    /// Our interface.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outgoing_nic: String,
+    /// The address asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remote_ip_address: String,
+    /// Who answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remote_mac: String,
+    /// Whether that MAC belongs to the remote host.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub successful: bool,
+}
+
+/// `l3-connectivity`: echo statistics of one address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct L3Connectivity {
+    /// Mean round trip, milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub average_rtt_ms: f64,
+    /// Never set by the real agent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outgoing_nic: String,
+    /// Lost echoes, percent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub packet_loss_percentage: f64,
+    /// The address.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remote_ip_address: String,
+    /// Whether any echo came back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub successful: bool,
+}
+
+/// `mtu-report`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MtuReport {
+    /// Whether a packet of our interface's full MTU passed unfragmented.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub mtu_successful: bool,
+    /// Our interface.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outgoing_nic: String,
+    /// The address.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remote_ip_address: String,
+}

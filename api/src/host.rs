@@ -1,0 +1,195 @@
+//! Hosts as the service shows them.
+
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, Timestamp, is_zero, json::null_is_default};
+use serde::{Deserialize, Serialize};
+
+/// `host-create-params`: body of a registration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostCreateParams {
+    /// Image reference of the running agent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub discovery_agent_version: String,
+    /// The host.
+    pub host_id: HostId,
+}
+
+/// `host_registration_response`: the host plus the command that runs its next steps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostRegistration {
+    /// The host.
+    #[serde(flatten)]
+    pub host: Host,
+    /// What runs the steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_step_runner_command: Option<NextStepCommand>,
+}
+
+/// `next_step_runner_command`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextStepCommand {
+    /// One JSON `next_step_cmd_request`, as text.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub args: Vec<String>,
+    /// Left out by the real service.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub command: String,
+    /// Left out by the real service.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retry_seconds: u64,
+}
+
+/// `host`. Documents inside text fields (inventory, connectivity, …) are JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Carries the temporary control plane.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bootstrap: bool,
+    /// Last poll.
+    #[serde(default)]
+    pub checked_in_at: Timestamp,
+    /// Its cluster; unbound when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<ClusterId>,
+    /// `connectivity-report`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connectivity: String,
+    /// Row creation.
+    #[serde(default)]
+    pub created_at: Timestamp,
+    /// Always null here.
+    #[serde(default)]
+    pub deleted_at: Option<Timestamp>,
+    /// Image reference of its agent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub discovery_agent_version: String,
+    /// Path of this resource.
+    #[serde(default)]
+    pub href: String,
+    /// Identity.
+    pub id: HostId,
+    /// Ignition override, JSON.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ignition_config_overrides: String,
+    /// Its infra-env.
+    #[serde(default)]
+    pub infra_env_id: InfraEnvId,
+    /// Stable link of the chosen disk.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub installation_disk_id: String,
+    /// `/dev/…` of the chosen disk.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub installation_disk_path: String,
+    /// JSON list of installer arguments.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub installer_args: String,
+    /// Installer image, once the install step was handed out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub installer_version: String,
+    /// `inventory`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inventory: String,
+    /// `Host` or `AddToExistingClusterHost`.
+    #[serde(default)]
+    pub kind: String,
+    /// Last log upload.
+    #[serde(default)]
+    pub logs_collected_at: Timestamp,
+    /// `requested`, `collecting`, `completed`, `timeout` or empty.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub logs_info: String,
+    /// First log request.
+    #[serde(default)]
+    pub logs_started_at: Timestamp,
+    /// Progress of an installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<HostProgressInfo>,
+    /// Stages this host will pass; null for an unknown role.
+    #[serde(default)]
+    pub progress_stages: Option<Vec<HostStage>>,
+    /// Last registration.
+    #[serde(default)]
+    pub registered_at: Timestamp,
+    /// Name it is to have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requested_hostname: String,
+    /// Role.
+    #[serde(default)]
+    pub role: HostRole,
+    /// Copy of the progress' field.
+    #[serde(default)]
+    pub stage_started_at: Timestamp,
+    /// Copy of the progress' field.
+    #[serde(default)]
+    pub stage_updated_at: Timestamp,
+    /// State.
+    #[serde(default)]
+    pub status: String,
+    /// State, for people.
+    #[serde(default)]
+    pub status_info: String,
+    /// Last change of the state.
+    #[serde(default)]
+    pub status_updated_at: Timestamp,
+    /// Role the service would give.
+    #[serde(default)]
+    pub suggested_role: HostRole,
+    /// Clock of the host at its last poll, Unix seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timestamp: i64,
+    /// Last change of the row.
+    #[serde(default)]
+    pub updated_at: Timestamp,
+    /// Owner.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub user_name: String,
+    /// Validations by category.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub validations_info: String,
+}
+
+/// `host-progress-info`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostProgressInfo {
+    /// Stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_stage: Option<HostStage>,
+    /// Stages done, percent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub installation_percentage: u64,
+    /// Detail of the stage.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub progress_info: String,
+    /// When the stage began.
+    #[serde(default)]
+    pub stage_started_at: Timestamp,
+    /// When it last moved.
+    #[serde(default)]
+    pub stage_updated_at: Timestamp,
+}
+
+/// `host-update-params`, the part this version acts on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostUpdateParams {
+    /// New name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_name: Option<String>,
+    /// New role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_role: Option<HostRole>,
+    /// The disk to install to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disks_selected_config: Option<Vec<DiskConfigParams>>,
+}
+
+/// `disk-config-params`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskConfigParams {
+    /// Identifier of the disk as in the inventory.
+    pub id: String,
+    /// `install` or `none`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub role: String,
+}

@@ -1,0 +1,69 @@
+//! The one HTTP client set-up: TLS roots, proxies from the environment, time limits.
+
+use rustls::crypto::ring;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// How to reach servers.
+#[derive(Clone, Debug, Default)]
+pub struct HttpConfig {
+    /// PEM bundle trusted in addition to the system's roots.
+    pub ca_cert: Option<PathBuf>,
+    /// Skip certificate verification; `ca_cert` is then not read.
+    pub insecure: bool,
+}
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpConfigError {
+    /// The bundle can't be read.
+    #[error("cannot read the CA bundle {}", path.display())]
+    Read {
+        /// The bundle.
+        path: PathBuf,
+        /// Cause.
+        source: std::io::Error,
+    },
+    /// The bundle holds no certificate.
+    #[error("the CA bundle {} holds no PEM certificate", path.display())]
+    NoCertificate {
+        /// The bundle.
+        path: PathBuf,
+    },
+}
+
+/// Connecting may take this long.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An agent without limits beyond connecting; callers bound the rest by what they fetch.
+///
+/// Statuses are not errors, proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` in either case.
+pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
+    let mut tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()));
+    if config.insecure {
+        tls = tls.disable_verification(true);
+    } else {
+        // A host without system roots is fine until somebody asks for https: the handshake then says so.
+        let system = rustls_native_certs::load_native_certs().certs;
+        let mut roots: Vec<_> = system.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+        if let Some(path) = &config.ca_cert {
+            let pem = std::fs::read(path).map_err(|source| HttpConfigError::Read { path: path.clone(), source })?;
+            let before = roots.len();
+            roots.extend(parse_pem(&pem).filter_map(|item| match item {
+                Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                _ => None,
+            }));
+            if roots.len() == before {
+                return Err(HttpConfigError::NoCertificate { path: path.clone() });
+            }
+        }
+        tls = tls.root_certs(RootCerts::new_with_certs(&roots));
+    }
+    let config = ureq::Agent::config_builder()
+        .tls_config(tls.build())
+        .http_status_as_error(false)
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION")))
+        .build();
+    Ok(config.into())
+}

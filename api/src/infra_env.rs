@@ -1,0 +1,112 @@
+//! Infra-envs as the service shows them.
+
+use crate::{ClusterId, InfraEnvId, Proxy, Secret, Timestamp, is_zero};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `infra-env-create-params`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InfraEnvCreateParams {
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_ntp_sources: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_trust_bundle: Option<String>,
+    /// Bind hosts to this cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<ClusterId>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_architecture: Option<String>,
+    /// Ignition merged into the discovery config, JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition_config_override: Option<String>,
+    /// `full-iso` or `minimal-iso`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_type: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_arguments: Option<Vec<Value>>,
+    /// Name.
+    pub name: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_discovery_delay_seconds: Option<u64>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ntp_sources: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openshift_version: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
+    /// Registry credentials.
+    pub pull_secret: Secret,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendezvous_ip: Option<String>,
+    /// Key of user `core` on the live host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_authorized_key: Option<String>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub static_network_config: Option<Vec<Value>>,
+}
+
+/// `infra-env`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InfraEnv {
+    /// Cluster its hosts are bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<ClusterId>,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cpu_architecture: String,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub created_at: Timestamp,
+    /// Where its ISO is.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub download_url: String,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub expires_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub href: String,
+    /// Identity.
+    pub id: InfraEnvId,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ignition_config_override: String,
+    /// Always `InfraEnv`.
+    #[serde(default)]
+    pub kind: String,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub name: String,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub openshift_version: String,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub proxy: Proxy,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pull_secret_set: bool,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ssh_authorized_key: String,
+    /// `full-iso` or `minimal-iso`.
+    #[serde(default, rename = "type")]
+    pub kind_of_image: String,
+    #[allow(missing_docs)]
+    #[serde(default)]
+    pub updated_at: Timestamp,
+    #[allow(missing_docs)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub user_name: String,
+}

@@ -1,0 +1,39 @@
+//! The wire: types of the assisted-installer REST API (`/api/assisted-install/v2`), and a client for it.
+//!
+//! Field names, which fields are left out when zero, and JSON hidden in strings are the service's own; see the published
+//! API description. Types here are plain data: whatever needs a decision lives in the crate that decides.
+
+mod client;
+mod cluster;
+mod connectivity;
+mod error;
+mod host;
+pub mod http;
+mod id;
+mod infra_env;
+mod inventory;
+mod json;
+mod retry;
+mod secret;
+mod stage;
+mod step;
+mod timestamp;
+
+pub use client::{API_PATH, Client, ClientConfig, ClientError};
+pub use cluster::*;
+pub use connectivity::*;
+pub use error::{ApiError, InfraError};
+pub use host::*;
+pub use id::{ClusterId, HostId, InfraEnvId, Mac, ParseMacError};
+pub use infra_env::*;
+pub use inventory::*;
+pub use retry::{RetryPolicy, Transience, backoff};
+pub use secret::Secret;
+pub use stage::{HostRole, HostStage, StageList};
+pub use step::*;
+pub use timestamp::Timestamp;
+
+/// `skip_serializing_if` helper: true for a value equal to its type's zero, which Go's `omitempty` leaves out.
+pub fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -1,0 +1,69 @@
+//! What is tried again, how often and how long apart.
+
+use std::time::Duration;
+
+/// Who calls decides how patient the client is (installer contract A.4, agent contract §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryPolicy {
+    /// One attempt.
+    Never,
+    /// The agent's: 503, 504 and transient transport errors, three times; the poll loop has its own back-off above it.
+    Agent,
+    /// The installer's: 404, 423, 425 ten times; 408, 429, 5xx and transient transport errors 360 times (about half an
+    /// hour), since nobody is there to press a key while the service restarts.
+    Installer,
+}
+
+/// The kind of failure a retry is decided on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transience {
+    /// An HTTP status other than success.
+    Status(u16),
+    /// Connection refused, reset, timed out: may pass.
+    Transport,
+    /// TLS, bad URL, undecodable answer: will not pass.
+    Permanent,
+}
+
+impl RetryPolicy {
+    /// How many further attempts `failure` is worth.
+    pub fn retries(&self, failure: Transience) -> u32 {
+        match (self, failure) {
+            (Self::Never, _) | (_, Transience::Permanent) => 0,
+            (Self::Agent, Transience::Status(503 | 504) | Transience::Transport) => 3,
+            (Self::Agent, Transience::Status(_)) => 0,
+            (Self::Installer, Transience::Status(404 | 423 | 425)) => 10,
+            (Self::Installer, Transience::Status(408 | 429 | 500..=599) | Transience::Transport) => 360,
+            (Self::Installer, Transience::Status(_)) => 0,
+        }
+    }
+}
+
+/// Delay before retry `attempt` (from 0): uniformly random in `[0, min(10 s, 2 s · 2^attempt))`.
+pub fn backoff(attempt: u32) -> Duration {
+    let cap_ms = 2000u64.checked_shl(attempt.min(8)).unwrap_or(u64::MAX).min(10_000);
+    Duration::from_millis(fastrand::u64(0..cap_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installer_matrix() {
+        let retries = |status| RetryPolicy::Installer.retries(Transience::Status(status));
+        assert_eq!([404, 423, 425].map(retries), [10; 3]);
+        assert_eq!([408, 429, 500, 502, 503, 599].map(retries), [360; 6]);
+        assert_eq!([400, 401, 403, 405, 409].map(retries), [0; 5]);
+        assert_eq!(RetryPolicy::Agent.retries(Transience::Status(500)), 0);
+        assert_eq!(RetryPolicy::Agent.retries(Transience::Transport), 3);
+    }
+
+    #[test]
+    fn delays_stay_below_the_cap() {
+        for attempt in [0, 1, 2, 3, 31, u32::MAX] {
+            assert!(backoff(attempt) < Duration::from_secs(10));
+        }
+        assert!(backoff(0) < Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,301 @@
+//! Instructions to a host and its replies.
+
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, is_zero, json::null_is_default};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// `step-type`. An unknown one is kept as text, since replies must echo it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepType {
+    #[allow(missing_docs)]
+    ConnectivityCheck,
+    #[allow(missing_docs)]
+    Execute,
+    #[allow(missing_docs)]
+    Inventory,
+    #[allow(missing_docs)]
+    Install,
+    #[allow(missing_docs)]
+    FreeNetworkAddresses,
+    #[allow(missing_docs)]
+    DhcpLeaseAllocate,
+    #[allow(missing_docs)]
+    ApiVipConnectivityCheck,
+    #[allow(missing_docs)]
+    TangConnectivityCheck,
+    #[allow(missing_docs)]
+    NtpSynchronizer,
+    #[allow(missing_docs)]
+    InstallationDiskSpeedCheck,
+    #[allow(missing_docs)]
+    ContainerImageAvailability,
+    #[allow(missing_docs)]
+    DomainResolution,
+    #[allow(missing_docs)]
+    StopInstallation,
+    #[allow(missing_docs)]
+    LogsGather,
+    #[allow(missing_docs)]
+    NextStepRunner,
+    #[allow(missing_docs)]
+    UpgradeAgent,
+    #[allow(missing_docs)]
+    DownloadBootArtifacts,
+    #[allow(missing_docs)]
+    RebootForReclaim,
+    #[allow(missing_docs)]
+    VerifyVips,
+    /// A type this version doesn't know.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl StepType {
+    /// Every known type's wire text, in the order of the published enum (error texts list them so).
+    pub const NAMES: [&'static str; 19] = [
+        "connectivity-check",
+        "execute",
+        "inventory",
+        "install",
+        "free-network-addresses",
+        "dhcp-lease-allocate",
+        "api-vip-connectivity-check",
+        "tang-connectivity-check",
+        "ntp-synchronizer",
+        "installation-disk-speed-check",
+        "container-image-availability",
+        "domain-resolution",
+        "stop-installation",
+        "logs-gather",
+        "next-step-runner",
+        "upgrade-agent",
+        "download-boot-artifacts",
+        "reboot-for-reclaim",
+        "verify-vips",
+    ];
+
+    /// The wire text.
+    pub fn as_str(&self) -> &str {
+        let index = match self {
+            Self::ConnectivityCheck => 0,
+            Self::Execute => 1,
+            Self::Inventory => 2,
+            Self::Install => 3,
+            Self::FreeNetworkAddresses => 4,
+            Self::DhcpLeaseAllocate => 5,
+            Self::ApiVipConnectivityCheck => 6,
+            Self::TangConnectivityCheck => 7,
+            Self::NtpSynchronizer => 8,
+            Self::InstallationDiskSpeedCheck => 9,
+            Self::ContainerImageAvailability => 10,
+            Self::DomainResolution => 11,
+            Self::StopInstallation => 12,
+            Self::LogsGather => 13,
+            Self::NextStepRunner => 14,
+            Self::UpgradeAgent => 15,
+            Self::DownloadBootArtifacts => 16,
+            Self::RebootForReclaim => 17,
+            Self::VerifyVips => 18,
+            Self::Other(text) => return text,
+        };
+        Self::NAMES[index]
+    }
+}
+
+impl fmt::Display for StepType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `post_step_action`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PostStepAction {
+    /// Poll on.
+    #[default]
+    Continue,
+    /// Leave the loop and register again.
+    Exit,
+}
+
+/// `steps`: the answer to a poll.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    /// What to do; the real service sends `null` for nothing.
+    #[serde(default)]
+    pub instructions: Option<Vec<Step>>,
+    /// Delay before the next poll, seconds; absent means at once.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub next_instruction_seconds: u64,
+    /// What to do afterwards.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub post_step_action: PostStepAction,
+}
+
+/// `step`: one instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Arguments; JSON ones are text here.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub args: Vec<String>,
+    /// Opaque, echoed in the reply.
+    #[serde(default)]
+    pub step_id: String,
+    /// What to do.
+    pub step_type: StepType,
+}
+
+/// `step-reply`. Zero fields are left out, so a success carries no `exit_code`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepReply {
+    /// Standard error of the step; may be set on success.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub error: String,
+    /// 0 for success.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub exit_code: i64,
+    /// Standard output of the step, often JSON as text.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub output: String,
+    /// Echo.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub step_id: String,
+    /// Echo.
+    pub step_type: StepType,
+}
+
+/// `host-progress`: body of PUT …/progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostProgress {
+    /// The stage reached.
+    pub current_stage: HostStage,
+    /// Detail: the role, a percentage, or the error text.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub progress_info: String,
+}
+
+/// `next_step_cmd_request`: the JSON inside the registration's single argument.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextStepRequest {
+    /// The agent image the service wants to run.
+    pub agent_version: String,
+    /// The host.
+    pub host_id: HostId,
+    /// Its infra-env.
+    pub infra_env_id: InfraEnvId,
+}
+
+/// `install_cmd_request`: the JSON inside the install step's argument (agent contract §6.11).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstallRequest {
+    /// The disk, preferably by a stable link.
+    pub boot_device: String,
+    /// Whether the cluster version operator is to be awaited.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub check_cvo: bool,
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// 1 for a single node; absent in day 2.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub control_plane_count: u32,
+    /// Image of the in-cluster controller.
+    pub controller_image: String,
+    /// Install into the running root from this image instead of writing a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coreos_image: Option<String>,
+    /// Further disks whose boot sector is cleared.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub disks_to_format: Vec<String>,
+    /// Pull the target OS into the new disk before the reboot.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub enable_skip_mco_reboot: bool,
+    /// The host.
+    pub host_id: HostId,
+    /// Its infra-env.
+    pub infra_env_id: InfraEnvId,
+    /// A JSON array of coreos-installer arguments, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installer_args: Option<String>,
+    /// Image of the installer.
+    pub installer_image: String,
+    /// Image of the machine-config operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mco_image: Option<String>,
+    /// Image, or a JSON map of images as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub must_gather_image: Option<String>,
+    /// Count reboots in events.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub notify_num_reboots: bool,
+    /// Version of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openshift_version: Option<String>,
+    /// Proxies for what the installer fetches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
+    /// Role.
+    pub role: HostRole,
+    /// Addresses of the service for the controller.
+    #[serde(default)]
+    pub service_ips: Option<Vec<String>>,
+    /// Leave the disk's old contents to the image writer.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub skip_installation_disk_cleanup: bool,
+}
+
+/// `proxy`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proxy {
+    /// For http URLs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_proxy: Option<String>,
+    /// For https URLs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https_proxy: Option<String>,
+    /// Comma list of what goes direct.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_proxy: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn step_types_match_their_names() {
+        for name in StepType::NAMES {
+            let parsed: StepType = serde_json::from_value(name.into()).unwrap();
+            assert!(!matches!(parsed, StepType::Other(_)), "{name}");
+            assert_eq!(parsed.as_str(), name);
+            assert_eq!(serde_json::to_value(&parsed).unwrap(), name);
+        }
+        let other: StepType = serde_json::from_str("\"Step-not-exists\"").unwrap();
+        assert_eq!(serde_json::to_string(&other).unwrap(), "\"Step-not-exists\"");
+    }
+
+    #[test]
+    fn reply_leaves_out_zero_fields() {
+        let reply = StepReply {
+            error: String::new(),
+            exit_code: 0,
+            output: "{}".into(),
+            step_id: "inventory-1".into(),
+            step_type: StepType::Inventory,
+        };
+        assert_eq!(serde_json::to_string(&reply).unwrap(), r#"{"output":"{}","step_id":"inventory-1","step_type":"inventory"}"#);
+    }
+
+    #[test]
+    fn poll_answers_of_the_real_service_parse() {
+        let idle = r#"{"instructions":null,"next_instruction_seconds":60,"post_step_action":"continue"}"#;
+        let steps: Steps = serde_json::from_str(idle).unwrap();
+        assert_eq!(steps.next_instruction_seconds, 60);
+        assert_eq!(serde_json::to_string(&steps).unwrap(), idle);
+        let exit: Steps = serde_json::from_str(r#"{"instructions":null,"post_step_action":"exit"}"#).unwrap();
+        assert_eq!(exit.post_step_action, PostStepAction::Exit);
+    }
+}
