@@ -1,0 +1,55 @@
+# Landfall's commands. `make demo` and `make test` are the two a newcomer needs; both install what they need first.
+#
+#   make demo [HOSTS=3] [BASE_ISO=live.iso] [IMAGE=metal.raw.xz]   install virtual machines end to end and show them
+#   make test       every test: unit, loop devices and namespaces (root), virtual machines
+#   make lint       formatting, clippy, rustdoc
+#   make bench      against the peer programs, as ratios
+#   make dist       the static binary, stripped, for every target the toolchain has
+#   make setup      what the others call: packages, QEMU, the musl target
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: all setup binary demo test lint bench dist clean
+
+CARGO_TARGET_DIR ?= $(CURDIR)/target
+export CARGO_TARGET_DIR
+TARGET := x86_64-unknown-linux-musl
+BINARY := $(CARGO_TARGET_DIR)/$(TARGET)/release/landfall
+HOSTS ?= 3
+
+all: binary
+
+setup:
+	@.ci/setup
+
+binary: setup
+	cargo build --quiet --release --target $(TARGET) --package landfall
+
+demo: binary
+	cargo build --quiet --package qemu-tests
+	LANDFALL_BIN=$(BINARY) $(CARGO_TARGET_DIR)/debug/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
+
+test: binary
+	LANDFALL_BIN=$(BINARY) cargo test --workspace --exclude qemu-tests
+	LANDFALL_BIN=$(BINARY) cargo test --package qemu-tests -- --test-threads=1 --nocapture
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+
+bench: binary
+	LANDFALL_BIN=$(BINARY) .ci/bench
+
+dist: binary
+	@mkdir -p $(CARGO_TARGET_DIR)/dist
+	@cp $(BINARY) $(CARGO_TARGET_DIR)/dist/landfall-x86_64
+	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-musl" ]; then \
+		cargo build --quiet --release --target aarch64-unknown-linux-musl --package landfall && \
+		cp $(CARGO_TARGET_DIR)/aarch64-unknown-linux-musl/release/landfall $(CARGO_TARGET_DIR)/dist/landfall-aarch64; \
+	else echo "dist: this toolchain has no aarch64-unknown-linux-musl (rustup target add aarch64-unknown-linux-musl): left out"; fi
+	@cd $(CARGO_TARGET_DIR)/dist && sha256sum landfall-* > SHA256SUMS
+	@file $(CARGO_TARGET_DIR)/dist/landfall-*; ls -l $(CARGO_TARGET_DIR)/dist
+
+clean:
+	rm -rf $(CARGO_TARGET_DIR)
