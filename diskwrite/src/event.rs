@@ -1,0 +1,185 @@
+//! What an installation tells while it runs.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// How an image is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Not at all.
+    Raw,
+    /// gzip, one member.
+    Gzip,
+    /// xz, one stream of any number of blocks.
+    Xz,
+    /// Zstandard, any number of frames.
+    Zstd,
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Raw => "raw",
+            Self::Gzip => "gzip",
+            Self::Xz => "xz",
+            Self::Zstd => "zstd",
+        })
+    }
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Looking at disk and image; the disk is untouched.
+    Checking,
+    /// Old tables are wiped and the image is streamed, all but its first MiB.
+    Writing,
+    /// Data is flushed to the medium, then the first MiB is written and flushed.
+    Finishing,
+    /// The kernel learns of the new partitions.
+    RereadingTable,
+    /// The boot file system gets its Ignition config, kernel arguments and network keyfiles.
+    ConfiguringBoot,
+    /// After a failure: first and last MiB are zeroed.
+    Clearing,
+}
+
+/// One thing that happened; `event` names it in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// Source and disk are open and fit each other as far as the image's start tells. Comes once.
+    Started {
+        /// The source without secrets.
+        source: String,
+        /// How the image is packed.
+        format: Format,
+        /// Bytes the source will give, when known.
+        total_bytes: Option<u64>,
+        /// The disk, links resolved.
+        device: PathBuf,
+        /// Size of the disk in bytes.
+        device_bytes: u64,
+        /// Logical sector size of the disk in bytes.
+        sector_bytes: u32,
+    },
+    /// Another phase begins.
+    Phase {
+        /// Which.
+        phase: Phase,
+    },
+    /// How far it is; at most five a second, and always one when the last byte is written.
+    Progress {
+        /// Bytes taken from the source.
+        source_bytes_read: u64,
+        /// Bytes the source will give, when known.
+        source_total: Option<u64>,
+        /// Bytes of the unpacked image on the disk.
+        written_bytes: u64,
+        /// `source_bytes_read` of `source_total` in whole percent, rounded down, when that is known.
+        percent: Option<u8>,
+    },
+    /// The server failed for now and is asked again.
+    Retrying {
+        /// What failed.
+        error: String,
+        /// Pause before the next try, in milliseconds.
+        wait_ms: u64,
+        /// Bytes the source has given so far.
+        source_offset: u64,
+    },
+    /// All is on the medium. Comes once, last.
+    Finished {
+        /// Bytes of the unpacked image.
+        written_bytes: u64,
+        /// Bytes taken from the source.
+        source_bytes: u64,
+        /// Duration of the whole call, in milliseconds.
+        elapsed_ms: u64,
+    },
+}
+
+/// At most five a second.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Decides which progress is worth an event.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    source_total: Option<u64>,
+    last: Option<(Instant, u64, u64)>,
+}
+
+impl Meter {
+    pub(crate) fn new(source_total: Option<u64>) -> Self {
+        Self { source_total, last: None }
+    }
+
+    /// The event for this state of things, unless nothing moved or, if not `forced`, the last one is too young.
+    pub(crate) fn tick(
+        &mut self,
+        now: Instant,
+        source_bytes_read: u64,
+        written_bytes: u64,
+        forced: bool,
+    ) -> Option<Event> {
+        if let Some((at, read, written)) = self.last {
+            let moved = (read, written) != (source_bytes_read, written_bytes);
+            if !moved || (!forced && now.saturating_duration_since(at) < PROGRESS_INTERVAL) {
+                return None;
+            }
+        }
+        self.last = Some((now, source_bytes_read, written_bytes));
+        let percent = self.source_total.map(|total| percent(source_bytes_read, total));
+        Some(Event::Progress { source_bytes_read, source_total: self.source_total, written_bytes, percent })
+    }
+}
+
+fn percent(part: u64, whole: u64) -> u8 {
+    let percent = (u128::from(part) * 100).checked_div(u128::from(whole)).unwrap_or(100);
+    u8::try_from(percent.min(100)).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_tagged() {
+        let json = serde_json::to_string(&Event::Phase { phase: Phase::RereadingTable }).unwrap();
+        assert_eq!(json, r#"{"event":"phase","phase":"rereading_table"}"#);
+    }
+
+    #[test]
+    fn percent_rounds_down_and_stays_in_range() {
+        assert_eq!([percent(0, 3), percent(1, 3), percent(2, 3), percent(3, 3)], [0, 33, 66, 100]);
+        assert_eq!(percent(0, 0), 100);
+        assert_eq!(percent(u64::MAX, 1), 100);
+        assert_eq!(percent(u64::MAX - 1, u64::MAX), 99);
+    }
+
+    #[test]
+    fn progress_is_throttled_but_its_end_is_not() {
+        let mut meter = Meter::new(Some(10));
+        let start = Instant::now();
+        assert!(meter.tick(start, 1, 0, false).is_some());
+        assert!(meter.tick(start + Duration::from_millis(199), 2, 0, false).is_none());
+        assert!(meter.tick(start + Duration::from_millis(200), 2, 0, false).is_some());
+        assert!(meter.tick(start + Duration::from_secs(9), 2, 0, false).is_none(), "nothing moved");
+        let end = meter.tick(start + Duration::from_millis(201), 10, 7, true);
+        assert_eq!(
+            end,
+            Some(Event::Progress {
+                source_bytes_read: 10,
+                source_total: Some(10),
+                written_bytes: 7,
+                percent: Some(100)
+            })
+        );
+        assert!(meter.tick(start + Duration::from_millis(202), 10, 7, true).is_none());
+    }
+}

@@ -1,0 +1,139 @@
+//! What a caller asks for.
+
+use api::http::HttpConfig;
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// Where an image comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// A file.
+    File(PathBuf),
+    /// An `http://` or `https://` URL.
+    Url(String),
+    /// Standard input, until it ends.
+    #[default]
+    Stdin,
+}
+
+impl fmt::Display for Source {
+    /// The path, `stdin`, or the URL without what may be secret in it: user, password, query and fragment.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Stdin => f.write_str("stdin"),
+            Self::Url(url) => f.write_str(&public_part(url)),
+        }
+    }
+}
+
+fn public_part(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
+/// One installation.
+#[derive(Clone)]
+pub struct InstallOptions {
+    /// The image: raw, gzip, xz or zstd, told apart by its first bytes.
+    pub source: Source,
+    /// TLS for an image by URL; proxies come from the environment.
+    pub http: HttpConfig,
+    /// The disk: a whole disk's device node or a link to one.
+    pub device: PathBuf,
+    /// The Ignition config to put on the boot file system; must be JSON.
+    pub ignition: Option<Vec<u8>>,
+    /// Kernel arguments to append, in order, each as it should stand on the command line.
+    pub append_kargs: Vec<String>,
+    /// Kernel arguments to remove, each compared as a whole; removed before any is appended.
+    pub delete_kargs: Vec<String>,
+    /// Directory whose regular files, NetworkManager keyfiles, are copied to the boot file system for the first boot.
+    pub network_dir: Option<PathBuf>,
+    /// After a failure keep what was written instead of clearing the partition table.
+    pub preserve_on_error: bool,
+    /// A server that gives nothing new for this long has failed.
+    pub stall_timeout: Duration,
+    /// Set to stop: the disk's table is cleared and the call returns.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl InstallOptions {
+    /// Whether anything on the boot file system is to be changed.
+    pub(crate) fn configures_boot(&self) -> bool {
+        self.ignition.is_some()
+            || self.network_dir.is_some()
+            || !self.append_kargs.is_empty()
+            || !self.delete_kargs.is_empty()
+    }
+
+    pub(crate) fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for InstallOptions {
+    /// Reads stdin, changes nothing on the boot file system, waits ten minutes for a silent server. The device is empty
+    /// and must be set.
+    fn default() -> Self {
+        Self {
+            source: Source::default(),
+            http: HttpConfig::default(),
+            device: PathBuf::new(),
+            ignition: None,
+            append_kargs: Vec::new(),
+            delete_kargs: Vec::new(),
+            network_dir: None,
+            preserve_on_error: false,
+            stall_timeout: Duration::from_secs(600),
+            cancel: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for InstallOptions {
+    /// Of the Ignition config only its length: it holds keys and pull secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InstallOptions")
+            .field("source", &format_args!("{}", self.source))
+            .field("http", &self.http)
+            .field("device", &self.device)
+            .field("ignition_bytes", &self.ignition.as_ref().map(Vec::len))
+            .field("append_kargs", &self.append_kargs)
+            .field("delete_kargs", &self.delete_kargs)
+            .field("network_dir", &self.network_dir)
+            .field("preserve_on_error", &self.preserve_on_error)
+            .field("stall_timeout", &self.stall_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_url_holds_no_secret() {
+        let shown = |url: &str| Source::Url(url.into()).to_string();
+        assert_eq!(shown("https://u:p@host:8443/a/b.xz?sig=x#y"), "https://host:8443/a/b.xz");
+        assert_eq!(shown("http://host"), "http://host");
+        assert_eq!(shown("http://host/a@b"), "http://host/a@b");
+        assert_eq!(shown("nonsense"), "nonsense");
+    }
+
+    #[test]
+    fn debug_shows_no_ignition() {
+        let options = InstallOptions { ignition: Some(b"{\"secret\":1}".to_vec()), ..Default::default() };
+        let text = format!("{options:?}");
+        assert!(text.contains("ignition_bytes: Some(12)") && !text.contains("secret"), "{text}");
+    }
+}

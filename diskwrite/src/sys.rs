@@ -1,0 +1,163 @@
+//! Block device ioctls: the one place with unsafe code.
+#![allow(unsafe_code)]
+
+use nix::{errno::Errno, libc};
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsRawFd, RawFd},
+};
+
+/// `BLKPG_ADD_PARTITION` and `BLKPG_DEL_PARTITION` of linux/blkpg.h.
+const BLKPG_ADD: libc::c_int = 1;
+const BLKPG_DEL: libc::c_int = 2;
+
+/// `struct blkpg_partition`; start and length in bytes whatever the sector size.
+#[repr(C)]
+struct BlkpgPartition {
+    start: libc::c_longlong,
+    length: libc::c_longlong,
+    pno: libc::c_int,
+    devname: [u8; 64],
+    volname: [u8; 64],
+}
+
+/// `struct blkpg_ioctl_arg`.
+#[repr(C)]
+struct BlkpgArg {
+    op: libc::c_int,
+    flags: libc::c_int,
+    datalen: libc::c_int,
+    data: *mut BlkpgPartition,
+}
+
+/// `LO_FLAGS_AUTOCLEAR`: the loop device goes when its last user does.
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+
+/// `struct loop_info64` of linux/loop.h.
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    sizelimit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+mod ioctl {
+    use super::{BlkpgArg, LoopConfig};
+    use nix::libc;
+    // Numbers as in linux/fs.h, linux/blkpg.h and linux/loop.h; the _IO ones carry no size in them.
+    nix::ioctl_none!(blkrrpart, 0x12, 95);
+    nix::ioctl_read_bad!(blksszget, 0x1268, libc::c_int);
+    nix::ioctl_write_ptr_bad!(blkpg, 0x1269, BlkpgArg);
+    nix::ioctl_read!(blkgetsize64, 0x12, 114, libc::size_t);
+    nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
+    nix::ioctl_none_bad!(loop_ctl_get_free, 0x4C82);
+}
+
+fn done(result: nix::Result<libc::c_int>) -> io::Result<libc::c_int> {
+    result.map_err(io::Error::from)
+}
+
+/// Logical sector size in bytes (`BLKSSZGET`).
+pub fn sector_bytes(disk: &File) -> io::Result<u32> {
+    let mut size: libc::c_int = 0;
+    // SAFETY: the descriptor is open and the kernel writes one int to a live int.
+    done(unsafe { ioctl::blksszget(disk.as_raw_fd(), &mut size) })?;
+    u32::try_from(size).map_err(io::Error::other)
+}
+
+/// Size in bytes (`BLKGETSIZE64`).
+pub fn size_bytes(disk: &File) -> io::Result<u64> {
+    // The header says size_t, the kernel writes 64 bits on every architecture.
+    let mut size = [0u64; 1];
+    // SAFETY: the descriptor is open and 8 live bytes are given for the 8 the kernel writes.
+    done(unsafe { ioctl::blkgetsize64(disk.as_raw_fd(), size.as_mut_ptr().cast()) })?;
+    Ok(size[0])
+}
+
+/// Makes the kernel read the partition table anew (`BLKRRPART`).
+pub fn reread_partition_table(disk: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the call takes no argument.
+    done(unsafe { ioctl::blkrrpart(disk.as_raw_fd()) }).map(drop)
+}
+
+fn partition_op(disk: &File, op: libc::c_int, number: u32, start: u64, length: u64) -> io::Result<()> {
+    let mut partition = BlkpgPartition {
+        start: i64::try_from(start).map_err(io::Error::other)?,
+        length: i64::try_from(length).map_err(io::Error::other)?,
+        pno: libc::c_int::try_from(number).map_err(io::Error::other)?,
+        devname: [0; 64],
+        volname: [0; 64],
+    };
+    let datalen = libc::c_int::try_from(size_of::<BlkpgPartition>()).map_err(io::Error::other)?;
+    let arg = BlkpgArg { op, flags: 0, datalen, data: &mut partition };
+    // SAFETY: both structures have the kernel's layout and outlive the call, and datalen is the inner one's size.
+    done(unsafe { ioctl::blkpg(disk.as_raw_fd(), &arg) }).map(drop)
+}
+
+/// Tells the kernel of a partition; start and length in bytes.
+pub fn add_partition(disk: &File, number: u32, start: u64, length: u64) -> io::Result<()> {
+    partition_op(disk, BLKPG_ADD, number, start, length)
+}
+
+/// Makes the kernel forget a partition.
+pub fn delete_partition(disk: &File, number: u32) -> io::Result<()> {
+    partition_op(disk, BLKPG_DEL, number, 0, 0)
+}
+
+/// The number of a loop device nobody uses at the moment (`LOOP_CTL_GET_FREE` on `/dev/loop-control`).
+pub fn free_loop(control: &File) -> io::Result<u32> {
+    // SAFETY: the descriptor is open; the call takes no argument.
+    let number = done(unsafe { ioctl::loop_ctl_get_free(control.as_raw_fd()) })?;
+    u32::try_from(number).map_err(io::Error::other)
+}
+
+/// Binds a loop device to a part of `backing`; it unbinds itself when its last user closes it. `Ok(false)` if somebody
+/// else took the device first.
+pub fn bind_loop(device: &File, backing: &File, offset: u64, len: u64) -> io::Result<bool> {
+    let fd: RawFd = backing.as_raw_fd();
+    let config = LoopConfig {
+        fd: u32::try_from(fd).map_err(io::Error::other)?,
+        block_size: 0,
+        info: LoopInfo {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset,
+            sizelimit: len,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags: LO_FLAGS_AUTOCLEAR,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        },
+        reserved: [0; 8],
+    };
+    // SAFETY: both descriptors are open and the structure has the kernel's layout and outlives the call.
+    match unsafe { ioctl::loop_configure(device.as_raw_fd(), &config) } {
+        Err(Errno::EBUSY) => Ok(false),
+        result => done(result).map(|_| true),
+    }
+}
