@@ -1,1 +1,29 @@
-//! ignition
+//! Ignition configs: the model, merging, `data:` URLs, and the configs Landfall hands to hosts.
+//!
+//! Ignition is what configures a CoreOS-style system in its initramfs, once, before the first boot goes on; its config is one
+//! JSON document. Two of them are made here: [`discovery`], carried by the live ISO, which starts the agent, and [`host`], put on
+//! the installed disk. Users override parts of both, and overrides follow Ignition's own rules of merging ([`merge()`]).
+//!
+//! A config written by somebody else passes through with everything this crate doesn't know left in place.
+
+pub mod cli;
+mod config;
+pub mod data_url;
+pub mod discovery;
+mod environment;
+mod error;
+pub mod host;
+mod merge;
+pub mod newc;
+mod pack;
+mod parts;
+mod redact;
+
+pub use config::*;
+pub use discovery::Discovery;
+pub use error::BuildError;
+pub use host::HostConfig;
+pub use merge::{MergeError, merge, merge_override};
+pub use pack::{AREA_BYTES, TooLarge, check_budget, pack};
+pub use parts::AgentBinary;
+pub use redact::redact;

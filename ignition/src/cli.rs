@@ -1,0 +1,201 @@
+//! `landfall ignition`.
+
+use crate::{AREA_BYTES, check_budget, pack};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A larger file is no config: the largest of clusters are tens of megabytes.
+const MAX_CONFIG_BYTES: u64 = 256 << 20;
+
+/// Look at Ignition configs.
+#[derive(Debug, Args)]
+pub struct Ignition {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Size(Size),
+}
+
+impl Ignition {
+    /// Runs the subcommand.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Size(size) => size.run(),
+        }
+    }
+}
+
+/// Tell whether a config fits a live ISO, and what takes the room.
+///
+/// A live ISO has 262144 bytes for the config, compressed. This prints how many the config takes packed, and its largest
+/// entries by their length inside the config. The exit status is 1 when it doesn't fit.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    landfall ignition size discovery.ign\n  \
+    landfall iso ignition show live.iso | landfall ignition size --json -")]
+pub struct Size {
+    /// The config, or - for standard input
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// How many of the largest entries to print
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+/// The answer of `landfall ignition size --json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    config_bytes: u64,
+    packed_bytes: u64,
+    area_bytes: u64,
+    fits: bool,
+    entries: Vec<Entry>,
+}
+
+/// A part of a config.
+#[derive(Debug, Serialize)]
+struct Entry {
+    /// `file`, `unit`, `user`, …
+    kind: String,
+    /// Path or name.
+    name: String,
+    /// Length of its JSON.
+    bytes: u64,
+}
+
+impl Size {
+    /// Prints the report.
+    pub fn run(self) -> anyhow::Result<()> {
+        let config = read(&self.file)?;
+        let report =
+            report(&config, self.top).with_context(|| format!("{} is not an Ignition config", self.file.display()))?;
+        let out = &mut std::io::stdout().lock();
+        if self.json {
+            serde_json::to_writer_pretty(&mut *out, &report)?;
+            writeln!(out)?;
+        } else {
+            print(out, &report)?;
+        }
+        check_budget(report.packed_bytes)?;
+        Ok(())
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let input: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(std::fs::File::open(file).with_context(|| format!("{} can't be opened", file.display()))?)
+    };
+    let mut config = Vec::new();
+    input
+        .take(MAX_CONFIG_BYTES + 1)
+        .read_to_end(&mut config)
+        .with_context(|| format!("{} can't be read", file.display()))?;
+    anyhow::ensure!(len(&config) <= MAX_CONFIG_BYTES, "{} is larger than {MAX_CONFIG_BYTES} bytes", file.display());
+    Ok(config)
+}
+
+fn report(config: &[u8], top: usize) -> anyhow::Result<Report> {
+    let value: Value = serde_json::from_slice(config)?;
+    anyhow::ensure!(value.pointer("/ignition/version").is_some_and(Value::is_string), "it has no ignition.version");
+    let packed_bytes = len(&pack(config)?);
+    let mut entries = entries(&value);
+    entries.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    entries.truncate(top);
+    Ok(Report {
+        schema: 1,
+        config_bytes: len(config),
+        packed_bytes,
+        area_bytes: AREA_BYTES,
+        fits: check_budget(packed_bytes).is_ok(),
+        entries,
+    })
+}
+
+fn len(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+fn entries(config: &Value) -> Vec<Entry> {
+    const LISTS: [(&str, &str, &str); 8] = [
+        ("/storage/files", "file", "path"),
+        ("/storage/directories", "directory", "path"),
+        ("/storage/links", "link", "path"),
+        ("/storage/disks", "disk", "device"),
+        ("/systemd/units", "unit", "name"),
+        ("/passwd/users", "user", "name"),
+        ("/ignition/config/merge", "config", "source"),
+        ("/ignition/security/tls/certificateAuthorities", "certificate", "source"),
+    ];
+    let mut entries = Vec::new();
+    for (list, kind, key) in LISTS {
+        for item in config.pointer(list).and_then(Value::as_array).into_iter().flatten() {
+            // A source may be a data: URL, which is long and may be secret.
+            let shown = crate::redact(item);
+            let name = shown.get(key).and_then(Value::as_str).unwrap_or("(unnamed)");
+            entries.push(Entry {
+                kind: kind.to_owned(),
+                name: name.chars().take(120).flat_map(char::escape_default).collect(),
+                bytes: len(item.to_string().as_bytes()),
+            });
+        }
+    }
+    entries
+}
+
+fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    let Report { config_bytes, packed_bytes, area_bytes, .. } = report;
+    let verdict = if report.fits {
+        format!("{} bytes are left", area_bytes.saturating_sub(*packed_bytes))
+    } else {
+        format!("{} bytes too many", packed_bytes.saturating_sub(*area_bytes))
+    };
+    writeln!(out, "{packed_bytes} of {area_bytes} bytes packed ({config_bytes} unpacked): {verdict}")?;
+    for entry in &report.entries {
+        writeln!(out, "{:>10}  {:<11}  {}", entry.bytes, entry.kind, entry.name)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_largest_entries_come_first_and_show_no_secret() {
+        let config = json!({
+            "ignition": {"version": "3.2.0", "config": {"merge": [{"source": "data:,hunter2"}]}},
+            "storage": {"files": [{"path": "/small"}, {"path": "/large", "contents": {"source": format!("data:,{}", "x".repeat(500))}}]},
+            "systemd": {"units": [{"name": "a.service"}]},
+        });
+        let report = report(config.to_string().as_bytes(), 3).unwrap();
+        assert_eq!(
+            report.entries.iter().map(|e| e.name.as_str()).collect::<Vec<_>>(),
+            ["/large", "data:*****", "a.service"]
+        );
+        assert!(report.fits && report.packed_bytes < report.config_bytes);
+        let mut text = Vec::new();
+        print(&mut text, &report).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.starts_with(&format!("{} of 262144 bytes packed (", report.packed_bytes)), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_config_is_refused() {
+        for bad in ["", "{", "[]", "{}", r#"{"ignition":{"version":3}}"#] {
+            assert!(report(bad.as_bytes(), 1).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `data:` URLs (RFC 2397), as Ignition reads them: stricter than browsers, a stray space makes a config invalid.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+/// What a `data:` URL holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataUrl {
+    /// `type/subtype`; empty when the URL names none, which means `text/plain`.
+    pub media_type: String,
+    /// The bytes.
+    pub data: Vec<u8>,
+}
+
+/// Why text is no `data:` URL Ignition reads. Offsets are in bytes from its start; the text itself may be secret and isn't shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DataUrlError {
+    /// Another scheme, or none.
+    #[error("not a data: URL")]
+    Scheme,
+    /// No comma between what describes the data and the data.
+    #[error("the data: URL has no ',' before its data")]
+    NoComma,
+    /// Media type or a parameter.
+    #[error("the data: URL's media type or parameter at byte {at} can't be read")]
+    Header {
+        /// Where.
+        at: usize,
+    },
+    /// A byte that must be percent-encoded.
+    #[error("byte {at} of the data: URL (0x{byte:02x}) must be percent-encoded")]
+    Byte {
+        /// Where.
+        at: usize,
+        /// The byte.
+        byte: u8,
+    },
+    /// `%` without two hexadecimal digits.
+    #[error("'%' at byte {at} of the data: URL is not followed by two hexadecimal digits")]
+    Escape {
+        /// Where.
+        at: usize,
+    },
+    /// Not base64 of the standard alphabet with padding.
+    #[error("the base64 of the data: URL, starting at byte {at}, can't be decoded")]
+    Base64 {
+        /// Where the data start.
+        at: usize,
+    },
+}
+
+/// The URL of `bytes`, percent-encoded: good for short text, which stays readable.
+pub fn percent(bytes: &[u8]) -> String {
+    let mut url = String::from("data:,");
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            url.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    url
+}
+
+/// The URL of `bytes` in base64: good for everything longer.
+pub fn base64(bytes: &[u8]) -> String {
+    format!("data:;base64,{}", STANDARD.encode(bytes))
+}
+
+/// Reads a URL.
+pub fn decode(url: &str) -> Result<DataUrl, DataUrlError> {
+    let scheme_len = "data:".len();
+    if !url.get(..scheme_len).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
+        return Err(DataUrlError::Scheme);
+    }
+    let header = Header::read(url.as_bytes(), scheme_len)?;
+    let body = &url.as_bytes()[header.data_at..];
+    let data = if header.base64 {
+        let packed: Vec<u8> = body.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+        STANDARD.decode(packed).map_err(|_| DataUrlError::Base64 { at: header.data_at })?
+    } else {
+        unescape(body, header.data_at)?
+    };
+    Ok(DataUrl { media_type: url[scheme_len..header.media_type_end].to_owned(), data })
+}
+
+/// What stands before the data.
+struct Header {
+    media_type_end: usize,
+    base64: bool,
+    data_at: usize,
+}
+
+impl Header {
+    fn read(url: &[u8], start: usize) -> Result<Self, DataUrlError> {
+        let mut at = start;
+        if !matches!(url.get(at), Some(b',' | b';')) {
+            at = media_type(url, at)?;
+        }
+        let media_type_end = at;
+        let mut base64 = false;
+        loop {
+            match url.get(at) {
+                None => return Err(DataUrlError::NoComma),
+                Some(b',') => return Ok(Self { media_type_end, base64, data_at: at + 1 }),
+                Some(b';') if base64 => return Err(DataUrlError::Header { at }),
+                Some(b';') if url[at..].starts_with(b";base64,") => (base64, at) = (true, at + b";base64".len()),
+                Some(b';') => at = parameter(url, at + 1)?,
+                Some(_) => return Err(DataUrlError::Header { at }),
+            }
+        }
+    }
+}
+
+/// Reads `type/subtype` and returns where it ends.
+fn media_type(url: &[u8], start: usize) -> Result<usize, DataUrlError> {
+    const TYPES: [&[u8]; 8] = [b"application", b"audio", b"image", b"message", b"multipart", b"text", b"video", b"x-"];
+    let slash = token(url, start);
+    if slash == url.len() {
+        return Err(DataUrlError::NoComma);
+    }
+    let known = TYPES.iter().any(|name| url[start..slash].to_ascii_lowercase().starts_with(name));
+    if !known || url.get(slash) != Some(&b'/') {
+        return Err(DataUrlError::Header { at: start });
+    }
+    let end = token(url, slash + 1);
+    if end == slash + 1 { Err(DataUrlError::Header { at: end }) } else { Ok(end) }
+}
+
+/// Reads `attribute=value` and returns where it ends.
+fn parameter(url: &[u8], start: usize) -> Result<usize, DataUrlError> {
+    let equals = token(url, start);
+    if equals == start || url.get(equals) != Some(&b'=') {
+        return Err(DataUrlError::Header { at: start });
+    }
+    let value = equals + 1;
+    if url.get(value) != Some(&b'"') {
+        let end = token(url, value);
+        return if end == value { Err(DataUrlError::Header { at: value }) } else { Ok(end) };
+    }
+    let mut at = value + 1;
+    loop {
+        match url.get(at) {
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+            None => return Err(DataUrlError::Header { at: value }),
+        }
+    }
+}
+
+/// Where the token (RFC 2045) at `start` ends.
+fn token(url: &[u8], start: usize) -> usize {
+    let is_token = |byte: &u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(byte);
+    start + url.get(start..).unwrap_or_default().iter().take_while(|byte| is_token(byte)).count()
+}
+
+fn unescape(body: &[u8], offset: usize) -> Result<Vec<u8>, DataUrlError> {
+    let mut data = Vec::with_capacity(body.len());
+    let mut rest = body.iter().enumerate();
+    while let Some((at, &byte)) = rest.next() {
+        if byte == b'%' {
+            let digit = |digit: Option<(usize, &u8)>| digit.and_then(|(_, &d)| char::from(d).to_digit(16));
+            let value =
+                digit(rest.next()).zip(digit(rest.next())).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+            data.push(value.ok_or(DataUrlError::Escape { at: offset + at })?);
+        } else if byte.is_ascii_graphic() && !b"<>#\"{}|\\^[]`".contains(&byte) {
+            data.push(byte);
+        } else {
+            return Err(DataUrlError::Byte { at: offset + at, byte });
+        }
+    }
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn urls_read_as_ignition_reads_them() {
+        for (url, expected) in [
+            ("data:,", Ok("")),
+            ("data:,a%20b", Ok("a b")),
+            ("DATA:,a", Ok("a")),
+            ("data:text/plain;charset=utf-8;base64,aGk=", Ok("hi")),
+            ("data:;charset=\"a,b\\\"\",x", Ok("x")),
+            ("data:;base64,aG\nk=", Ok("hi")),
+            ("data:x-own/thing,a", Ok("a")),
+            ("data:,hello world", Err(DataUrlError::Byte { at: 11, byte: b' ' })),
+            ("data:,ü", Err(DataUrlError::Byte { at: 6, byte: 0xc3 })),
+            ("data:,%4", Err(DataUrlError::Escape { at: 6 })),
+            ("data:,%zz", Err(DataUrlError::Escape { at: 6 })),
+            ("data:;base64,aGk", Err(DataUrlError::Base64 { at: 13 })),
+            ("data:;base64,a%3D", Err(DataUrlError::Base64 { at: 13 })),
+            ("data:;base64;base64,", Err(DataUrlError::Header { at: 6 })),
+            ("data:foo/bar,", Err(DataUrlError::Header { at: 5 })),
+            ("data:text/,", Err(DataUrlError::Header { at: 10 })),
+            ("data:;=,", Err(DataUrlError::Header { at: 6 })),
+            ("data:text", Err(DataUrlError::NoComma)),
+            ("data:", Err(DataUrlError::NoComma)),
+            ("http://a/", Err(DataUrlError::Scheme)),
+            ("", Err(DataUrlError::Scheme)),
+        ] {
+            let found = decode(url).map(|url| String::from_utf8(url.data).unwrap());
+            assert_eq!(found, expected.map(str::to_owned), "{url}");
+        }
+        assert_eq!(decode("data:text/plain;a=b,").unwrap().media_type, "text/plain");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(&decode(&percent(&bytes)).unwrap().data, &bytes);
+            prop_assert_eq!(&decode(&base64(&bytes)).unwrap().data, &bytes);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "(data:)?[a-z/;=,%\"\\\\ü ]{0,40}") {
+            let _ = decode(&text);
+        }
+    }
+}

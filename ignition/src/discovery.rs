@@ -1,0 +1,191 @@
+//! The config of a live host: it starts the agent, and tells it where the service is.
+
+use crate::config::{Config, V3_1};
+use crate::parts::{self, AgentBinary, CA_PATH};
+use crate::{BuildError, environment::Environment, merge_override};
+use api::{InfraEnvId, Proxy, Secret};
+
+/// Where the agent's settings lie. The agent.service of our own live ISO starts once this file exists.
+pub const ENVIRONMENT_PATH: &str = "/etc/landfall/agent.env";
+
+/// What a live host is told.
+#[derive(Clone, Debug, Default)]
+pub struct Discovery {
+    /// Base URL of the service.
+    pub service_url: String,
+    /// Environment the host is discovered in.
+    pub infra_env_id: InfraEnvId,
+    /// Reported by the agent as its version.
+    pub agent_version: String,
+    /// Whether the service's certificate goes unchecked.
+    pub insecure: bool,
+    /// Certificates the service's own is checked against, PEM.
+    pub ca_pem: Option<String>,
+    /// Sent with every request, when there is one.
+    pub token: Option<Secret>,
+    /// Proxies of the environment.
+    pub proxy: Proxy,
+    /// Public keys of user `core`, one a line.
+    pub ssh_authorized_key: String,
+    /// For a base ISO that doesn't carry landfall: where Ignition gets it. None for our own.
+    pub deliver_agent: Option<AgentBinary>,
+    /// The infra-env's override, JSON text; empty for none.
+    pub ignition_override: String,
+}
+
+/// The config of a live host, spec 3.1.0 unless the override says otherwise.
+pub fn build(discovery: &Discovery) -> Result<Config, BuildError> {
+    let mut config = Config::new(V3_1);
+    parts::check_url("what the agent reports to", &discovery.service_url)?;
+    config.ignition.proxy = parts::proxy_settings(&discovery.proxy);
+    parts::add_core_user(&mut config, &discovery.ssh_authorized_key);
+
+    let environment = environment(discovery)?;
+    config.storage.files.push(parts::bytes_file(ENVIRONMENT_PATH, 0o600, environment.as_bytes()));
+    if let Some(ca_pem) = &discovery.ca_pem {
+        config.storage.files.push(parts::bytes_file(CA_PATH, 0o644, ca_pem.as_bytes()));
+    }
+    if let Some(binary) = &discovery.deliver_agent {
+        config.storage.files.push(binary.file()?);
+        config.systemd.units.push(parts::unit("agent.service", AGENT_UNIT));
+        if let Some(ca_pem) = &discovery.ca_pem {
+            parts::trust(&mut config, ca_pem);
+        }
+    }
+    merge_override(config, &discovery.ignition_override).map_err(BuildError::Override)
+}
+
+fn environment(discovery: &Discovery) -> Result<String, BuildError> {
+    let mut environment = Environment::default();
+    environment
+        .set("LANDFALL_URL", &discovery.service_url)?
+        .set("LANDFALL_INFRA_ENV_ID", &discovery.infra_env_id.to_string())?
+        .set("LANDFALL_AGENT_VERSION", &discovery.agent_version)?
+        .set_some("LANDFALL_INSECURE", discovery.insecure.then_some("true"))?
+        .set_some("LANDFALL_CACERT", discovery.ca_pem.as_ref().map(|_| CA_PATH))?
+        .set_some("PULL_SECRET_TOKEN", discovery.token.as_ref().map(Secret::expose))?;
+    let proxy = &discovery.proxy;
+    // Programs disagree about the case, so both are set.
+    for (upper, lower, value) in [
+        ("HTTP_PROXY", "http_proxy", &proxy.http_proxy),
+        ("HTTPS_PROXY", "https_proxy", &proxy.https_proxy),
+        ("NO_PROXY", "no_proxy", &proxy.no_proxy),
+    ] {
+        environment.set_some(upper, value.as_deref())?.set_some(lower, value.as_deref())?;
+    }
+    Ok(environment.into_text())
+}
+
+/// For a base ISO without landfall; our own has the same with `/usr/bin/landfall` under rootfs-overlay/overlay.
+const AGENT_UNIT: &str = "\
+[Unit]
+Description=Landfall agent: report this machine to the service and run its instructions
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+EnvironmentFile=/etc/landfall/agent.env
+ExecStart=/usr/local/bin/landfall agent
+Restart=always
+RestartSec=3
+StandardOutput=journal+console
+StandardError=journal+console
+
+[Install]
+WantedBy=multi-user.target
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_url;
+
+    fn sample() -> Discovery {
+        Discovery {
+            service_url: "http://10.0.2.2:8090".into(),
+            infra_env_id: "5f8c6ef1-4b5a-4c3c-9a3e-0a6b5d3c2b1a".parse().unwrap(),
+            agent_version: "landfall-0.1.0".into(),
+            ..Discovery::default()
+        }
+    }
+
+    fn content(config: &Config, path: &str) -> String {
+        let file = config.storage.files.iter().find(|file| file.path == path).unwrap();
+        String::from_utf8(data_url::decode(file.contents.source.as_deref().unwrap()).unwrap().data).unwrap()
+    }
+
+    #[test]
+    fn our_own_iso_gets_its_settings_and_nothing_else() {
+        let config = build(&sample()).unwrap();
+        assert_eq!(
+            content(&config, ENVIRONMENT_PATH),
+            "LANDFALL_URL=http://10.0.2.2:8090\n\
+             LANDFALL_INFRA_ENV_ID=5f8c6ef1-4b5a-4c3c-9a3e-0a6b5d3c2b1a\n\
+             LANDFALL_AGENT_VERSION=landfall-0.1.0\n"
+        );
+        assert_eq!(config.storage.files.len(), 1);
+        assert_eq!(config.storage.files[0].mode, Some(0o600));
+        assert_eq!(config.ignition.version, "3.1.0");
+        assert!(config.systemd.units.is_empty() && config.passwd.users.is_empty());
+    }
+
+    #[test]
+    fn what_is_given_is_told_and_secrets_stay_out_of_debug() {
+        let discovery = Discovery {
+            insecure: true,
+            ca_pem: Some("-----BEGIN CERTIFICATE-----\n".into()),
+            token: Some(Secret::new("hunter2")),
+            proxy: Proxy {
+                http_proxy: Some("http://p:3128".into()),
+                no_proxy: Some("a, b,a".into()),
+                https_proxy: None,
+            },
+            ssh_authorized_key: "ssh-ed25519 AAAA me".into(),
+            ..sample()
+        };
+        let config = build(&discovery).unwrap();
+        let environment = content(&config, ENVIRONMENT_PATH);
+        for line in [
+            "LANDFALL_INSECURE=true\n",
+            "LANDFALL_CACERT=/etc/landfall/ca.pem\n",
+            "PULL_SECRET_TOKEN=hunter2\n",
+            "http_proxy=http://p:3128\n",
+            "NO_PROXY=\"a, b,a\"\n",
+        ] {
+            assert!(environment.contains(line), "{line} in {environment}");
+        }
+        assert!(!environment.contains("HTTPS_PROXY"));
+        assert_eq!(config.ignition.proxy.no_proxy, ["a", "b"]);
+        assert_eq!(content(&config, CA_PATH), "-----BEGIN CERTIFICATE-----\n");
+        assert!(config.ignition.security.tls.certificate_authorities.is_empty());
+        assert!(!format!("{config:?}{discovery:?}").contains("hunter2"));
+        assert!(!format!("{config:?}").contains("base64"));
+    }
+
+    #[test]
+    fn a_foreign_iso_gets_binary_and_unit() {
+        let binary = AgentBinary { url: "https://s/landfall".into(), sha512_hex: "ab".repeat(64) };
+        let discovery = Discovery { deliver_agent: Some(binary), ca_pem: Some("PEM".into()), ..sample() };
+        let config = build(&discovery).unwrap();
+        assert!(
+            config.storage.files.iter().any(|file| file.path == "/usr/local/bin/landfall" && file.mode == Some(0o755))
+        );
+        assert_eq!(config.systemd.units[0].name, "agent.service");
+        assert_eq!(config.systemd.units[0].enabled, Some(true));
+        assert_eq!(config.ignition.security.tls.certificate_authorities.len(), 1);
+    }
+
+    #[test]
+    fn the_override_is_merged_over_it() {
+        let over = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/x","contents":{"source":"data:,x"}}],"luks":[]}}"#;
+        let config = build(&Discovery { ignition_override: over.into(), ..sample() }).unwrap();
+        assert_eq!(config.ignition.version, "3.2.0");
+        assert_eq!(
+            config.storage.files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>(),
+            [ENVIRONMENT_PATH, "/etc/x"]
+        );
+        let bad = Discovery { ignition_override: "{".into(), ..sample() };
+        assert!(matches!(build(&bad), Err(BuildError::Override(_))));
+    }
+}

@@ -1,0 +1,184 @@
+//! The config of an installed host: its name, its users, where the rest of its config comes from, and a sign of life.
+
+use crate::config::{Config, Resource, V3_2};
+use crate::parts::{self, AgentBinary, CA_PATH};
+use crate::{BuildError, environment::Environment, merge_override};
+use api::{HostId, InfraEnvId, Secret};
+
+/// Where the settings of the sign of life lie.
+pub const ENVIRONMENT_PATH: &str = "/etc/landfall/node.env";
+
+/// What an installed host is told.
+#[derive(Clone, Debug, Default)]
+pub struct HostConfig {
+    /// Its name; untouched when empty.
+    pub hostname: String,
+    /// Public keys of user `core`, one a line.
+    pub ssh_authorized_key: String,
+    /// A config to be fetched and merged on first boot.
+    pub pointer: Option<Pointer>,
+    /// The sign of life after the first boot.
+    pub beacon: Option<Beacon>,
+    /// Certificates of the servers above, PEM: trusted by Ignition and by the sign of life.
+    pub ca_pem: Option<String>,
+    /// The host's override, JSON text; empty for none.
+    pub ignition_override: String,
+}
+
+/// Where the rest of a host's config is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// URL of the config: http, https, tftp or data.
+    pub source: String,
+}
+
+/// How an installed host says that it has booted from its disk.
+#[derive(Clone, Debug)]
+pub struct Beacon {
+    /// The program, fetched by Ignition.
+    pub binary: AgentBinary,
+    /// Its settings.
+    pub env: BeaconEnv,
+}
+
+/// Settings of the sign of life.
+#[derive(Clone, Debug)]
+pub struct BeaconEnv {
+    /// Base URL of the service.
+    pub service_url: String,
+    /// Environment the host was discovered in.
+    pub infra_env_id: InfraEnvId,
+    /// The host.
+    pub host_id: HostId,
+    /// Whether the service's certificate goes unchecked.
+    pub insecure: bool,
+    /// Sent with every request, when there is one.
+    pub token: Option<Secret>,
+}
+
+/// The config of an installed host, spec 3.2.0 unless the override says otherwise.
+pub fn build(host: &HostConfig) -> Result<Config, BuildError> {
+    let mut config = Config::new(V3_2);
+    parts::add_core_user(&mut config, &host.ssh_authorized_key);
+    if !host.hostname.is_empty() {
+        config.storage.files.push(parts::text_file("/etc/hostname", 0o644, &host.hostname));
+    }
+    if let Some(pointer) = &host.pointer {
+        config.ignition.config.merge.push(Resource::of(&pointer.source));
+    }
+    if let Some(beacon) = &host.beacon {
+        let environment = environment(&beacon.env, host.ca_pem.is_some())?;
+        config.storage.files.push(beacon.binary.file()?);
+        config.storage.files.push(parts::bytes_file(ENVIRONMENT_PATH, 0o600, environment.as_bytes()));
+        config.systemd.units.push(parts::unit("landfall-beacon.service", BEACON_UNIT));
+    }
+    if let Some(ca_pem) = &host.ca_pem {
+        if host.beacon.is_some() {
+            config.storage.files.push(parts::bytes_file(CA_PATH, 0o644, ca_pem.as_bytes()));
+        }
+        parts::trust(&mut config, ca_pem);
+    }
+    merge_override(config, &host.ignition_override).map_err(BuildError::Override)
+}
+
+fn environment(env: &BeaconEnv, with_ca: bool) -> Result<String, BuildError> {
+    parts::check_url("what the host reports to", &env.service_url)?;
+    let mut environment = Environment::default();
+    environment
+        .set("LANDFALL_URL", &env.service_url)?
+        .set("LANDFALL_INFRA_ENV_ID", &env.infra_env_id.to_string())?
+        .set("LANDFALL_HOST_ID", &env.host_id.to_string())?
+        .set_some("LANDFALL_INSECURE", env.insecure.then_some("true"))?
+        .set_some("LANDFALL_CACERT", with_ca.then_some(CA_PATH))?
+        .set_some("PULL_SECRET_TOKEN", env.token.as_ref().map(Secret::expose))?;
+    Ok(environment.into_text())
+}
+
+/// Tried for ever, as nobody is there to start it again; the time-out ends an attempt that hangs.
+const BEACON_UNIT: &str = "\
+[Unit]
+Description=Landfall: tell the service that this host has booted from its disk
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+EnvironmentFile=/etc/landfall/node.env
+ExecStart=/usr/local/bin/landfall agent beacon
+Restart=on-failure
+RestartSec=5
+TimeoutStartSec=300
+
+[Install]
+WantedBy=multi-user.target
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_url;
+
+    fn beacon() -> Beacon {
+        Beacon {
+            binary: AgentBinary { url: "http://10.0.2.2:8090/landfall".into(), sha512_hex: "cd".repeat(64) },
+            env: BeaconEnv {
+                service_url: "http://10.0.2.2:8090".into(),
+                infra_env_id: InfraEnvId::default(),
+                host_id: HostId::default(),
+                insecure: false,
+                token: Some(Secret::new("hunter2")),
+            },
+        }
+    }
+
+    #[test]
+    fn a_bare_host_has_a_name_only() {
+        let config = build(&HostConfig { hostname: "node-1".into(), ..HostConfig::default() }).unwrap();
+        assert_eq!(
+            config.to_json(),
+            r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"contents":{"source":"data:,node-1"},"mode":420,"overwrite":true,"path":"/etc/hostname"}]}}"#
+        );
+    }
+
+    #[test]
+    fn the_sign_of_life_is_a_verified_program_with_its_settings() {
+        let config =
+            build(&HostConfig { beacon: Some(beacon()), ca_pem: Some("PEM".into()), ..HostConfig::default() }).unwrap();
+        let file = |path: &str| config.storage.files.iter().find(|file| file.path == path).unwrap();
+        let environment = file(ENVIRONMENT_PATH);
+        assert_eq!(environment.mode, Some(0o600));
+        let text = data_url::decode(environment.contents.source.as_deref().unwrap()).unwrap().data;
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "LANDFALL_URL=http://10.0.2.2:8090\n\
+             LANDFALL_INFRA_ENV_ID=00000000-0000-0000-0000-000000000000\n\
+             LANDFALL_HOST_ID=00000000-0000-0000-0000-000000000000\n\
+             LANDFALL_CACERT=/etc/landfall/ca.pem\n\
+             PULL_SECRET_TOKEN=hunter2\n"
+        );
+        assert!(
+            file("/usr/local/bin/landfall").contents.verification.hash.as_deref().unwrap().starts_with("sha512-cdcd")
+        );
+        assert_eq!(config.systemd.units[0].name, "landfall-beacon.service");
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_pointer_and_the_override_come_after() {
+        let host = HostConfig {
+            hostname: "node-1".into(),
+            pointer: Some(Pointer { source: "https://10.0.0.5:22623/config/worker".into() }),
+            ca_pem: Some("PEM".into()),
+            ignition_override:
+                r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/hostname","mode":384}]}}"#.into(),
+            ..HostConfig::default()
+        };
+        let config = build(&host).unwrap();
+        assert_eq!(config.ignition.config.merge[0].source.as_deref(), Some("https://10.0.0.5:22623/config/worker"));
+        assert_eq!(config.ignition.security.tls.certificate_authorities.len(), 1);
+        assert_eq!(config.storage.files.len(), 1);
+        assert_eq!(config.storage.files[0].mode, Some(0o600));
+        assert_eq!(config.storage.files[0].contents.source.as_deref(), Some("data:,node-1"));
+    }
+}

@@ -1,0 +1,79 @@
+//! A config as it may be logged.
+
+use serde_json::Value;
+
+const HIDDEN: &str = "*****";
+
+/// The same config without what may be secret: contents of `data:` URLs, units and drop-ins, password hashes, header values, user
+/// and query parts of URLs, and text of the Clevis configuration.
+pub fn redact(config: &Value) -> Value {
+    walk(config, "", 0)
+}
+
+/// Deeper than any config of the specification; serde_json itself stops at 128.
+const MAX_DEPTH: u32 = 128;
+
+fn walk(value: &Value, key: &str, depth: u32) -> Value {
+    match value {
+        _ if depth > MAX_DEPTH => Value::from(HIDDEN),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), walk(v, k, depth + 1))).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(|v| walk(v, key, depth + 1)).collect()),
+        Value::String(text) => Value::from(redact_text(key, text)),
+        other => other.clone(),
+    }
+}
+
+fn redact_text(key: &str, text: &str) -> String {
+    // Keys are compared without case because Ignition reads them so.
+    const SECRET_KEYS: [&str; 4] = ["contents", "passwordHash", "value", "config"];
+    if SECRET_KEYS.iter().any(|secret| secret.eq_ignore_ascii_case(key)) {
+        return HIDDEN.to_owned();
+    }
+    if text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("data:")) {
+        return format!("data:{HIDDEN}");
+    }
+    redact_url(text)
+}
+
+/// `text` without the user and query parts, when it is a URL; otherwise as it is.
+pub(crate) fn redact_url(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nothing_secret_is_left() {
+        let config = json!({
+            "ignition": {"version": "3.2.0", "proxy": {"httpProxy": "http://user:hunter2@proxy:3128/"},
+                "config": {"merge": [{"source": "https://h/a?token=hunter2", "httpHeaders": [{"name": "Authorization", "value": "Bearer hunter2"}]}]}},
+            "passwd": {"users": [{"name": "core", "passwordHash": "hunter2"}]},
+            "storage": {"files": [{"path": "/a", "contents": {"source": "data:,hunter2"}}, {"path": "/b", "contents": {"Source": " DATA:,hunter2"}}],
+                "luks": [{"name": "x", "clevis": {"custom": {"config": "hunter2", "pin": "tang"}}}]},
+            "systemd": {"units": [{"name": "x.service", "contents": "Environment=hunter2", "dropins": [{"name": "a.conf", "contents": "hunter2"}]}]},
+        });
+        let shown = redact(&config).to_string();
+        assert!(!shown.contains("hunter2"), "{shown}");
+        for kept in ["http://proxy:3128/", "https://h/a", "Authorization", "/b", "x.service", "tang"] {
+            assert!(shown.contains(kept), "{kept} in {shown}");
+        }
+    }
+
+    #[test]
+    fn debug_of_a_config_is_redacted() {
+        let config = crate::Config::parse(br#"{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,hunter2"}}]}}"#).unwrap();
+        assert_eq!(
+            format!("{config:?}"),
+            r#"Config({"ignition":{"version":"3.1.0"},"storage":{"files":[{"contents":{"source":"data:*****"},"path":"/a"}]}})"#
+        );
+    }
+}
