@@ -1,0 +1,99 @@
+//! The segment's gateway: DHCP, DNS and a way to services on the host's loopback, without privileges.
+//!
+//! A QEMU without a machine joins its user-mode network (slirp) to a switch port. It must be running (no `-S`): a stopped
+//! QEMU delivers no packets (`qemu_can_send_packet` in its net/net.c).
+
+use crate::{
+    accel::QEMU,
+    process::Process,
+    switch::{PortId, Switch},
+};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// The host's loopback, and the gateway, as machines on the segment see it.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The segment; machines get .15, .16, … in order of their first request.
+pub const SUBNET: &str = "10.0.2.0/24";
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Why there is no uplink.
+#[derive(Debug, thiserror::Error)]
+pub enum UplinkError {
+    /// QEMU didn't start.
+    #[error("cannot start {QEMU} for the uplink; is qemu-system-x86 installed?")]
+    Spawn {
+        /// Cause.
+        source: io::Error,
+    },
+    /// No port for it.
+    #[error("no switch port for the uplink")]
+    Port {
+        /// Cause.
+        source: io::Error,
+    },
+    /// It is not there, or no longer.
+    #[error("the uplink {what}; QEMU needs user-mode networking and -netdev stream (7.2 or later); its log is {}", log.display())]
+    Gone {
+        /// What was seen.
+        what: &'static str,
+        /// QEMU's messages.
+        log: PathBuf,
+    },
+}
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Uplink {
+    process: Process,
+    port: PortId,
+    log: PathBuf,
+}
+
+impl Uplink {
+    /// Starts one on a new port; messages go to `uplink.log` in `logs`.
+    pub fn start(switch: &Switch, logs: &Path) -> Result<Self, UplinkError> {
+        let port = switch.add_port("uplink").map_err(|source| UplinkError::Port { source })?;
+        let log = logs.join("uplink.log");
+        let file = File::create(&log).map_err(|source| UplinkError::Spawn { source })?;
+        let mut stream = OsString::from("stream,id=segment,server=off,addr.type=unix,addr.path=");
+        stream.push(switch.port_path(port));
+        let mut command = Command::new(QEMU);
+        command.args(["-name", "uplink", "-machine", "none", "-nodefaults", "-display", "none"]);
+        command.args([
+            "-netdev",
+            &format!("user,id=host,net={SUBNET},ipv6=off"),
+            "-netdev",
+            "hubport,id=h0,hubid=0,netdev=host",
+        ]);
+        command.arg("-netdev").arg(stream).args(["-netdev", "hubport,id=h1,hubid=0,netdev=segment"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let process = Process::spawn(command).map_err(|source| UplinkError::Spawn { source })?;
+        let mut uplink = Self { process, port, log };
+        if !switch.wait_connected(port, START_LIMIT) {
+            uplink.check()?;
+            return Err(UplinkError::Gone { what: "did not connect to the switch", log: uplink.log });
+        }
+        Ok(uplink)
+    }
+
+    /// Its port, for cutting it off.
+    pub fn port(&self) -> PortId {
+        self.port
+    }
+
+    /// Fails when it ended.
+    pub fn check(&mut self) -> Result<(), UplinkError> {
+        match self.process.ended() {
+            Ok(None) => Ok(()),
+            _ => Err(UplinkError::Gone { what: "ended", log: self.log.clone() }),
+        }
+    }
+}
