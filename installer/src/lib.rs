@@ -1,1 +1,15 @@
-//! installer
+//! Installs a host: one disk by hand, or the whole flow a service asks of a role, from its request to the reboot.
+//!
+//! A request becomes a [`plan::Plan`] (pure: no disk, no network), which [`flow`] carries out against the machine
+//! ([`host::Host`]) and the service, telling the latter how far it is ([`report`]).
+
+pub mod args;
+pub mod cancel;
+pub mod cli;
+pub mod display;
+pub mod document;
+pub mod flow;
+pub mod host;
+pub mod plan;
+pub mod report;
+mod sys;

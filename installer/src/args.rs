@@ -1,0 +1,206 @@
+//! The installer arguments a service sends: a fixed allow-list, parsed into what they mean.
+//!
+//! The words are coreos-installer's; the list and the characters a value may hold are those of agent contract §6.11.
+
+use crate::plan::Image;
+use std::path::PathBuf;
+
+/// Where NetworkManager keeps the profiles that `--copy-network` copies.
+pub const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections";
+
+/// What the arguments ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstallerArgs {
+    /// Kernel arguments to add, in order.
+    pub append_kargs: Vec<String>,
+    /// Kernel arguments to remove, in order.
+    pub delete_kargs: Vec<String>,
+    /// Directory of network profiles to copy to the new system, when asked for.
+    pub network_dir: Option<PathBuf>,
+    /// Where the image comes from, when said.
+    pub image: Option<Image>,
+}
+
+/// Why arguments are refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ArgsError {
+    /// Not JSON, or not a list of texts.
+    #[error("installer_args must be a JSON list of texts, got '{start}'")]
+    NotAList {
+        /// How it starts.
+        start: String,
+        /// Cause.
+        source: serde_json::Error,
+    },
+    /// A flag outside the allow-list.
+    #[error("installer argument '{flag}' is not allowed; allowed are {}", ALLOWED.join(" "))]
+    Flag {
+        /// As given.
+        flag: String,
+    },
+    /// A value with characters outside the allow-list.
+    #[error("installer argument '{value}' holds {bad:?}, which is not allowed there")]
+    Value {
+        /// As given.
+        value: String,
+        /// First character at fault.
+        bad: char,
+    },
+    /// An empty value.
+    #[error("installer_args hold an empty argument")]
+    Empty,
+    /// A flag at the end without its value.
+    #[error("installer argument {flag} needs a value after it")]
+    NoValue {
+        /// The flag.
+        flag: String,
+    },
+    /// A value that no flag asked for.
+    #[error("installer argument '{value}' belongs to no flag")]
+    Stray {
+        /// As given.
+        value: String,
+    },
+    /// Both an URL and a file, or one of them twice.
+    #[error("installer_args name more than one image; give one --image-url or one --image-file")]
+    TwoImages,
+    /// Saving partitions is promised to the user, so silently not saving them would destroy data.
+    #[error("installer argument {flag} (keep partitions) is not supported by this version; nothing was written")]
+    SavePartitions {
+        /// The flag.
+        flag: String,
+    },
+}
+
+const ALLOWED: [&str; 9] = [
+    "--append-karg",
+    "--delete-karg",
+    "-n",
+    "--copy-network",
+    "--network-dir",
+    "--save-partlabel",
+    "--save-partindex",
+    "--image-url",
+    "--image-file",
+];
+
+/// Whether a value may hold `c`. The published pattern has `+-=` inside a class, which is the range from `+` to `=`.
+fn allowed(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "@!#$%*()_/.,\";':{}[]".contains(c) || ('+'..='=').contains(&c)
+}
+
+/// Reads `text`, the JSON list inside `installer_args`; absent and empty mean no arguments.
+pub fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(InstallerArgs::default()) };
+    let words: Option<Vec<String>> = serde_json::from_str(text)
+        .map_err(|source| ArgsError::NotAList { start: text.chars().take(80).collect(), source })?;
+    let words = words.unwrap_or_default();
+    for word in &words {
+        check(word)?;
+    }
+    let mut args = InstallerArgs::default();
+    let mut copy_network = false;
+    let mut network_dir = None;
+    let mut words = words.into_iter();
+    while let Some(flag) = words.next() {
+        match flag.as_str() {
+            "-n" | "--copy-network" => {
+                copy_network = true;
+                continue;
+            }
+            "--save-partlabel" | "--save-partindex" => return Err(ArgsError::SavePartitions { flag }),
+            value if !value.starts_with('-') => return Err(ArgsError::Stray { value: flag }),
+            _ => {}
+        }
+        let value = words.next().filter(|value| !value.starts_with('-'));
+        let Some(value) = value else { return Err(ArgsError::NoValue { flag }) };
+        match flag.as_str() {
+            "--append-karg" => args.append_kargs.push(value),
+            "--delete-karg" => args.delete_kargs.push(value),
+            "--network-dir" => network_dir = Some(PathBuf::from(value)),
+            "--image-url" if args.image.is_none() => args.image = Some(Image::Url(value)),
+            "--image-file" if args.image.is_none() => args.image = Some(Image::File(value.into())),
+            _ => return Err(ArgsError::TwoImages),
+        }
+    }
+    if copy_network {
+        args.network_dir = Some(network_dir.unwrap_or_else(|| NETWORK_DIR.into()));
+    }
+    Ok(args)
+}
+
+fn check(word: &str) -> Result<(), ArgsError> {
+    if word.is_empty() {
+        return Err(ArgsError::Empty);
+    }
+    if word.starts_with('-') {
+        return if ALLOWED.contains(&word) { Ok(()) } else { Err(ArgsError::Flag { flag: word.to_owned() }) };
+    }
+    match word.chars().find(|&c| !allowed(c)) {
+        Some(bad) => Err(ArgsError::Value { value: word.to_owned(), bad }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_service_sends_is_understood() {
+        let args = parse(Some(r#"["--append-karg","ip=52-54-00-aa-bb-00:dhcp","--append-karg","rw"]"#)).unwrap();
+        assert_eq!(args.append_kargs, ["ip=52-54-00-aa-bb-00:dhcp", "rw"]);
+        assert_eq!(args.network_dir, None);
+        let args =
+            parse(Some(r#"["-n","--delete-karg","quiet","--image-url","http://10.0.0.1:8080/i.raw.gz"]"#)).unwrap();
+        assert_eq!(args.network_dir.as_deref(), Some(NETWORK_DIR.as_ref()));
+        assert_eq!(args.delete_kargs, ["quiet"]);
+        assert_eq!(args.image, Some(Image::Url("http://10.0.0.1:8080/i.raw.gz".into())));
+        let args = parse(Some(r#"["--network-dir","/etc/nm","--copy-network","--image-file","/run/i.raw"]"#)).unwrap();
+        assert_eq!(args.network_dir, Some("/etc/nm".into()));
+        assert_eq!(args.image, Some(Image::File("/run/i.raw".into())));
+        for none in [None, Some(""), Some("null"), Some("[]")] {
+            assert_eq!(parse(none).unwrap(), InstallerArgs::default(), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_network_dir_without_copy_network_copies_nothing() {
+        assert_eq!(parse(Some(r#"["--network-dir","/etc/nm"]"#)).unwrap().network_dir, None);
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        type Expected = fn(&ArgsError) -> bool;
+        let table: [(&str, Expected); 15] = [
+            ("--append-karg x", |e| matches!(e, ArgsError::NotAList { .. })),
+            (r#"["--append-karg",1]"#, |e| matches!(e, ArgsError::NotAList { .. })),
+            (r#"["--append-karg"]"#, |e| matches!(e, ArgsError::NoValue { .. })),
+            (r#"["--append-karg","--copy-network"]"#, |e| matches!(e, ArgsError::NoValue { .. })),
+            (r#"["--append-karg=x"]"#, |e| matches!(e, ArgsError::Flag { .. })),
+            (r#"["--ignition-file","/x"]"#, |e| matches!(e, ArgsError::Flag { .. })),
+            (r#"["--insecure"]"#, |e| matches!(e, ArgsError::Flag { .. })),
+            (r#"["-f","/x"]"#, |e| matches!(e, ArgsError::Flag { .. })),
+            (r#"["/dev/vdb"]"#, |e| matches!(e, ArgsError::Stray { .. })),
+            (r#"[""]"#, |e| matches!(e, ArgsError::Empty)),
+            (r#"["--append-karg","a b"]"#, |e| matches!(e, ArgsError::Value { bad: ' ', .. })),
+            (r#"["--append-karg","a&b"]"#, |e| matches!(e, ArgsError::Value { bad: '&', .. })),
+            (r#"["--append-karg","a\nb"]"#, |e| matches!(e, ArgsError::Value { bad: '\n', .. })),
+            (r#"["--save-partlabel","data"]"#, |e| matches!(e, ArgsError::SavePartitions { .. })),
+            (r#"["--image-url","http://a","--image-file","/b"]"#, |e| matches!(e, ArgsError::TwoImages)),
+        ];
+        for (text, expected) in table {
+            let error = parse(Some(text)).expect_err(text);
+            assert!(expected(&error), "{text}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn values_hold_exactly_the_published_characters() {
+        let accepted: String = (' '..='~').filter(|&c| allowed(c)).collect();
+        assert_eq!(
+            accepted,
+            r##"!"#$%'()*+,-./0123456789:;<=@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz{}"##
+        );
+    }
+}

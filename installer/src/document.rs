@@ -1,0 +1,165 @@
+//! What `landfall install --request` reads: the service's request, how to reach the service, and what may be done.
+//!
+//! It comes on standard input or from a file, so that no token is in an argument list or an environment.
+
+use api::{ClientConfig, InstallRequest, Secret, http::HttpConfig};
+use serde::Deserialize;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A larger document is refused: real ones have a few kilobytes.
+const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
+/// Time between the last report and the reboot, so that the agent can post its reply.
+const REBOOT_DELAY_SECONDS: u64 = 10;
+
+/// The document.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// As the service sent it.
+    pub request: InstallRequest,
+    /// How to reach the service.
+    pub service: Service,
+    /// Whether the machine may be rebooted at the end; otherwise that is only announced.
+    #[serde(default)]
+    pub reboot: bool,
+    /// Seconds between the last report and the reboot.
+    #[serde(default = "default_delay")]
+    pub reboot_delay_seconds: u64,
+}
+
+/// How to reach the service.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Base URL.
+    pub url: String,
+    /// Sent as `X-Secret-Key`.
+    #[serde(default)]
+    pub token: Secret,
+    /// PEM bundle trusted in addition to the system's roots, also for the image.
+    #[serde(default)]
+    pub ca_cert: Option<PathBuf>,
+    /// Skip certificate verification.
+    #[serde(default)]
+    pub insecure: bool,
+    /// Image reference of the agent; the real installer does not send it on.
+    #[serde(default)]
+    pub agent_version: String,
+}
+
+/// Why there is no document.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// Can't be read.
+    #[error("cannot read the install request from {from}")]
+    Read {
+        /// A path, or `standard input`.
+        from: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Too large.
+    #[error("the install request from {from} is larger than {MAX_DOCUMENT_BYTES} bytes")]
+    TooLarge {
+        /// A path, or `standard input`.
+        from: String,
+    },
+    /// Not the document.
+    #[error("the install request from {from} is not a document with 'request' and 'service'")]
+    Decode {
+        /// A path, or `standard input`.
+        from: String,
+        /// Cause; serde names fields and positions, never values of texts it accepted.
+        source: serde_json::Error,
+    },
+}
+
+fn default_delay() -> u64 {
+    REBOOT_DELAY_SECONDS
+}
+
+impl Document {
+    /// Reads the document from `path`, or from standard input when it is `-`.
+    pub fn read(path: &Path) -> Result<Self, DocumentError> {
+        if path == Path::new("-") {
+            return Self::from_reader(io::stdin().lock(), "standard input");
+        }
+        let from = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Self::from_reader(file, &from),
+            Err(source) => Err(DocumentError::Read { from, source }),
+        }
+    }
+
+    fn from_reader(reader: impl Read, from: &str) -> Result<Self, DocumentError> {
+        let mut text = Vec::new();
+        let read = reader.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text);
+        let len = read.map_err(|source| DocumentError::Read { from: from.to_owned(), source })?;
+        if u64::try_from(len).is_ok_and(|len| len > MAX_DOCUMENT_BYTES) {
+            return Err(DocumentError::TooLarge { from: from.to_owned() });
+        }
+        serde_json::from_slice(&text).map_err(|source| DocumentError::Decode { from: from.to_owned(), source })
+    }
+
+    /// Delay before the reboot; a day at most.
+    pub fn reboot_delay(&self) -> Duration {
+        Duration::from_secs(self.reboot_delay_seconds.min(86_400))
+    }
+}
+
+impl Service {
+    /// TLS settings, for the service and for the image.
+    pub fn http(&self) -> HttpConfig {
+        HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure }
+    }
+
+    /// Settings of a client; the installer's requests carry no agent version.
+    pub fn client_config(&self) -> ClientConfig {
+        ClientConfig {
+            url: self.url.clone(),
+            token: self.token.clone(),
+            http: self.http(),
+            agent_version: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::REQUEST;
+
+    fn read(text: &str) -> Result<Document, DocumentError> {
+        Document::from_reader(text.as_bytes(), "standard input")
+    }
+
+    #[test]
+    fn rebooting_must_be_asked_for() {
+        let document =
+            read(&format!(r#"{{"request":{REQUEST},"service":{{"url":"http://s","token":"t0ken"}}}}"#)).unwrap();
+        assert!(!document.reboot);
+        assert_eq!(document.reboot_delay(), Duration::from_secs(10));
+        assert!(!format!("{document:?}").contains("t0ken"));
+        let huge = format!(
+            r#"{{"request":{REQUEST},"service":{{"url":"u"}},"reboot":true,"reboot_delay_seconds":{}}}"#,
+            u64::MAX
+        );
+        let document = read(&huge).unwrap();
+        assert!(document.reboot);
+        assert_eq!(document.reboot_delay(), Duration::from_secs(86_400));
+    }
+
+    #[test]
+    fn noise_is_refused() {
+        for text in ["", "{}", "[]", r#"{"request":{},"service":{"url":"u"}}"#] {
+            assert!(matches!(read(text), Err(DocumentError::Decode { .. })), "{text}");
+        }
+        let large = " ".repeat(usize::try_from(MAX_DOCUMENT_BYTES).unwrap() + 1);
+        assert!(matches!(read(&large), Err(DocumentError::TooLarge { .. })));
+    }
+}

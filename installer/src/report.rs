@@ -1,0 +1,212 @@
+//! Progress to the service: sent from a thread of its own, so that a slow service slows nothing else.
+
+use api::{Client, ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::cancel::Cancel;
+
+/// A percentage this many points above the last is worth a request (installer contract A.11).
+const STEP_POINTS: u8 = 5;
+
+/// Which percentages are sent: every five points or more, never 100 (the next stage says that).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Thinning {
+    last: u8,
+}
+
+impl Thinning {
+    /// Whether `percent` is sent. A second attempt starts at 0 again and stays silent until it passes the first.
+    pub fn take(&mut self, percent: u8) -> bool {
+        let worth = percent < 100 && percent >= self.last.saturating_add(STEP_POINTS);
+        if worth {
+            self.last = percent;
+        }
+        worth
+    }
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    letters: VecDeque<Letter>,
+    sending: bool,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Letter {
+    progress: HostProgress,
+    /// A detail that the next report makes worthless.
+    replaceable: bool,
+}
+
+impl Mailbox {
+    /// Stages keep their order and are all sent; a detail gives way to whatever follows, since the service refuses
+    /// reports of a stage that has passed.
+    fn put(&mut self, letter: Letter) {
+        if self.letters.back().is_some_and(|last| last.replaceable) {
+            self.letters.pop_back();
+        }
+        self.letters.push_back(letter);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    mailbox: Mutex<Mailbox>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Mailbox> {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends reports in order. Failures are logged and swallowed: an installation doesn't fail because nobody listened.
+#[derive(Debug)]
+pub struct Reporter {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    thinning: Thinning,
+}
+
+/// Why there is no reporter.
+#[derive(Debug, thiserror::Error)]
+pub enum ReporterError {
+    /// The client can't be set up.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// No thread.
+    #[error("cannot start the thread that reports progress")]
+    Thread {
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+impl Reporter {
+    /// Starts the thread.
+    pub fn start(config: &ClientConfig, infra_env: InfraEnvId, host: HostId) -> Result<Self, ReporterError> {
+        // Stages are worth half an hour of retries, details are not: a newer one comes.
+        let patient = Client::new(config, RetryPolicy::Installer)?;
+        let brief = Client::new(config, RetryPolicy::Never)?;
+        let shared = Arc::new(Shared::default());
+        let reader = shared.clone();
+        let send = move |letter: &Letter| {
+            let client = if letter.replaceable { &brief } else { &patient };
+            client.session().put_progress(infra_env, host, &letter.progress)
+        };
+        let thread = thread::Builder::new().name("progress".into()).spawn(move || post(&reader, send));
+        let thread = Some(thread.map_err(|source| ReporterError::Thread { source })?);
+        Ok(Self { shared, thread, thinning: Thinning::default() })
+    }
+
+    /// Reports a stage.
+    pub fn stage(&self, stage: HostStage, info: &str) {
+        tracing::info!(%stage, info, "stage");
+        self.put(stage, info.to_owned(), false);
+    }
+
+    /// Reports how much of the image is read, when that is worth it.
+    pub fn written(&mut self, percent: u8) {
+        if self.thinning.take(percent) {
+            self.put(HostStage::WritingImageToDisk, format!("{percent}%"), true);
+        }
+    }
+
+    fn put(&self, current_stage: HostStage, progress_info: String, replaceable: bool) {
+        let progress = HostProgress { current_stage, progress_info };
+        self.shared.lock().put(Letter { progress, replaceable });
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until all is sent, for `patience` at most, or a few seconds once cancelled. Says whether it was.
+    pub fn flush(&self, patience: Duration, cancel: &Cancel) -> bool {
+        let start = Instant::now();
+        let mut mailbox = self.shared.lock();
+        while mailbox.sending || !mailbox.letters.is_empty() {
+            let patience = if cancel.is_cancelled() { patience.min(Duration::from_secs(5)) } else { patience };
+            let left = patience.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return false;
+            }
+            let wait = self.shared.changed.wait_timeout(mailbox, left.min(Duration::from_millis(200)));
+            mailbox = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Sends what is left, as [`Reporter::flush`], and ends the thread; one stuck in a request is left behind.
+    pub fn finish(mut self, patience: Duration, cancel: &Cancel) {
+        let idle = self.flush(patience, cancel);
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+        match self.thread.take() {
+            Some(thread) if idle => drop(thread.join()),
+            _ => tracing::warn!("leaving with unsent progress reports"),
+        }
+    }
+}
+
+fn post(shared: &Shared, send: impl Fn(&Letter) -> Result<(), ClientError>) {
+    let mut mailbox = shared.lock();
+    loop {
+        if let Some(letter) = mailbox.letters.pop_front() {
+            mailbox.sending = true;
+            drop(mailbox);
+            if let Err(error) = send(&letter) {
+                let stage = letter.progress.current_stage;
+                tracing::warn!(%stage, info = letter.progress.progress_info, error = &error as &dyn std::error::Error, "progress report failed, going on");
+            }
+            mailbox = shared.lock();
+            mailbox.sending = false;
+            shared.changed.notify_all();
+        } else if mailbox.closed {
+            return;
+        } else {
+            mailbox = shared.changed.wait(mailbox).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_go_in_steps_of_five_points_and_never_reach_100() {
+        let sent = |percents: &[u8]| {
+            let mut thinning = Thinning::default();
+            percents.iter().copied().filter(|&p| thinning.take(p)).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(&[0, 4, 5, 9, 10, 25, 29, 30, 95, 99, 100]), [5, 10, 25, 30, 95]);
+        assert_eq!(sent(&[7, 100]), [7]);
+        assert_eq!(sent(&(0..=100).collect::<Vec<_>>()).len(), 19);
+        assert_eq!(sent(&[60, 0, 30, 64, 65]), [60, 65], "a second attempt");
+        assert_eq!(sent(&[255]), [] as [u8; 0]);
+    }
+
+    #[test]
+    fn a_newer_percentage_replaces_an_unsent_one_and_a_stage_drops_it() {
+        let mut mailbox = Mailbox::default();
+        let letter = |stage, info: &str, replaceable| Letter {
+            progress: HostProgress { current_stage: stage, progress_info: info.into() },
+            replaceable,
+        };
+        mailbox.put(letter(HostStage::Installing, "", false));
+        mailbox.put(letter(HostStage::WritingImageToDisk, "", false));
+        mailbox.put(letter(HostStage::WritingImageToDisk, "5%", true));
+        mailbox.put(letter(HostStage::WritingImageToDisk, "55%", true));
+        assert_eq!(mailbox.letters.len(), 3);
+        assert_eq!(mailbox.letters[2].progress.progress_info, "55%");
+        mailbox.put(letter(HostStage::Rebooting, "", false));
+        let stages: Vec<_> = mailbox.letters.iter().map(|l| l.progress.current_stage).collect();
+        assert_eq!(stages, [HostStage::Installing, HostStage::WritingImageToDisk, HostStage::Rebooting]);
+    }
+}

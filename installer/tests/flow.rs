@@ -1,0 +1,340 @@
+//! The role flow against a fake service and a fake machine.
+#![allow(clippy::unwrap_used)]
+
+mod fake;
+
+use diskwrite::Event;
+use fake::{Answer, FakeService, PATIENCE, Request, header_names, keys, recorded, recorded_headers, wire};
+use installer::{
+    cancel::Cancel,
+    document::Document,
+    flow::{FlowError, Pace, run},
+    host::{Host, HostError, WriteError},
+    plan::ImageWrite,
+};
+use serde_json::{Value, json};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+const PACE: Pace =
+    Pace { write_retry: Duration::from_millis(1), masters_poll: Duration::from_millis(1), flush: PATIENCE };
+const IGNITION: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
+
+fn document(service: &FakeService, change: impl Fn(&mut Value)) -> Document {
+    let mut document = json!({
+        "request": {
+            "boot_device": "/dev/landfall-test-disk", "check_cvo": false,
+            "cluster_id": "11111111-2222-3333-4444-555555555555", "control_plane_count": 3,
+            "controller_image": "r.io/c:1", "disks_to_format": ["/dev/landfall-test-other"],
+            "host_id": "aaaaaaaa-0000-0000-0000-000000000001", "infra_env_id": "bbbbbbbb-0000-0000-0000-000000000001",
+            "installer_args": r#"["--append-karg","ip=52-54-00-00-00-01:dhcp","--image-file","/i.raw"]"#,
+            "installer_image": "r.io/i:1", "role": "master", "service_ips": null
+        },
+        "service": {"url": service.url, "token": "t0ken", "agent_version": "r.io/agent:1"},
+        "reboot": true, "reboot_delay_seconds": 3
+    });
+    change(&mut document);
+    serde_json::from_value(document).unwrap()
+}
+
+/// A service that accepts everything and serves `IGNITION`.
+fn friendly(request: &Request) -> Answer {
+    match request.method.as_str() {
+        "GET" if request.path.ends_with("/downloads/ignition") => Answer::Text(200, IGNITION),
+        "PUT" => Answer::Status(200),
+        _ => Answer::Status(404),
+    }
+}
+
+type Write<'a> = Box<dyn FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + 'a>;
+
+/// Records what is done to it.
+struct FakeHost<'a> {
+    did: RefCell<Vec<String>>,
+    ignition: RefCell<Option<Vec<u8>>>,
+    attempts: RefCell<u32>,
+    write: RefCell<Write<'a>>,
+}
+
+impl<'a> FakeHost<'a> {
+    fn new(write: impl FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + 'a) -> Self {
+        let write: Write = Box::new(write);
+        Self {
+            did: RefCell::default(),
+            ignition: RefCell::default(),
+            attempts: RefCell::default(),
+            write: write.into(),
+        }
+    }
+}
+
+impl Host for FakeHost<'_> {
+    fn resolve(&self, device: &Path) -> PathBuf {
+        PathBuf::from(format!("{}-resolved", device.display()))
+    }
+
+    fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
+        self.did.borrow_mut().push(format!("clear {}", device.display()));
+        Err(HostError::NotABlockDevice { device: device.to_owned() })
+    }
+
+    fn write_image(
+        &self,
+        write: &ImageWrite,
+        ignition: Option<&[u8]>,
+        cancel: &Cancel,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<(), WriteError> {
+        self.did.borrow_mut().push(format!("write {}", write.device.display()));
+        *self.ignition.borrow_mut() = ignition.map(Into::into);
+        *self.attempts.borrow_mut() += 1;
+        let attempt = *self.attempts.borrow();
+        (self.write.borrow_mut())(attempt, cancel, on_event)
+    }
+
+    fn reboot(&self, delay: Duration) -> Result<(), HostError> {
+        self.did.borrow_mut().push(format!("reboot after {delay:?}"));
+        Ok(())
+    }
+}
+
+fn at(percent: u8) -> Event {
+    let source_bytes_read = u64::from(percent) * 10;
+    Event::Progress { source_bytes_read, source_total: Some(1000), written_bytes: 0, percent: Some(percent) }
+}
+
+fn failed(transient: bool) -> WriteError {
+    WriteError { transient, source: "the cause".into() }
+}
+
+#[test]
+fn a_master_is_installed_and_every_stage_reported() {
+    let service = FakeService::start(friendly);
+    let host = FakeHost::new(|_, _, on_event| {
+        on_event(&at(7));
+        Ok(())
+    });
+    let mut events = 0;
+    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| events += 1).unwrap();
+    assert_eq!(events, 1);
+
+    let did = host.did.borrow().clone();
+    let expected = ["clear /dev/landfall-test-other", "write /dev/landfall-test-disk-resolved", "reboot after 3s"];
+    assert_eq!(did, expected, "a boot sector that can't be cleared stops nothing");
+    assert_eq!(host.ignition.borrow().as_deref(), Some(IGNITION.as_bytes()));
+    let mut progress = service.progress();
+    // Whether the percentage gets out before the next stage replaces it is a matter of time.
+    progress.retain(|report| report != "Writing image to disk: 7%");
+    let stages = ["Starting installation: master", "Installing: master", "Writing image to disk", "Rebooting"];
+    assert_eq!(progress, stages);
+
+    let requests = service.requests();
+    let ignition = requests.iter().find(|r| r.method == "GET").unwrap();
+    assert_eq!(
+        ignition.path,
+        "/v2/infra-env/bbbbbbbb-0000-0000-0000-000000000001/hosts/aaaaaaaa-0000-0000-0000-000000000001/downloads/ignition"
+    );
+    let ids: Vec<_> = requests.iter().map(|r| r.header("X-Request-Id").unwrap()).collect();
+    assert!(ids.iter().enumerate().all(|(i, id)| !ids[..i].contains(id)), "one id an operation: {ids:?}");
+    assert!(requests.iter().all(|r| r.header("X-Secret-Key") == Some("t0ken")));
+
+    let Some(wire) = wire() else { return };
+    let real = recorded(wire.join("sno-install/0018-PUT-v2_infra-envs_ID_hosts_ID_progress-200.json"));
+    let ours = requests.iter().find(|r| r.body["progress_info"] == "master").unwrap();
+    assert_eq!(header_names(ours.headers.iter().map(|(name, _)| name.as_str())), recorded_headers(&real));
+    assert_eq!(keys(&ours.body), keys(&real["request"]["body"]));
+    let real = recorded(wire.join("sno-install/0030-PUT-v2_infra-envs_ID_hosts_ID_progress-200.json"));
+    assert_eq!(requests.last().unwrap().body, real["request"]["body"]);
+}
+
+#[test]
+fn without_leave_the_machine_stays_up() {
+    let service = FakeService::start(friendly);
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    let document = document(&service, |d| drop(d.as_object_mut().unwrap().remove("reboot")));
+    run(&document, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    assert!(!host.did.borrow().iter().any(|did| did.starts_with("reboot")));
+    assert_eq!(service.progress().last().unwrap(), "Rebooting");
+}
+
+#[test]
+fn a_cause_that_may_pass_is_tried_three_times_and_another_once() {
+    let service = FakeService::start(friendly);
+    let host = FakeHost::new(|attempt, _, _| if attempt < 3 { Err(failed(true)) } else { Ok(()) });
+    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    assert_eq!(*host.attempts.borrow(), 3);
+
+    for (transient, attempts) in [(true, 3), (false, 1)] {
+        let service = FakeService::start(friendly);
+        let host = FakeHost::new(|_, _, _| Err(failed(transient)));
+        let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+        assert!(matches!(error, FlowError::Write { attempt, .. } if attempt == attempts), "{error:?}");
+        assert_eq!(*host.attempts.borrow(), attempts);
+        let last = service.progress().pop().unwrap();
+        assert_eq!(
+            last,
+            format!(
+                "Failed: cannot write /i.raw to /dev/landfall-test-disk-resolved (attempt {attempts} of 3): the cause"
+            )
+        );
+        assert!(!host.did.borrow().iter().any(|did| did.starts_with("reboot")));
+    }
+}
+
+#[test]
+fn a_slow_service_does_not_slow_the_writer() {
+    let written = Arc::new((Mutex::new(false), Condvar::new()));
+    let gate = written.clone();
+    let service = FakeService::start(move |request| {
+        if request.body["progress_info"] == "5%" {
+            // Answers only when the whole image is written: a writer that waits for the answer would never get there.
+            let (done, changed) = &*gate;
+            let (_done, wait) = changed.wait_timeout_while(done.lock().unwrap(), PATIENCE, |done| !*done).unwrap();
+            assert!(!wait.timed_out(), "the writer waits for the service");
+        }
+        friendly(request)
+    });
+    let host = FakeHost::new(|_, _, on_event| {
+        on_event(&at(5));
+        service.wait_for("stage before the percentages", |r| {
+            r.iter().any(|r| r.body["current_stage"] == "Writing image to disk")
+        });
+        for percent in 6..=100 {
+            on_event(&at(percent));
+        }
+        *written.0.lock().unwrap() = true;
+        written.1.notify_all();
+        Ok(())
+    });
+    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    let progress = service.progress();
+    assert_eq!(progress.last().unwrap(), "Rebooting");
+    assert!(!progress.iter().any(|report| report.contains("100%")), "{progress:?}");
+}
+
+#[test]
+fn a_service_that_refuses_progress_stops_nothing() {
+    let service = FakeService::start(|request| match request.method.as_str() {
+        "PUT" => Answer::Json(409, json!({"code": "409", "href": "", "id": 409, "kind": "Error", "reason": "no"})),
+        _ => friendly(request),
+    });
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    assert_eq!(host.did.borrow().last().unwrap(), "reboot after 3s");
+}
+
+#[test]
+fn what_cannot_be_planned_is_reported_and_nothing_touched() {
+    let service = FakeService::start(friendly);
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    let bootstrap = document(&service, |d| d["request"]["role"] = "bootstrap".into());
+    let error = run(&bootstrap, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, FlowError::Plan(_)));
+    assert!(host.did.borrow().is_empty());
+    let progress = service.progress();
+    assert_eq!(progress.len(), 1);
+    assert!(progress[0].starts_with("Failed: role bootstrap"), "{progress:?}");
+}
+
+#[test]
+fn a_page_instead_of_an_ignition_config_never_reaches_a_disk() {
+    let service = FakeService::start(|request| match request.method.as_str() {
+        "GET" => Answer::Text(200, "<html>log in first</html>"),
+        _ => friendly(request),
+    });
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, FlowError::NotIgnition { .. }));
+    assert_eq!(*host.attempts.borrow(), 0);
+    assert!(service.progress().last().unwrap().starts_with("Failed: "));
+}
+
+#[test]
+fn a_refused_ignition_config_is_a_failure_with_the_services_reason() {
+    let service = FakeService::start(|request| match request.method.as_str() {
+        "GET" => Answer::Json(403, json!({"code": 403, "message": "not yours"})),
+        _ => friendly(request),
+    });
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, FlowError::Ignition { .. }));
+    let last = service.progress().pop().unwrap();
+    assert!(last.contains("403: not yours"), "{last}");
+}
+
+#[test]
+fn a_worker_reboots_when_two_masters_are_done() {
+    let asked = Mutex::new(0);
+    let service = FakeService::start(move |request| {
+        if !request.path.starts_with("/v2/clusters/") {
+            return friendly(request);
+        }
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        let master = |n: u32, stage: &str| json!({"id": format!("aaaaaaaa-0000-0000-0000-00000000001{n}"), "role": "master", "progress": {"current_stage": stage}});
+        let second = if *asked < 4 { "Joined" } else { "Done" };
+        match *asked {
+            1 => Answer::Status(500),
+            2 => Answer::Garbage,
+            _ => Answer::Json(
+                200,
+                json!({"id": "11111111-2222-3333-4444-555555555555", "kind": "Cluster", "hosts": [
+                    master(1, "Done"), master(2, second), master(3, "Installing"),
+                    {"id": "aaaaaaaa-0000-0000-0000-000000000020", "role": "worker", "progress": {"current_stage": "Done"}}]}),
+            ),
+        }
+    });
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    let worker = document(&service, |d| d["request"]["role"] = "worker".into());
+    run(&worker, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    let progress = service.progress();
+    assert_eq!(progress[progress.len() - 2..], ["Waiting for control plane", "Rebooting"]);
+    assert_eq!(service.requests().iter().filter(|r| r.path.starts_with("/v2/clusters/")).count(), 4);
+}
+
+#[test]
+fn a_worker_of_an_existing_cluster_does_not_wait() {
+    let service = FakeService::start(|request| match request.path.starts_with("/v2/clusters/") {
+        true => Answer::Json(200, json!({"id": "11111111-2222-3333-4444-555555555555", "kind": "AddHostsCluster"})),
+        false => friendly(request),
+    });
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    let worker = document(&service, |d| d["request"]["role"] = "worker".into());
+    run(&worker, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    assert_eq!(host.did.borrow().last().unwrap(), "reboot after 3s");
+}
+
+#[test]
+fn cancelling_ends_the_flow_without_another_attempt() {
+    let service = FakeService::start(friendly);
+    let host = FakeHost::new(|_, cancel, _| {
+        cancel.cancel();
+        Err(failed(true))
+    });
+    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, FlowError::Cancelled(_)));
+    assert_eq!(*host.attempts.borrow(), 1);
+    assert!(service.progress().last().unwrap().starts_with("Failed: cancelled by a signal"));
+}
+
+#[test]
+fn recorded_requests_are_planned_or_refused_for_a_reason() {
+    let Some(wire) = wire() else { return };
+    for n in 0..5 {
+        let steps = recorded(wire.join(format!("steps/install-step-{n}.json")));
+        let request = steps["instructions"][0]["args"][0].as_str().unwrap();
+        let request: api::InstallRequest = serde_json::from_str(request).unwrap();
+        // None names an image: what is recorded relies on the real installer's own.
+        let error = installer::plan::plan(&request, false, Duration::ZERO).unwrap_err();
+        use api::HostRole::Bootstrap;
+        use installer::plan::PlanError;
+        match request.role {
+            Bootstrap => assert!(matches!(error, PlanError::Bootstrap { .. }), "{error}"),
+            _ => assert!(matches!(error, PlanError::NoImage), "{error}"),
+        }
+    }
+}
