@@ -1,0 +1,117 @@
+//! Where in a live ISO the Ignition config goes: every layout CoreOS images have had.
+
+use crate::iso9660::{Extent, Iso, IsoError};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Seek};
+
+/// A larger description is not one.
+const MAX_INFO_BYTES: u64 = 64 << 10;
+/// A larger area is not one; it is read into memory. It is 256 KiB on every image so far.
+const MAX_AREA_BYTES: u64 = 64 << 20;
+/// Where images up to 2021 describe the area, in the system area before the volume descriptor.
+const HEADER: Extent = Extent { offset: 32744, len: 24 };
+
+/// Where an area was found described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// `coreos/igninfo.json` names a file and a part of it (since 2023).
+    IgnitionInfo,
+    /// The whole of `images/ignition.img` (since 2021).
+    IgnitionImage,
+    /// A header in the system area, `coreiso+` (before).
+    SystemArea,
+}
+
+/// Room for Ignition config and network settings in a live ISO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmbedArea {
+    /// Its bytes in the image.
+    pub extent: Extent,
+    /// How it was found.
+    pub layout: Layout,
+}
+
+/// Why there is no area.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbedError {
+    /// The image can't be read.
+    #[error(transparent)]
+    Iso(#[from] IsoError),
+    /// None is described.
+    #[error(
+        "the ISO image has no room for an Ignition config: neither coreos/igninfo.json nor images/ignition.img is in it; \
+         is it the live ISO of a CoreOS-style system?"
+    )]
+    None,
+    /// The description can't be read.
+    #[error("coreos/igninfo.json of the ISO image can't be read")]
+    Info(#[source] serde_json::Error),
+    /// An area outside of what holds it.
+    #[error(
+        "the embed area ({len} bytes at offset {offset} of {within}) does not lie inside of it ({available} bytes)"
+    )]
+    Outside {
+        /// Offset in bytes.
+        offset: u64,
+        /// Length in bytes.
+        len: u64,
+        /// File or image it should be in.
+        within: String,
+        /// Length of that in bytes.
+        available: u64,
+    },
+    /// Larger than any real one.
+    #[error("the embed area is said to have {len} bytes, more than the {MAX_AREA_BYTES} of any real one")]
+    TooLarge {
+        /// Length in bytes.
+        len: u64,
+    },
+}
+
+/// `coreos/igninfo.json`.
+#[derive(Deserialize)]
+struct IgnitionInfo {
+    file: String,
+    offset: Option<u64>,
+    length: Option<u64>,
+}
+
+/// Finds the area.
+pub fn locate<R: Read + Seek>(iso: &mut Iso<R>) -> Result<EmbedArea, EmbedError> {
+    let area = if let Some(extent) = iso.find_optional("COREOS/IGNINFO.JSON")? {
+        if extent.len > MAX_INFO_BYTES {
+            return Err(EmbedError::TooLarge { len: extent.len });
+        }
+        let info: IgnitionInfo = serde_json::from_slice(&iso.read(extent)?).map_err(EmbedError::Info)?;
+        let file = iso.find(&info.file)?;
+        let offset = info.offset.unwrap_or(0);
+        let len = info.length.unwrap_or_else(|| file.len.saturating_sub(offset));
+        let extent = within(file, offset, len, &info.file)?;
+        EmbedArea { extent, layout: Layout::IgnitionInfo }
+    } else if let Some(extent) = iso.find_optional("IMAGES/IGNITION.IMG")? {
+        EmbedArea { extent, layout: Layout::IgnitionImage }
+    } else {
+        let image = Extent { offset: 0, len: iso.len() };
+        let (offset, len) = header(&iso.read(HEADER)?).ok_or(EmbedError::None)?;
+        EmbedArea { extent: within(image, offset, len, "the ISO image")?, layout: Layout::SystemArea }
+    };
+    if area.extent.len > MAX_AREA_BYTES {
+        return Err(EmbedError::TooLarge { len: area.extent.len });
+    }
+    Ok(area)
+}
+
+fn within(file: Extent, offset: u64, len: u64, name: &str) -> Result<Extent, EmbedError> {
+    match offset.checked_add(len) {
+        Some(end) if end <= file.len && len > 0 => Ok(Extent { offset: file.offset + offset, len }),
+        _ => Err(EmbedError::Outside { offset, len, within: name.chars().take(200).collect(), available: file.len }),
+    }
+}
+
+/// Offset and length in the header of the system area: magic and two little-endian 64-bit numbers.
+fn header(bytes: &[u8]) -> Option<(u64, u64)> {
+    let rest = bytes.strip_prefix(b"coreiso+")?;
+    let (offset, rest) = rest.split_first_chunk()?;
+    Some((u64::from_le_bytes(*offset), u64::from_le_bytes(*rest.first_chunk()?)))
+}

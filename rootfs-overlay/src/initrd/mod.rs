@@ -1,0 +1,242 @@
+//! Initramfs archives: "newc" cpio, compressed or not, one after another, as the kernel unpacks them.
+
+mod compress;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use compress::Compression;
+pub use read::Limits;
+
+use ignition::newc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// A member of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// A regular file.
+    File {
+        /// Permission bits.
+        mode: u32,
+        /// Its content.
+        data: Vec<u8>,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where it points to.
+        target: String,
+    },
+    /// A directory.
+    Directory {
+        /// Permission bits.
+        mode: u32,
+    },
+}
+
+/// Why an archive can't be read or written. Offsets count from the start of the bytes given, or, inside of a compressed archive,
+/// from the start of its content.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// A name no member can have.
+    #[error(
+        "'{name}' can't be the name of an archive member: it must be a relative path without '.', '..' and empty parts"
+    )]
+    Name {
+        /// The name, cut.
+        name: String,
+    },
+    /// Something below a member that is no directory.
+    #[error("'{name}' can't be added to the archive: '{parent}' is in it and not a directory")]
+    BelowFile {
+        /// The new member.
+        name: String,
+        /// The one above it.
+        parent: String,
+    },
+    /// A member is too large for the format.
+    #[error(transparent)]
+    TooLarge(#[from] newc::MemberTooLarge),
+    /// Compressing failed.
+    #[error("the archive can't be compressed")]
+    Compress(#[source] io::Error),
+    /// Not an archive, by its first bytes.
+    #[error("no archive at offset {offset}: it starts with {found}, which is neither cpio (newc) nor gzip, xz or zstd")]
+    Format {
+        /// Where.
+        offset: usize,
+        /// The first bytes, in hexadecimal.
+        found: String,
+    },
+    /// A compressed archive that can't be unpacked.
+    #[error("the {format} archive at offset {offset} can't be unpacked")]
+    Decompress {
+        /// How it is compressed.
+        format: &'static str,
+        /// Where it starts.
+        offset: usize,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A member header that makes no sense, or one that says more than there is.
+    #[error("the archive is damaged or cut off: {what} of the member at offset {offset} can't be read")]
+    Member {
+        /// Where the member starts.
+        offset: usize,
+        /// What of it.
+        what: &'static str,
+    },
+    /// More than the limits allow.
+    #[error("the archive holds more than {limit} {what}, the most that is unpacked here")]
+    Limit {
+        /// How many.
+        limit: u64,
+        /// Of what.
+        what: &'static str,
+    },
+}
+
+/// Members by name, sorted. Parent directories need not be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archive {
+    members: BTreeMap<String, Member>,
+}
+
+impl Archive {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a regular file of permission bits `mode`, or replaces what has its name.
+    pub fn add(&mut self, path: &str, mode: u32, data: impl Into<Vec<u8>>) -> Result<(), ArchiveError> {
+        self.add_member(path, Member::File { mode: mode & 0o7777, data: data.into() })
+    }
+
+    /// Adds a symbolic link.
+    pub fn add_symlink(&mut self, path: &str, target: &str) -> Result<(), ArchiveError> {
+        self.add_member(path, Member::Symlink { target: target.to_owned() })
+    }
+
+    /// Adds a directory; only needed for one that is empty or not 0755.
+    pub fn add_directory(&mut self, path: &str, mode: u32) -> Result<(), ArchiveError> {
+        self.add_member(path, Member::Directory { mode: mode & 0o7777 })
+    }
+
+    /// Adds a member, or replaces what has its name.
+    pub fn add_member(&mut self, path: &str, member: Member) -> Result<(), ArchiveError> {
+        let name = clean_name(path)?;
+        for parent in parents(&name) {
+            if self.members.get(parent).is_some_and(|member| !matches!(member, Member::Directory { .. })) {
+                return Err(ArchiveError::BelowFile { name: name.clone(), parent: parent.to_owned() });
+            }
+        }
+        self.members.insert(name, member);
+        Ok(())
+    }
+
+    /// The content of the regular file at `path`.
+    pub fn get(&self, path: &str) -> Option<&[u8]> {
+        match self.members.get(path.trim_start_matches('/'))? {
+            Member::File { data, .. } => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Takes out the member at `path`.
+    pub fn remove(&mut self, path: &str) -> Option<Member> {
+        self.members.remove(path.trim_start_matches('/'))
+    }
+
+    /// The members in the order of their names.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &Member)> {
+        self.members.iter().map(|(name, member)| (name.as_str(), member))
+    }
+
+    /// Whether there are files or links in it.
+    pub fn is_empty(&self) -> bool {
+        self.members.values().all(|member| matches!(member, Member::Directory { .. }))
+    }
+
+    /// The cpio archive, not compressed: sorted, with the directories above each member, without owners and times.
+    pub fn to_cpio(&self) -> Result<Vec<u8>, ArchiveError> {
+        let missing: BTreeSet<&str> = self
+            .members
+            .keys()
+            .flat_map(|name| parents(name))
+            .filter(|name| !self.members.contains_key(*name))
+            .collect();
+        let mut all: BTreeMap<&str, (u32, &[u8])> =
+            missing.into_iter().map(|name| (name, (newc::DIRECTORY | 0o755, &[][..]))).collect();
+        for (name, member) in &self.members {
+            let content: (u32, &[u8]) = match member {
+                Member::File { mode, data } => (newc::REGULAR | mode, data),
+                Member::Symlink { target } => (newc::SYMLINK | 0o777, target.as_bytes()),
+                Member::Directory { mode } => (newc::DIRECTORY | mode, &[]),
+            };
+            all.insert(name, content);
+        }
+        let mut out = Vec::new();
+        for (inode, (name, (mode, data))) in (1..).zip(all) {
+            newc::append(&mut out, inode, mode, name, data)?;
+        }
+        newc::finish(&mut out);
+        Ok(out)
+    }
+
+    /// The archive, compressed.
+    pub fn pack(&self, compression: Compression) -> Result<Vec<u8>, ArchiveError> {
+        compress::compress(self.to_cpio()?, compression).map_err(ArchiveError::Compress)
+    }
+
+    /// Reads archives that follow each other, each compressed or not, with zeros between and after them. Of members of the same
+    /// name the last stays, as with the kernel. Devices and other special files are left out.
+    pub fn unpack(bytes: &[u8]) -> Result<Self, ArchiveError> {
+        Self::unpack_limited(bytes, Limits::default())
+    }
+
+    /// [`Archive::unpack`] with other limits.
+    pub fn unpack_limited(bytes: &[u8], limits: Limits) -> Result<Self, ArchiveError> {
+        read::unpack(bytes, limits)
+    }
+
+    /// Puts in what was read. A file in the place of a directory replaces all below it, as it does when the kernel unpacks.
+    fn put(&mut self, name: String, member: Member) {
+        if !matches!(member, Member::Directory { .. }) {
+            let below = format!("{name}/");
+            let gone: Vec<String> = self
+                .members
+                .range(below.clone()..)
+                .take_while(|(n, _)| n.starts_with(&below))
+                .map(|(n, _)| n.clone())
+                .collect();
+            for name in gone {
+                self.members.remove(&name);
+            }
+        }
+        for parent in parents(&name) {
+            if self.members.get(parent).is_some_and(|member| !matches!(member, Member::Directory { .. })) {
+                self.members.remove(parent);
+            }
+        }
+        self.members.insert(name, member);
+    }
+}
+
+/// `usr/bin/x`: `usr`, `usr/bin`.
+fn parents(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(at, _)| &name[..at])
+}
+
+/// The name without `/` or `./` before it.
+fn clean_name(path: &str) -> Result<String, ArchiveError> {
+    let mut name = path;
+    while let Some(rest) = name.strip_prefix('/').or_else(|| name.strip_prefix("./")) {
+        name = rest;
+    }
+    let bad = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
+    if name.len() > read::MAX_NAME_BYTES || name.split('/').any(bad) || name == newc::TRAILER {
+        return Err(ArchiveError::Name { name: path.chars().take(100).collect() });
+    }
+    Ok(name.to_owned())
+}
