@@ -1,0 +1,91 @@
+# What both ways to boot share. Sourced by /init.
+
+# A line for whoever reads the serial console.
+mark() { echo "@@ $*" >/dev/console; }
+
+# Ends the boot: the reason, the end of a log if there is one, power off.
+fail() { # WHAT [LOG]
+    mark "$1"
+    if [ -n "$2" ]; then tail -n 20 "$2" | sed 's/^/@@ | /' >/dev/console; fi
+    sync
+    poweroff -f
+}
+
+# The value of the last kernel argument NAME=VALUE.
+karg() { # NAME
+    local arg value=
+    for arg in $(cat /proc/cmdline); do case $arg in "$1"=*) value=${arg#*=} ;; esac; done
+    echo "$value"
+}
+
+has_karg() { # WORD
+    case " $(cat /proc/cmdline) " in *" $1 "*) return 0 ;; *) return 1 ;; esac
+}
+
+# Drivers for all devices there are, and for those that appear on buses these drivers find; then what no device asks for.
+load_modules() {
+    local round
+    for round in 1 2 3; do
+        find /sys/devices -name modalias -exec cat {} + 2>/dev/null | sort -u | xargs -r modprobe -q -a -b 2>/dev/null
+    done
+    modprobe -q -a loop isofs squashfs overlay sr_mod sd_mod af_packet efivarfs 2>/dev/null
+}
+
+# Runs a command until it succeeds, for up to 60 s.
+wait_for() { # COMMAND...
+    local turns=0
+    until "$@"; do
+        turns=$((turns + 1))
+        [ $turns -lt 600 ] || return 1
+        usleep 100000
+    done
+}
+
+# DHCP on every interface at once; done when one has an address. Leaves resolv.conf behind.
+network_up() {
+    local path name turns=0
+    [ ! -e /run/network-up ] || return 0
+    ip link set lo up
+    for path in /sys/class/net/*; do
+        name=${path##*/}
+        [ -e "$path/device" ] || continue
+        ip link set "$name" up
+        udhcpc -q -f -n -t 20 -T 1 -A 1 -i "$name" -s /usr/lib/landfall/dhcp.sh >/run/dhcp-"$name".log 2>&1 &
+    done
+    wait_for test -e /run/network-up && mark network "$(cat /run/network-up)"
+}
+
+# The running system starts with interfaces as the kernel made them.
+network_down() {
+    local path name
+    [ -e /run/network-up ] || return 0
+    killall udhcpc 2>/dev/null
+    for path in /sys/class/net/*; do
+        name=${path##*/}
+        [ -e "$path/device" ] || continue
+        ip addr flush dev "$name"
+        ip link set "$name" down
+    done
+    rm -f /run/network-up
+}
+
+# The real Ignition's stages onto /sysroot, as its own units order them.
+run_ignition() {
+    local stage platform
+    platform=$(karg ignition.platform.id)
+    mkdir -p /run/ignition
+    for stage in fetch-offline fetch disks mount files; do
+        if [ $stage = fetch ] && [ -e /run/ignition/neednet ]; then network_up || fail "ignition FAIL network"; fi
+        ignition --root=/sysroot --platform="${platform:-metal}" --stage=$stage --log-to-stdout >/run/ignition/$stage.log 2>&1 ||
+            fail "ignition FAIL $stage" /run/ignition/$stage.log
+        mark "ignition $stage ok"
+    done
+    network_down
+}
+
+# Hands the machine to systemd.
+enter_root() {
+    local dir
+    for dir in dev proc sys run; do mount --move /$dir /sysroot/$dir; done
+    exec switch_root /sysroot /usr/lib/systemd/systemd
+}

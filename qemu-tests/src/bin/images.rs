@@ -1,0 +1,75 @@
+//! Builds the test machines' images and prints their paths.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+use qemu_tests::images::{Compression, LiveIso, SectorSize, live_iso, metal_image};
+use std::path::PathBuf;
+
+/// Builds the live ISO and the metal images the tests boot. Prints the path of what was built, or found built.
+#[derive(Parser)]
+struct Images {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Subcommand)]
+enum Kind {
+    /// The live ISO.
+    Live {
+        /// A directory laid over the root file system; may be given more than once.
+        #[arg(long, value_name = "DIR")]
+        overlay: Vec<PathBuf>,
+        /// The program to install as /usr/bin/landfall.
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+    },
+    /// A disk image of an installed machine before its first boot.
+    Metal {
+        /// Logical sector size in bytes.
+        #[arg(long, default_value = "512")]
+        sector: Sector,
+        /// How to pack it.
+        #[arg(long, default_value = "raw")]
+        pack: Pack,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Sector {
+    #[value(name = "512")]
+    B512,
+    #[value(name = "4096")]
+    B4096,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Pack {
+    Raw,
+    Gz,
+    Zst,
+    Xz,
+}
+
+fn main() -> Result<()> {
+    let path = match Images::parse().kind {
+        Kind::Live { overlay, binary } => {
+            let files = binary.map(|binary| ("usr/bin/landfall".to_owned(), binary)).into_iter().collect();
+            live_iso(&LiveIso { overlays: overlay, files, ..LiveIso::default() })?
+        }
+        Kind::Metal { sector, pack } => {
+            let sector = match sector {
+                Sector::B512 => SectorSize::B512,
+                Sector::B4096 => SectorSize::B4096,
+            };
+            let compression = match pack {
+                Pack::Raw => Compression::Raw,
+                Pack::Gz => Compression::Gzip,
+                Pack::Zst => Compression::Zstd,
+                Pack::Xz => Compression::Xz,
+            };
+            metal_image(sector, compression)?
+        }
+    };
+    println!("{}", path.display());
+    Ok(())
+}

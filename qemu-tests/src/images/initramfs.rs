@@ -1,0 +1,63 @@
+//! The initramfs both kinds of machine boot: a busybox init that runs the real Ignition on the first boot.
+
+use super::{elf, root, store, tools, tree};
+use anyhow::{Context, Result, bail};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+/// What Ignition starts to make users and groups.
+const PROGRAMS: [&str; 5] = ["useradd", "usermod", "userdel", "groupadd", "groupdel"];
+
+/// The initramfs, zstd.
+pub(super) fn initramfs() -> Result<PathBuf> {
+    let base = root::base()?;
+    store::cached("initramfs", "img", &root::inputs()?, |scratch, result| {
+        let tree = scratch.join("tree");
+        root::skeleton(&tree)?;
+        for program in PROGRAMS {
+            let path = Path::new("usr/sbin").join(program);
+            tree::place(&base.join(&path), &tree.join(&path))?;
+        }
+        let ignition = ignition()?;
+        tree::place(&ignition, &tree.join("usr/bin/ignition"))?;
+        install_libraries(&base, &tree, &ignition)?;
+        root::install_busybox(&tree)?;
+        let modules = tree::list(&store::data_dir().join("initramfs.modules"))?;
+        root::kernel()?.install_modules(&modules, &tree)?;
+        tree::overlay(&store::data_dir().join("initramfs"), &tree)?;
+
+        let mut archive = super::cpio::Archive::default();
+        archive.tree(&tree)?;
+        archive.device("dev/console", 5, 1)?;
+        let mut zstd = tools::tool("zstd");
+        zstd.args(["-q", "-12", "-T0", "-c"]).stdout(File::create(result)?);
+        tools::feed(zstd, &archive.finish()?)
+    })
+}
+
+fn ignition() -> Result<PathBuf> {
+    let package = store::packages("ignition")?;
+    for dir in ["usr/lib/dracut/modules.d/30ignition", "usr/bin", "usr/libexec"] {
+        let path = package.join(dir).join("ignition");
+        if path.is_file() {
+            return Ok(path);
+        }
+    }
+    bail!("{} holds no program named ignition", package.display())
+}
+
+fn install_libraries(base: &Path, tree: &Path, ignition: &Path) -> Result<()> {
+    let dirs = root::library_dirs(base)?;
+    let mut programs: Vec<PathBuf> = PROGRAMS.iter().map(|name| Path::new("usr/sbin").join(name)).collect();
+    // An absolute path stays itself when joined to the base: Ignition isn't part of it.
+    programs.push(ignition.to_owned());
+    for library in elf::closure(base, &dirs, programs)? {
+        let file = base.join(&library).canonicalize().with_context(|| format!("following {}", library.display()))?;
+        tree::place(&file, &tree.join(&library))?;
+    }
+    // Programs name the loader by its path below lib64, a link to one of the libraries just placed.
+    tree::overlay(&base.join("usr/lib64"), &tree.join("usr/lib64"))?;
+    Ok(())
+}

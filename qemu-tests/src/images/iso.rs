@@ -1,0 +1,184 @@
+//! The live ISO: CoreOS layout, BIOS and UEFI, from a drive or written to a disk.
+
+use super::{
+    cpio, fat,
+    grub::{self, Platform},
+    initramfs::initramfs,
+    root, store, tools, tree,
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+/// Bytes of the area for the kernel arguments in each GRUB configuration: the most installers accept.
+const KARGS_AREA: usize = 2048;
+/// Bytes of the area for an Ignition configuration.
+const EMBED_AREA: u64 = 256 * 1024;
+/// GRUB's configuration for UEFI and for BIOS. Image tools look for `EFI/redhat`, `EFI/fedora`, `EFI/centos` and `boot/grub`.
+const EFI_DIR: &str = "EFI/redhat";
+const BIOS_DIR: &str = "boot/grub";
+
+/// What goes into a live ISO.
+#[derive(Debug, Clone)]
+pub struct LiveIso {
+    /// Directories laid over the root file system, in this order. None is fine: the ISO boots to a bare systemd.
+    pub overlays: Vec<PathBuf>,
+    /// Single files for the root file system: path in it (`usr/bin/landfall`), source. Their modes are kept.
+    pub files: Vec<(String, PathBuf)>,
+    /// The ISO's volume id, by which the running initramfs finds it; at most 32 characters.
+    pub volume_id: String,
+    /// Kernel arguments after those the live boot itself needs.
+    pub kargs: String,
+}
+
+impl Default for LiveIso {
+    fn default() -> Self {
+        Self {
+            overlays: Vec::new(),
+            files: Vec::new(),
+            volume_id: "landfall-live".to_owned(),
+            kargs: super::TEST_KARGS.to_owned(),
+        }
+    }
+}
+
+impl LiveIso {
+    fn default_kargs(&self) -> String {
+        format!("coreos.liveiso={} ignition.firstboot ignition.platform.id=metal {}", self.volume_id, self.kargs)
+    }
+}
+
+/// The ISO of `spec`, built unless there is one of the same inputs.
+pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
+    let mut inputs = root::inputs()?;
+    inputs.text("volume", &spec.volume_id);
+    inputs.text("kargs", &spec.kargs);
+    for dir in &spec.overlays {
+        inputs.text("overlay", "");
+        inputs.tree(dir)?;
+    }
+    for (path, source) in &spec.files {
+        inputs.text("file", path);
+        inputs.text(
+            "mode",
+            &format!(
+                "{:?}",
+                fs::metadata(source).with_context(|| format!("reading {}", source.display()))?.permissions()
+            ),
+        );
+        inputs.file(source)?;
+    }
+    let (base, initramfs) = (root::base()?, initramfs()?);
+    store::cached("live", "iso", &inputs, |scratch, result| {
+        let tree = scratch.join("iso");
+        fs::create_dir_all(tree.join("images/pxeboot"))?;
+        fs::create_dir_all(tree.join("coreos"))?;
+        fs::copy(root::kernel()?.image, tree.join("images/pxeboot/vmlinuz"))?;
+        fs::copy(initramfs, tree.join("images/pxeboot/initrd.img"))?;
+        rootfs_image(spec, &base, scratch, &tree.join("images/pxeboot/rootfs.img"))?;
+        File::create(tree.join("images/ignition.img"))?.set_len(EMBED_AREA)?;
+        let igninfo = json!({"file": "images/ignition.img"});
+        fs::write(tree.join("coreos/igninfo.json"), igninfo.to_string())?;
+        // What this live system doesn't do can't be asked of it by `iso customize`.
+        let features = json!({"installer-config": false, "live-initrd-network": false});
+        fs::write(tree.join("coreos/features.json"), features.to_string())?;
+        boot_files(spec, &tree)?;
+        make_iso(&spec.volume_id, &tree, result)
+    })
+}
+
+/// `rootfs.img` is a cpio archive, so that a network boot may also append it to the initramfs.
+fn rootfs_image(spec: &LiveIso, base: &Path, scratch: &Path, out: &Path) -> Result<()> {
+    let tree = scratch.join("root");
+    tree::overlay(base, &tree)?;
+    tree::overlay(&store::data_dir().join("root-live"), &tree)?;
+    // Where the running system's own source is mounted.
+    fs::create_dir_all(tree.join("sysroot"))?;
+    for dir in &spec.overlays {
+        tree::overlay(dir, &tree).with_context(|| format!("laying {} over the root", dir.display()))?;
+    }
+    for (path, source) in &spec.files {
+        tree::place(source, &tree.join(path))?;
+    }
+    let squashfs = scratch.join("root.squashfs");
+    let mut command = tools::tool("mksquashfs");
+    command.arg(&tree).arg(&squashfs).args(["-all-root", "-noappend", "-no-progress", "-quiet", "-no-xattrs"]);
+    command.args(["-comp", "zstd", "-Xcompression-level", "9", "-b", "256K"]);
+    tools::finish(command)?;
+    let mut archive = cpio::Archive::default();
+    archive.file("root.squashfs", &fs::read(&squashfs)?)?;
+    fs::write(out, archive.finish()?)?;
+    Ok(())
+}
+
+fn boot_files(spec: &LiveIso, tree: &Path) -> Result<()> {
+    let kargs = spec.default_kargs();
+    let area = kargs_area(&kargs)?;
+    let mut files = Vec::new();
+    for dir in [EFI_DIR, BIOS_DIR] {
+        let config = grub::template("live.cfg", &[("KARGS", &area)])?;
+        let offset = config.find(&area).context("live.cfg has no @KARGS@")?;
+        tree::write(&tree.join(dir).join("grub.cfg"), &config, 0o644)?;
+        files.push(json!({"path": format!("{dir}/grub.cfg"), "offset": offset, "pad": "#", "end": "\n"}));
+    }
+    let info = json!({"default": kargs, "files": files, "size": KARGS_AREA});
+    fs::write(tree.join("coreos/kargs.json"), info.to_string())?;
+
+    let early = |dir| grub::template("live-early.cfg", &[("VOLUME", &spec.volume_id), ("DIR", dir)]);
+    let modules = ["iso9660", "linux", "fat"];
+    let efi = tree.join("bootx64.efi");
+    grub::image(Platform::Efi, "/EFI/redhat", &early(EFI_DIR)?, &modules, &efi)?;
+    // A FAT of a few MiB: the loader, and room for its tables.
+    let len = fs::metadata(&efi)?.len().next_multiple_of(1 << 20) + (1 << 20);
+    fat::image(&tree.join("images/efiboot.img"), len, 512, "EFIBOOT", &[("EFI/BOOT/BOOTX64.EFI", &efi)])?;
+    fs::remove_file(&efi)?;
+    fs::remove_file(efi.with_extension("early.cfg"))?;
+    let eltorito = tree.join("images/eltorito.img");
+    grub::image(Platform::BiosCd, "/boot/grub", &early(BIOS_DIR)?, &modules, &eltorito)?;
+    fs::remove_file(eltorito.with_extension("early.cfg"))?;
+    Ok(())
+}
+
+/// The area as it lies in a configuration: the arguments, the end of their line, padding.
+fn kargs_area(kargs: &str) -> Result<String> {
+    ensure!(kargs.len() < KARGS_AREA, "{} bytes of kernel arguments don't fit the area of {KARGS_AREA}", kargs.len());
+    Ok(format!("{:#<KARGS_AREA$}", format!("{kargs}\n")))
+}
+
+fn make_iso(volume_id: &str, tree: &Path, out: &Path) -> Result<()> {
+    ensure!(volume_id.len() <= 32, "the volume id {volume_id} has more than 32 characters");
+    let mut command = tools::tool("xorriso");
+    command.args(["-as", "mkisofs", "-quiet", "-volid", volume_id, "-iso-level", "1", "-R", "-o"]).arg(out);
+    // BIOS: El Torito, and an MBR for when the ISO is a disk.
+    command.args([
+        "-b",
+        "images/eltorito.img",
+        "-no-emul-boot",
+        "-boot-load-size",
+        "4",
+        "-boot-info-table",
+        "--grub2-boot-info",
+    ]);
+    command.arg("--grub2-mbr").arg(grub::hybrid_mbr()).arg("--protective-msdos-label");
+    // UEFI: a second El Torito entry, which the GPT lists too.
+    command.args(["--efi-boot", "images/efiboot.img", "-efi-boot-part", "--efi-boot-image"]).arg(tree);
+    tools::finish(command)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_has_its_size_and_ends_the_line_before_the_padding() {
+        let area = kargs_area("a b").unwrap();
+        assert_eq!(area.len(), KARGS_AREA);
+        assert!(area.starts_with("a b\n##"));
+        assert!(kargs_area(&"x".repeat(KARGS_AREA)).is_err());
+        assert!(kargs_area(&"x".repeat(KARGS_AREA - 1)).unwrap().ends_with("x\n"));
+    }
+}
