@@ -1,0 +1,258 @@
+//! The local interfaces that probes can leave from.
+
+use crate::{Selection, sys};
+use api::Mac;
+use nix::{
+    ifaddrs::getifaddrs,
+    net::if_::InterfaceFlags,
+    sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, socket},
+};
+use std::{
+    fs, io,
+    net::{IpAddr, Ipv6Addr},
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+/// ARPHRD_ETHER: the only link type whose neighbours are asked directly.
+const ETHERNET: u16 = 1;
+
+/// An address with the length of its network prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InterfaceAddress {
+    pub ip: IpAddr,
+    pub prefix_bits: u32,
+}
+
+impl InterfaceAddress {
+    /// Whether `other` is on the network of this address.
+    pub fn network_contains(&self, other: IpAddr) -> bool {
+        match (self.ip, other) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                leading_bits_equal(a.to_bits().into(), b.to_bits().into(), self.prefix_bits, 32)
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => leading_bits_equal(a.to_bits(), b.to_bits(), self.prefix_bits, 128),
+            _ => false,
+        }
+    }
+
+    /// 169.254.0.0/16 or fe80::/10.
+    pub fn is_link_local(&self) -> bool {
+        match self.ip {
+            IpAddr::V4(v4) => v4.is_link_local(),
+            IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        }
+    }
+}
+
+fn leading_bits_equal(a: u128, b: u128, prefix: u32, width: u32) -> bool {
+    let host_bits = width.saturating_sub(prefix);
+    (a ^ b).checked_shr(host_bits).unwrap_or(0) == 0
+}
+
+/// One interface of our network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub name: String,
+    pub index: u32,
+    /// Set when ARP and NDP can be spoken: Ethernet, with a link address.
+    pub mac: Option<Mac>,
+    pub mtu: Option<u32>,
+    /// In the kernel's order.
+    pub addresses: Vec<InterfaceAddress>,
+}
+
+impl Interface {
+    /// Whether it owns an address of the same family as `remote` that is not link-local.
+    pub fn speaks_family_of(&self, remote: IpAddr) -> bool {
+        self.addresses.iter().any(|own| own.ip.is_ipv4() == remote.is_ipv4() && !own.is_link_local())
+    }
+}
+
+/// Why the interfaces are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfacesError {
+    /// The kernel did not list them.
+    #[error("cannot list the network interfaces")]
+    List {
+        /// Cause.
+        source: io::Error,
+    },
+    /// Asked for by name, but not there.
+    #[error("there is no network interface '{name}' here, only {present}")]
+    Missing {
+        /// Asked for.
+        name: String,
+        /// Those there are, comma-separated.
+        present: String,
+    },
+}
+
+/// Lists every interface of our network namespace.
+pub(crate) fn read() -> Result<Vec<Interface>, InterfacesError> {
+    let list = |source| InterfacesError::List { source };
+    let entries = getifaddrs().map_err(|errno| list(errno.into()))?;
+    let socket = control_socket().map_err(list)?;
+    let mut interfaces: Vec<Interface> = Vec::new();
+    for entry in entries {
+        // An address label (eth0:1) names the interface in front of the colon.
+        let name = entry.interface_name.split(':').next().unwrap_or_default();
+        let position = interfaces.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            let mtu = sys::interface_mtu(socket.as_fd(), name)
+                .inspect_err(|error| tracing::debug!(interface = name, %error, "MTU unknown"))
+                .ok();
+            interfaces.push(Interface { name: name.to_owned(), index: 0, mac: None, mtu, addresses: Vec::new() });
+            interfaces.len() - 1
+        });
+        let (Some(interface), Some(address)) = (interfaces.get_mut(position), entry.address) else { continue };
+        if let Some(link) = address.as_link_addr() {
+            interface.index = u32::try_from(link.ifindex()).unwrap_or(0);
+            let asks =
+                link.hatype() == ETHERNET && link.halen() == 6 && !entry.flags.contains(InterfaceFlags::IFF_NOARP);
+            interface.mac = link.addr().filter(|mac| asks && *mac != [0; 6]).map(Mac);
+        } else if let Some(ip) = ip_of(&address) {
+            interface.addresses.push(InterfaceAddress { ip, prefix_bits: prefix_bits(ip, entry.netmask.as_ref()) });
+        }
+    }
+    Ok(interfaces)
+}
+
+/// Any socket will do to ask about interfaces; a kernel without IPv4 or without IPv6 has the other.
+fn control_socket() -> io::Result<OwnedFd> {
+    let open = |family| socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
+    Ok(open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?)
+}
+
+fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+}
+
+/// The prefix that a netmask stands for; without one the address is alone on its network.
+fn prefix_bits(ip: IpAddr, netmask: Option<&SockaddrStorage>) -> u32 {
+    match (ip, netmask.and_then(ip_of)) {
+        (IpAddr::V4(_), Some(IpAddr::V4(mask))) => mask.to_bits().leading_ones(),
+        (IpAddr::V6(_), Some(IpAddr::V6(mask))) => mask.to_bits().leading_ones(),
+        (IpAddr::V4(_), _) => 32,
+        (IpAddr::V6(_), _) => Ipv6Addr::BITS,
+    }
+}
+
+/// Those of `interfaces` that probes are to leave from.
+pub(crate) fn outgoing(
+    interfaces: &[Interface],
+    selection: &Selection,
+    sysfs: &Path,
+) -> Result<Vec<Interface>, InterfacesError> {
+    let chosen: Vec<_> = match selection {
+        Selection::Contract => interfaces.iter().filter(|interface| counts(sysfs, &interface.name)).collect(),
+        Selection::Named(names) => {
+            let find = |name: &String| {
+                interfaces.iter().find(|interface| interface.name == *name).ok_or_else(|| InterfacesError::Missing {
+                    name: name.chars().take(64).collect(),
+                    present: interfaces.iter().map(|i| i.name.as_str()).collect::<Vec<_>>().join(", "),
+                })
+            };
+            let mut names: Vec<_> = names.iter().collect();
+            names.sort();
+            names.dedup();
+            names.into_iter().map(find).collect::<Result<_, _>>()?
+        }
+    };
+    // A port of a bond or bridge has no address; probing from it would teach switches and neighbours the wrong port.
+    let (usable, idle): (Vec<_>, Vec<_>) =
+        chosen.into_iter().partition(|interface| interface.addresses.iter().any(|own| !own.is_link_local()));
+    for interface in idle {
+        tracing::debug!(interface = interface.name, "no address to probe from");
+    }
+    Ok(usable.into_iter().cloned().collect())
+}
+
+/// Physical, bond or VLAN (agent contract §7.3). What does not resolve is taken for physical.
+fn counts(sysfs: &Path, name: &str) -> bool {
+    let entry = sysfs.join("class/net").join(name);
+    let physical =
+        fs::canonicalize(&entry).map_or(true, |path| !path.components().any(|part| part.as_os_str() == "virtual"));
+    physical || {
+        let uevent = fs::read_to_string(entry.join("uevent")).unwrap_or_default();
+        uevent.lines().any(|line| matches!(line, "DEVTYPE=bond" | "DEVTYPE=vlan"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn address(text: &str) -> InterfaceAddress {
+        let (ip, bits) = text.split_once('/').unwrap();
+        InterfaceAddress { ip: ip.parse().unwrap(), prefix_bits: bits.parse().unwrap() }
+    }
+
+    fn interface(name: &str, addresses: &[&str]) -> Interface {
+        let addresses = addresses.iter().map(|text| address(text)).collect();
+        Interface { name: name.to_owned(), index: 1, mac: None, mtu: Some(1500), addresses }
+    }
+
+    #[test]
+    fn networks_contain_their_hosts_only() {
+        for (own, other, inside) in [
+            ("192.168.126.10/24", "192.168.126.11", true),
+            ("192.168.126.10/24", "192.168.127.11", false),
+            ("10.0.0.1/32", "10.0.0.1", true),
+            ("10.0.0.1/32", "10.0.0.2", false),
+            ("10.0.0.1/0", "192.0.2.1", true),
+            ("fd00::1/64", "fd00::ffff", true),
+            ("fd00::1/64", "fd00:0:0:1::1", false),
+            ("fd00::1/0", "2001:db8::1", true),
+            ("fd00::1/128", "fd00::2", false),
+            ("0.0.0.1/0", "::1", false),
+        ] {
+            assert_eq!(address(own).network_contains(other.parse().unwrap()), inside, "{own} {other}");
+        }
+    }
+
+    #[test]
+    fn the_contract_takes_physical_bond_and_vlan_with_an_address() {
+        let root = tempfile::tempdir().unwrap();
+        let class = root.path().join("class/net");
+        fs::create_dir_all(&class).unwrap();
+        for (name, device, uevent) in [
+            ("ens3", "devices/pci0000:00/0000:00:03.0/virtio0/net/ens3", "INTERFACE=ens3\n"),
+            ("ens4", "devices/pci0000:00/0000:00:04.0/virtio1/net/ens4", "INTERFACE=ens4\n"),
+            ("bond0", "devices/virtual/net/bond0", "DEVTYPE=bond\nINTERFACE=bond0\n"),
+            ("bond0.7", "devices/virtual/net/bond0.7", "DEVTYPE=vlan\nINTERFACE=bond0.7\n"),
+            ("br0", "devices/virtual/net/br0", "DEVTYPE=bridge\nINTERFACE=br0\n"),
+            ("lo", "devices/virtual/net/lo", "INTERFACE=lo\n"),
+        ] {
+            let device = root.path().join(device);
+            fs::create_dir_all(&device).unwrap();
+            fs::write(device.join("uevent"), uevent).unwrap();
+            symlink(&device, class.join(name)).unwrap();
+        }
+        let all = [
+            interface("lo", &["127.0.0.1/8"]),
+            interface("ens3", &["10.0.0.1/24", "fe80::1/64"]),
+            interface("ens4", &["169.254.3.4/16", "fe80::2/64"]),
+            interface("bond0", &["fd00::1/64"]),
+            interface("bond0.7", &["10.0.7.1/24"]),
+            interface("br0", &["10.0.8.1/24"]),
+            interface("gone", &["10.0.9.1/24"]),
+        ];
+        let names = |selection: &Selection| -> Vec<String> {
+            outgoing(&all, selection, root.path()).unwrap().into_iter().map(|i| i.name).collect()
+        };
+        assert_eq!(names(&Selection::Contract), ["ens3", "bond0", "bond0.7", "gone"]);
+        assert_eq!(names(&Selection::Named(vec!["br0".into(), "ens4".into(), "br0".into()])), ["br0"]);
+        let error = outgoing(&all[..2], &Selection::Named(vec!["eno1".into()]), root.path()).unwrap_err();
+        assert_eq!(error.to_string(), "there is no network interface 'eno1' here, only lo, ens3");
+    }
+
+    #[test]
+    fn our_own_loopback_is_read() {
+        let interfaces = read().unwrap();
+        let lo = interfaces.iter().find(|interface| interface.name == "lo").unwrap();
+        assert!(lo.index > 0 && lo.mtu.is_some());
+        assert_eq!(lo.mac, None, "nobody to ask on the loopback");
+    }
+}

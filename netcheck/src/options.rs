@@ -1,0 +1,90 @@
+//! How hard to look, and through which interfaces.
+
+use std::{path::PathBuf, time::Duration};
+
+/// Which local interfaces probes leave from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// Physical, bond and VLAN interfaces that own an address other than a link-local one (agent contract §6.2).
+    #[default]
+    Contract,
+    /// These, whatever their kind; each must exist. Those without such an address still send nothing.
+    Named(Vec<String>),
+}
+
+/// Options of a mesh check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Echoes to each address, and the most ARP or NDP requests from each interface to it. 1 to 100.
+    pub count: u16,
+    /// Pause between two probes of one address.
+    pub interval: Duration,
+    /// How long an echo may take. A round trip above the service's limit of one second must still be measured.
+    pub timeout: Duration,
+    /// Packets sent a second at most, all together.
+    pub packets_per_second: u32,
+    /// Nothing takes longer than this, whatever the number of hosts.
+    pub deadline: Duration,
+    /// Where probes leave from.
+    pub interfaces: Selection,
+    /// Where sysfs is mounted.
+    pub sysfs: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            count: 10,
+            interval: Duration::from_millis(100),
+            timeout: Duration::from_secs(3),
+            packets_per_second: 5000,
+            deadline: Duration::from_secs(30),
+            interfaces: Selection::Contract,
+            sysfs: PathBuf::from("/sys"),
+        }
+    }
+}
+
+/// An option out of its range.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{option} is {value}, but must be from {least} to {most}")]
+pub struct OptionsError {
+    /// Which.
+    pub option: &'static str,
+    /// What was asked for.
+    pub value: u128,
+    /// Lowest allowed.
+    pub least: u128,
+    /// Highest allowed.
+    pub most: u128,
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+        let ranges = [
+            ("the number of probes", u128::from(self.count), 1, 100),
+            ("the interval in milliseconds", self.interval.as_millis(), 1, 10_000),
+            ("the timeout in milliseconds", self.timeout.as_millis(), 1, 60_000),
+            ("packets per second", u128::from(self.packets_per_second), 10, 1_000_000),
+            ("the deadline in milliseconds", self.deadline.as_millis(), 1, 600_000),
+        ];
+        match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
+            Some((option, value, least, most)) => Err(OptionsError { option, value, least, most }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_kept() {
+        assert_eq!(Options::default().check(), Ok(()));
+        let none = Options { count: 0, ..Options::default() };
+        assert_eq!(none.check().unwrap_err().to_string(), "the number of probes is 0, but must be from 1 to 100");
+        let endless = Options { timeout: Duration::MAX, ..Options::default() };
+        assert!(endless.check().is_err());
+    }
+}
