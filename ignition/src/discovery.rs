@@ -5,7 +5,7 @@ use crate::parts::{self, AgentBinary, CA_PATH};
 use crate::{BuildError, environment::Environment, merge_override};
 use api::{InfraEnvId, Proxy, Secret};
 
-/// Where the agent's settings lie. The agent.service of our own live ISO starts once this file exists.
+/// Where the agent's settings lie. The agent.service of our own live ISO does nothing without this file.
 pub const ENVIRONMENT_PATH: &str = "/etc/landfall/agent.env";
 
 /// What a live host is told.

@@ -6,6 +6,7 @@ use crate::embed::{EmbedArea, EmbedError, locate};
 use crate::initrd::{Archive, ArchiveError, Compression};
 use crate::iso9660::Iso;
 use crate::patched::{Patch, PatchError, PatchedImage};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -101,11 +102,17 @@ pub enum Output {
 }
 
 /// A live ISO, opened for a look at its embed area.
-#[derive(Debug)]
 pub struct LiveIso {
     path: PathBuf,
     area: EmbedArea,
     content: Vec<u8>,
+}
+
+impl fmt::Debug for LiveIso {
+    /// Without what is in the area, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveIso").field("path", &self.path).field("area", &self.area).finish_non_exhaustive()
+    }
 }
 
 impl LiveIso {
@@ -179,14 +186,16 @@ impl LiveIso {
                 write().map_err(|source| AreaError::Write { path: self.path.clone(), source })
             }
             Output::NewFile(path) => self.write_new(patch, path),
-            Output::Stdout => {
-                let image = PatchedImage::open(&self.path, vec![patch])?;
-                let mut out = io::stdout().lock();
-                io::copy(&mut image.reader(), &mut out)
-                    .and_then(|_| out.flush())
-                    .map_err(|source| AreaError::Write { path: "standard output".into(), source })
-            }
+            Output::Stdout => self.stream(patch, &mut io::stdout().lock()),
         }
+    }
+
+    /// Writes the image with `patch` to `out`, from start to end.
+    pub fn stream(&self, patch: Patch, out: &mut impl Write) -> Result<(), AreaError> {
+        let image = PatchedImage::open(&self.path, vec![patch])?;
+        io::copy(&mut image.reader(), out)
+            .and_then(|_| out.flush())
+            .map_err(|source| AreaError::Write { path: "the output stream".into(), source })
     }
 
     /// Writes a new file under another name beside `path`, and gives it its name once it is complete.

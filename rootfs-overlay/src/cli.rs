@@ -165,3 +165,48 @@ fn read_config(path: Option<&Path>) -> anyhow::Result<Vec<u8>> {
     anyhow::ensure!(fits, "{name} is larger than {MAX_CONFIG_BYTES} bytes");
     Ok(config)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        iso: Iso,
+    }
+
+    fn parse(arguments: &str) -> Result<IgnitionCommand, clap::Error> {
+        let words = std::iter::once("iso").chain(arguments.split_whitespace());
+        Program::try_parse_from(words).map(|program| match program.iso.command {
+            IsoCommand::Ignition(ignition) => ignition.command,
+        })
+    }
+
+    #[test]
+    fn the_flags_are_those_of_coreos_installer() {
+        let embed = parse("ignition embed -f -i a.ign -o - live.iso").unwrap();
+        let IgnitionCommand::Embed(embed) = embed else { panic!("{embed:?}") };
+        assert!(embed.force);
+        assert_eq!(embed.ignition_file.as_deref(), Some(Path::new("a.ign")));
+        assert_eq!(embed.output.as_deref(), Some(Path::new("-")));
+        for good in [
+            "ignition embed --force --ignition-file a.ign --output b.iso live.iso",
+            "ignition embed live.iso",
+            "ignition show live.iso",
+            "ignition remove -o b.iso live.iso",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in ["ignition embed", "ignition show -o a live.iso", "ignition show a b", "ignition"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn in_place_is_the_default() {
+        assert_eq!(output(None).unwrap(), Output::InPlace);
+        assert_eq!(output(Some("b.iso".into())).unwrap(), Output::NewFile("b.iso".into()));
+    }
+}

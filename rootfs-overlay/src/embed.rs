@@ -115,3 +115,59 @@ fn header(bytes: &[u8]) -> Option<(u64, u64)> {
     let (offset, rest) = rest.split_first_chunk()?;
     Some((u64::from_le_bytes(*offset), u64::from_le_bytes(*rest.first_chunk()?)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::image;
+    use std::io::Cursor;
+
+    fn located(bytes: Vec<u8>) -> Result<EmbedArea, EmbedError> {
+        locate(&mut Iso::open(Cursor::new(bytes)).unwrap())
+    }
+
+    fn with_info(info: &str) -> Result<EmbedArea, EmbedError> {
+        located(image(&[
+            ("COREOS/IGNINFO.JSO", info.as_bytes()),
+            ("IMAGES/CDBOOT.IMG", &[0; 9000]),
+            ("IMAGES/IGNITION.IMG", &[0; 4096]),
+        ]))
+    }
+
+    #[test]
+    fn igninfo_may_name_a_file_or_a_part_of_one() {
+        let whole = with_info(r#"{"file": "images/cdboot.img"}"#).unwrap();
+        assert_eq!((whole.layout, whole.extent.len), (Layout::IgnitionInfo, 9000));
+        let part = with_info(r#"{"file": "images/cdboot.img", "offset": 4096, "length": 2048}"#).unwrap();
+        assert_eq!(part.extent, Extent { offset: whole.extent.offset + 4096, len: 2048 });
+        let rest = with_info(r#"{"file": "images/cdboot.img", "offset": 4096}"#).unwrap();
+        assert_eq!(rest.extent.end(), whole.extent.end());
+        for outside in
+            [r#""offset": 9000"#, r#""offset": 1, "length": 9000"#, r#""offset": 18446744073709551615, "length": 2"#]
+        {
+            let result = with_info(&format!(r#"{{"file": "images/cdboot.img", {outside}}}"#));
+            assert!(matches!(result, Err(EmbedError::Outside { available: 9000, .. })), "{outside}");
+        }
+        assert!(matches!(with_info(r#"{"file": "images/x"}"#), Err(EmbedError::Iso(IsoError::NotFound { .. }))));
+        assert!(matches!(with_info("{"), Err(EmbedError::Info(_))));
+    }
+
+    #[test]
+    fn older_images_have_the_file_and_the_oldest_a_header() {
+        let area = located(image(&[("IMAGES/IGNITION.IMG", &[0; 4096])])).unwrap();
+        assert_eq!((area.layout, area.extent.len), (Layout::IgnitionImage, 4096));
+
+        // The area followed the volume.
+        let mut old = image(&[("ZIPL.PRM", b"x")]);
+        assert_eq!(old.len(), 40960);
+        old.resize(40960 + 2048, 0);
+        assert!(matches!(located(old.clone()), Err(EmbedError::None)));
+        let header =
+            |offset: u64, len: u64| [b"coreiso+".as_slice(), &offset.to_le_bytes(), &len.to_le_bytes()].concat();
+        old[32744..32768].copy_from_slice(&header(40960, 2048));
+        let extent = Extent { offset: 40960, len: 2048 };
+        assert_eq!(located(old.clone()).unwrap(), EmbedArea { extent, layout: Layout::SystemArea });
+        old[32744..32768].copy_from_slice(&header(40960, 1 << 40));
+        assert!(matches!(located(old), Err(EmbedError::Outside { .. })));
+    }
+}

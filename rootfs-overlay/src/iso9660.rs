@@ -294,3 +294,86 @@ fn read_at(reader: &mut (impl Read + Seek), offset: u64, len: u64) -> Result<Vec
         Err(failed(io::ErrorKind::UnexpectedEof.into()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::image;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    fn sample() -> Vec<u8> {
+        image(&[
+            ("COREOS/IGNINFO.JSO", b"{}"),
+            ("IMAGES/IGNITION.IMG", &[7; 5000]),
+            ("ZIPL.PRM", b"x"),
+            ("NODOT.", b"y"),
+        ])
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_whole_or_cut() {
+        let mut iso = Iso::open(Cursor::new(sample())).unwrap();
+        assert_eq!(iso.volume_id(), "test-volume");
+        for path in ["/coreos/igninfo.json", "COREOS/IGNINFO.JSO", "coreos//igninfo.json"] {
+            assert_eq!(iso.read_file(path, 10).unwrap(), b"{}", "{path}");
+        }
+        assert_eq!(iso.read_file("images/ignition.img", 5000).unwrap(), [7; 5000]);
+        assert_eq!(iso.read_file("zipl.prm", 1).unwrap(), b"x");
+        assert_eq!(iso.read_file("nodot", 1).unwrap(), b"y");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let mut iso = Iso::open(Cursor::new(sample())).unwrap();
+        let text = |error: IsoError| error.to_string();
+        assert_eq!(
+            text(iso.find("coreos/nothing").unwrap_err()),
+            "coreos/nothing is not in the ISO image: nothing does not exist"
+        );
+        assert_eq!(text(iso.find("images").unwrap_err()), "images in the ISO image is a directory");
+        assert_eq!(text(iso.find("").unwrap_err()), " in the ISO image is a directory");
+        assert_eq!(text(iso.find("zipl.prm/a").unwrap_err()), "zipl.prm/a in the ISO image is below a file");
+        assert!(matches!(
+            iso.read_file("images/ignition.img", 4999),
+            Err(IsoError::TooLarge { len: 5000, max: 4999, .. })
+        ));
+        assert_eq!(iso.find_optional("zipl.prm/a").unwrap(), None);
+    }
+
+    #[test]
+    fn other_files_and_cut_images_are_told_apart() {
+        let open = |bytes: Vec<u8>| Iso::open(Cursor::new(bytes)).map(|_| ()).unwrap_err();
+        assert!(matches!(open(Vec::new()), IsoError::NotIso { offset: 32768 }));
+        assert!(matches!(open(vec![0; 100_000]), IsoError::NotIso { .. }));
+        let mut cut = sample();
+        cut.truncate(cut.len() - 1);
+        let error = open(cut).to_string();
+        assert!(error.starts_with("ISO image is incomplete"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_points_outside_is_refused() {
+        let mut bytes = sample();
+        let at = bytes.windows(12).position(|w| w == b"IGNITION.IMG").unwrap() - 33;
+        bytes[at + 2..at + 6].copy_from_slice(&u32::MAX.to_le_bytes());
+        let mut iso = Iso::open(Cursor::new(bytes)).unwrap();
+        assert!(matches!(iso.find("images/ignition.img"), Err(IsoError::Incomplete { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_makes_it_panic(changes in proptest::collection::vec((32768_usize..46000, any::<u8>()), 1..30)) {
+            let mut bytes = sample();
+            for (at, byte) in changes {
+                if let Some(old) = bytes.get_mut(at) { *old = byte; }
+            }
+            if let Ok(mut iso) = Iso::open(Cursor::new(bytes)) {
+                for path in ["coreos/igninfo.json", "images/ignition.img", "zipl.prm", "a/b/c"] {
+                    let _ = iso.read_file(path, 1 << 20);
+                }
+                let _ = crate::embed::locate(&mut iso);
+            }
+        }
+    }
+}

@@ -10,6 +10,8 @@ pub mod embed;
 pub mod initrd;
 pub mod iso9660;
 mod patched;
+#[cfg(test)]
+mod testing;
 
 pub use area::ignition_patch;
 pub use patched::{Patch, PatchError, PatchedImage};

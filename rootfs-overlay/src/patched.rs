@@ -1,12 +1,13 @@
 //! A file as it would be with some of its bytes replaced, without a copy of it.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that replace those of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Bytes that replace those of a file. Its `Debug` doesn't show them, they may hold secrets.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Patch {
     /// Byte offset of the first.
     pub offset: u64,
@@ -18,6 +19,12 @@ impl Patch {
     /// The first byte after it, or none when there is no such number.
     fn end(&self) -> Option<u64> {
         self.offset.checked_add(u64::try_from(self.bytes.len()).ok()?)
+    }
+}
+
+impl fmt::Debug for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Patch({} bytes at offset {})", self.bytes.len(), self.offset)
     }
 }
 

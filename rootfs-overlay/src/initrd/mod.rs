@@ -10,10 +10,10 @@ pub use read::Limits;
 
 use ignition::newc;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::{fmt, io};
 
-/// A member of an archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A member of an archive. Its `Debug` doesn't show the content of a file, which may be secret.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Member {
     /// A regular file.
     File {
@@ -32,6 +32,16 @@ pub enum Member {
         /// Permission bits.
         mode: u32,
     },
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { mode, data } => write!(f, "File({mode:04o}, {} bytes)", data.len()),
+            Self::Symlink { target } => write!(f, "Symlink({target:?})"),
+            Self::Directory { mode } => write!(f, "Directory({mode:04o})"),
+        }
+    }
 }
 
 /// Why an archive can't be read or written. Offsets count from the start of the bytes given, or, inside of a compressed archive,

@@ -1,0 +1,102 @@
+//! Against the real ignition-validate, when it is there: it takes every config built here.
+
+use api::{Proxy, Secret};
+use ignition::discovery::Discovery;
+use ignition::host::{Beacon, BeaconEnv, HostConfig, Pointer};
+use ignition::{AgentBinary, Config, discovery, host};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program named by LANDFALL_IGNITION_VALIDATE or unpacked below the target directory; none with a printed reason.
+fn validator() -> Option<PathBuf> {
+    let unpacked =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/vm/packages/ignition/usr/bin/ignition-validate");
+    let path = std::env::var_os("LANDFALL_IGNITION_VALIDATE").map_or(unpacked, PathBuf::from);
+    if path.is_file() {
+        return Some(path);
+    }
+    println!("skipped: {} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE", path.display());
+    None
+}
+
+/// The validator's report on `config`: empty when it is valid without a single warning.
+fn report(program: &Path, config: &Config) -> std::io::Result<String> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    file.write_all(config.to_json().as_bytes())?;
+    let output = Command::new(program).arg(file.path()).output()?;
+    let report = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() || !report.is_empty());
+    Ok(report)
+}
+
+fn binary() -> AgentBinary {
+    AgentBinary { url: "https://service:8090/landfall".into(), sha512_hex: "0123456789abcdef".repeat(8) }
+}
+
+const CA: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+const KEYS: &str = "ssh-ed25519 AAAA one\nssh-ed25519 BBBB two\n";
+const OVERRIDE: &str = r#"{"ignition": {"version": "3.2.0"},
+    "storage": {"links": [{"path": "/etc/localtime", "target": "/usr/share/zoneinfo/UTC"}],
+                "luks": [{"name": "root", "device": "/dev/disk/by-label/x", "clevis": {"tpm2": true}}],
+                "files": [{"path": "/etc/motd", "append": [{"source": "data:,hi"}]}]},
+    "systemd": {"units": [{"name": "agent.service", "dropins": [{"name": "a.conf", "contents": "[Service]\nNice=5\n"}]}]}}"#;
+
+#[test]
+fn every_discovery_config_is_valid() {
+    let Some(program) = validator() else { return };
+    let plain =
+        Discovery { service_url: "http://10.0.2.2:8090".into(), agent_version: "0.1.0".into(), ..Discovery::default() };
+    let full = Discovery {
+        service_url: "https://service:8090/base".into(),
+        insecure: true,
+        ca_pem: Some(CA.into()),
+        token: Some(Secret::new("a.b.c $\"\\`")),
+        proxy: Proxy {
+            http_proxy: Some("http://user:p%40ss@proxy:3128".into()),
+            https_proxy: Some("https://proxy:3129".into()),
+            no_proxy: Some(".local,10.0.0.0/8, *".into()),
+        },
+        ssh_authorized_key: KEYS.into(),
+        deliver_agent: Some(binary()),
+        ignition_override: OVERRIDE.into(),
+        ..plain.clone()
+    };
+    let foreign = Discovery { deliver_agent: Some(binary()), ..plain.clone() };
+    for (name, discovery) in [("plain", plain), ("full", full), ("foreign", foreign)] {
+        assert_eq!(report(&program, &discovery::build(&discovery).unwrap()).unwrap(), "", "{name}");
+    }
+}
+
+#[test]
+fn every_host_config_is_valid() {
+    let Some(program) = validator() else { return };
+    let env = BeaconEnv {
+        service_url: "https://service:8090".into(),
+        infra_env_id: Default::default(),
+        host_id: Default::default(),
+        insecure: true,
+        token: Some(Secret::new("a.b.c")),
+    };
+    let full = HostConfig {
+        hostname: "node-1.example.com".into(),
+        ssh_authorized_key: KEYS.into(),
+        pointer: Some(Pointer { source: "https://10.0.0.5:22623/config/worker".into() }),
+        beacon: Some(Beacon { binary: binary(), env }),
+        ca_pem: Some(CA.into()),
+        ignition_override: OVERRIDE.into(),
+    };
+    let named = HostConfig { hostname: "node-1".into(), ..HostConfig::default() };
+    for (name, host) in [("empty", HostConfig::default()), ("named", named), ("full", full)] {
+        assert_eq!(report(&program, &host::build(&host).unwrap()).unwrap(), "", "{name}");
+    }
+}
+
+#[test]
+fn the_validator_does_tell() {
+    let Some(program) = validator() else { return };
+    let mut config = host::build(&HostConfig { hostname: "a".into(), ..HostConfig::default() }).unwrap();
+    config.storage.files[0].contents.source = Some("data:,a b".into());
+    let report = report(&program, &config).unwrap();
+    assert!(report.contains("$.storage.files.0.contents.source"), "{report}");
+}

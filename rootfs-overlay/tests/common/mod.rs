@@ -1,0 +1,23 @@
+//! Live ISOs to test on: recorded ones with file contents cut out, when they are there.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The three live ISOs, 2021 to 2023.
+pub const LIVE: [&str; 3] = ["embed-areas-2021-12.iso", "embed-areas-2022-02.iso", "embed-areas-2023-07.x86_64.iso"];
+/// An ISO that is no live ISO.
+pub const SYNTHETIC: &str = "synthetic.iso";
+
+/// A copy of the recorded ISO `name` in `directory`, or none with a printed reason.
+pub fn iso(name: &str, directory: &Path) -> Option<PathBuf> {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/iso").join(format!("{name}.xz"));
+    let Ok(file) = std::fs::File::open(&packed) else {
+        println!("skipped: {} is not there", packed.display());
+        return None;
+    };
+    let mut bytes = Vec::new();
+    liblzma::read::XzDecoder::new(file).read_to_end(&mut bytes).expect("a recorded ISO unpacks");
+    let path = directory.join(name);
+    std::fs::write(&path, bytes).expect("a temporary file can be written");
+    Some(path)
+}
