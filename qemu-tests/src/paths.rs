@@ -35,18 +35,28 @@ pub fn socket_dir() -> io::Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix(&scratch_prefix(std::process::id())).tempdir_in(parent)
 }
 
+/// Removes this process' scratch and socket directories at once: for an end without unwinding.
+pub fn remove_own() {
+    for parent in [target_dir().join("vm/run"), std::env::temp_dir()] {
+        remove(&parent, |pid| pid == std::process::id());
+    }
+}
+
 fn scratch_prefix(pid: u32) -> String {
     format!("landfall-vm-{pid}-")
 }
 
-/// Removes directories of [`scratch_prefix`]'s form whose process is gone. What can't be removed is somebody else's.
+/// Removes what processes that are gone left behind.
 fn sweep(parent: &Path) {
+    remove(parent, |pid| !Path::new("/proc").join(pid.to_string()).exists());
+}
+
+/// Removes directories of [`scratch_prefix`]'s form by their process. What can't be removed is somebody else's.
+fn remove(parent: &Path, whose: impl Fn(u32) -> bool) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner =
-            name.to_str().and_then(|name| name.strip_prefix("landfall-vm-")).and_then(|rest| rest.split('-').next());
-        let Some(pid) = owner.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
-        if !Path::new("/proc").join(pid.to_string()).exists() {
+        let owner = name.to_str().and_then(|name| name.strip_prefix("landfall-vm-")?.split('-').next());
+        if owner.and_then(|pid| pid.parse().ok()).is_some_and(&whose) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

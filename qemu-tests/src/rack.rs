@@ -1,0 +1,457 @@
+//! A rack: machines on a switch with a gateway, and the service that installs them.
+
+use crate::{
+    paths,
+    service::{Service, ServiceConfig, ServiceError},
+    switch::{PortId, Switch},
+    uplink::{Uplink, UplinkError},
+    view::{self, HostView},
+    vm::{Disk, Firmware, Vm, VmError},
+};
+use api::{
+    Cluster, ClusterCreateParams, ClusterId, Host, HostUpdateParams, InfraEnvCreateParams, InfraEnvId, Mac, Platform,
+    Secret,
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// Between two looks at the hosts.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// After a node has joined, its console may still be on the way to `@@ node ready`.
+const FACTS_LIMIT: Duration = Duration::from_secs(120);
+/// What test machines have, and no more, is asked of them.
+const REQUIREMENTS: &str = r#"[{"version": "default",
+    "master": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}, "arbiter": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1},
+    "worker": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}, "sno": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}}]"#;
+/// Syntactically a pull secret; nothing here pulls.
+const PULL_SECRET: &str = r#"{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNz"}}}"#;
+
+/// What a rack is made of.
+#[derive(Clone, Debug)]
+pub struct RackConfig {
+    /// Names the logs' directory.
+    pub run: String,
+    /// Machines: 1, or 3 and more.
+    pub hosts: u8,
+    /// Firmware of all.
+    pub firmware: Firmware,
+    /// Of the disks: 512 or 4096.
+    pub sector_bytes: u32,
+    /// Of each machine.
+    pub memory_mib: u32,
+    /// Of each machine's one disk.
+    pub disk_bytes: u64,
+    /// Live ISO, as built or downloaded.
+    pub iso: PathBuf,
+    /// OS image.
+    pub image: PathBuf,
+    /// The ISO has no agent: let the service deliver it.
+    pub deliver_agent: bool,
+}
+
+impl RackConfig {
+    /// Machines as the built images need them.
+    pub fn new(run: &str, hosts: u8, iso: PathBuf, image: PathBuf) -> Self {
+        Self {
+            run: run.to_owned(),
+            hosts,
+            firmware: Firmware::Bios,
+            sector_bytes: 512,
+            memory_mib: 1024,
+            disk_bytes: 4 << 30,
+            iso,
+            image,
+            deliver_agent: false,
+        }
+    }
+}
+
+/// What went wrong with a rack.
+#[derive(Debug, thiserror::Error)]
+pub enum RackError {
+    /// With a machine.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// With the gateway.
+    #[error(transparent)]
+    Uplink(#[from] UplinkError),
+    /// With the service.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// With a call.
+    #[error(transparent)]
+    Client(#[from] api::ClientError),
+    /// Files or sockets.
+    #[error("cannot set up the rack")]
+    Setup(#[source] io::Error),
+    /// A host failed.
+    #[error("{host} failed: {info} (state {state}, stage {stage}); consoles and logs are in {}", logs.display())]
+    Host {
+        /// Name.
+        host: String,
+        /// State.
+        state: String,
+        /// The service's words.
+        info: String,
+        /// Stage reached.
+        stage: String,
+        /// Where to look.
+        logs: PathBuf,
+    },
+    /// It took too long.
+    #[error("not within {} s: {what}; seen last:\n{seen}\n  consoles and logs are in {}", limit.as_secs(), logs.display())]
+    Limit {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        limit: Duration,
+        /// The hosts.
+        seen: String,
+        /// Where to look.
+        logs: PathBuf,
+    },
+    /// The user wants out.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What an installed machine said of itself on its console.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    facts: Vec<(String, String)>,
+}
+
+impl NodeFacts {
+    /// Takes the `node key=value` markers; of a repeated key the last.
+    pub fn parse<'a>(markers: impl IntoIterator<Item = &'a str>) -> Self {
+        let facts = markers.into_iter().filter_map(|text| text.strip_prefix("node ")?.split_once('='));
+        Self { facts: facts.map(|(key, value)| (key.to_owned(), value.to_owned())).collect() }
+    }
+
+    /// The value of `hostname`, `user`, `ignition-result`, `cmdline`, …
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.facts.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Units that failed to start.
+    pub fn failed_units(&self) -> Vec<&str> {
+        self.facts.iter().filter(|(key, _)| key == "failed-unit").map(|(_, unit)| unit.as_str()).collect()
+    }
+}
+
+/// Gets every look at the hosts; an error ends the waiting.
+pub type Observer = Box<dyn FnMut(&[HostView]) -> Result<(), RackError>>;
+
+/// A rack with its power on or off. Dropping it ends everything and removes disks; logs stay.
+pub struct Rack {
+    // Dropped in this order: machines first, then what they hang on, then the files.
+    vms: Vec<Vm>,
+    service: Service,
+    uplink: Uplink,
+    switch: Switch,
+    ports: Vec<PortId>,
+    config: RackConfig,
+    cluster: ClusterId,
+    infra_env: InfraEnvId,
+    iso: PathBuf,
+    logs: PathBuf,
+    dir: tempfile::TempDir,
+    started: Instant,
+    observer: Observer,
+}
+
+impl Rack {
+    /// Starts all but the machines; creates cluster and infra-env, downloads the ISO.
+    pub fn start(config: RackConfig, observer: Observer) -> Result<Self, RackError> {
+        let started = Instant::now();
+        let logs = paths::log_dir(&config.run).map_err(RackError::Setup)?;
+        let dir = paths::scratch_dir().map_err(RackError::Setup)?;
+        let service = Service::start(ServiceConfig {
+            state_dir: dir.path().join("state"),
+            iso: config.iso.clone(),
+            image: config.image.clone(),
+            poll_interval_s: 2,
+            requirements: REQUIREMENTS.to_owned(),
+            deliver_agent: config.deliver_agent,
+            log: logs.join("service.log"),
+        })?;
+        let cluster = service.client().create_cluster(&cluster_params(&config))?;
+        let infra_env = service.client().create_infra_env(&InfraEnvCreateParams {
+            name: "demo".into(),
+            cluster_id: Some(cluster.id),
+            pull_secret: Secret::new(PULL_SECRET),
+            ..Default::default()
+        })?;
+        let iso = dir.path().join("discovery.iso");
+        service.fetch(&infra_env.download_url, &iso)?;
+        let switch = Switch::start(1).map_err(RackError::Setup)?;
+        let uplink = Uplink::start(&switch, &logs)?;
+        let ports: Result<Vec<PortId>, io::Error> =
+            (0..config.hosts).map(|index| switch.add_port(&node_name(index))).collect();
+        let ports = ports.map_err(RackError::Setup)?;
+        let (cluster, infra_env) = (cluster.id, infra_env.id);
+        Ok(Self {
+            vms: Vec::new(),
+            service,
+            uplink,
+            switch,
+            ports,
+            config,
+            cluster,
+            infra_env,
+            iso,
+            logs,
+            dir,
+            started,
+            observer,
+        })
+    }
+
+    /// Switches all machines on: blank disk first, then the ISO.
+    pub fn power_on(&mut self) -> Result<(), RackError> {
+        for index in 0..self.config.hosts {
+            let disk = Disk {
+                path: self.dir.path().join(format!("{}.img", node_name(index))),
+                size_bytes: self.config.disk_bytes,
+                serial: format!("LANDFALL-DISK-{index}"),
+                sector_bytes: self.config.sector_bytes,
+            };
+            let vm = Vm::builder(&self.config.run, node_name(index))
+                .memory_mib(self.config.memory_mib)
+                .firmware(self.config.firmware)
+                .identity(format!("4c616e64-6661-6c6c-8000-0000000000{index:02x}"), format!("LANDFALL-{index}"))
+                .disk(disk)
+                .iso(&self.iso)
+                .nic(mac(index), self.switch.port_path(self.ports[usize::from(index)]))
+                .start()?;
+            self.vms.push(vm);
+        }
+        Ok(())
+    }
+
+    /// The machines, in order of their names.
+    pub fn vms(&mut self) -> &mut [Vm] {
+        &mut self.vms
+    }
+
+    /// The service.
+    pub fn service(&mut self) -> &mut Service {
+        &mut self.service
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// The machines' ports.
+    pub fn ports(&self) -> &[PortId] {
+        &self.ports
+    }
+
+    /// The gateway's port.
+    pub fn uplink_port(&self) -> PortId {
+        self.uplink.port()
+    }
+
+    /// Where logs are.
+    pub fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// Since the rack was started.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The service's records, in order of machines; hosts without inventory last.
+    pub fn hosts(&self) -> Result<Vec<Host>, RackError> {
+        let mut hosts = self.service.client().hosts(self.infra_env)?;
+        hosts.sort_by_key(|host| {
+            ((0..self.config.hosts).find(|index| view::has_mac(host, mac(*index))).unwrap_or(u8::MAX), host.id)
+        });
+        Ok(hosts)
+    }
+
+    /// Rows of all hosts.
+    pub fn views(&self) -> Result<Vec<HostView>, RackError> {
+        let count = usize::from(self.config.hosts);
+        Ok(self.hosts()?.iter().map(|host| HostView::new(host, count)).collect())
+    }
+
+    /// The cluster's record.
+    pub fn cluster(&self) -> Result<Cluster, RackError> {
+        Ok(self.service.client().cluster(self.cluster)?)
+    }
+
+    /// Fails when a machine, the gateway or the service is gone.
+    pub fn check(&mut self) -> Result<(), RackError> {
+        for vm in &mut self.vms {
+            vm.check()?;
+        }
+        self.uplink.check()?;
+        self.service.check()?;
+        Ok(())
+    }
+
+    /// Looks at the hosts until `done`. Fails when a host does, or after `limit`.
+    pub fn wait(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        done: impl Fn(&[HostView]) -> bool,
+    ) -> Result<Vec<HostView>, RackError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            self.check()?;
+            let views = self.views()?;
+            (self.observer)(&views)?;
+            if let Some(failed) = views.iter().find(|view| matches!(view.state.as_str(), "error" | "cancelled")) {
+                return Err(RackError::Host {
+                    host: failed.name.clone(),
+                    state: failed.state.clone(),
+                    info: failed.info.clone(),
+                    stage: failed.stage_text(),
+                    logs: self.logs.clone(),
+                });
+            }
+            if done(&views) {
+                return Ok(views);
+            }
+            if Instant::now() >= deadline {
+                return Err(RackError::Limit {
+                    what: what.to_owned(),
+                    limit,
+                    seen: lines(&views),
+                    logs: self.logs.clone(),
+                });
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// Waits until all machines have registered and told their inventory, and names them node-0, node-1, …
+    pub fn discover(&mut self, limit: Duration) -> Result<(), RackError> {
+        let count = usize::from(self.config.hosts);
+        self.wait("every machine registered with an inventory", limit, |views| {
+            views.len() == count && views.iter().all(|view| !view.mac.is_empty())
+        })?;
+        for (index, host) in self.hosts()?.iter().enumerate() {
+            let name = format!("node-{index}");
+            let params = HostUpdateParams { host_name: Some(name), ..HostUpdateParams::default() };
+            self.service.client().update_host(self.infra_env, host.id, &params)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all hosts are known and the cluster may be installed.
+    pub fn wait_ready(&mut self, limit: Duration) -> Result<(), RackError> {
+        let count = usize::from(self.config.hosts);
+        let deadline = Instant::now() + limit;
+        self.wait("every host known", limit, |views| {
+            views.len() == count && views.iter().all(|view| view.state == "known")
+        })?;
+        loop {
+            let cluster = self.cluster()?;
+            if cluster.status == "ready" {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let seen = format!("    {}: {}\n{}", cluster.status, cluster.status_info, cluster.validations_info);
+                return Err(RackError::Limit {
+                    what: "the cluster ready".into(),
+                    limit,
+                    seen,
+                    logs: self.logs.clone(),
+                });
+            }
+            self.check()?;
+            let views = self.views()?;
+            (self.observer)(&views)?;
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// Starts the installation.
+    pub fn install(&mut self) -> Result<(), RackError> {
+        self.service.client().install_cluster(self.cluster)?;
+        Ok(())
+    }
+
+    /// Waits until all hosts are installed.
+    pub fn wait_installed(&mut self, limit: Duration) -> Result<Vec<HostView>, RackError> {
+        let count = usize::from(self.config.hosts);
+        self.wait("every host installed", limit, |views| {
+            views.len() == count && views.iter().all(|view| view.state == "installed")
+        })
+    }
+
+    /// What each installed machine says of itself.
+    pub fn facts(&mut self) -> Result<Vec<NodeFacts>, RackError> {
+        let mut all = Vec::new();
+        for vm in &mut self.vms {
+            vm.wait_for("node ready", FACTS_LIMIT)?;
+            let markers = vm.markers();
+            all.push(NodeFacts::parse(markers.iter().map(|marker| marker.text.as_str())));
+        }
+        Ok(all)
+    }
+}
+
+fn node_name(index: u8) -> String {
+    format!("node-{index}")
+}
+
+fn mac(index: u8) -> Mac {
+    Mac([0x52, 0x54, 0x00, 0x4c, 0x46, index])
+}
+
+fn cluster_params(config: &RackConfig) -> ClusterCreateParams {
+    let count = u32::from(config.hosts);
+    ClusterCreateParams {
+        name: "demo".into(),
+        base_dns_domain: Some("example.com".into()),
+        openshift_version: "4.22".into(),
+        control_plane_count: Some(count),
+        high_availability_mode: (count == 1).then(|| "None".to_owned()),
+        platform: Some(Platform { kind: "none".into(), ..Platform::default() }),
+        user_managed_networking: Some(true),
+        pull_secret: Secret::new(PULL_SECRET),
+        ..ClusterCreateParams::default()
+    }
+}
+
+fn lines(views: &[HostView]) -> String {
+    let line = |view: &HostView| {
+        format!("    {}: {} ({}) {} {}", view.name, view.state, view.info, view.stage_text(), view.links_text())
+    };
+    if views.is_empty() {
+        "    no host registered".to_owned()
+    } else {
+        views.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_keep_what_follows_the_first_equals_sign() {
+        let facts = NodeFacts::parse([
+            "live ready",
+            "node hostname=node-0",
+            "node cmdline=root=LABEL=root quiet",
+            "node failed-unit=a.service",
+            "node failed-unit=b.service",
+            "node ready",
+        ]);
+        assert_eq!(facts.get("hostname"), Some("node-0"));
+        assert_eq!(facts.get("cmdline"), Some("root=LABEL=root quiet"));
+        assert_eq!(facts.get("user"), None);
+        assert_eq!(facts.failed_units(), ["a.service", "b.service"]);
+    }
+}

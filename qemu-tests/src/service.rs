@@ -1,0 +1,277 @@
+//! A `landfall serve` of our own: started, asked, killed, started again on the same port and state.
+
+use crate::{paths, process::Process, uplink};
+use api::{Client, ClientConfig, ClientError, RetryPolicy, http::HttpConfig};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::Duration,
+};
+
+/// Names the `landfall` to use.
+pub const BIN_ENV: &str = "LANDFALL_BIN";
+/// What the service prints once it can be asked.
+const LISTENING: &str = "listening on http://";
+const START_LIMIT: Duration = Duration::from_secs(60);
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// What went wrong with the service.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// No binary.
+    #[error("no landfall binary: looked for {looked_for}; `make binary` builds it, {BIN_ENV} names another")]
+    NoBinary {
+        /// Paths tried.
+        looked_for: String,
+    },
+    /// It could not be started.
+    #[error("cannot {what} {}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// It ended, or said nothing.
+    #[error("the service {what}; its log {} ends:\n{tail}", log.display())]
+    Failed {
+        /// What was seen.
+        what: String,
+        /// Its log.
+        log: PathBuf,
+        /// The log's end.
+        tail: String,
+    },
+    /// A call failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A download failed.
+    #[error("cannot fetch {url}")]
+    Fetch {
+        /// What.
+        url: String,
+        /// Cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// The `landfall` under test: the one named by the environment, else the newest-made kind of build there is, static first.
+pub fn binary() -> Result<PathBuf, ServiceError> {
+    if let Some(path) = std::env::var_os(BIN_ENV).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        return if path.is_file() {
+            Ok(path)
+        } else {
+            Err(ServiceError::NoBinary { looked_for: path.display().to_string() })
+        };
+    }
+    let target = paths::target_dir();
+    let places = [TARGET, ""]
+        .into_iter()
+        .flat_map(|arch| ["release", "debug"].map(|profile| target.join(arch).join(profile).join("landfall")));
+    let places: Vec<PathBuf> = places.collect();
+    let found = places.iter().find(|path| path.is_file()).cloned();
+    found.ok_or_else(|| {
+        let list: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+        ServiceError::NoBinary { looked_for: list.join(", ") }
+    })
+}
+
+/// What a service is started with.
+#[derive(Clone, Debug)]
+pub struct ServiceConfig {
+    /// Where its state is.
+    pub state_dir: PathBuf,
+    /// Live ISO it hands out with a config inside.
+    pub iso: PathBuf,
+    /// OS image it hands out.
+    pub image: PathBuf,
+    /// Seconds between two polls of a host.
+    pub poll_interval_s: u32,
+    /// JSON of what hardware a role needs, in the service's format.
+    pub requirements: String,
+    /// Put the agent into the discovery config, for an ISO without one.
+    pub deliver_agent: bool,
+    /// Its log.
+    pub log: PathBuf,
+}
+
+/// A running service. Dropping it kills it.
+#[derive(Debug)]
+pub struct Service {
+    config: ServiceConfig,
+    binary: PathBuf,
+    port: u16,
+    process: Process,
+    client: Client,
+}
+
+impl Service {
+    /// Starts one and waits until it can be asked.
+    pub fn start(config: ServiceConfig) -> Result<Self, ServiceError> {
+        let binary = binary()?;
+        let failed = |what: &'static str, path: &Path| {
+            let path = path.to_owned();
+            move |source| ServiceError::Io { what, path, source }
+        };
+        std::fs::create_dir_all(&config.state_dir).map_err(failed("make", &config.state_dir))?;
+        let requirements = requirements_path(&config);
+        std::fs::write(&requirements, &config.requirements).map_err(failed("write", &requirements))?;
+        File::create(&config.log).map_err(failed("write", &config.log))?;
+        // The address hosts are told must be known before the service starts, so the port is chosen here.
+        let port = free_port().map_err(failed("find a port for", &binary))?;
+        let client = ClientConfig { url: format!("http://127.0.0.1:{port}"), ..ClientConfig::default() };
+        let client = Client::new(&client, RetryPolicy::Agent)?;
+        let process = launch(&binary, &config, port)?;
+        Ok(Self { config, binary, port, process, client })
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Its log.
+    pub fn log(&self) -> &Path {
+        &self.config.log
+    }
+
+    /// kill -9, as a power cut would.
+    pub fn kill(&mut self) -> Result<(), ServiceError> {
+        self.process.kill().map(drop).map_err(|source| ServiceError::Io {
+            what: "kill",
+            path: self.binary.clone(),
+            source,
+        })
+    }
+
+    /// Starts it again after [`Service::kill`]: same port, same state.
+    pub fn restart(&mut self) -> Result<(), ServiceError> {
+        self.process = launch(&self.binary, &self.config, self.port)?;
+        Ok(())
+    }
+
+    /// Fails when it ended.
+    pub fn check(&mut self) -> Result<(), ServiceError> {
+        match self.process.ended() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(failure(&self.config.log, format!("ended ({status})"))),
+            Err(source) => Err(ServiceError::Io { what: "ask after", path: self.binary.clone(), source }),
+        }
+    }
+
+    /// Downloads what lies at `url` into `path`. The address hosts are told is replaced by the one we reach it at.
+    pub fn fetch(&self, url: &str, path: &Path) -> Result<u64, ServiceError> {
+        let url = url.replacen(&base_url(self.port), &format!("http://127.0.0.1:{}", self.port), 1);
+        let failed =
+            |source: Box<dyn std::error::Error + Send + Sync>| ServiceError::Fetch { url: url.clone(), source };
+        let agent = api::http::agent(&HttpConfig::default()).map_err(|error| failed(error.into()))?;
+        let response = agent.get(&url).call().map_err(|error| failed(error.into()))?;
+        if !response.status().is_success() {
+            let status = response.status();
+            let body =
+                response.into_body().with_config().limit(1024).lossy_utf8(true).read_to_string().unwrap_or_default();
+            return Err(failed(format!("the service answered {status}: {body}").into()));
+        }
+        let mut file = File::create(path).map_err(|error| failed(error.into()))?;
+        let len = io::copy(&mut response.into_body().into_reader(), &mut file).map_err(|error| failed(error.into()))?;
+        file.flush().map_err(|error| failed(error.into()))?;
+        Ok(len)
+    }
+}
+
+fn requirements_path(config: &ServiceConfig) -> PathBuf {
+    config.state_dir.join("requirements.json")
+}
+
+/// As machines on the segment reach it.
+fn base_url(port: u16) -> String {
+    format!("http://{}:{port}", uplink::HOST)
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<Process, ServiceError> {
+    let io_failed = |what, path: &Path| {
+        let path = path.to_owned();
+        move |source| ServiceError::Io { what, path, source }
+    };
+    let log = File::options().append(true).create(true).open(&config.log).map_err(io_failed("write", &config.log))?;
+    let mut command = Command::new(binary);
+    command.arg("serve").args(["--listen", &format!("127.0.0.1:{port}"), "--url", &base_url(port)]);
+    command.arg("--state-dir").arg(&config.state_dir).arg("--iso").arg(&config.iso).arg("--image").arg(&config.image);
+    command
+        .args(["--poll-interval", &config.poll_interval_s.to_string()])
+        .arg("--requirements")
+        .arg(requirements_path(config));
+    if config.deliver_agent {
+        command.arg("--deliver-agent");
+    }
+    let errors = log.try_clone().map_err(io_failed("write", &config.log))?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    let mut process = Process::spawn(command).map_err(io_failed("start", binary))?;
+    let Some(output) = process.take_stdout() else { return Err(failure(&config.log, "has no stdout".to_owned())) };
+    match wait_listening(&follow(output, log)) {
+        Ok(()) => Ok(process),
+        Err(what) => {
+            let status = process.wait(Duration::from_secs(1)).ok().flatten();
+            Err(failure(
+                &config.log,
+                status.map_or(what.to_owned(), |status| format!("ended before it listened ({status})")),
+            ))
+        }
+    }
+}
+
+/// Copies the service's stdout into its log; each line is also sent on.
+fn follow(output: impl io::Read + Send + 'static, mut log: File) -> Receiver<String> {
+    let (lines, received) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            // The log is for people; and after the start nobody listens.
+            let _ = writeln!(log, "{line}");
+            let _ = lines.send(line);
+        }
+    });
+    received
+}
+
+fn wait_listening(lines: &Receiver<String>) -> Result<(), &'static str> {
+    loop {
+        match lines.recv_timeout(START_LIMIT) {
+            Ok(line) if line.contains(LISTENING) => return Ok(()),
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => return Err("did not say that it listens"),
+            Err(RecvTimeoutError::Disconnected) => return Err("closed its stdout before it listened"),
+        }
+    }
+}
+
+fn failure(log: &Path, what: String) -> ServiceError {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let tail =
+        lines[lines.len().saturating_sub(15)..].iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n");
+    ServiceError::Failed { what, log: log.to_owned(), tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_listening_line_is_waited_for() {
+        let listening = |text: &'static [u8]| wait_listening(&follow(text, tempfile::tempfile().unwrap()));
+        assert_eq!(listening(b"state in /x\nlistening on http://127.0.0.1:4711\nmore"), Ok(()));
+        assert_eq!(listening(b"oops\n"), Err("closed its stdout before it listened"));
+    }
+}

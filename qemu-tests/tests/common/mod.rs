@@ -1,0 +1,76 @@
+//! What the install suites share: one rack at a time, generous limits, what an installed machine must say.
+#![allow(clippy::unwrap_used)]
+
+use qemu_tests::{
+    images::{Compression, SectorSize},
+    media,
+    rack::{NodeFacts, Rack, RackConfig, RackError},
+    table::Live,
+    view::HostView,
+    vm::Firmware,
+};
+use std::{
+    cell::RefCell,
+    fmt::Display,
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Four to five times what a step takes under TCG on two busy processors.
+pub const LIMIT: Duration = Duration::from_secs(600);
+
+/// Tests of one file take turns: a rack needs the machine for itself.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the test with the error as people read it.
+pub fn ok<T, E: Display>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+/// A rack of the built images, whose machines are on.
+pub fn rack(run: &str, hosts: u8, firmware: Firmware, sector: SectorSize, compression: Compression) -> Rack {
+    let mut config = RackConfig::new(run, hosts, ok(media::agent_iso()), ok(media::os_image(sector, compression)));
+    config.firmware = firmware;
+    config.sector_bytes = u32::try_from(sector.bytes()).unwrap();
+    let mut rack = ok(Rack::start(config, changes()));
+    ok(rack.power_on());
+    rack
+}
+
+/// Prints changes, so that a failure has its story above it.
+fn changes() -> qemu_tests::rack::Observer {
+    let (live, began) = (RefCell::new(Live::new(false)), Instant::now());
+    Box::new(move |views: &[HostView]| {
+        live.borrow_mut().show(&mut io::stdout(), "", began.elapsed(), views).map_err(RackError::Setup)
+    })
+}
+
+/// From discovered machines to installing ones.
+pub fn start_installation(rack: &mut Rack) {
+    ok(rack.wait_ready(LIMIT));
+    ok(rack.install());
+}
+
+/// Waits until all are installed; each must have the name, the user and the config it was given.
+pub fn finish_installation(rack: &mut Rack) {
+    ok(rack.wait_installed(LIMIT));
+    let facts = ok(rack.facts());
+    for (index, facts) in facts.iter().enumerate() {
+        check_node(index, facts);
+    }
+}
+
+fn check_node(index: usize, facts: &NodeFacts) {
+    assert_eq!(facts.get("hostname"), Some(format!("node-{index}").as_str()));
+    assert!(facts.get("user").is_some_and(|user| user.starts_with("core:")), "{facts:?}");
+    let result = facts.get("ignition-result").unwrap_or_default();
+    assert!(
+        result.contains("\"userConfigProvided\":true") || result.contains("\"userConfigProvided\": true"),
+        "{result}"
+    );
+    assert_eq!(facts.failed_units(), [""; 0]);
+}
