@@ -2,13 +2,14 @@
 
 use crate::in_use::{DevNumber, Node, Use, nodes, uses};
 use crate::sys;
-use nix::libc;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 /// Why a path is not a disk to write to. Nothing was written.
@@ -106,6 +107,9 @@ pub(crate) struct Disk {
 
 /// Less can't hold a head and a tail of one MiB.
 const MIN_BYTES: u64 = 4 << 20;
+/// udev may hold the lock while it looks at the disk.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 impl Disk {
     /// Opens the disk for writing, claiming it (`O_EXCL`) against mounts and the like as long as it is open.
@@ -180,16 +184,23 @@ impl Disk {
         Ok(nodes(&self.sysfs)?.into_iter().filter(|node| node.partition.is_some()).collect())
     }
 
-    /// Gives up the claim, which would keep a partition from being mounted, and keeps the disk open.
-    pub fn release(self) -> Result<Self, DiskError> {
-        let Self { geometry, sysfs, number, file } = self;
-        drop(file);
-        let error = |source| DiskError::Open { path: geometry.path.clone(), source };
-        let file = OpenOptions::new().read(true).write(true).open(&geometry.path).map_err(error)?;
-        if DevNumber::from_raw(file.metadata().map_err(error)?.rdev()) != number {
+    /// Gives up the claim, which would keep a partition from being mounted, and locks the disk instead: udev leaves a
+    /// locked disk alone (systemd's "Locking Block Device Access"), so that it does not reread the table under us.
+    pub fn release(&mut self) -> Result<(), DiskError> {
+        let path = &self.geometry.path;
+        let error = |source| DiskError::Open { path: path.clone(), source };
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(error)?;
+        if DevNumber::from_raw(file.metadata().map_err(error)?.rdev()) != self.number {
             return Err(error(io::Error::other("the device node changed during the installation")));
         }
-        Ok(Self { geometry, sysfs, number, file })
+        let mut left = LOCK_TRIES;
+        // The lock is a courtesy: without it things go well but for unlucky moments.
+        while file.try_lock().is_err() && left > 0 {
+            left -= 1;
+            thread::sleep(LOCK_PAUSE);
+        }
+        self.file = file;
+        Ok(())
     }
 }
 

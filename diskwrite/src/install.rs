@@ -1,12 +1,31 @@
 //! The installation from first check to last flush.
 
+use crate::boot::{BootError, configure};
+use crate::buffer::Buffer;
+use crate::decode::DecodeError;
+use crate::device::Device;
 use crate::disk::{Disk, DiskError};
-use crate::event::Event;
+use crate::event::{Event, Format, Meter, Phase};
+use crate::gpt::Partition;
+use crate::image::{Image, ImageError, check};
+use crate::mount::{MountError, PartitionDevice};
 use crate::options::InstallOptions;
-use std::{fmt, io, path::PathBuf};
+use crate::partitions::{self, PartitionError};
+use crate::prepare::{BootConfig, OptionsError, prepare};
+use crate::pump::{Message, Pump};
+use crate::source::SourceError;
+use crate::sys;
+use crate::write::{WriteError, Writer};
+use serde::{Deserialize, Serialize};
+use std::{
+    error::Error,
+    fmt, io,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// What an installation came to.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
     /// The disk, links resolved.
     pub device: PathBuf,
@@ -23,10 +42,10 @@ pub enum DiskState {
     Untouched,
     /// First and last MiB are zero: nothing boots from it.
     Cleared,
-    /// Whatever had been written, as asked for.
+    /// Whatever had been written, as asked for. The table is there only if the failure came after it.
     Kept,
-    /// Clearing failed too: it may hold half an image that looks bootable.
-    NotCleared(io::Error),
+    /// Clearing failed too: it may hold what looks bootable and is not.
+    NotCleared(WriteError),
 }
 
 impl fmt::Display for DiskState {
@@ -36,7 +55,8 @@ impl fmt::Display for DiskState {
             Self::Cleared => f.write_str("its partition table was cleared"),
             Self::Kept => f.write_str("what was written is kept as asked"),
             Self::NotCleared(error) => {
-                write!(f, "its partition table could not be cleared ({error}): wipe it before the machine boots")
+                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                write!(f, "clearing its partition table failed too, wipe it before the machine boots: {error}{cause}")
             }
         }
     }
@@ -52,15 +72,44 @@ pub struct InstallError {
     pub disk: DiskState,
     /// What failed.
     #[source]
-    pub cause: Failure,
+    pub cause: Box<Failure>,
 }
 
 /// What failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// The options make no sense.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
     /// The target is no disk, or not a free one.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The source gave out, or what it gave can't be unpacked.
+    #[error(transparent)]
+    Source(#[from] DecodeError),
+    /// The image does not fit the disk or is not complete.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The disk failed, or ended before the image.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The kernel clings to the disk's old partitions.
+    #[error(transparent)]
+    Partitions(#[from] PartitionError),
+    /// The boot file system can't be mounted.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The boot file system is not what was expected.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// What was changed on the boot file system may not be on the medium.
+    #[error("cannot flush {} after configuring the boot file system", device.display())]
+    Flush {
+        /// The disk.
+        device: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
     /// The caller asked to stop.
     #[error("cancelled after {written_bytes} bytes were written")]
     Cancelled {
@@ -69,9 +118,181 @@ pub enum Failure {
     },
 }
 
-/// Writes an image to a disk and prepares its first boot.
-pub fn install(options: &InstallOptions, _on_event: &mut dyn FnMut(Event)) -> Result<Installed, InstallError> {
-    let fail = |cause| InstallError { device: options.device.clone(), disk: DiskState::Untouched, cause };
-    Disk::open(&options.device).map_err(|error| fail(error.into()))?;
-    Err(fail(Failure::Cancelled { written_bytes: 0 }))
+/// Writes an image to a disk and prepares its first boot. Needs root. Other threads of the process are not affected: the
+/// boot file system is mounted where only one thread sees it.
+///
+/// The disk has no partition table until everything else, the boot file system's configuration too, is on the medium.
+pub fn install(options: &InstallOptions, on_event: &mut dyn FnMut(Event)) -> Result<Installed, InstallError> {
+    let started = Instant::now();
+    let mut touched = None;
+    match run(options, on_event, &mut touched) {
+        Ok(installed) => {
+            let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let Installed { written_bytes, source_bytes, .. } = installed;
+            on_event(Event::Finished { written_bytes, source_bytes, elapsed_ms });
+            Ok(installed)
+        }
+        Err(cause) => {
+            let disk = match touched {
+                None => DiskState::Untouched,
+                Some(_) if options.preserve_on_error => DiskState::Kept,
+                Some(disk) => {
+                    on_event(Event::Phase { phase: Phase::Clearing });
+                    clear(&disk)
+                }
+            };
+            Err(InstallError { device: options.device.clone(), disk, cause: Box::new(cause) })
+        }
+    }
+}
+
+/// `touched` gets the disk just before it is first written to.
+fn run(
+    options: &InstallOptions,
+    on_event: &mut dyn FnMut(Event),
+    touched: &mut Option<Disk>,
+) -> Result<Installed, Failure> {
+    on_event(Event::Phase { phase: Phase::Checking });
+    let config = prepare(options)?;
+    let disk = Disk::open(&options.device)?;
+    let geometry = disk.geometry().clone();
+    let mut stream = Stream { options, on_event, pump: Pump::start(options)?, meter: Meter::new(None) };
+    let (format, total, head) = stream.opened()?;
+    let raw_bytes = total.filter(|_| format == Format::Raw);
+    let image = check(&head, raw_bytes, &geometry, options.configures_boot())?;
+    stream.meter = Meter::new(total);
+    (stream.on_event)(Event::Started {
+        source: options.source.to_string(),
+        format,
+        total_bytes: total,
+        device: geometry.path.clone(),
+        device_bytes: geometry.size_bytes,
+        sector_bytes: geometry.sector_bytes,
+    });
+    partitions::forget(&disk)?;
+
+    let disk = touched.insert(disk);
+    let written_bytes = stream.write(disk, &image)?;
+    let source_bytes = stream.pump.source_bytes();
+    drop(stream);
+
+    if let Some(boot) = &image.boot {
+        on_event(Event::Phase { phase: Phase::ConfiguringBoot });
+        configure_boot(disk, boot, &config)?;
+    }
+    if options.cancelled() {
+        return Err(Failure::Cancelled { written_bytes });
+    }
+    on_event(Event::Phase { phase: Phase::Finishing });
+    writer(disk).finish(&head)?;
+
+    on_event(Event::Phase { phase: Phase::RereadingTable });
+    if let Err(error) = partitions::reread_as(disk, &image.partitions) {
+        // All is on the disk; the next boot reads the table anyway.
+        tracing::warn!(%error, "the kernel does not know the new partitions");
+    }
+    Ok(Installed { device: geometry.path, written_bytes, source_bytes })
+}
+
+fn writer(disk: &Disk) -> Writer<Device<'_>> {
+    let geometry = disk.geometry();
+    Writer::new(Device::new(disk.file()), geometry.path.clone(), geometry.size_bytes)
+}
+
+/// The image on its way from the source.
+struct Stream<'a> {
+    options: &'a InstallOptions,
+    on_event: &'a mut dyn FnMut(Event),
+    pump: Pump,
+    meter: Meter,
+}
+
+impl Stream<'_> {
+    /// Waits for the source and the image's head.
+    fn opened(&mut self) -> Result<(Format, Option<u64>, Buffer), Failure> {
+        loop {
+            if let Message::Opened { format, total, head } = self.next(0)? {
+                return Ok((format, total, head));
+            }
+        }
+    }
+
+    /// Wipes the disk's tables and writes all but the head. Returns the image's size.
+    fn write(&mut self, disk: &Disk, image: &Image) -> Result<u64, Failure> {
+        (self.on_event)(Event::Phase { phase: Phase::Writing });
+        let sector = usize::try_from(disk.geometry().sector_bytes).unwrap_or(usize::MAX);
+        let mut writer = writer(disk);
+        writer.wipe()?;
+        loop {
+            match self.next(writer.written())? {
+                Message::Block(mut block) => {
+                    writer.block(&mut block, sector)?;
+                    self.pump.give_back(block);
+                    self.tell(writer.written(), false);
+                }
+                Message::End => break,
+                _ => {}
+            }
+        }
+        image.check_complete(writer.written())?;
+        writer.sync()?;
+        self.tell(writer.written(), true);
+        Ok(writer.written())
+    }
+
+    /// The next message of interest, with an eye on the clock and the caller's wish to stop.
+    fn next(&mut self, written_bytes: u64) -> Result<Message, Failure> {
+        loop {
+            if self.options.cancelled() {
+                return Err(Failure::Cancelled { written_bytes });
+            }
+            match self.pump.next() {
+                None => self.tell(written_bytes, false),
+                Some(Message::Retrying(retry)) => {
+                    let wait_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(u64::MAX);
+                    (self.on_event)(Event::Retrying { error: retry.error, wait_ms, source_offset: retry.offset });
+                }
+                Some(Message::Failed(DecodeError::Source(SourceError::Cancelled { .. }))) => {
+                    return Err(Failure::Cancelled { written_bytes });
+                }
+                Some(Message::Failed(error)) => return Err(error.into()),
+                Some(message) => return Ok(message),
+            }
+        }
+    }
+
+    fn tell(&mut self, written_bytes: u64, forced: bool) {
+        // Until the writing starts there is no progress to speak of.
+        if written_bytes == 0 {
+            return;
+        }
+        if let Some(event) = self.meter.tick(Instant::now(), self.pump.source_bytes(), written_bytes, forced) {
+            (self.on_event)(event);
+        }
+    }
+}
+
+/// Mounts the boot partition, changes what is to be changed, and flushes it; the disk itself has no table yet.
+fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Result<(), Failure> {
+    disk.release()?;
+    partitions::announce(disk, std::slice::from_ref(boot))?;
+    let device = PartitionDevice::open(disk, boot)?;
+    device.enter(|| configure(Path::new("/"), config))??;
+    drop(device);
+    partitions::forget(disk)?;
+    let error = |source| Failure::Flush { device: disk.geometry().path.clone(), source };
+    disk.file().sync_all().map_err(error)?;
+    // Whoever reads through the whole disk's page cache must see what went through the partition's.
+    sys::drop_cache(disk.file()).map_err(error)
+}
+
+fn clear(disk: &Disk) -> DiskState {
+    let result = writer(disk).wipe();
+    if let Err(error) = partitions::reread_as(disk, &[]) {
+        tracing::warn!(%error, "the kernel still lists partitions of the cleared disk");
+    }
+    match result {
+        Ok(()) => DiskState::Cleared,
+        Err(error) => DiskState::NotCleared(error),
+    }
 }

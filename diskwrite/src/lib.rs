@@ -3,15 +3,40 @@
 //! The image's first MiB, which holds the partition table, goes to the disk last, when everything else is on the medium;
 //! after a failure the table is cleared. Whatever the moment of a crash, a half-written disk does not boot.
 
+mod boot;
+mod buffer;
+mod decode;
+mod device;
 mod disk;
 mod event;
+mod gpt;
+mod image;
 mod in_use;
 mod install;
+mod kargs;
+mod mount;
 mod options;
+mod partitions;
+mod plan;
+mod prepare;
+mod pump;
+mod source;
 mod sys;
+mod write;
 
+pub use boot::BootError;
+pub use decode::DecodeError;
 pub use disk::{DiskError, Geometry};
 pub use event::{Event, Format, Phase};
+pub use gpt::TableError;
+pub use image::ImageError;
 pub use in_use::Use;
 pub use install::{DiskState, Failure, InstallError, Installed, install};
+pub use kargs::EntryError;
+pub use mount::MountError;
 pub use options::{InstallOptions, Source};
+pub use partitions::PartitionError;
+pub use plan::{Plan, Step, plan};
+pub use prepare::OptionsError;
+pub use source::SourceError;
+pub use write::WriteError;

@@ -1,7 +1,7 @@
 //! Block device ioctls: the one place with unsafe code.
 #![allow(unsafe_code)]
 
-use nix::{errno::Errno, libc};
+use nix::errno::Errno;
 use std::{
     fs::File,
     io,
@@ -63,9 +63,9 @@ struct LoopConfig {
 
 mod ioctl {
     use super::{BlkpgArg, LoopConfig};
-    use nix::libc;
     // Numbers as in linux/fs.h, linux/blkpg.h and linux/loop.h; the _IO ones carry no size in them.
     nix::ioctl_none!(blkrrpart, 0x12, 95);
+    nix::ioctl_none!(blkflsbuf, 0x12, 97);
     nix::ioctl_read_bad!(blksszget, 0x1268, libc::c_int);
     nix::ioctl_write_ptr_bad!(blkpg, 0x1269, BlkpgArg);
     nix::ioctl_read!(blkgetsize64, 0x12, 114, libc::size_t);
@@ -98,6 +98,12 @@ pub fn size_bytes(disk: &File) -> io::Result<u64> {
 pub fn reread_partition_table(disk: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open; the call takes no argument.
     done(unsafe { ioctl::blkrrpart(disk.as_raw_fd()) }).map(drop)
+}
+
+/// Writes out and drops the page cache of the whole disk (`BLKFLSBUF`).
+pub fn drop_cache(disk: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the call takes no argument.
+    done(unsafe { ioctl::blkflsbuf(disk.as_raw_fd()) }).map(drop)
 }
 
 fn partition_op(disk: &File, op: libc::c_int, number: u32, start: u64, length: u64) -> io::Result<()> {

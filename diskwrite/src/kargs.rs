@@ -1,0 +1,114 @@
+//! Kernel arguments in a Boot Loader Specification entry.
+
+/// What to do to an entry's kernel arguments: first all deletions, then the additions in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KargEdits {
+    pub delete: Vec<String>,
+    pub append: Vec<String>,
+}
+
+/// Why an entry can't be edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// No line holds the kernel arguments.
+    #[error("Couldn't locate 'options' line")]
+    NoOptions,
+    /// Which of several is meant can't be told.
+    #[error("Multiple 'options' lines found")]
+    ManyOptions,
+}
+
+/// The entry with edited kernel arguments; blanks at the ends of lines go.
+pub(crate) fn edit_entry(entry: &str, edits: &KargEdits) -> Result<String, EntryError> {
+    let mut out = String::with_capacity(entry.len() + 256);
+    let mut found = false;
+    for line in entry.lines() {
+        match line.strip_prefix("options ") {
+            Some(_) if found => return Err(EntryError::ManyOptions),
+            Some(args) => {
+                found = true;
+                out.push_str(format!("options {}", edit_args(args, edits)).trim_end());
+            }
+            None => out.push_str(line.trim_end()),
+        }
+        out.push('\n');
+    }
+    if found { Ok(out) } else { Err(EntryError::NoOptions) }
+}
+
+/// Arguments are compared as text between blanks, so that one which itself holds a blank can be deleted. Repeated ones
+/// all go, neighbours too.
+fn edit_args(args: &str, edits: &KargEdits) -> String {
+    let mut args = format!(" {} ", args.trim());
+    for karg in &edits.delete {
+        let wanted = format!(" {} ", karg.trim());
+        // Neighbours share a blank and take another round each; every round makes the text shorter.
+        while !karg.trim().is_empty() && args.contains(&wanted) {
+            args = args.replace(&wanted, " ");
+        }
+    }
+    for karg in &edits.append {
+        args.push_str(karg.trim());
+        args.push(' ');
+    }
+    args.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn edits(delete: &[&str], append: &[&str]) -> KargEdits {
+        let owned = |list: &[&str]| list.iter().map(|karg| (*karg).to_owned()).collect();
+        KargEdits { delete: owned(delete), append: owned(append) }
+    }
+
+    #[test]
+    fn edits_arguments() {
+        let table = [
+            ("foo bar baz", edits(&["bar"], &[]), "foo baz"),
+            ("foo bar baz", edits(&["foo", "baz"], &["qux"]), "bar qux"),
+            ("foo bar foo", edits(&["foo"], &["foo"]), "bar foo"),
+            ("a a a b", edits(&["a"], &[]), "b"),
+            ("foo=1 foo=12 xfoo=1", edits(&["foo=1"], &[]), "foo=12 xfoo=1"),
+            ("a b c", edits(&["a b"], &[]), "c"),
+            ("a", edits(&["nothing"], &[" padded "]), "a padded"),
+            ("", edits(&["x"], &["ip=dhcp", "ip=dhcp"]), "ip=dhcp ip=dhcp"),
+            ("only", edits(&["only"], &[]), ""),
+            ("a  b", edits(&[""], &[]), "a  b"),
+        ];
+        for (args, edits, expected) in table {
+            assert_eq!(edit_args(args, &edits), expected, "{args} {edits:?}");
+        }
+    }
+
+    #[test]
+    fn changes_only_the_options_line() {
+        let entry =
+            "title  Some OS  \nversion 1\noptions rw $ignition_firstboot ro=options x \nlinux /vmlinuz\n#options no";
+        let edited = edit_entry(entry, &edits(&["x"], &["ip=dhcp"])).unwrap();
+        assert_eq!(
+            edited,
+            "title  Some OS\nversion 1\noptions rw $ignition_firstboot ro=options ip=dhcp\nlinux /vmlinuz\n#options no\n"
+        );
+    }
+
+    #[test]
+    fn refuses_doubtful_entries() {
+        let nothing = KargEdits::default();
+        assert_eq!(edit_entry("title x\n", &nothing), Err(EntryError::NoOptions));
+        assert_eq!(edit_entry("optionsa\noptions\n", &nothing), Err(EntryError::NoOptions));
+        assert_eq!(edit_entry("options a\noptions b\n", &nothing), Err(EntryError::ManyOptions));
+    }
+
+    proptest! {
+        #[test]
+        fn deleted_words_are_gone_and_others_stay(words in prop::collection::vec("[abc=]{1,3}", 0..12), gone in "[abc=]{1,3}") {
+            let edited = edit_args(&words.join(" "), &edits(&[&gone], &["end"]));
+            let mut expected: Vec<_> = words.iter().filter(|word| **word != gone).cloned().collect();
+            expected.push("end".into());
+            prop_assert_eq!(edited.split(' ').collect::<Vec<_>>(), expected);
+        }
+    }
+}

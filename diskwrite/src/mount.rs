@@ -1,0 +1,186 @@
+//! Runs something inside a file system that nobody else sees: mounted in a mount namespace of one thread, which has it as
+//! its root directory, so that no link in it leads out.
+
+use crate::disk::Disk;
+use crate::gpt::Partition;
+use crate::{partitions, sys};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{chroot, fchdir};
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// Something may look at the mount for a moment: as patient as the installer this replaces.
+const UMOUNT_TRIES: u32 = 20;
+const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
+/// Others may take free loop devices too.
+const LOOP_TRIES: u32 = 16;
+
+/// Why the file system can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// Neither a partition node nor a loop device can be had.
+    #[error("partition {name} of {} has no device node, and no loop device can be bound to it", device.display())]
+    Loop {
+        /// The disk.
+        device: PathBuf,
+        /// GPT name of the partition.
+        name: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// No private namespace or directory to mount on.
+    #[error("cannot prepare a private mount: {step} failed")]
+    Prepare {
+        /// What failed.
+        step: &'static str,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Not a file system that can be mounted.
+    #[error("cannot mount {} as ext4 ({ext4}) nor as xfs ({xfs})", device.display())]
+    Mount {
+        /// Partition or loop device.
+        device: PathBuf,
+        /// Why not as ext4.
+        ext4: Errno,
+        /// Why not as xfs.
+        xfs: Errno,
+    },
+    /// What was written may not be on the disk.
+    #[error("cannot unmount {}", device.display())]
+    Unmount {
+        /// Partition or loop device.
+        device: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}
+
+/// A block device for one partition.
+#[derive(Debug)]
+pub(crate) struct PartitionDevice {
+    path: PathBuf,
+    /// Keeps a loop device bound; it is released when this is dropped and nothing is mounted from it.
+    _bound: Option<File>,
+}
+
+impl PartitionDevice {
+    /// The partition's node, else a loop device over its part of the disk.
+    pub fn open(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
+        match partitions::node_of(disk, partition) {
+            Some(path) => Ok(Self { path, _bound: None }),
+            None => Self::bind(disk, partition),
+        }
+    }
+
+    fn bind(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
+        let bound = bind(disk.file(), partition.start, partition.len);
+        let (path, file) = bound.map_err(|source| MountError::Loop {
+            device: disk.geometry().path.clone(),
+            name: partition.name.clone(),
+            source,
+        })?;
+        Ok(Self { path, _bound: Some(file) })
+    }
+
+    /// Mounts the device, runs `inside` with the file system as `/`, and unmounts it again.
+    pub fn enter<T: Send, E: Send>(
+        &self,
+        inside: impl FnOnce() -> Result<T, E> + Send,
+    ) -> Result<Result<T, E>, MountError> {
+        thread::scope(|scope| {
+            let run = || enter(&self.path, inside);
+            let thread =
+                thread::Builder::new().name("boot".into()).spawn_scoped(scope, run).map_err(MountError::Thread)?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn bind(backing: &File, offset: u64, len: u64) -> io::Result<(PathBuf, File)> {
+    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
+    for _ in 0..LOOP_TRIES {
+        let path = PathBuf::from(format!("/dev/loop{}", sys::free_loop(&control)?));
+        let device = OpenOptions::new().read(true).write(true).open(&path)?;
+        if sys::bind_loop(&device, backing, offset, len)? {
+            return Ok((path, device));
+        }
+    }
+    Err(io::Error::from(Errno::EBUSY))
+}
+
+fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Result<T, MountError> {
+    result.map_err(|source| MountError::Prepare { step, source: source.into() })
+}
+
+/// Runs in a thread of its own, which ends afterwards: namespace and root directory are the thread's.
+fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<Result<T, E>, MountError> {
+    const NONE: Option<&str> = None;
+    step("unsharing the namespace", unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS))?;
+    step("making it private", mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE))?;
+    let outside = step("opening /", File::open("/"))?;
+    let dir = MountPoint::new()?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let mount_as = |kind: &str| mount(Some(device), &dir.0, Some(kind), flags, NONE);
+    if let Err(ext4) = mount_as("ext4") {
+        mount_as("xfs").map_err(|xfs| MountError::Mount { device: device.to_owned(), ext4, xfs })?;
+    }
+    let result = step("entering it", chroot(&dir.0)).and_then(|()| {
+        let result = step("entering it", std::env::set_current_dir("/")).map(|()| inside());
+        step("leaving it", fchdir(&outside).and_then(|()| chroot(".")))?;
+        result
+    });
+    unmount(&dir.0).map_err(|source| MountError::Unmount { device: device.to_owned(), source })?;
+    result
+}
+
+fn unmount(dir: &Path) -> io::Result<()> {
+    let mut left = UMOUNT_TRIES;
+    loop {
+        match umount2(dir, MntFlags::empty()) {
+            Err(Errno::EBUSY) if left > 0 => left -= 1,
+            result => return result.map_err(io::Error::from),
+        }
+        thread::sleep(UMOUNT_PAUSE);
+    }
+}
+
+/// An empty directory of our own that goes when it is dropped.
+struct MountPoint(PathBuf);
+
+impl MountPoint {
+    fn new() -> Result<Self, MountError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("landfall-boot-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let run = Path::new("/run").join(&name);
+        let path = match fs::DirBuilder::new().mode(0o700).create(&run) {
+            Ok(()) => run,
+            Err(_) => {
+                let path = std::env::temp_dir().join(&name);
+                step("making a directory", fs::DirBuilder::new().mode(0o700).create(&path))?;
+                path
+            }
+        };
+        Ok(Self(path))
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.0) {
+            tracing::debug!(path = %self.0.display(), %error, "cannot remove the mount point");
+        }
+    }
+}

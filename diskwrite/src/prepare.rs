@@ -1,0 +1,147 @@
+//! Reads and checks all that a caller wants on the boot file system, before the disk is touched.
+
+use crate::kargs::KargEdits;
+use crate::options::InstallOptions;
+use serde::de::IgnoredAny;
+use std::{
+    ffi::OsString,
+    fs::{self, File, Permissions},
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// A keyfile is a few hundred bytes; certificates may lie beside them.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// More files than any host has connections.
+const MAX_FILES: usize = 1000;
+
+/// Why the options can't be carried out. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// Not JSON.
+    #[error("the Ignition config is not JSON")]
+    Ignition(#[source] serde_json::Error),
+    /// Would break the line it goes into.
+    #[error("'{karg}' is no kernel argument: it is empty or holds a line break")]
+    Karg {
+        /// As given.
+        karg: String,
+    },
+    /// The keyfiles can't be read.
+    #[error("cannot read the network configuration in {}", path.display())]
+    Network {
+        /// Directory or file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Not keyfiles, from the size of it.
+    #[error("{} is too much for network keyfiles: at most {MAX_FILES} files of {MAX_FILE_BYTES} bytes are copied", path.display())]
+    NetworkSize {
+        /// Directory or file.
+        path: PathBuf,
+    },
+}
+
+/// A file for the boot file system.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct NetworkFile {
+    pub name: OsString,
+    pub content: Vec<u8>,
+    pub permissions: Permissions,
+}
+
+/// What to do on the boot file system.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct BootConfig {
+    pub ignition: Option<Vec<u8>>,
+    pub kargs: KargEdits,
+    /// Some, if possibly empty, when a directory was named.
+    pub network: Option<Vec<NetworkFile>>,
+}
+
+/// Reads the keyfiles and checks everything.
+pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsError> {
+    if let Some(ignition) = &options.ignition {
+        serde_json::from_slice::<IgnoredAny>(ignition).map_err(OptionsError::Ignition)?;
+    }
+    for karg in options.append_kargs.iter().chain(&options.delete_kargs) {
+        if karg.trim().is_empty() || karg.contains(['\n', '\r', '\0']) {
+            return Err(OptionsError::Karg { karg: karg.clone() });
+        }
+    }
+    Ok(BootConfig {
+        ignition: options.ignition.clone(),
+        kargs: KargEdits { delete: options.delete_kargs.clone(), append: options.append_kargs.clone() },
+        network: options.network_dir.as_deref().map(network_files).transpose()?,
+    })
+}
+
+/// The regular files directly in `dir`, by name.
+fn network_files(dir: &Path) -> Result<Vec<NetworkFile>, OptionsError> {
+    let error = |path: &Path| {
+        let path = path.to_owned();
+        move |source| OptionsError::Network { path, source }
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(error(dir))? {
+        let entry = entry.map_err(error(dir))?;
+        let path = entry.path();
+        if !entry.file_type().map_err(error(&path))?.is_file() {
+            continue;
+        }
+        let file = File::open(&path).map_err(error(&path))?;
+        let permissions = file.metadata().map_err(error(&path))?.permissions();
+        let permissions = Permissions::from_mode(permissions.mode() & 0o777);
+        let mut content = Vec::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content).map_err(error(&path))?;
+        if u64::try_from(content.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
+            return Err(OptionsError::NetworkSize { path });
+        }
+        files.push(NetworkFile { name: entry.file_name(), content, permissions });
+        if files.len() > MAX_FILES {
+            return Err(OptionsError::NetworkSize { path: dir.to_owned() });
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_cannot_be_right() {
+        let ignition = |text: &str| InstallOptions { ignition: Some(text.into()), ..Default::default() };
+        assert!(prepare(&ignition(r#"{"ignition":{"version":"3.2.0"}}"#)).is_ok());
+        for bad in ["", "{", "{} x"] {
+            assert!(matches!(prepare(&ignition(bad)), Err(OptionsError::Ignition(_))), "{bad}");
+        }
+        for bad in ["", "  ", "a\nb"] {
+            let options = InstallOptions { append_kargs: vec![bad.into()], ..Default::default() };
+            assert!(matches!(prepare(&options), Err(OptionsError::Karg { .. })));
+        }
+    }
+
+    #[test]
+    fn takes_regular_files_only() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("b.nmconnection"), "b").unwrap();
+        fs::write(dir.path().join("a.nmconnection"), "a").unwrap();
+        fs::set_permissions(dir.path().join("a.nmconnection"), Permissions::from_mode(0o600)).unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link")).unwrap();
+        let files = network_files(dir.path()).unwrap();
+        assert_eq!(
+            files.iter().map(|file| file.name.clone()).collect::<Vec<_>>(),
+            ["a.nmconnection", "b.nmconnection"]
+        );
+        assert_eq!(files[0].permissions.mode(), 0o600);
+        assert_eq!(files[0].content, b"a");
+        assert!(matches!(network_files(&dir.path().join("no")), Err(OptionsError::Network { .. })));
+        File::create(dir.path().join("huge")).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+        assert!(matches!(network_files(dir.path()), Err(OptionsError::NetworkSize { .. })));
+    }
+}
