@@ -71,6 +71,35 @@ fn a_machine_has_the_hardware_asked_for_and_reboots_and_ends() {
 }
 
 #[test]
+fn a_missed_timer_is_cured_by_one_new_start() {
+    let dir = paths::scratch_dir().unwrap();
+    // What the kernel would say, on every boot until the disk has as many marks as `patience`.
+    let init = |patience: usize| {
+        format!(
+            r#"
+            modprobe -a virtio_blk
+            marks=$(head -c 8 /dev/vda | tr -d '\000')
+            echo "@@ marks $marks"
+            [ ${{#marks}} -lt {patience} ] || {{ echo "@@ up"; exec sleep 1000; }}
+            printf "${{marks}}x" | dd of=/dev/vda conv=fsync 2>/dev/null
+            echo "Kernel panic - not syncing: IO-APIC + timer doesn't work!"; exec sleep 1000"#
+        )
+    };
+    let start = |name: &str, patience| {
+        let disk = Disk { path: dir.path().join(name), size_bytes: 1 << 20, serial: "D".into(), sector_bytes: 512 };
+        Vm::builder("driver", name)
+            .memory_mib(256)
+            .kernel(kernel(dir.path(), &init(patience)))
+            .disk(disk)
+            .start()
+            .unwrap()
+    };
+    start("timer-once", 1).wait_for("up", BOOT_LIMIT).unwrap();
+    let error = start("timer-twice", 2).wait_for("up", BOOT_LIMIT).unwrap_err();
+    assert!(matches!(error, VmError::Panicked { .. }), "{error}");
+}
+
+#[test]
 fn machines_share_a_segment_with_addresses_a_gateway_and_cables_that_can_be_cut() {
     let began = Instant::now();
     let dir = paths::scratch_dir().unwrap();

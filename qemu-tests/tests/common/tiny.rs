@@ -10,7 +10,8 @@ use std::{
 };
 
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_net"];
-const APPLETS: &str = "sh mount modprobe cat echo head dd printf ip udhcpc awk grep wget ping usleep reboot poweroff";
+const APPLETS: &str =
+    "sh mount modprobe cat echo head dd printf ip udhcpc awk grep wget ping usleep reboot poweroff tr sleep";
 
 /// Kernel and initramfs, made below `dir`.
 pub fn build(dir: &Path, script: &str) -> (PathBuf, PathBuf) {
