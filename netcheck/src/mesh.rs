@@ -108,7 +108,11 @@ pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Outcome, Socket
         mesh.wait_for_answers(options.timeout).await;
     };
     if timeout_at(deadline.into(), work).await.is_err() {
-        tracing::warn!(deadline = ?options.deadline, "the check was cut short; what was sent so far is reported");
+        tracing::warn!(deadline = ?options.deadline, "the check was cut short; what is known so far is reported");
+        // Answers that have arrived already are yet to be read.
+        sleep(POLL).await;
+        let since = Instant::now().checked_sub(options.timeout);
+        mesh.tallies.borrow_mut().echoes.iter_mut().for_each(|tally| tally.forget_waiting(since));
     }
     readers.shutdown().await;
     Ok(Rc::into_inner(mesh).expect("every task that shared it has ended").into_outcome())

@@ -65,6 +65,15 @@ impl EchoTally {
         *echo = Echo::Answered(measured.unwrap_or(at_most));
     }
 
+    /// Leaves echoes sent after `since` and not answered out of the count: whether they are lost is not known yet.
+    pub fn forget_waiting(&mut self, since: Option<Instant>) {
+        for echo in &mut self.0 {
+            if matches!(echo, Echo::Sent(at) if since.is_none_or(|since| at.steady > since)) {
+                *echo = Echo::Idle;
+            }
+        }
+    }
+
     /// Whether an echo sent after `since` is still without an answer.
     pub fn is_waiting(&self, since: Option<Instant>) -> bool {
         self.0.iter().any(|echo| matches!(echo, Echo::Sent(at) if since.is_none_or(|since| at.steady > since)))
@@ -186,6 +195,10 @@ mod tests {
         assert_eq!(statistics.round_trip, Some(round_trip));
         assert!(tally.is_waiting(None));
         assert!(!tally.is_waiting(Some(start.steady)));
+        tally.forget_waiting(Some(start.steady));
+        assert_eq!(tally.statistics().sent, 3, "old enough to be lost");
+        tally.forget_waiting(start.steady.checked_sub(ms(1)));
+        assert_eq!(tally.statistics().sent, 2, "the one without an answer");
         assert_eq!(EchoTally::new(4).statistics(), EchoStatistics { sent: 0, received: 0, round_trip: None });
     }
 

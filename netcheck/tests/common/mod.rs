@@ -1,0 +1,143 @@
+//! Network namespaces on one virtual switch, removed when dropped. Nothing outside them is touched.
+
+use nix::{ifaddrs::getifaddrs, sched::CloneFlags, sched::setns};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    thread::{self, sleep},
+    time::Duration,
+};
+
+static SEGMENTS: AtomicU32 = AtomicU32::new(0);
+
+/// A switch with hosts on it.
+pub struct Segment {
+    prefix: String,
+    switch: Namespace,
+}
+
+/// A network namespace that we made.
+pub struct Namespace(pub String);
+
+/// A host: a namespace whose interfaces are connected to the switch.
+pub struct Host {
+    pub namespace: Namespace,
+    name: String,
+}
+
+/// Runs a program of iproute2 to its end.
+fn run(program: &str, arguments: &str) -> String {
+    let output = Command::new(program).args(arguments.split_whitespace()).output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run {program} (package iproute2): {error}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+impl Namespace {
+    fn add(name: String) -> Self {
+        run("ip", &format!("netns add {name}"));
+        Self(name)
+    }
+
+    fn ip(&self, arguments: &str) -> String {
+        run("ip", &format!("-n {} {arguments}", self.0))
+    }
+
+    /// Runs `work` on a thread of its own inside this namespace.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                setns(File::open(format!("/run/netns/{}", self.0)).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+                assert_isolated();
+                work()
+            });
+            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+/// Panics unless this thread is in a namespace that tests made and that holds only what they put in: nothing may be sent
+/// elsewhere.
+pub fn assert_isolated() {
+    let here = fs::metadata("/proc/thread-self/ns/net").unwrap();
+    let made_by_tests = fs::read_dir("/run/netns").unwrap().flatten().any(|entry| {
+        let name = entry.file_name();
+        let found = fs::metadata(entry.path());
+        name.to_string_lossy().starts_with("lf")
+            && found.is_ok_and(|there| (there.dev(), there.ino()) == (here.dev(), here.ino()))
+    });
+    assert!(made_by_tests, "this is not a network namespace of ours");
+    let names: BTreeSet<_> = getifaddrs().unwrap().map(|address| address.interface_name).collect();
+    let ours = |name: &String| name == "lo" || name == "br0" || name.starts_with("ens");
+    assert!(names.iter().all(ours), "a namespace of ours has only what we made, not {names:?}");
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let status = Command::new("ip").args(["netns", "delete", &self.0]).status();
+        if !status.is_ok_and(|status| status.success()) {
+            eprintln!("network namespace {} could not be removed", self.0);
+        }
+    }
+}
+
+impl Segment {
+    /// A switch without hosts; `None`, with the reason printed, when we are not root.
+    pub fn new() -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: making network namespaces needs root");
+            return None;
+        }
+        let prefix = format!("lf{}x{}", std::process::id(), SEGMENTS.fetch_add(1, Ordering::Relaxed));
+        let switch = Namespace::add(format!("{prefix}-switch"));
+        switch.ip("link add br0 type bridge mcast_snooping 0");
+        switch.ip("link set br0 mtu 9000 up");
+        Some(Self { prefix, switch })
+    }
+
+    /// A host with an interface `ens3`.
+    pub fn host(&self, name: &str, mac: &str, addresses: &[&str]) -> Host {
+        let host = Host { namespace: Namespace::add(format!("{}-{name}", self.prefix)), name: name.to_owned() };
+        host.namespace.ip("link set lo up");
+        self.connect(&host, "ens3", mac, 1500, addresses);
+        host
+    }
+
+    /// Gives `host` another interface.
+    pub fn connect(&self, host: &Host, interface: &str, mac: &str, mtu: u32, addresses: &[&str]) {
+        let port = format!("ens-{}-{}", host.name, interface.trim_start_matches("ens"));
+        let namespace = &host.namespace;
+        self.switch.ip(&format!("link add {port} mtu 9000 type veth peer name {interface} netns {}", namespace.0));
+        self.switch.ip(&format!("link set {port} master br0 up"));
+        namespace.ip(&format!("link set {interface} address {mac} mtu {mtu} up"));
+        for address in addresses {
+            let nodad = if address.contains(':') { "nodad" } else { "" };
+            namespace.ip(&format!("address add {address} dev {interface} {nodad}"));
+        }
+        await_true(&format!("{interface} of {} is up", host.name), || {
+            namespace.ip(&format!("link show {interface}")).contains("state UP")
+                && run("bridge", &format!("-n {} link show dev {port}", self.switch.0)).contains("state forwarding")
+        });
+    }
+}
+
+impl Host {
+    /// Changes the MTU of `ens3`.
+    pub fn set_mtu(&self, mtu: u32) {
+        self.namespace.ip(&format!("link set ens3 mtu {mtu}"));
+    }
+}
+
+fn await_true(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("waited in vain: {what}");
+}

@@ -1,0 +1,372 @@
+//! The connectivity check between network namespaces: what the report says of good, bad and odd neighbours.
+
+// Clippy takes only functions marked #[test] for tests, not what they call.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use api::{ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L3Connectivity};
+use common::{Host, Segment};
+use netcheck::{
+    Error, Options, Selection, SocketError, SocketName,
+    codec::echo::{Echo, Family, Kind, icmp_of_ipv4},
+    connectivity,
+};
+use nix::sys::{
+    socket::{
+        AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recvfrom, sendto, setsockopt, socket,
+        sockopt::ReceiveTimeout,
+    },
+    time::{TimeVal, TimeValLike},
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::{fd::AsRawFd, unix::fs::symlink},
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+const A: &str = "52:54:00:aa:bb:01";
+const B: &str = "52:54:00:aa:bb:02";
+const C: &str = "52:54:00:aa:bb:03";
+const ID_B: &str = "b28954e9-3896-4eeb-953a-89d6a44b04ea";
+const ID_C: &str = "4e38f3db-7328-4883-b636-49f7e181dc3c";
+
+/// Probes leave from `ens3`; silence is believed sooner than in the field.
+fn options() -> Options {
+    Options {
+        timeout: Duration::from_millis(1500),
+        interfaces: Selection::Named(vec!["ens3".to_owned()]),
+        ..Options::default()
+    }
+}
+
+fn asked(id: &str, mac: &str, addresses: &[&str]) -> ConnectivityCheckHost {
+    let nics = json!([{"name": "ens3", "mac": mac, "ip_addresses": addresses}]);
+    serde_json::from_value(json!({"host_id": id, "nics": nics})).unwrap()
+}
+
+fn check_with(from: &Host, hosts: &[ConnectivityCheckHost], options: &Options) -> ConnectivityReport {
+    from.namespace.enter(|| connectivity(hosts, options)).unwrap()
+}
+
+/// Checks one host.
+fn check_one(from: &Host, host: ConnectivityCheckHost) -> ConnectivityRemoteHost {
+    let mut report = check_with(from, &[host], &options());
+    assert_eq!(report.remote_hosts.len(), 1);
+    report.remote_hosts.remove(0)
+}
+
+/// The report as JSON with measured times replaced by 1.0, after checking that they are times.
+fn exact(report: &ConnectivityReport) -> Value {
+    let mut report = report.clone();
+    for echo in report.remote_hosts.iter_mut().flat_map(|host| &mut host.l3_connectivity).flatten() {
+        if echo.successful {
+            assert!(echo.average_rtt_ms > 0.0 && echo.average_rtt_ms < 1500.0, "{echo:?}");
+            echo.average_rtt_ms = 1.0;
+        }
+    }
+    serde_json::to_value(report).unwrap()
+}
+
+/// Who answered: MAC and whether it is the host.
+fn responders(host: &ConnectivityRemoteHost, address: &str) -> Vec<(String, bool)> {
+    let entries = host.l2_connectivity.iter().flatten().filter(|entry| entry.remote_ip_address == address);
+    entries.map(|entry| (entry.remote_mac.clone(), entry.successful)).collect()
+}
+
+fn echo_lost(address: &str) -> L3Connectivity {
+    L3Connectivity {
+        average_rtt_ms: 0.0,
+        outgoing_nic: String::new(),
+        packet_loss_percentage: 100.0,
+        remote_ip_address: address.to_owned(),
+        successful: false,
+    }
+}
+
+#[test]
+fn three_hosts_see_each_other() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["192.168.126.11/24", "fd00:126::11/64"]);
+    let _b = segment.host("b", B, &["192.168.126.12/24", "fd00:126::12/64"]);
+    let _c = segment.host("c", C, &["192.168.126.13/24", "192.168.126.9/24"]);
+    let hosts = [
+        asked(ID_B, &B.to_uppercase(), &["192.168.126.12/24", "fd00:126::12"]),
+        asked(ID_C, C, &["192.168.126.13", "192.168.126.9"]),
+    ];
+    let arp = |address: &str, mac: &str| {
+        json!({"outgoing_ip_address": "192.168.126.11", "outgoing_nic": "ens3",
+               "remote_ip_address": address, "remote_mac": mac, "successful": true})
+    };
+    let echo = |address: &str| json!({"average_rtt_ms": 1.0, "remote_ip_address": address, "successful": true});
+    let expected = json!({"remote_hosts": [
+        {"host_id": ID_C,
+         "l2_connectivity": [arp("192.168.126.13", C), arp("192.168.126.9", C)],
+         "l3_connectivity": [echo("192.168.126.13"), echo("192.168.126.9")],
+         "mtu_report": null},
+        {"host_id": ID_B,
+         "l2_connectivity": [arp("192.168.126.12", B), {"outgoing_nic": "ens3",
+             "remote_ip_address": "fd00:126::12", "remote_mac": B, "successful": true}],
+         "l3_connectivity": [echo("192.168.126.12"), echo("fd00:126::12")],
+         "mtu_report": null},
+    ]});
+    assert_eq!(exact(&check_with(&a, &hosts, &options())), expected);
+}
+
+#[test]
+fn two_stations_with_one_address_are_both_reported() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
+    let _c = segment.host("c", C, &["10.0.0.2/24", "fd00::2/64"]);
+    let found = check_one(&a, asked(ID_C, C, &["10.0.0.2", "fd00::2"]));
+    let both = [(B.to_owned(), false), (C.to_owned(), true)];
+    assert_eq!(responders(&found, "10.0.0.2"), both);
+    assert_eq!(responders(&found, "fd00::2"), both);
+}
+
+#[test]
+fn a_station_that_holds_our_own_address_is_reported_and_we_do_not_answer_for_it() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let _b = segment.host("b", B, &["10.0.0.1/24"]);
+    let found = check_one(&a, asked(ID_B, B, &["10.0.0.1"]));
+    assert_eq!(responders(&found, "10.0.0.1"), [(B.to_owned(), true)]);
+    assert_eq!(found.l3_connectivity, None, "an echo to ourselves proves nothing");
+}
+
+#[test]
+fn an_unknown_mac_is_reported_as_not_the_host() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
+    let found = check_one(&a, asked(ID_B, "52:54:00:00:00:99", &["10.0.0.2", "fd00::2"]));
+    assert_eq!(responders(&found, "10.0.0.2"), [(B.to_owned(), false)]);
+    assert_eq!(responders(&found, "fd00::2"), [(B.to_owned(), false)]);
+    assert!(found.l3_connectivity.iter().flatten().all(|echo| echo.successful));
+}
+
+#[test]
+fn a_silent_host_is_total_loss() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
+    let found = check_one(&a, asked(ID_B, B, &["10.0.0.2", "fd00::2"]));
+    assert_eq!(found.l2_connectivity, None);
+    assert_eq!(found.l3_connectivity, Some(vec![echo_lost("10.0.0.2"), echo_lost("fd00::2")]));
+    assert_eq!(found.mtu_report, None);
+}
+
+#[test]
+fn lost_echoes_are_counted_and_repeated_or_damaged_ones_are_not() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let b = segment.host("b", B, &["10.0.0.2/24"]);
+    let done = AtomicBool::new(false);
+    let found = thread::scope(|scope| {
+        let (ready, listening) = std::sync::mpsc::channel();
+        let (b, done) = (&b, &done);
+        scope.spawn(move || b.namespace.enter(|| answer_badly(done, || ready.send(()).unwrap())));
+        listening.recv().unwrap();
+        let found = check_one(&a, asked(ID_B, B, &["10.0.0.2"]));
+        done.store(true, Ordering::Relaxed);
+        found
+    });
+    let echoes = found.l3_connectivity.unwrap();
+    assert_eq!((echoes[0].packet_loss_percentage, echoes[0].successful), (40.0, true), "{echoes:?}");
+    assert_eq!(responders_of_l2(&found.l2_connectivity), [B]);
+}
+
+fn responders_of_l2(entries: &Option<Vec<api::L2Connectivity>>) -> Vec<&str> {
+    entries.iter().flatten().map(|entry| entry.remote_mac.as_str()).collect()
+}
+
+/// Answers echoes in place of the kernel: 0, 1 and 2 not at all, 3 cut short, all others twice.
+fn answer_badly(done: &AtomicBool, ready: impl FnOnce()) {
+    fs::write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1").unwrap();
+    let socket = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp).unwrap();
+    setsockopt(&socket, ReceiveTimeout, &TimeVal::milliseconds(50)).unwrap();
+    ready();
+    let mut buffer = [0; 2048];
+    while !done.load(Ordering::Relaxed) {
+        let Ok((length, Some(from))) = recvfrom::<SockaddrIn>(socket.as_raw_fd(), &mut buffer) else { continue };
+        let Some(request) = icmp_of_ipv4(&buffer[..length]).and_then(|message| Echo::parse(Family::V4, message)) else {
+            continue;
+        };
+        let payload = match request.sequence {
+            0..=2 => continue,
+            3 => &request.payload[..20],
+            _ => request.payload,
+        };
+        if request.kind == Kind::Request {
+            let reply = Echo { kind: Kind::Reply, payload, ..request }.to_bytes(Family::V4);
+            for _ in 0..2 {
+                sendto(socket.as_raw_fd(), &reply, &from, MsgFlags::empty()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn off_the_subnet_there_is_no_arp() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24", "10.9.0.2/24", "fd00:9::2/64"]);
+    let found = check_one(&a, asked(ID_B, B, &["10.9.0.2", "10.0.0.2", "fd00:9::2"]));
+    assert_eq!(responders(&found, "10.0.0.2"), [(B.to_owned(), true)]);
+    assert_eq!(responders(&found, "10.9.0.2"), []);
+    let lost: Vec<_> = found.l3_connectivity.unwrap().into_iter().filter(|echo| !echo.successful).collect();
+    assert_eq!(lost, [echo_lost("10.9.0.2"), echo_lost("fd00:9::2")], "no route there");
+}
+
+#[test]
+fn ndp_asks_off_the_prefix_from_the_link_local_address() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["fe80::1/64", "fd00::1/64"]);
+    let _b = segment.host("b", B, &["fe80::2/64", "fd00:9::2/64"]);
+    let found = check_one(&a, asked(ID_B, B, &["fd00:9::2"]));
+    assert_eq!(responders(&found, "fd00:9::2"), [(B.to_owned(), true)]);
+}
+
+#[test]
+fn the_mtu_is_tested_where_it_is_unusual() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
+    let b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
+    let mtus = |addresses: &[&str]| {
+        let report = check_one(&a, asked(ID_B, B, addresses)).mtu_report;
+        report.map(|entries| entries.into_iter().map(|e| (e.remote_ip_address, e.mtu_successful)).collect::<Vec<_>>())
+    };
+    let both = ["10.0.0.2", "fd00::2"];
+    let all = |passed| Some(both.map(|address| (address.to_owned(), passed)).to_vec());
+    a.set_mtu(9000);
+    b.set_mtu(9000);
+    assert_eq!(mtus(&both), all(true));
+    b.set_mtu(1500);
+    assert_eq!(mtus(&both), all(false));
+    assert_eq!(mtus(&["10.0.0.3"]), None, "nothing is said of the path to a silent host");
+    a.set_mtu(1500);
+    assert_eq!(mtus(&both), None, "1500 is not tested");
+}
+
+#[test]
+fn an_mtu_without_an_address_of_the_family_is_not_tested() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
+    a.set_mtu(1400);
+    let found = check_one(&a, asked(ID_B, B, &["10.0.0.2", "fd00::2"]));
+    let tested: Vec<_> =
+        found.mtu_report.iter().flatten().map(|entry| (&*entry.remote_ip_address, entry.mtu_successful)).collect();
+    assert_eq!(tested, [("10.0.0.2", true)]);
+}
+
+#[test]
+fn every_interface_of_the_contract_probes_and_no_other() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    segment.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.0.0.4/24"]);
+    segment.connect(&a, "ens5", "52:54:00:aa:bb:15", 1500, &["10.0.0.5/24"]);
+    segment.connect(&a, "ens6", "52:54:00:aa:bb:16", 1500, &[]);
+    let _b = segment.host("b", B, &["10.0.0.2/24"]);
+    let sysfs = tempfile::tempdir().unwrap();
+    fs::create_dir_all(sysfs.path().join("class/net")).unwrap();
+    for (name, device) in [
+        ("ens3", "pci0/net/ens3"),
+        ("ens4", "virtual/net/ens4"),
+        ("ens5", "virtual/net/ens5"),
+        ("lo", "virtual/net/lo"),
+    ] {
+        let device = sysfs.path().join("devices").join(device);
+        fs::create_dir_all(&device).unwrap();
+        fs::write(device.join("uevent"), if name == "ens5" { "DEVTYPE=vlan\n" } else { "DEVTYPE=bridge\n" }).unwrap();
+        symlink(device, sysfs.path().join("class/net").join(name)).unwrap();
+    }
+    let options = Options { interfaces: Selection::Contract, sysfs: sysfs.path().to_owned(), ..options() };
+    let report = check_with(&a, &[asked(ID_B, B, &["10.0.0.2"])], &options);
+    let entries = report.remote_hosts[0].l2_connectivity.as_ref().unwrap();
+    let from: Vec<_> = entries.iter().map(|entry| (&*entry.outgoing_nic, &*entry.outgoing_ip_address)).collect();
+    assert_eq!(from, [("ens3", "10.0.0.1"), ("ens5", "10.0.0.5")]);
+}
+
+#[test]
+fn a_check_cut_short_reports_no_loss_it_did_not_see() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24"]);
+    let hosts = [asked(ID_B, B, &["10.0.0.2", "10.0.0.3"])];
+    let options = Options { count: 100, deadline: Duration::from_millis(1000), ..options() };
+    let report = check_with(&a, &hosts, &options);
+    let echoes = report.remote_hosts[0].l3_connectivity.as_ref().unwrap();
+    let seen: Vec<_> = echoes.iter().map(|echo| (&*echo.remote_ip_address, echo.packet_loss_percentage)).collect();
+    assert_eq!(seen, [("10.0.0.2", 0.0)]);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &[]);
+    let options = Options { interfaces: Selection::Named(vec!["ens9".into()]), ..options() };
+    let error = a.namespace.enter(|| connectivity(&[], &options)).unwrap_err();
+    assert_eq!(error.to_string(), "there is no network interface 'ens9' here, only lo, ens3");
+}
+
+/// Runs itself again inside the namespace and without the capability.
+#[test]
+fn without_the_capability_it_is_named() {
+    const INSIDE: &str = "NETCHECK_TEST_WITHOUT_CAPABILITY";
+    let hosts = [asked(ID_B, B, &["10.0.0.2"])];
+    if std::env::var_os(INSIDE).is_some() {
+        common::assert_isolated();
+        let Err(Error::Socket(error)) = connectivity(&hosts, &options()) else { panic!("not refused") };
+        assert!(
+            matches!(&error, SocketError::Privilege { socket: SocketName::Arp(nic), .. } if nic == "ens3"),
+            "{error}"
+        );
+        assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
+        return;
+    }
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let output = Command::new("ip")
+        .args(["netns", "exec", &a.namespace.0, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "without_the_capability_it_is_named", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn the_recorded_request_of_the_service_is_answered() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/wire/steps/step-connectivity-check.json");
+    let Ok(recorded) = fs::read(path) else {
+        eprintln!("skipped: no recorded traffic here");
+        return;
+    };
+    let Some(segment) = Segment::new() else { return };
+    let recorded: Value = serde_json::from_slice(&recorded).unwrap();
+    let steps = recorded["instructions"].as_array().unwrap();
+    let step = steps.iter().find(|step| step["step_type"] == "connectivity-check").unwrap();
+    let hosts: Vec<ConnectivityCheckHost> = serde_json::from_str(step["args"][0].as_str().unwrap()).unwrap();
+    let prober = segment.host("p", "52:54:00:aa:bb:0a", &["192.168.126.10/24"]);
+    let _remotes: Vec<Host> = (0..)
+        .zip(&hosts)
+        .map(|(n, host)| {
+            segment.host(&format!("r{n}"), &host.nics[0].mac, &[&format!("{}/24", host.nics[0].ip_addresses[0])])
+        })
+        .collect();
+    let report = check_with(&prober, &hosts, &options());
+    let ids: Vec<_> = report.remote_hosts.iter().map(|host| host.host_id.to_string()).collect();
+    assert!(ids.len() == hosts.len() && ids.is_sorted(), "{ids:?}");
+    for host in &report.remote_hosts {
+        let (l2, l3) = (host.l2_connectivity.as_ref().unwrap(), host.l3_connectivity.as_ref().unwrap());
+        assert!(l2.len() == 1 && l2[0].successful, "{host:?}");
+        assert!(l3.len() == 1 && l3[0].successful && l3[0].packet_loss_percentage == 0.0, "{host:?}");
+    }
+}
