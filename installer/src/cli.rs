@@ -7,10 +7,11 @@ use crate::{
     document::Document,
     flow::{self, Pace},
     host::{LiveHost, lock},
-    plan::{Action, Image, ImageWrite, Plan, plan},
+    plan::{Image, ImageWrite, plan},
 };
 use anyhow::Context;
 use api::http::HttpConfig;
+use serde::Serialize;
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -98,7 +99,8 @@ impl Install {
     fn run_request(&self, path: &Path) -> anyhow::Result<ExitCode> {
         let document = Document::read(path)?;
         if self.dry_run {
-            return self.print(&plan(&document.request, document.reboot, document.reboot_delay())?);
+            let plan = plan(&document.request, document.reboot, document.reboot_delay())?;
+            return self.print(&plan, &plan.to_string());
         }
         let Some(_lock) = lock(Path::new(LOCK_FILE))? else {
             tracing::error!(
@@ -116,19 +118,22 @@ impl Install {
 
     fn run_disk(&self) -> anyhow::Result<ExitCode> {
         let write = self.image_write()?;
-        if self.dry_run {
-            return self.print(&Plan { actions: vec![Action::WriteImage(write)] });
-        }
         let ignition = self.ignition_file.as_ref().map(|path| {
             std::fs::read(path).with_context(|| format!("cannot read the Ignition config {}", path.display()))
         });
         let ignition = ignition.transpose()?;
+        let http = HttpConfig { ca_cert: self.cacert.clone(), insecure: false };
+        let host = LiveHost { http, allow_reboot: false };
+        if self.dry_run {
+            let plan = diskwrite::plan(&host.options(&write, ignition.as_deref(), &Cancel::default()))?;
+            let steps = plan.steps.iter().enumerate().map(|(index, step)| format!("{}. {step}\n", index + 1));
+            let head = format!("{write}, on {} bytes in sectors of {}\n", plan.disk.size_bytes, plan.disk.sector_bytes);
+            return self.print(&plan, &(head + &steps.collect::<String>()));
+        }
         if !self.insecure {
             tracing::warn!("the image's signature is not checked by this version; --insecure says that this is known");
         }
         let cancel = self.cancel_on_signals()?;
-        let http = HttpConfig { ca_cert: self.cacert.clone(), insecure: false };
-        let host = LiveHost { http, allow_reboot: false };
         let mut display = Display::new(self.json);
         let mut show = |event: &diskwrite::Event| display.show(event);
         flow::write_disk(&host, &write, ignition.as_deref(), &cancel, Pace::default(), &mut show)?;
@@ -163,10 +168,13 @@ impl Install {
         Ok(cancel)
     }
 
-    fn print(&self, plan: &Plan) -> anyhow::Result<ExitCode> {
-        let text = if self.json { format!("{}\n", serde_json::to_string_pretty(plan)?) } else { plan.to_string() };
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(ExitCode::SUCCESS)
+    fn print(&self, plan: &impl Serialize, text: &str) -> anyhow::Result<ExitCode> {
+        let text = if self.json { format!("{}\n", serde_json::to_string_pretty(plan)?) } else { text.to_owned() };
+        match io::stdout().write_all(text.as_bytes()) {
+            // Whoever read it has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            result => Ok(result.map(|()| ExitCode::SUCCESS)?),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{cancel::Cancel, plan::ImageWrite, sys};
 use api::http::HttpConfig;
-use diskwrite::{DiskError, Event, Failure, InstallOptions, install};
+use diskwrite::{DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, SourceError, install};
 use nix::fcntl::{Flock, FlockArg};
 use std::{
     error::Error,
@@ -94,6 +94,24 @@ pub struct LiveHost {
     pub allow_reboot: bool,
 }
 
+impl LiveHost {
+    /// What the image writer is told.
+    pub fn options(&self, write: &ImageWrite, ignition: Option<&[u8]>, cancel: &Cancel) -> InstallOptions {
+        InstallOptions {
+            source: write.image.clone().into(),
+            http: self.http.clone(),
+            device: write.device.clone(),
+            ignition: ignition.map(Into::into),
+            append_kargs: write.append_kargs.clone(),
+            delete_kargs: write.delete_kargs.clone(),
+            network_dir: write.network_dir.clone(),
+            preserve_on_error: write.preserve_on_error,
+            cancel: cancel.flag(),
+            ..InstallOptions::default()
+        }
+    }
+}
+
 impl Host for LiveHost {
     fn resolve(&self, device: &Path) -> PathBuf {
         std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned())
@@ -118,18 +136,7 @@ impl Host for LiveHost {
         cancel: &Cancel,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<(), WriteError> {
-        let options = InstallOptions {
-            source: write.image.clone().into(),
-            http: self.http.clone(),
-            device: write.device.clone(),
-            ignition: ignition.map(Into::into),
-            append_kargs: write.append_kargs.clone(),
-            delete_kargs: write.delete_kargs.clone(),
-            network_dir: write.network_dir.clone(),
-            preserve_on_error: write.preserve_on_error,
-            cancel: cancel.flag(),
-            ..InstallOptions::default()
-        };
+        let options = self.options(write, ignition, cancel);
         match install(&options, &mut |event| on_event(&event)) {
             Ok(_) => Ok(()),
             Err(error) => Err(WriteError { transient: may_pass(&error.cause), source: error.into() }),
@@ -146,9 +153,16 @@ impl Host for LiveHost {
     }
 }
 
-/// A disk in use may be free in a second: udev and LVM look at it after every change of its table.
+/// Whether another attempt from the start can help. The image writer has resumed broken downloads by itself already.
 fn may_pass(cause: &Failure) -> bool {
-    matches!(cause, Failure::Disk(DiskError::InUse { .. } | DiskError::Claimed { .. }))
+    match cause {
+        // udev and LVM look at a disk after every change of its table, and let go of it again.
+        Failure::Disk(DiskError::InUse { .. } | DiskError::Claimed { .. }) => true,
+        Failure::Partitions(PartitionError::Forget { .. }) => true,
+        // A server that restarts, or that got a newer image meanwhile.
+        Failure::Source(DecodeError::Source(SourceError::Stalled { .. } | SourceError::Changed { .. })) => true,
+        _ => false,
+    }
 }
 
 /// Held while an installation runs; dropping it releases it.
@@ -187,6 +201,23 @@ mod tests {
         assert!(matches!(refused, Err(HostError::NotABlockDevice { .. })), "{refused:?}");
         assert_eq!(after, [7; 1024]);
         assert!(matches!(host.clear_boot_sector(&path), Err(HostError::Open { .. })));
+    }
+
+    #[test]
+    fn a_busy_disk_and_a_silent_server_are_worth_another_attempt() {
+        let source = |error: SourceError| Failure::Source(DecodeError::Source(error));
+        let stalled = SourceError::Stalled {
+            url: "http://h/i".into(),
+            offset: 1,
+            total: None,
+            silent: Duration::from_secs(600),
+            source: Box::new(SourceError::Status { url: "http://h/i".into(), status: 503, offset: 1 }),
+        };
+        assert!(may_pass(&source(stalled)));
+        assert!(may_pass(&Failure::Disk(DiskError::Claimed { path: "/dev/x".into() })));
+        assert!(!may_pass(&source(SourceError::Status { url: "http://h/i".into(), status: 404, offset: 0 })));
+        assert!(!may_pass(&Failure::Disk(DiskError::ReadOnly { path: "/dev/x".into() })));
+        assert!(!may_pass(&Failure::Cancelled { written_bytes: 1 }));
     }
 
     #[test]

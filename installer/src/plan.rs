@@ -208,6 +208,22 @@ impl fmt::Display for Image {
     }
 }
 
+impl fmt::Display for ImageWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DESTROY the contents of {}: write {}", self.device.display(), self.image)?;
+        for karg in &self.append_kargs {
+            write!(f, ", add '{karg}'")?;
+        }
+        for karg in &self.delete_kargs {
+            write!(f, ", remove '{karg}'")?;
+        }
+        match &self.network_dir {
+            Some(dir) => write!(f, ", copy {}", dir.display()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -215,19 +231,7 @@ impl fmt::Display for Action {
             Self::Report { stage, info } if info.is_empty() => write!(f, "report '{stage}'"),
             Self::Report { stage, info } => write!(f, "report '{stage}', {info}"),
             Self::FetchIgnition { host_id, .. } => write!(f, "get the Ignition config of host {host_id}"),
-            Self::WriteImage(write) => {
-                write!(f, "DESTROY the contents of {}: write {}", write.device.display(), write.image)?;
-                for karg in &write.append_kargs {
-                    write!(f, ", add '{karg}'")?;
-                }
-                for karg in &write.delete_kargs {
-                    write!(f, ", remove '{karg}'")?;
-                }
-                match &write.network_dir {
-                    Some(dir) => write!(f, ", copy {}", dir.display()),
-                    None => Ok(()),
-                }
-            }
+            Self::WriteImage(write) => write.fmt(f),
             Self::WaitForMasters { ready, .. } => write!(f, "wait until {ready} masters are done"),
             Self::Reboot { delay_seconds, allowed: true } => write!(f, "reboot after {delay_seconds} s"),
             Self::Reboot { .. } => f.write_str("leave the machine running (rebooting was not asked for)"),
