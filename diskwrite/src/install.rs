@@ -279,7 +279,10 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
     let device = PartitionDevice::open(disk, boot)?;
     device.enter(|| configure(Path::new("/"), config))??;
     drop(device);
-    partitions::forget(disk)?;
+    if let Err(error) = partitions::forget(disk) {
+        // Unmounting has written all there was; the node just stays until the table is read.
+        tracing::debug!(%error, "the boot partition is still listed");
+    }
     let error = |source| Failure::Flush { device: disk.geometry().path.clone(), source };
     disk.file().sync_all().map_err(error)?;
     // Whoever reads through the whole disk's page cache must see what went through the partition's.

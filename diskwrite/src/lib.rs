@@ -24,6 +24,10 @@ mod source;
 mod sys;
 mod write;
 
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 pub use boot::BootError;
 pub use decode::DecodeError;
 pub use disk::{DiskError, Geometry};

@@ -184,3 +184,7 @@ impl Drop for MountPoint {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "mount_tests.rs"]
+mod tests;

@@ -147,7 +147,7 @@ impl HttpReader {
             request = request.header(header::RANGE, format!("bytes={}-", self.offset));
             request = request.header(header::IF_RANGE, validator);
         }
-        let silence = SILENCE.min(self.stall_timeout);
+        let silence = SILENCE.min(self.stall_timeout).max(Duration::from_secs(1));
         match request.config().timeout_per_read(Some(silence)).build().call() {
             Ok(response) => self.accept(response),
             Err(error) => {
@@ -319,3 +319,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

@@ -1,0 +1,85 @@
+//! Mounting over real loop devices; needs root.
+
+use super::*;
+use crate::common::{ENTRY, Image, LoopDisk, MIB, skipped};
+use std::sync::mpsc::channel;
+
+fn boot(image: &Image) -> Partition {
+    Partition { number: 3, name: "boot".into(), start: image.boot_start, len: image.boot_len }
+}
+
+#[test]
+fn partition_without_a_node_is_mounted_through_a_loop_device() {
+    if skipped() {
+        return;
+    }
+    for sector in [512, 4096] {
+        let image = Image::new(sector);
+        let disk = LoopDisk::new(64 * MIB, sector, false);
+        disk.write(0, &image.data);
+        let mut opened = Disk::open(&disk.path()).unwrap();
+        opened.release().unwrap();
+        assert_eq!(partitions::node_of(&opened, &boot(&image)), None);
+        let device = PartitionDevice::open(&opened, &boot(&image)).unwrap();
+        assert!(device.path.to_string_lossy().starts_with("/dev/loop") && device._bound.is_some());
+        let write = || fs::write("/written", "inside").and_then(|()| File::open("/written")?.sync_all());
+        device.enter(write).unwrap().unwrap();
+        let name = device.path.file_name().unwrap().to_owned();
+        drop(device);
+        let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+        let freed = (0..100).any(|_| {
+            thread::sleep(Duration::from_millis(20));
+            !fs::read_to_string(&backing).is_ok_and(|text| text.trim() == disk.path().to_string_lossy())
+        });
+        assert!(freed, "the loop device stays bound");
+        opened.file().sync_all().unwrap();
+        assert_eq!(image.debugfs(&disk, "cat /written"), "inside");
+    }
+}
+
+#[test]
+fn mount_is_seen_by_one_thread_which_sees_nothing_else() {
+    if skipped() {
+        return;
+    }
+    let image = Image::new(512);
+    let disk = LoopDisk::new(64 * MIB, 512, false);
+    disk.write(0, &image.data);
+    let mut opened = Disk::open(&disk.path()).unwrap();
+    opened.release().unwrap();
+    let device = PartitionDevice::bind(&opened, &boot(&image)).unwrap();
+    let mark = device.path.to_string_lossy().into_owned();
+    let (inside, entered) = channel();
+    let (seen, answer) = channel();
+    let watcher = thread::spawn(move || {
+        entered.recv().unwrap();
+        seen.send(fs::read_to_string("/proc/thread-self/mountinfo").unwrap()).unwrap();
+    });
+    let entry = device.enter(move || {
+        inside.send(()).unwrap();
+        let others = answer.recv().unwrap();
+        assert!(!others.contains(&format!("{mark} ")), "{others}");
+        assert!(!Path::new("/proc/self").exists() && !Path::new("/etc").exists());
+        fs::read_to_string("/loader/entries/ostree-1-test.conf")
+    });
+    assert_eq!(entry.unwrap().unwrap(), ENTRY);
+    watcher.join().unwrap();
+    assert!(Path::new("/proc/self").exists());
+    // A failure inside is the caller's, and unmounts all the same.
+    let failure = device.enter(|| fs::read("/no/such/file").map(drop));
+    assert_eq!(failure.unwrap().unwrap_err().kind(), io::ErrorKind::NotFound);
+    device.enter(|| io::Result::Ok(())).unwrap().unwrap();
+}
+
+#[test]
+fn what_is_no_file_system_is_named() {
+    if skipped() {
+        return;
+    }
+    let disk = LoopDisk::new(64 * MIB, 512, false);
+    let opened = Disk::open(&disk.path()).unwrap();
+    let partition = Partition { number: 1, name: "boot".into(), start: MIB, len: 8 * MIB };
+    let device = PartitionDevice::bind(&opened, &partition).unwrap();
+    let error = device.enter(|| io::Result::Ok(())).unwrap_err();
+    assert!(matches!(error, MountError::Mount { ext4: Errno::EINVAL, .. }), "{error}");
+}

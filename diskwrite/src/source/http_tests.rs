@@ -1,0 +1,286 @@
+//! An image by HTTP from servers that misbehave, each on a real socket.
+
+use super::*;
+use crate::source::open;
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Mutex,
+    thread::JoinHandle,
+};
+
+type Reply = Box<dyn FnOnce(&str, &mut TcpStream) + Send>;
+
+/// Answers one connection with each reply, in order, and then is gone.
+struct Server {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<String>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Server {
+    fn start(replies: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(listener, replies)
+    }
+
+    fn on(listener: TcpListener, replies: Vec<Reply>) -> Self {
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = requests.clone();
+        let thread = thread::spawn(move || {
+            for reply in replies {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = String::new();
+                let mut lines = BufReader::new(stream.try_clone().unwrap());
+                while !request.ends_with("\r\n\r\n") && lines.read_line(&mut request).unwrap() > 0 {}
+                log.lock().unwrap().push(request.clone());
+                reply(&request, &mut stream);
+            }
+        });
+        Self { address, requests, thread }
+    }
+
+    fn requests(self) -> Vec<String> {
+        self.thread.join().unwrap();
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+/// These bytes as the whole answer; the client may have hung up.
+fn raw(head: impl Into<String>, body: &[u8]) -> Reply {
+    let (head, body) = (head.into(), body.to_vec());
+    Box::new(move |_, stream| {
+        let _ = write!(stream, "{head}Connection: close\r\n\r\n").and_then(|()| stream.write_all(&body));
+    })
+}
+
+/// A 200 with this length announced, of which `body` comes.
+fn ok(headers: &str, announced: usize, body: &[u8]) -> Reply {
+    raw(format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {announced}\r\n"), body)
+}
+
+fn partial(headers: &str, first: usize, data: &[u8]) -> Reply {
+    let (last, total) = (data.len() - 1, data.len());
+    let length = total - first;
+    let head = format!(
+        "HTTP/1.1 206 Partial Content\r\n{headers}Content-Range: bytes {first}-{last}/{total}\r\nContent-Length: {length}\r\n"
+    );
+    raw(head, &data[first..])
+}
+
+fn status(code: u16) -> Reply {
+    raw(format!("HTTP/1.1 {code} No\r\nContent-Length: 0\r\n"), b"")
+}
+
+fn sample() -> Vec<u8> {
+    (0u32..300_000).map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0]).collect()
+}
+
+fn options(address: SocketAddr) -> InstallOptions {
+    InstallOptions {
+        source: Source::Url(format!("http://{address}/image?token=secret")),
+        stall_timeout: Duration::from_secs(30),
+        ..Default::default()
+    }
+}
+
+/// What came, how it ended, and what failed in between.
+fn fetch(options: &InstallOptions) -> (Vec<u8>, Result<(), SourceError>, Vec<Retry>) {
+    let retries = Arc::new(Mutex::new(Vec::new()));
+    let log = retries.clone();
+    let mut data = Vec::new();
+    let result = open(options, Box::new(move |retry| log.lock().unwrap().push(retry))).and_then(|mut opened| {
+        match opened.reader.read_to_end(&mut data) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.downcast::<SourceError>().unwrap()),
+        }
+    });
+    let retries = std::mem::take(&mut *retries.lock().unwrap());
+    (data, result, retries)
+}
+
+const TAG: &str = "ETag: \"v1\"\r\nAccept-Ranges: bytes\r\n";
+
+#[test]
+fn fetches_a_whole_file_without_asking_for_compression() {
+    let data = sample();
+    let server = Server::start(vec![ok(TAG, data.len(), &data)]);
+    let (found, result, retries) = fetch(&options(server.address));
+    result.unwrap();
+    assert!(found == data && retries.is_empty());
+    let request = server.requests().remove(0).to_ascii_lowercase();
+    assert!(request.contains("accept-encoding: identity\r\n") && !request.contains("range:"), "{request}");
+}
+
+#[test]
+fn broken_body_is_resumed_by_range() {
+    let data = sample();
+    let server = Server::start(vec![ok(TAG, data.len(), &data[..150_000]), partial(TAG, 150_000, &data)]);
+    let (found, result, retries) = fetch(&options(server.address));
+    result.unwrap();
+    assert!(found == data);
+    assert_eq!(retries.len(), 1);
+    assert_eq!(retries[0].offset, 150_000);
+    assert!(!retries[0].error.contains("secret"), "{}", retries[0].error);
+    let request = server.requests().remove(1).to_ascii_lowercase();
+    assert!(request.contains("range: bytes=150000-\r\n") && request.contains("if-range: \"v1\"\r\n"), "{request}");
+}
+
+#[test]
+fn date_serves_where_the_tag_is_weak() {
+    let headers = "ETag: W/\"v1\"\r\nLast-Modified: Tue, 01 Sep 2026 10:00:00 GMT\r\n";
+    let data = sample();
+    let server = Server::start(vec![ok(headers, data.len(), &data[..1000]), partial(headers, 1000, &data)]);
+    let (found, result, _) = fetch(&options(server.address));
+    result.unwrap();
+    assert!(found == data);
+    let request = server.requests().remove(1);
+    assert!(request.to_ascii_lowercase().contains("if-range: tue, 01 sep 2026 10:00:00 gmt\r\n"), "{request}");
+}
+
+#[test]
+fn server_without_ranges_sends_all_again() {
+    let data = sample();
+    let again = || ok("", data.len(), &data);
+    let server = Server::start(vec![ok("", data.len(), &data[..200_000]), ok("", data.len(), &data[..5000]), again()]);
+    let (found, result, retries) = fetch(&options(server.address));
+    result.unwrap();
+    assert!(found == data);
+    assert_eq!(retries.iter().map(|retry| retry.offset).collect::<Vec<_>>(), [200_000, 200_000]);
+    assert!(server.requests().iter().all(|request| !request.to_ascii_lowercase().contains("range:")));
+}
+
+#[test]
+fn other_content_is_noticed() {
+    let data = sample();
+    let mut other = data.clone();
+    other[10] ^= 1;
+    let cut = |headers| ok(headers, data.len(), &data[..200_000]);
+    let table: Vec<(Vec<Reply>, &str)> = vec![
+        (vec![cut(""), ok("", data.len(), &other)], "what came before"),
+        (vec![cut(""), ok("", data.len() + 1, &data)], "its length"),
+        (vec![cut(TAG), ok("ETag: \"v2\"\r\n", data.len(), &data)], "its ETag"),
+        (vec![cut(TAG), partial("ETag: \"v2\"\r\n", 200_000, &data)], "its ETag"),
+        (vec![cut(TAG), partial(TAG, 199_999, &data)], "its Content-Range"),
+        (vec![cut(TAG), status(416)], "its length"),
+    ];
+    for (replies, expected) in table {
+        let server = Server::start(replies);
+        match fetch(&options(server.address)).1 {
+            Err(SourceError::Changed { what, offset: 200_000, .. }) => assert_eq!(what, expected),
+            other => panic!("{expected}: {other:?}"),
+        }
+        server.requests();
+    }
+}
+
+#[test]
+fn passing_statuses_are_retried_and_others_are_not() {
+    let data = sample();
+    let server = Server::start(vec![status(503), status(429), ok(TAG, data.len(), &data)]);
+    let (found, result, retries) = fetch(&options(server.address));
+    result.unwrap();
+    assert!(found == data && retries.len() == 2);
+    server.requests();
+    for code in [400, 401, 403, 404, 206] {
+        let server = Server::start(vec![status(code)]);
+        let (_, result, retries) = fetch(&options(server.address));
+        assert!(matches!(result, Err(SourceError::Status { status, offset: 0, .. }) if status == code));
+        assert!(retries.is_empty());
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[test]
+fn server_that_goes_and_returns_is_waited_for() {
+    let data = sample();
+    let first = Server::start(vec![ok(TAG, data.len(), &data[..100_000])]);
+    let address = first.address;
+    let half = data.clone();
+    let second = thread::spawn(move || {
+        // The port is closed until the first server is done, and for a while after.
+        first.requests();
+        thread::sleep(Duration::from_secs(2));
+        Server::on(TcpListener::bind(address).unwrap(), vec![partial(TAG, 100_000, &half)]).requests()
+    });
+    let (found, result, retries) = fetch(&options(address));
+    result.unwrap();
+    assert!(found == data && !retries.is_empty());
+    assert_eq!(second.join().unwrap().len(), 1);
+}
+
+#[test]
+fn silence_is_bounded_and_says_where_it_began() {
+    let data = sample();
+    let server = Server::start(vec![ok(TAG, data.len(), &data[..1234])]);
+    let options = InstallOptions { stall_timeout: Duration::from_secs(1), ..options(server.address) };
+    let (found, result, _) = fetch(&options);
+    assert_eq!(found.len(), 1234);
+    match result {
+        Err(SourceError::Stalled { offset: 1234, total: Some(300_000), .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn refused_connection_is_retried_until_the_time_is_up() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = InstallOptions { stall_timeout: Duration::from_millis(500), ..options(address) };
+    let (_, result, retries) = fetch(&options);
+    match result {
+        Err(SourceError::Stalled { offset: 0, total: None, source, .. }) => {
+            assert!(matches!(*source, SourceError::Transport { .. }));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!retries.is_empty());
+}
+
+#[test]
+fn cancelling_ends_a_pause() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = options(address);
+    let cancel = options.cancel.clone();
+    let on_retry = Box::new(move |_| cancel.store(true, Ordering::Relaxed));
+    assert!(matches!(open(&options, on_retry).err(), Some(SourceError::Cancelled { offset: 0 })));
+}
+
+#[test]
+fn chunked_body_ends_where_it_says() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
+    let body = |tail: &str| format!("5\r\nhello\r\n{tail}");
+    let server = Server::start(vec![raw(head, body("").as_bytes()), raw(head, body("1\r\n!\r\n0\r\n\r\n").as_bytes())]);
+    let (found, result, retries) = fetch(&options(server.address));
+    result.unwrap();
+    assert_eq!(found, b"hello!");
+    assert_eq!(retries.len(), 1);
+    server.requests();
+}
+
+#[test]
+fn nonsense_is_no_url() {
+    for url in ["", "ftp://host/x", "http://", "https:///x", "http://a b/"] {
+        let options = InstallOptions { source: Source::Url(url.into()), ..Default::default() };
+        assert!(matches!(open(&options, Box::new(|_| {})).err(), Some(SourceError::Url { .. })), "{url}");
+    }
+}
+
+#[test]
+fn unknown_host_is_not_waited_for() {
+    let options = InstallOptions { source: Source::Url("http://no-such-host.invalid/x".into()), ..Default::default() };
+    let (_, result, retries) = fetch(&options);
+    assert!(matches!(result, Err(SourceError::Transport { .. })) && retries.is_empty());
+}
+
+#[test]
+fn reads_content_ranges() {
+    let range = |value: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_RANGE, value.parse().unwrap());
+        content_range(&headers)
+    };
+    assert_eq!(range("bytes 5-9/10"), Some((5, Some(10))));
+    assert_eq!(range("bytes 5-9/*"), Some((5, None)));
+    assert_eq!(["5-9/10", "bytes */10", "bytes 5-9", "bytes x-9/10"].map(range), [None; 4]);
+}

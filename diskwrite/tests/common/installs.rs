@@ -1,0 +1,103 @@
+//! Installations as the tests run them, and what must be on the disk after a good one.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use crate::common::{ENTRY, Image, LoopDisk, MIB};
+use diskwrite::{Event, Failure, InstallError, InstallOptions, Installed, Source, install};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    path::Path,
+};
+
+pub const IGNITION: &[u8] = br#"{"ignition":{"version":"3.2.0"}}"#;
+
+pub fn from_file(disk: &LoopDisk, image: &Path) -> InstallOptions {
+    InstallOptions { source: Source::File(image.to_owned()), device: disk.path(), ..Default::default() }
+}
+
+pub fn full(disk: &LoopDisk, image: &Path, network: &Path) -> InstallOptions {
+    InstallOptions {
+        ignition: Some(IGNITION.to_vec()),
+        append_kargs: vec!["ip=dhcp".into(), "console=ttyS0".into()],
+        delete_kargs: vec!["quiet".into()],
+        network_dir: Some(network.to_owned()),
+        ..from_file(disk, image)
+    }
+}
+
+pub fn keyfiles() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("eth0.nmconnection");
+    fs::write(&path, "[connection]\nid=eth0\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    dir
+}
+
+pub fn go(options: &InstallOptions) -> (Result<Installed, InstallError>, Vec<Event>) {
+    let mut events = Vec::new();
+    let result = install(options, &mut |event| events.push(event));
+    (result, events)
+}
+
+pub fn fail(options: &InstallOptions) -> (InstallError, Failure) {
+    let mut error = go(options).0.unwrap_err();
+    let cause = std::mem::replace(&mut *error.cause, Failure::Cancelled { written_bytes: 0 });
+    (error, cause)
+}
+
+/// Everything but the boot partition is as in the image, the tail is zero, and the kernel knows the partitions.
+pub fn assert_installed(disk: &LoopDisk, image: &Image) {
+    let found = disk.read(0, 32 * MIB);
+    let (boot, end) =
+        (usize::try_from(image.boot_start).unwrap(), usize::try_from(image.boot_start + image.boot_len).unwrap());
+    assert!(found[..boot] == image.data[..boot], "before the boot partition");
+    assert!(found[end..] == image.data[end..], "after the boot partition");
+    assert!(disk.read(disk.size() - MIB, MIB).iter().all(|byte| *byte == 0), "an old backup table is left");
+    assert_eq!(disk.partitions(), [1, 2, 3, 4]);
+}
+
+pub fn assert_configured(disk: &LoopDisk, image: &Image) {
+    assert_eq!(image.debugfs(disk, "cat /ignition/config.ign").as_bytes(), IGNITION);
+    let mode = |path: &str| {
+        let stat = image.debugfs(disk, &format!("stat {path}"));
+        stat.split("Mode:").nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!(mode("/ignition"), "0700");
+    assert_eq!(mode("/ignition/config.ign"), "0600");
+    assert_eq!(
+        image.debugfs(disk, "cat /loader/entries/ostree-1-test.conf"),
+        ENTRY.replace(" quiet", "").replace("=metal", "=metal ip=dhcp console=ttyS0")
+    );
+    assert_eq!(image.debugfs(disk, "cat /coreos-firstboot-network/eth0.nmconnection"), "[connection]\nid=eth0\n");
+    assert_eq!(mode("/coreos-firstboot-network/eth0.nmconnection"), "0600");
+}
+
+/// Serves `data` from `from` on, of which `len` bytes come, to one client.
+pub fn serve_once(listener: &TcpListener, data: &[u8], len: usize) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    let mut byte = [0];
+    while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
+        request.push(byte[0].to_ascii_lowercase());
+    }
+    let request = String::from_utf8(request).unwrap();
+    let from: usize = request
+        .split("range: bytes=")
+        .nth(1)
+        .and_then(|range| range.split('-').next())
+        .map_or(0, |first| first.parse().unwrap());
+    let (total, last) = (data.len(), data.len() - 1);
+    let status = if from > 0 { "206 Partial Content" } else { "200 OK" };
+    let range = if from > 0 { format!("Content-Range: bytes {from}-{last}/{total}\r\n") } else { String::new() };
+    let length = total - from;
+    let head = format!("HTTP/1.1 {status}\r\nETag: \"1\"\r\n{range}Content-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&data[from..total.min(from + len)]).unwrap();
+}
+
+pub fn from_server(disk: &LoopDisk, address: SocketAddr) -> InstallOptions {
+    let source = Source::Url(format!("http://{address}/image"));
+    InstallOptions { source, ..from_file(disk, Path::new("")) }
+}

@@ -1,0 +1,237 @@
+//! Loop devices and images for tests that need root.
+//!
+//! Nothing here takes a path from outside: a [`LoopDisk`] is made over a file of the test's own, and is looked at again
+//! before every use.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+use tempfile::TempDir;
+
+pub const MIB: u64 = 1 << 20;
+
+/// True, with a word about it, where a test can't run.
+pub fn skipped() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    let reason = if !root {
+        Some("not root")
+    } else if !Path::new("/dev/loop-control").exists() {
+        Some("no loop devices")
+    } else {
+        ["losetup", "sgdisk", "mke2fs", "debugfs", "e2fsck", "xz", "gzip", "zstd", "partx"]
+            .into_iter()
+            .find(|tool| Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err())
+    };
+    if let Some(reason) = reason {
+        eprintln!("skipped: {reason}");
+    }
+    reason.is_some()
+}
+
+/// Runs a tool and returns its output; it must succeed.
+pub fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{program} {args:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A loop device over a file of our own; both go when it is dropped.
+pub struct LoopDisk {
+    dir: TempDir,
+    path: PathBuf,
+}
+
+impl LoopDisk {
+    pub fn new(bytes: u64, sector: u32, partition_scan: bool) -> Self {
+        let dir = tempfile::Builder::new().prefix("diskwrite-test-").tempdir().unwrap();
+        let file = dir.path().join("disk");
+        File::create(&file).unwrap().set_len(bytes).unwrap();
+        let (sector, file) = (sector.to_string(), file.display().to_string());
+        let mut args = vec!["--find", "--show", "--sector-size", &sector];
+        args.extend(partition_scan.then_some("--partscan"));
+        args.push(&file);
+        let path = PathBuf::from(run("losetup", &args).trim());
+        let disk = Self { dir, path };
+        disk.checked();
+        disk
+    }
+
+    /// The device, after making sure that it is a loop device over our file and nothing else.
+    fn checked(&self) -> &Path {
+        let name = self.name();
+        assert!(self.path == Path::new("/dev").join(&name) && name.starts_with("loop"), "{}", self.path.display());
+        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap();
+        assert_eq!(Path::new(backing.trim()), self.file(), "{name} is not ours");
+        &self.path
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.checked().to_owned()
+    }
+
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("disk")
+    }
+
+    /// What is on the medium.
+    pub fn read(&self, offset: u64, len: u64) -> Vec<u8> {
+        let mut data = vec![0; usize::try_from(len).unwrap()];
+        File::open(self.checked()).unwrap().read_exact_at(&mut data, offset).unwrap();
+        data
+    }
+
+    pub fn size(&self) -> u64 {
+        fs::metadata(self.file()).unwrap().len()
+    }
+
+    pub fn write(&self, offset: u64, data: &[u8]) {
+        let file = fs::OpenOptions::new().write(true).open(self.checked()).unwrap();
+        file.write_all_at(data, offset).unwrap();
+        file.sync_all().unwrap();
+    }
+
+    /// Makes the disk look as if something bootable were on it, at either end.
+    pub fn put_old_tables(&self, sector: u32) {
+        let mut head = vec![0xEE; 1 << 20];
+        head[510..512].copy_from_slice(&[0x55, 0xAA]);
+        let at = usize::try_from(sector).unwrap();
+        head[at..at + 8].copy_from_slice(b"EFI PART");
+        self.write(0, &head);
+        self.write(self.size() - u64::from(sector), &head[at..2 * at]);
+    }
+
+    /// No table, primary or backup, and no boot signature.
+    pub fn assert_cleared(&self) {
+        for offset in [0, self.size() - MIB] {
+            assert!(
+                self.read(offset, MIB).iter().all(|byte| *byte == 0),
+                "{} is not zero at {offset}",
+                self.path.display()
+            );
+        }
+        assert_eq!(self.partitions(), Vec::<u32>::new());
+    }
+
+    /// The tables of [`put_old_tables`](Self::put_old_tables) are there.
+    pub fn assert_untouched(&self, sector: u32) {
+        let at = usize::try_from(sector).unwrap();
+        assert_eq!(&self.read(0, MIB)[at..at + 9], b"EFI PART\xEE");
+        assert_eq!(&self.read(self.size() - u64::from(sector), 8), b"EFI PART");
+    }
+
+    /// Numbers of the partitions the kernel knows.
+    pub fn partitions(&self) -> Vec<u32> {
+        let name = self.name();
+        let prefix = format!("{name}p");
+        let entries = fs::read_dir(format!("/sys/block/{name}")).unwrap();
+        let mut numbers: Vec<u32> = entries
+            .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix(&prefix)?.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// A copy of a part of the disk, for tools that look into file systems.
+    pub fn extract(&self, offset: u64, len: u64) -> PathBuf {
+        let path = self.dir.path().join("part");
+        fs::write(&path, self.read(offset, len)).unwrap();
+        path
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        let path = self.checked().display().to_string();
+        // Partitions outlive a loop device that does not scan for them.
+        if !self.partitions().is_empty() {
+            let _ = Command::new("partx").args(["--delete", &path]).stderr(Stdio::null()).status();
+        }
+        let _ = Command::new("losetup").args(["--detach", &path]).status();
+    }
+}
+
+/// A small image: `boot`, ext4 with an entry and the stamp, and `root`, noise with a run of zeros.
+pub struct Image {
+    pub dir: TempDir,
+    pub data: Vec<u8>,
+    pub boot_start: u64,
+    pub boot_len: u64,
+}
+
+pub const ENTRY: &str =
+    "title Test OS\nlinux /vmlinuz\noptions rw $ignition_firstboot quiet ignition.platform.id=metal\n";
+
+impl Image {
+    pub fn new(sector: u32) -> Self {
+        let dir = tempfile::Builder::new().prefix("diskwrite-image-").tempdir().unwrap();
+        let bytes = 32 * MIB;
+        // sgdisk takes the sector size from the device, so the table is made on one.
+        let disk = LoopDisk::new(bytes, sector, false);
+        let device = disk.path().display().to_string();
+        run(
+            "sgdisk",
+            &[
+                "--set-alignment=1",
+                &format!("--new=1:{}:+1M", MIB / u64::from(sector)),
+                "--change-name=1:BIOS-BOOT",
+                "--new=2:0:+2M",
+                "--change-name=2:EFI-SYSTEM",
+                "--new=3:0:+12M",
+                "--change-name=3:boot",
+                "--new=4:0:0",
+                "--change-name=4:root",
+                &device,
+            ],
+        );
+        let mut data = disk.read(0, bytes);
+        drop(disk);
+        let (boot_start, boot_len) = (4 * MIB, 12 * MIB);
+        let tree = dir.path().join("tree");
+        fs::create_dir_all(tree.join("loader/entries")).unwrap();
+        fs::write(tree.join("loader/entries/ostree-1-test.conf"), ENTRY).unwrap();
+        fs::write(tree.join("ignition.firstboot"), "").unwrap();
+        let boot = dir.path().join("boot");
+        File::create(&boot).unwrap().set_len(boot_len).unwrap();
+        let (tree, boot) = (tree.display().to_string(), boot.display().to_string());
+        run("mke2fs", &["-q", "-t", "ext4", "-b", "4096", "-L", "boot", "-d", &tree, &boot]);
+        let at = usize::try_from(boot_start).unwrap();
+        let boot = fs::read(&boot).unwrap();
+        data[at..at + boot.len()].copy_from_slice(&boot);
+        let mut state = 1u32;
+        for byte in &mut data[17 << 20..22 << 20] {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *byte = state.to_be_bytes()[0];
+        }
+        Self { dir, data, boot_start, boot_len }
+    }
+
+    /// The image packed by the real tool, or raw.
+    pub fn packed(&self, tool: Option<&str>) -> PathBuf {
+        let raw = self.dir.path().join("image.raw");
+        if !raw.exists() {
+            fs::write(&raw, &self.data).unwrap();
+        }
+        let Some(tool) = tool else { return raw };
+        let packed = self.dir.path().join(format!("image.{tool}"));
+        let output = Command::new(tool).args(["-1", "--stdout"]).arg(&raw).output().unwrap();
+        assert!(output.status.success());
+        fs::write(&packed, output.stdout).unwrap();
+        packed
+    }
+
+    /// The boot file system of a disk, as debugfs sees it.
+    pub fn debugfs(&self, disk: &LoopDisk, command: &str) -> String {
+        let part = disk.extract(self.boot_start, self.boot_len).display().to_string();
+        run("e2fsck", &["-f", "-n", &part]);
+        run("debugfs", &["-R", command, &part])
+    }
+}
