@@ -5,7 +5,6 @@ use api::{Client, ClientConfig, ClientError, RetryPolicy, http::HttpConfig};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Write},
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -15,7 +14,7 @@ use std::{
 /// Names the `landfall` to use.
 pub const BIN_ENV: &str = "LANDFALL_BIN";
 /// What the service prints once it can be asked.
-const LISTENING: &str = "listening on http://";
+const LISTENING: &str = "listening on http://127.0.0.1:";
 const START_LIMIT: Duration = Duration::from_secs(60);
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
@@ -124,11 +123,9 @@ impl Service {
         let requirements = requirements_path(&config);
         std::fs::write(&requirements, &config.requirements).map_err(failed("write", &requirements))?;
         File::create(&config.log).map_err(failed("write", &config.log))?;
-        // The address hosts are told must be known before the service starts, so the port is chosen here.
-        let port = free_port().map_err(failed("find a port for", &binary))?;
+        let (process, port) = launch(&binary, &config, 0)?;
         let client = ClientConfig { url: format!("http://127.0.0.1:{port}"), ..ClientConfig::default() };
         let client = Client::new(&client, RetryPolicy::Agent)?;
-        let process = launch(&binary, &config, port)?;
         Ok(Self { config, binary, port, process, client })
     }
 
@@ -153,7 +150,7 @@ impl Service {
 
     /// Starts it again after [`Service::kill`]: same port, same state.
     pub fn restart(&mut self) -> Result<(), ServiceError> {
-        self.process = launch(&self.binary, &self.config, self.port)?;
+        (self.process, _) = launch(&self.binary, &self.config, self.port)?;
         Ok(())
     }
 
@@ -195,11 +192,8 @@ fn base_url(port: u16) -> String {
     format!("http://{}:{port}", uplink::HOST)
 }
 
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<Process, ServiceError> {
+/// Port 0 is a free one, in both addresses; the port it became is given back.
+fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, u16), ServiceError> {
     let io_failed = |what, path: &Path| {
         let path = path.to_owned();
         move |source| ServiceError::Io { what, path, source }
@@ -220,7 +214,7 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<Process, S
     let mut process = Process::spawn(command).map_err(io_failed("start", binary))?;
     let Some(output) = process.take_stdout() else { return Err(failure(&config.log, "has no stdout".to_owned())) };
     match wait_listening(&follow(output, log)) {
-        Ok(()) => Ok(process),
+        Ok(port) => Ok((process, port)),
         Err(what) => {
             let status = process.wait(Duration::from_secs(1)).ok().flatten();
             Err(failure(
@@ -245,11 +239,14 @@ fn follow(output: impl io::Read + Send + 'static, mut log: File) -> Receiver<Str
     received
 }
 
-fn wait_listening(lines: &Receiver<String>) -> Result<(), &'static str> {
+fn wait_listening(lines: &Receiver<String>) -> Result<u16, &'static str> {
     loop {
         match lines.recv_timeout(START_LIMIT) {
-            Ok(line) if line.contains(LISTENING) => return Ok(()),
-            Ok(_) => {}
+            Ok(line) => {
+                if let Some(port) = line.strip_prefix(LISTENING).and_then(|port| port.trim().parse().ok()) {
+                    return Ok(port);
+                }
+            }
             Err(RecvTimeoutError::Timeout) => return Err("did not say that it listens"),
             Err(RecvTimeoutError::Disconnected) => return Err("closed its stdout before it listened"),
         }
@@ -271,7 +268,7 @@ mod tests {
     #[test]
     fn the_listening_line_is_waited_for() {
         let listening = |text: &'static [u8]| wait_listening(&follow(text, tempfile::tempfile().unwrap()));
-        assert_eq!(listening(b"state in /x\nlistening on http://127.0.0.1:4711\nmore"), Ok(()));
+        assert_eq!(listening(b"state in /x\nlistening on http://127.0.0.1:4711\nmore"), Ok(4711));
         assert_eq!(listening(b"oops\n"), Err("closed its stdout before it listened"));
     }
 }
