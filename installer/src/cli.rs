@@ -40,7 +40,7 @@ Examples:
   landfall install -u http://10.0.0.1/coreos.raw.gz -i host.ign --append-karg console=ttyS0 /dev/disk/by-id/wwn-0x5000c500a
   landfall install --dry-run --request request.json
 
-A request is {\"request\": {…}, \"service\": {\"url\", \"token\", \"ca_cert\", \"insecure\", \"agent_version\"},
+A request is {\"request\": {…}, \"service\": {\"url\", \"token\", \"ca_cert\", \"insecure\", \"agent_version\"}, \
 \"reboot\": false, \"reboot_delay_seconds\": 10} with the service's install_cmd_request as \"request\".")]
 pub struct Install {
     /// The disk to install to: a device node or a stable link to one

@@ -24,7 +24,7 @@ pub enum Display {
 /// Which lines are due.
 #[derive(Debug, Default)]
 pub struct Lines {
-    last: Option<Instant>,
+    last: Option<(Instant, String)>,
 }
 
 impl Display {
@@ -110,16 +110,19 @@ impl Lines {
     fn line(&mut self, event: &Event, now: Instant) -> Option<String> {
         let Event::Progress { source_bytes_read, source_total, percent, .. } = event else { return None };
         let complete = *source_total == Some(*source_bytes_read);
-        let young = self.last.is_some_and(|last| now.saturating_duration_since(last) < LINE_INTERVAL);
+        let young = self.last.as_ref().is_some_and(|(last, _)| now.saturating_duration_since(*last) < LINE_INTERVAL);
         if young && !complete {
             return None;
         }
-        self.last = Some(now);
         let read = one_decimal(*source_bytes_read);
-        Some(match (source_total, percent) {
+        let line = match (source_total, percent) {
             (Some(total), Some(percent)) => format!("Read disk {read}/{} ({percent}%)", one_decimal(*total)),
             _ => format!("Read disk {read}"),
-        })
+        };
+        // All may be read long before all is written.
+        let news = self.last.as_ref().is_none_or(|(_, last)| *last != line);
+        self.last = Some((now, line.clone()));
+        news.then_some(line)
     }
 }
 
@@ -154,10 +157,12 @@ mod tests {
         let now = Instant::now();
         let event = progress(496_815_309, Some(885_731_328), Some(56));
         assert_eq!(lines.line(&event, now).unwrap(), "Read disk 473.8 MiB/844.7 MiB (56%)");
+        let event = progress(496_815_310, Some(1_885_731_328), Some(26));
         assert_eq!(lines.line(&event, now + Duration::from_millis(999)), None);
         assert!(lines.line(&event, now + Duration::from_secs(1)).is_some());
         let end = progress(885_731_328, Some(885_731_328), Some(100));
         assert_eq!(lines.line(&end, now + Duration::from_secs(1)).unwrap(), "Read disk 844.7 MiB/844.7 MiB (100%)");
+        assert_eq!(lines.line(&end, now + Duration::from_secs(8)), None, "nothing new");
         let unknown = progress(1024, None, None);
         assert_eq!(lines.line(&unknown, now + Duration::from_secs(9)).unwrap(), "Read disk 1.0 KiB");
         assert_eq!(lines.line(&Event::Phase { phase: Phase::Writing }, now), None);

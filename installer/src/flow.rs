@@ -77,6 +77,12 @@ pub enum FlowError {
         /// Cause.
         source: WriteError,
     },
+    /// SIGINT or SIGTERM while writing; the cause tells what is left on the disk.
+    #[error("cancelled by a signal while writing the disk")]
+    WriteCancelled {
+        /// Cause.
+        source: WriteError,
+    },
     /// SIGINT or SIGTERM.
     #[error("cancelled by a signal while {0}")]
     Cancelled(&'static str),
@@ -130,7 +136,7 @@ pub fn write_disk(
     loop {
         let source = match host.write_image(write, ignition, cancel, on_event) {
             Ok(()) => return Ok(()),
-            Err(_) if cancel.is_cancelled() => return Err(FlowError::Cancelled("writing the disk")),
+            Err(source) if cancel.is_cancelled() => return Err(FlowError::WriteCancelled { source }),
             Err(error) => error,
         };
         let (transient, device, attempts) = (source.transient, write.device.clone(), write.attempts);
@@ -245,11 +251,7 @@ fn failure_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Transparent errors repeat the text of their cause.
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
+        text = format!("{text}: {cause}");
         source = cause.source();
     }
     let text: Vec<char> = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -275,10 +277,10 @@ mod tests {
 
     #[test]
     fn failures_are_one_line_with_causes_and_keep_both_ends() {
-        let source = WriteError { transient: false, source: "no space\nleft".into() };
+        let source = WriteError { transient: false, cause: "no space\nleft".into() };
         let error = FlowError::Write { image: "i".into(), device: "/dev/x".into(), attempt: 1, attempts: 3, source };
         assert_eq!(failure_text(&error), "cannot write i to /dev/x (attempt 1 of 3): no space left");
-        let source = WriteError { transient: false, source: format!("{}END", "x".repeat(5000)).into() };
+        let source = WriteError { transient: false, cause: format!("{}END", "x".repeat(5000)).into() };
         let error = FlowError::Write { image: "i".into(), device: "/dev/x".into(), attempt: 1, attempts: 3, source };
         let text = failure_text(&error);
         assert_eq!(text.chars().count(), MAX_FAILURE_CHARS);

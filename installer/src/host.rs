@@ -6,6 +6,7 @@ use diskwrite::{DecodeError, DiskError, Event, Failure, InstallOptions, Partitio
 use nix::fcntl::{Flock, FlockArg};
 use std::{
     error::Error,
+    fmt,
     fs::{File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
@@ -75,14 +76,25 @@ pub enum HostError {
     },
 }
 
-/// Why an image was not written.
-#[derive(Debug, thiserror::Error)]
-#[error("{source}")]
+/// Why an image was not written: its cause, of any type, and what that means for another attempt.
+#[derive(Debug)]
 pub struct WriteError {
     /// Whether another attempt can help.
     pub transient: bool,
-    /// Cause. Its text stands for this error, which adds none.
-    pub source: Box<dyn Error + Send + Sync>,
+    /// Cause. Its text and its causes stand for this error, which adds none.
+    pub cause: Box<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+impl Error for WriteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
 }
 
 /// The machine itself.
@@ -139,7 +151,7 @@ impl Host for LiveHost {
         let options = self.options(write, ignition, cancel);
         match install(&options, &mut |event| on_event(&event)) {
             Ok(_) => Ok(()),
-            Err(error) => Err(WriteError { transient: may_pass(&error.cause), source: error.into() }),
+            Err(error) => Err(WriteError { transient: may_pass(&error.cause), cause: error.into() }),
         }
     }
 

@@ -108,7 +108,7 @@ fn at(percent: u8) -> Event {
 }
 
 fn failed(transient: bool) -> WriteError {
-    WriteError { transient, source: "the cause".into() }
+    WriteError { transient, cause: "the cause".into() }
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn cancelling_ends_the_flow_without_another_attempt() {
         Err(failed(true))
     });
     let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
-    assert!(matches!(error, FlowError::Cancelled(_)));
+    assert!(matches!(error, FlowError::WriteCancelled { .. }));
     assert_eq!(*host.attempts.borrow(), 1);
     assert!(service.progress().last().unwrap().starts_with("Failed: cancelled by a signal"));
 }
