@@ -1,0 +1,240 @@
+//! Which hosts reach each other: full-mesh groups by network and by address family (service contract §5.5).
+
+use crate::net::Cidr;
+use api::{ConnectivityReport, HostId, Inventory};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+/// A host's facts, as far as they matter here.
+pub struct Node<'a> {
+    /// The host.
+    pub id: HostId,
+    /// Its addresses.
+    pub inventory: &'a Inventory,
+    /// What it sees of the others.
+    pub report: Option<&'a ConnectivityReport>,
+}
+
+/// `connectivity_majority_groups`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MajorityGroups {
+    /// Members by network in CIDR notation, or by `IPv4` and `IPv6`.
+    pub majority_groups: BTreeMap<String, Vec<HostId>>,
+    /// A host's addresses that all others reach.
+    pub l3_connected_addresses: BTreeMap<HostId, Vec<String>>,
+}
+
+#[derive(Clone, Copy)]
+enum Question {
+    Network(Cidr),
+    Family { v6: bool },
+}
+
+/// Works out all groups; `minimum` hosts make a group.
+pub fn groups(nodes: &[Node], networks: &[Cidr], minimum: usize) -> MajorityGroups {
+    let mut peers: Vec<Peer> = nodes.iter().map(Peer::new).collect();
+    peers.sort_by_key(|peer| peer.node.id);
+    let group = |question| {
+        let mesh = full_mesh(&mutual(&peers, question), minimum);
+        mesh.into_iter().map(|index| peers[index].node.id).collect()
+    };
+    let mut majority_groups: BTreeMap<String, Vec<HostId>> =
+        networks.iter().map(|cidr| (cidr.network().to_string(), group(Question::Network(cidr.network())))).collect();
+    majority_groups.insert("IPv4".into(), group(Question::Family { v6: false }));
+    majority_groups.insert("IPv6".into(), group(Question::Family { v6: true }));
+    MajorityGroups { majority_groups, l3_connected_addresses: reached_by_all(&peers) }
+}
+
+/// Every address of an inventory.
+pub fn addresses(inventory: &Inventory) -> impl Iterator<Item = IpAddr> {
+    let texts = inventory.interfaces.iter().flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
+    texts.filter_map(|text| text.parse::<Cidr>().ok()).map(|cidr| cidr.address).filter(|address| !address.is_loopback())
+}
+
+/// What one host sees of another.
+#[derive(Default)]
+struct Seen {
+    l2: BTreeSet<IpAddr>,
+    l3: BTreeSet<IpAddr>,
+}
+
+/// A node with its report as sets: every pair is asked several times.
+struct Peer<'a> {
+    node: &'a Node<'a>,
+    addresses: BTreeSet<IpAddr>,
+    sees: BTreeMap<HostId, Seen>,
+}
+
+impl<'a> Peer<'a> {
+    fn new(node: &'a Node<'a>) -> Self {
+        let mut sees: BTreeMap<HostId, Seen> = BTreeMap::new();
+        for remote in node.report.iter().flat_map(|report| &report.remote_hosts) {
+            let l2 = remote.l2_connectivity.iter().flatten().filter(|entry| entry.successful);
+            let l3 = remote.l3_connectivity.iter().flatten().filter(|entry| entry.successful);
+            let seen = sees.entry(remote.host_id).or_default();
+            seen.l2.extend(l2.filter_map(|entry| entry.remote_ip_address.parse::<IpAddr>().ok()));
+            seen.l3.extend(l3.filter_map(|entry| entry.remote_ip_address.parse::<IpAddr>().ok()));
+        }
+        Self { node, addresses: addresses(node.inventory).collect(), sees }
+    }
+
+    fn reaches(&self, other: &Peer, question: Question) -> bool {
+        let Some(seen) = self.sees.get(&other.node.id) else { return false };
+        match question {
+            Question::Network(cidr) => {
+                seen.l2.iter().any(|address| cidr.contains(*address))
+                    || cidr.address.is_ipv6() && seen.l3.iter().any(|address| cidr.contains(*address))
+            }
+            Question::Family { v6 } => {
+                let mut wanted = other.addresses.iter().filter(|address| address.is_ipv6() == v6).peekable();
+                wanted.peek().is_some() && wanted.all(|address| seen.l3.contains(address))
+            }
+        }
+    }
+}
+
+/// For each node the nodes it is mutually linked with, itself included.
+fn mutual(peers: &[Peer], question: Question) -> Vec<BTreeSet<usize>> {
+    let mut sets: Vec<BTreeSet<usize>> = (0..peers.len()).map(|index| BTreeSet::from([index])).collect();
+    for (a, first) in peers.iter().enumerate() {
+        for (b, second) in peers.iter().enumerate().skip(a + 1) {
+            if first.reaches(second, question) && second.reaches(first, question) {
+                sets[a].insert(b);
+                sets[b].insert(a);
+            }
+        }
+    }
+    sets
+}
+
+/// So many candidate sets are looked at; a network so ragged that this is not enough has no majority worth the name,
+/// and reports come from hosts, so the work they can cause is bounded.
+const MAX_CANDIDATES: usize = 20_000;
+
+/// The largest set of at least `minimum` nodes that are all linked with each other; candidates are the nodes' own
+/// neighbourhoods, narrowed by each other until a full mesh is left.
+fn full_mesh(neighbours: &[BTreeSet<usize>], minimum: usize) -> Vec<usize> {
+    let minimum = minimum.max(1);
+    let mut candidates: BTreeSet<Vec<usize>> =
+        neighbours.iter().filter(|set| set.len() >= minimum).map(|set| set.iter().copied().collect()).collect();
+    let mut looked_at = 0;
+    while let Some(size) = candidates.iter().map(Vec::len).max() {
+        let largest: Vec<Vec<usize>> = candidates.iter().filter(|set| set.len() == size).cloned().collect();
+        // Of several meshes of one size the one with the smallest ids: the set is sorted that way.
+        if let Some(mesh) = largest.iter().find(|set| is_mesh(set, neighbours)) {
+            return mesh.clone();
+        }
+        looked_at += largest.len() * neighbours.len();
+        if looked_at > MAX_CANDIDATES.max(neighbours.len() * neighbours.len()) {
+            break;
+        }
+        candidates.retain(|set| set.len() < size);
+        for set in &largest {
+            for other in neighbours {
+                let narrowed: Vec<usize> = set.iter().copied().filter(|node| other.contains(node)).collect();
+                if narrowed.len() >= minimum && narrowed.len() < size {
+                    candidates.insert(narrowed);
+                }
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn is_mesh(set: &[usize], neighbours: &[BTreeSet<usize>]) -> bool {
+    set.iter().all(|&node| set.iter().all(|other| neighbours[node].contains(other)))
+}
+
+fn reached_by_all(peers: &[Peer]) -> BTreeMap<HostId, Vec<String>> {
+    let mut connected = BTreeMap::new();
+    for peer in peers.iter().filter(|_| peers.len() > 1) {
+        let id = peer.node.id;
+        let others = || peers.iter().filter(|other| other.node.id != id);
+        let by_all =
+            |address: &&IpAddr| others().all(|other| other.sees.get(&id).is_some_and(|seen| seen.l3.contains(address)));
+        let common: Vec<String> = peer.addresses.iter().filter(by_all).map(IpAddr::to_string).collect();
+        if !common.is_empty() {
+            connected.insert(id, common);
+        }
+    }
+    connected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mesh(links: &[(usize, usize)], nodes: usize, minimum: usize) -> Vec<usize> {
+        let mut sets: Vec<BTreeSet<usize>> = (0..nodes).map(|index| BTreeSet::from([index])).collect();
+        for &(a, b) in links {
+            sets[a].insert(b);
+            sets[b].insert(a);
+        }
+        full_mesh(&sets, minimum)
+    }
+
+    #[test]
+    fn a_host_cut_off_is_left_out() {
+        assert_eq!(mesh(&[(0, 1), (1, 2), (0, 2)], 4, 3), [0, 1, 2]);
+        assert_eq!(mesh(&[(0, 1), (1, 2), (0, 2), (2, 3)], 4, 3), [0, 1, 2]);
+        assert_eq!(mesh(&[(0, 1), (1, 2)], 3, 3), Vec::<usize>::new(), "a chain is no mesh");
+        assert_eq!(mesh(&[(0, 1)], 2, 2), [0, 1]);
+        assert_eq!(mesh(&[], 0, 3), Vec::<usize>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_found_is_a_mesh(links in proptest::collection::vec((0usize..7, 0usize..7), 0..20)) {
+            let found = mesh(&links, 7, 3);
+            prop_assert!(found.is_empty() || found.len() >= 3);
+            for &a in &found {
+                for &b in &found {
+                    prop_assert!(a == b || links.contains(&(a, b)) || links.contains(&(b, a)));
+                }
+            }
+        }
+    }
+
+    fn host(id: u128, address: &str) -> (HostId, Inventory) {
+        let nic = api::Interface { ipv4_addresses: vec![format!("{address}/24")], ..api::Interface::default() };
+        (HostId(uuid::Uuid::from_u128(id)), Inventory { interfaces: vec![nic], ..Inventory::default() })
+    }
+
+    fn report(seen: &[(HostId, &str, bool)]) -> ConnectivityReport {
+        let remote = |(host_id, address, l3): &(HostId, &str, bool)| {
+            serde_json::from_value(serde_json::json!({
+                "host_id": host_id,
+                "l2_connectivity": [{"remote_ip_address": address, "successful": true}],
+                "l3_connectivity": [{"remote_ip_address": address, "successful": l3}],
+            }))
+            .unwrap()
+        };
+        ConnectivityReport { remote_hosts: seen.iter().map(remote).collect() }
+    }
+
+    #[test]
+    fn l2_groups_by_network_and_l3_by_family() {
+        let hosts = [host(1, "10.0.0.1"), host(2, "10.0.0.2"), host(3, "10.0.0.3")];
+        let ids = hosts.clone().map(|(id, _)| id);
+        let see = |skip: usize, broken: bool| {
+            let all = [(ids[0], "10.0.0.1", true), (ids[1], "10.0.0.2", true), (ids[2], "10.0.0.3", !broken)];
+            report(&all.into_iter().enumerate().filter(|(i, _)| *i != skip).map(|(_, seen)| seen).collect::<Vec<_>>())
+        };
+        let reports = [see(0, false), see(1, true), see(2, false)];
+        let nodes: Vec<Node> = hosts
+            .iter()
+            .zip(&reports)
+            .map(|((id, inventory), report)| Node { id: *id, inventory, report: Some(report) })
+            .collect();
+        let found = groups(&nodes, &["10.0.0.0/24".parse().unwrap()], 3);
+        assert_eq!(found.majority_groups["10.0.0.0/24"], ids);
+        assert_eq!(found.majority_groups["IPv4"], Vec::new(), "host 2 can't ping host 3");
+        assert_eq!(found.majority_groups["IPv6"], Vec::new());
+        assert_eq!(found.l3_connected_addresses[&ids[0]], ["10.0.0.1"]);
+        assert!(!found.l3_connected_addresses.contains_key(&ids[2]));
+    }
+}

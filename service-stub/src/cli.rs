@@ -1,0 +1,192 @@
+//! `landfall serve`.
+
+use crate::check::requirements::Requirements;
+use crate::media::Media;
+use crate::service::{Service, Settings};
+use crate::store::Store;
+use crate::{logs, server};
+use anyhow::{Context, bail};
+use std::{
+    io::Write,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    path::PathBuf,
+    sync::Arc,
+};
+use tokio::{net::TcpListener, signal::unix};
+
+const AFTER_HELP: &str = "\
+Examples:
+  One rack, our own ISO, one image:
+    landfall serve --state-dir /var/lib/landfall --url http://10.0.0.5:8090 \\
+        --iso landfall-live.iso --image os-metal.x86_64.raw.gz
+
+  An ISO of a distribution, which doesn't carry the agent:
+    landfall serve --state-dir ./state --iso live.x86_64.iso --deliver-agent --image os.raw.xz
+
+  On a free port, for tests (the first line of stdout names it):
+    landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
+
+There is no authentication: whoever reaches the port may do everything. Listen on a management network only.";
+
+/// Serve the assisted-installer API: discover, check and install hosts, without a hub.
+///
+/// Prints `listening on http://ADDRESS:PORT` when it is ready. SIGTERM or SIGINT stop it; everything it acknowledged is
+/// on disk by then, as it is after a crash.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Serve {
+    /// Where records and uploaded logs are kept; made when it isn't there. One service at a time
+    #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR")]
+    pub state_dir: PathBuf,
+
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:8090", env = "LANDFALL_LISTEN")]
+    pub listen: SocketAddr,
+
+    /// Base URL that hosts reach this service by. It goes into every ISO and config. Port 0 in it stands for the port
+    /// listened on. Without it: the address listened on, or for a wildcard the one this machine's default route uses
+    #[arg(long, value_name = "URL", env = "LANDFALL_SERVE_URL")]
+    pub url: Option<String>,
+
+    /// Live ISO handed out for every infra-env, with the discovery config written into it as it streams
+    #[arg(long, value_name = "FILE")]
+    pub iso: Option<PathBuf>,
+
+    /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be given several times: the first is installed
+    /// unless a host's installer arguments name another. FILE.sig beside it is served too
+    #[arg(long = "image", value_name = "FILE")]
+    pub images: Vec<PathBuf>,
+
+    /// The landfall binary hosts fetch, by default the one that is running
+    #[arg(long, value_name = "FILE")]
+    pub agent_binary: Option<PathBuf>,
+
+    /// Let the discovery config fetch the binary: for an ISO that doesn't carry it
+    #[arg(long)]
+    pub deliver_agent: bool,
+
+    /// Seconds between two polls of a host
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub poll_interval: u64,
+
+    /// Hardware requirements, a JSON list by version: [{"version":"default","master":{"cpu_cores":4,"ram_mib":16384,
+    /// "disk_size_gb":100},"worker":{…}}]. What it leaves out keeps the built-in value
+    #[arg(long, value_name = "FILE")]
+    pub requirements: Option<PathBuf>,
+
+    /// Image reference told to agents that don't say which one they are
+    #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer-agent:latest")]
+    pub agent_image: String,
+
+    /// Image reference of the installer in install requests
+    #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer:latest")]
+    pub installer_image: String,
+
+    /// Image reference of the controller in install requests
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        default_value = "quay.io/edge-infrastructure/assisted-installer-controller:latest"
+    )]
+    pub controller_image: String,
+}
+
+impl Serve {
+    /// Serves until a signal stops it.
+    pub fn run(self) -> anyhow::Result<()> {
+        let requirements = match &self.requirements {
+            Some(path) => Requirements::read(path)?,
+            None => Requirements::default(),
+        };
+        let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
+        let store = Store::open(&self.state_dir)?;
+        logs::clean(&self.state_dir).context("cannot clean up unfinished uploads")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let served = runtime.block_on(async {
+            // Before anything is said: a signal that comes early must stop us as well.
+            let mut terminate = unix::signal(unix::SignalKind::terminate())?;
+            let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
+            let listener =
+                TcpListener::bind(self.listen).await.with_context(|| format!("cannot listen on {}", self.listen))?;
+            let address = listener.local_addr()?;
+            let settings = Settings {
+                url: base_url(self.url.as_deref(), address)?,
+                poll_interval: self.poll_interval,
+                requirements,
+                agent_image: self.agent_image,
+                installer_image: self.installer_image,
+                controller_image: self.controller_image,
+                deliver_agent: self.deliver_agent,
+            };
+            tracing::info!(url = settings.url, state_dir = %self.state_dir.display(), iso = media.has_iso(), "serving");
+            if media.first_image().is_none() {
+                tracing::warn!("no --image: hosts install only what their installer arguments name");
+            }
+            let service = Arc::new(Service::new(settings, store, media));
+            let mut stdout = std::io::stdout();
+            writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush())?;
+            let stop = async move {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                tracing::info!("stopping");
+            };
+            server::run(service, listener, stop).await.context("the server failed")
+        });
+        // A download cut off by the stop may still be reading its next piece.
+        runtime.shutdown_timeout(server::STOP_GRACE);
+        served
+    }
+}
+
+/// The base URL hosts are given: without a slash at the end, with a real port.
+fn base_url(given: Option<&str>, address: SocketAddr) -> anyhow::Result<String> {
+    let Some(given) = given else {
+        let ip = if address.ip().is_unspecified() { own_address()? } else { address.ip() };
+        return Ok(format!("http://{}", SocketAddr::new(ip, address.port())));
+    };
+    let url = given.trim_end_matches('/');
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || url.contains(char::is_whitespace)) {
+        bail!(
+            "--url '{given}' is not a URL that hosts can reach: it must start with http:// or https:// and name a host"
+        );
+    }
+    Ok(match url.strip_suffix(":0") {
+        Some(host) => format!("{host}:{}", address.port()),
+        None => url.to_owned(),
+    })
+}
+
+/// The address this machine would reach others from. Nothing is sent: connecting a datagram socket asks the routing
+/// table only.
+fn own_address() -> anyhow::Result<IpAddr> {
+    let ask = |local: &str, remote: &str| {
+        let socket = UdpSocket::bind(local)?;
+        socket.connect(remote)?;
+        socket.local_addr()
+    };
+    let found = ask("0.0.0.0:0", "192.0.2.1:9").or_else(|_| ask("[::]:0", "[2001:db8::1]:9"));
+    let found =
+        found.context("this machine has no default route to tell its address by: give --url http://ADDRESS:PORT")?;
+    tracing::info!(address = %found.ip(), "hosts are told the address of the default route; --url says otherwise");
+    Ok(found.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls() {
+        let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
+        let url = |given: Option<&str>| base_url(given, address).map_err(drop);
+        assert_eq!(url(None), Ok("http://127.0.0.1:4711".into()));
+        assert_eq!(url(Some("http://10.0.2.2:0/")), Ok("http://10.0.2.2:4711".into()));
+        assert_eq!(url(Some("https://landfall.example.com/x/")), Ok("https://landfall.example.com/x".into()));
+        for bad in ["", "10.0.2.2:80", "ftp://x", "http://", "http:///x", "http://a b"] {
+            assert!(url(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The Ignition configs handed out: to the live host, to the installed one, and behind its pointer.
+
+use crate::http::Refusal;
+use crate::model::{HostRecord, InfraEnvRecord, Model};
+use crate::service::Service;
+use ignition::{AgentBinary, Discovery, HostConfig, host};
+use serde_json::{Value, json};
+
+/// Where our own binary is fetched from.
+fn binary(service: &Service) -> Option<AgentBinary> {
+    let sha512_hex = service.media.agent_sha512()?.to_owned();
+    Some(AgentBinary { url: format!("{}/boot-artifacts/landfall", service.settings.url), sha512_hex })
+}
+
+/// The config of a live host.
+pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, Refusal> {
+    let infra_env = &record.infra_env;
+    let discovery = Discovery {
+        service_url: service.settings.url.clone(),
+        infra_env_id: infra_env.id,
+        agent_version: service.settings.agent_image.clone(),
+        proxy: infra_env.proxy.clone(),
+        ssh_authorized_key: infra_env.ssh_authorized_key.clone(),
+        deliver_agent: service.settings.deliver_agent.then(|| binary(service)).flatten(),
+        ignition_override: infra_env.ignition_config_override.clone(),
+        ..Discovery::default()
+    };
+    let config = ignition::discovery::build(&discovery).map_err(|error| Refusal::invalid(chain(&error)))?;
+    Ok(config.to_json().into_bytes())
+}
+
+/// Whether the config of a live host fits an ISO; only a user's part can make it too large.
+pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(), Refusal> {
+    let packed = ignition::pack(&discovery(service, record)?).map_err(|error| Refusal::internal(&error))?;
+    let bytes = u64::try_from(packed.len()).unwrap_or(u64::MAX);
+    ignition::check_budget(bytes).map_err(|error| Refusal::invalid(chain(&error)))
+}
+
+/// The config written to an installed host's disk: its name, its user, where the rest of its config is, and a beacon
+/// that tells us when it has booted.
+pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
+    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    let infra_env = model.infra_envs.get(&record.host.infra_env_id);
+    let key = cluster.map(|record| record.cluster.ssh_public_key.as_str()).filter(|key| !key.is_empty());
+    let key = key.or(infra_env.map(|record| record.infra_env.ssh_authorized_key.as_str()));
+    let (url, role, id) = (&service.settings.url, record.effective_role(), record.host.id);
+    let beacon = binary(service).map(|binary| host::Beacon {
+        binary,
+        env: host::BeaconEnv {
+            service_url: url.clone(),
+            infra_env_id: record.host.infra_env_id,
+            host_id: id,
+            insecure: false,
+            token: None,
+        },
+    });
+    let config = HostConfig {
+        hostname: record.hostname().unwrap_or_default().to_owned(),
+        ssh_authorized_key: key.unwrap_or_default().to_owned(),
+        pointer: Some(host::Pointer { source: format!("{url}/landfall/config/{role}?host={id}") }),
+        beacon,
+        ca_pem: None,
+        ignition_override: record.host.ignition_config_overrides.clone(),
+    };
+    let config = host::build(&config).map_err(|error| Refusal::invalid(chain(&error)))?;
+    Ok(config.to_json().into_bytes())
+}
+
+/// Whether a host's override can be merged.
+pub fn check_host_override(text: &str) -> Result<(), Refusal> {
+    let config = HostConfig { ignition_override: text.to_owned(), ..HostConfig::default() };
+    host::build(&config).map(drop).map_err(|error| Refusal::invalid(chain(&error)))
+}
+
+/// What a host's pointer leads to: in the place of a control plane's config server, a file that says it was followed.
+pub fn role_config(role: &str) -> Value {
+    json!({
+        "ignition": {"version": "3.2.0"},
+        "storage": {"files": [{
+            "path": "/etc/landfall/role",
+            "mode": 0o644,
+            "overwrite": true,
+            "contents": {"source": format!("data:,{role}%0A")},
+        }]},
+    })
+}
+
+/// An error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

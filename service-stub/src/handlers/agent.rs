@@ -1,0 +1,340 @@
+//! What agents, installers and installed nodes say: registration, polls, replies, progress.
+
+use super::{find_cluster, find_host, shapes};
+use crate::check::disks;
+use crate::events::{self, Severity};
+use crate::http::{Answer, Call, Refusal, body::wrong_type};
+use crate::instructions::{self, Situation};
+use crate::model::{HostKey, HostRecord, Presence};
+use crate::pass;
+use crate::service::Service;
+use crate::state::{HostState, host as machine, progress as stages};
+use crate::store::Change;
+use crate::view;
+use api::{
+    ConnectivityReport, HostCreateParams, HostProgress, HostRegistration, HostRole, HostStage, Inventory,
+    NextStepCommand, NextStepRequest, StepReply, StepType, Timestamp,
+};
+use axum::http::{HeaderName, StatusCode};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+const AGENT_VERSION: HeaderName = HeaderName::from_static("discovery_agent_version");
+/// A longer image reference is nonsense.
+const MAX_VERSION_CHARS: usize = 512;
+
+/// POST /v2/infra-envs/{id}/hosts.
+pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let infra_env = call.infra_env_id()?;
+    let params: HostCreateParams = call.json(&shapes::NEW_HOST)?;
+    let key = HostKey { infra_env, host: params.host_id };
+    let version: String = params.discovery_agent_version.chars().take(MAX_VERSION_CHARS).collect();
+    let found = service.store.model().infra_envs.contains_key(&infra_env);
+    if !found {
+        return Err(Refusal::not_found("record not found"));
+    }
+    // Before the change, so that its pass sees the host as connected. Its clock is not known yet.
+    service.store.note_presence(key, Presence { checked_in_at: Timestamp::now(), clock: 0 });
+    service.change(call.request_id(), |change| {
+        let infra_env = change.model().infra_envs.get(&infra_env).cloned();
+        let infra_env = infra_env.ok_or_else(|| Refusal::not_found("record not found"))?;
+        let cluster = infra_env.infra_env.cluster_id;
+        let mut record = match change.model().hosts.get(&key).cloned() {
+            None => add_host(change, key, cluster)?,
+            Some(known) => register_again(change, HostRecord::clone(&known))?,
+        };
+        record.host.registered_at = change.now;
+        record.host.discovery_agent_version = version.clone();
+        change.put_host(record);
+        if let Some(cluster) = cluster {
+            pass::settle_soon(service, change, cluster);
+        }
+        Ok(())
+    })?;
+    let record = find_host(&service.store.model(), key)?;
+    let agent_version = if version.is_empty() { service.settings.agent_image.clone() } else { version };
+    let request = NextStepRequest { agent_version, host_id: key.host, infra_env_id: key.infra_env };
+    let args = vec![serde_json::to_string(&request).unwrap_or_default()];
+    let command = NextStepCommand { args, ..NextStepCommand::default() };
+    let host = view::host(service, &record);
+    Ok(Answer::json(StatusCode::CREATED, &HostRegistration { host, next_step_runner_command: Some(command) }))
+}
+
+fn add_host(change: &mut Change, key: HostKey, cluster: Option<api::ClusterId>) -> Result<HostRecord, Refusal> {
+    let mut record = HostRecord::new(key, cluster, change.now);
+    if let Some(id) = cluster {
+        let cluster = find_cluster(change.model(), id)?;
+        if !cluster.state.accepts_hosts() {
+            return Err(Refusal::conflict(format!(
+                "Host can register only in one of [insufficient ready pending-for-input] states, cluster {id} is in {} state",
+                cluster.state
+            )));
+        }
+        if cluster.single_node() {
+            record.host.role = HostRole::Master;
+            record.host.suggested_role = HostRole::Master;
+        }
+    }
+    record.host.status_info = machine::info::DISCOVERING.to_owned();
+    record.host.status_updated_at = change.now;
+    events::host(
+        change,
+        &record,
+        "host_registration_succeeded",
+        Severity::Info,
+        "Successfully registered",
+        Value::Null,
+    );
+    Ok(record)
+}
+
+fn register_again(change: &mut Change, mut record: HostRecord) -> Result<HostRecord, Refusal> {
+    let disk = pass::disk_name(&record);
+    match machine::register(record.state, record.stage(), &record.host.status_info, &disk) {
+        Ok(step) => {
+            pass::enter(change, &mut record, step);
+            Ok(record)
+        }
+        Err(error @ machine::RegisterError::Installed) => Err(Refusal::conflict(error)),
+        Err(error) => Err(Refusal::invalid(error)),
+    }
+}
+
+/// GET …/instructions.
+pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let key = call.host_key()?;
+    let clock = call.query_number("timestamp")?.unwrap_or(0);
+    let model = service.store.model();
+    let mut record = find_host(&model, key)?;
+    service.store.note_presence(key, Presence { checked_in_at: Timestamp::now(), clock });
+    let version = call.header(&AGENT_VERSION);
+    if !version.is_empty() && version.len() <= MAX_VERSION_CHARS && version != record.host.discovery_agent_version {
+        service.change(call.request_id(), |change| {
+            let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+            record.host.discovery_agent_version = version.to_owned();
+            change.put_host(record);
+            Ok(())
+        })?;
+        record = find_host(&service.store.model(), key)?;
+    }
+    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    let peers = cluster.map(|cluster| model.hosts_of_cluster(cluster.cluster.id)).unwrap_or_default();
+    let machine_networks = cluster.map(|cluster| pass::machine_networks(cluster, &peers)).unwrap_or_default();
+    let steps = instructions::next(&Situation {
+        record: &record,
+        cluster: cluster.map(AsRef::as_ref),
+        peers: &peers,
+        machine_networks: &machine_networks,
+        settings: &service.settings,
+        image: service.media.first_image(),
+    });
+    let installs = steps.instructions.iter().flatten().any(|step| step.step_type == StepType::Install);
+    if installs && record.host.installer_version != service.settings.installer_image {
+        service.change(call.request_id(), |change| {
+            let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+            record.host.installer_version = service.settings.installer_image.clone();
+            change.put_host(record);
+            Ok(())
+        })?;
+    }
+    Ok(Answer::json(StatusCode::OK, &steps))
+}
+
+/// POST …/instructions: the reply to a step.
+pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let key = call.host_key()?;
+    let reply: StepReply = call.json(&shapes::REPLY)?;
+    find_host(&service.store.model(), key)?;
+    if reply.exit_code != 0 {
+        tracing::info!(host = %key.host, step = %reply.step_type, exit_code = reply.exit_code, "a step failed on a host");
+        if reply.step_type == StepType::Install && !is_name_clash(&reply) {
+            install_failed(service, call, key, &reply)?;
+        }
+        return Ok(Answer::empty(StatusCode::NO_CONTENT));
+    }
+    let store = |work: &dyn Fn(&mut HostRecord)| store_reply(service, call, key, work);
+    match reply.step_type {
+        StepType::Inventory => {
+            let inventory: Inventory = output(&reply.output, "Inventory", Value::is_object)?;
+            store_inventory(service, call, key, inventory)?;
+        }
+        StepType::ConnectivityCheck => {
+            let report: ConnectivityReport = output(&reply.output, "ConnectivityReport", Value::is_object)?;
+            let text = serde_json::to_string(&report).map_err(|error| Refusal::internal(&error))?;
+            store(&|record| record.set_connectivity(text.clone()))?;
+        }
+        StepType::NtpSynchronizer => {
+            let answer: NtpSources = output(&reply.output, "NtpSynchronizationResponse", Value::is_object)?;
+            let text = answer.ntp_sources.unwrap_or(Value::Array(Vec::new())).to_string();
+            store(&|record| keep(record, "ntp_sources", &text))?;
+        }
+        StepType::DomainResolution => {
+            let answer: serde_json::Map<String, Value> =
+                output(&reply.output, "DomainResolutionResponse", Value::is_object)?;
+            let text = Value::Object(answer).to_string();
+            store(&|record| keep(record, "domain_name_resolutions", &text))?;
+        }
+        StepType::FreeNetworkAddresses => {
+            let answer: Vec<Value> = output(&reply.output, "FreeNetworksAddresses", Value::is_array)?;
+            let text = Value::Array(answer).to_string();
+            store(&|record| keep(record, "free_addresses", &text))?;
+        }
+        // Nothing is decided on the others: they are taken so that an agent that does more than asked goes on.
+        _ => {}
+    }
+    Ok(Answer::empty(StatusCode::NO_CONTENT))
+}
+
+#[derive(Deserialize)]
+struct NtpSources {
+    ntp_sources: Option<Value>,
+}
+
+fn keep(record: &mut HostRecord, name: &str, text: &str) {
+    record.kept.insert(name.to_owned(), text.to_owned());
+}
+
+/// The document inside a reply. Its kind is looked at first: a list would pass for a structure of as many fields.
+fn output<T: DeserializeOwned>(text: &str, model: &str, is_expected: fn(&Value) -> bool) -> Result<T, Refusal> {
+    let value: Value = serde_json::from_str(text).map_err(Refusal::invalid)?;
+    if !is_expected(&value) {
+        return Err(Refusal::invalid(wrong_type(&value, model)));
+    }
+    serde_json::from_value(value).map_err(Refusal::invalid)
+}
+
+/// The real service hands the install step out until the first progress report and relies on this clash.
+fn is_name_clash(reply: &StepReply) -> bool {
+    reply.exit_code == 125 && reply.error.contains("is already in use")
+}
+
+fn install_failed(service: &Service, call: &Call, key: HostKey, reply: &StepReply) -> Result<(), Refusal> {
+    let detail = if reply.error.is_empty() { &reply.output } else { &reply.error };
+    let detail: String = detail.trim().chars().take(1000).collect();
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        let Some(step) = machine::install_failed(record.state, &detail) else { return Ok(()) };
+        let cluster = record.host.cluster_id;
+        pass::enter(change, &mut record, step);
+        change.put_host(record);
+        if let Some(cluster) = cluster {
+            pass::settle_soon(service, change, cluster);
+        }
+        Ok(())
+    })
+}
+
+fn store_reply(service: &Service, call: &Call, key: HostKey, work: &dyn Fn(&mut HostRecord)) -> Result<(), Refusal> {
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        work(&mut record);
+        let cluster = record.host.cluster_id;
+        change.put_host(record);
+        match cluster {
+            Some(cluster) => pass::settle_soon(service, change, cluster),
+            None => pass::settle_unbound(service, change),
+        }
+        Ok(())
+    })
+}
+
+fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: Inventory) -> Result<(), Refusal> {
+    let model = service.store.model();
+    let record = find_host(&model, key)?;
+    if !HostState::TAKES_INVENTORY.contains(&record.state) {
+        let states = HostState::TAKES_INVENTORY.map(HostState::as_str).join(" ");
+        let reason = format!("Host is in {} state, host can be updated only in one of [{states}] states", record.state);
+        return Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason));
+    }
+    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    let disk_size_gb = match cluster {
+        Some(cluster) => {
+            let (version, role) = (&cluster.cluster.openshift_version, record.effective_role());
+            service.settings.requirements.of(version, role, cluster.single_node()).disk_size_gb
+        }
+        None => service.settings.requirements.least("").disk_size_gb,
+    };
+    // Only these can carry a cluster's traffic.
+    inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
+    disks::judge(&mut inventory, disk_size_gb);
+    let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
+    store_reply(service, call, key, &|record| {
+        // While it is being written the disk is what it is.
+        if record.state != HostState::InstallingInProgress {
+            let chosen = disks::choose(&inventory, &record.host.installation_disk_id);
+            record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk).to_owned());
+            record.host.installation_disk_path = chosen.map_or(String::new(), |disk| disk.path.clone());
+        }
+        record.set_inventory(text.clone());
+    })
+}
+
+/// PUT …/progress.
+pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let key = call.host_key()?;
+    let HostProgress { current_stage, progress_info } = call.json(&shapes::PROGRESS)?;
+    service.change(call.request_id(), |change| report(service, change, key, current_stage, &progress_info))?;
+    Ok(Answer::empty(StatusCode::OK))
+}
+
+/// Takes a report of progress, whoever makes it.
+pub fn report(
+    service: &Service,
+    change: &mut Change,
+    key: HostKey,
+    stage: HostStage,
+    detail: &str,
+) -> Result<(), Refusal> {
+    let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+    let list = pass::stages(&record).stages();
+    let decided = stages::report(record.state, record.host.progress.as_ref(), list, stage, detail, change.now);
+    let (progress, step) = match decided.map_err(Refusal::conflict)? {
+        stages::Report::Same => return Ok(()),
+        stages::Report::Detail(progress) => (Some(progress), None),
+        stages::Report::Failed(info) => (None, Some(machine::Step { to: HostState::Error, info, reset: false })),
+        stages::Report::Stage(progress, to) => {
+            (Some(progress), Some(machine::Step { to, info: stage.to_string(), reset: false }))
+        }
+    };
+    if let Some(progress) = progress {
+        record.host.stage_started_at = progress.stage_started_at;
+        record.host.stage_updated_at = progress.stage_updated_at;
+        record.host.progress = Some(progress);
+        let text = match detail {
+            "" => format!("reached installation stage {stage}"),
+            detail => format!("reached installation stage {stage}: {detail}"),
+        };
+        let props = json!({"stage": stage, "info": detail});
+        events::host(change, &record, "host_install_progress_updated", Severity::Info, &text, props);
+    }
+    let settles = step.is_some();
+    if let Some(step) = step {
+        pass::enter(change, &mut record, step);
+    }
+    let cluster = record.host.cluster_id.filter(|_| settles);
+    change.put_host(record);
+    if let Some(cluster) = cluster {
+        pass::settle_soon(service, change, cluster);
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct LogsProgress {
+    logs_state: String,
+}
+
+/// PUT …/logs-progress.
+pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let key = call.host_key()?;
+    let LogsProgress { logs_state } = call.json(&shapes::LOGS_PROGRESS)?;
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        if logs_state == "requested" {
+            record.host.logs_started_at = change.now;
+        }
+        record.host.logs_info = logs_state;
+        change.put_host(record);
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    })
+}

@@ -1,0 +1,327 @@
+//! Clusters: made, shown, installed, cancelled, reset, deleted.
+
+use super::{find_cluster, shapes};
+use crate::check::host::valid_hostname;
+use crate::events::{self, Severity};
+use crate::http::{Answer, Call, Refusal};
+use crate::model::{ClusterRecord, HostRecord};
+use crate::net::Cidr;
+use crate::pass;
+use crate::service::Service;
+use crate::state::{ClusterState, cluster as machine, host as host_machine};
+use crate::store::Change;
+use crate::view;
+use api::{
+    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, HostRole, MachineNetwork, Platform, Timestamp, is_zero,
+};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// POST /v2/clusters.
+pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let params: ClusterCreateParams = call.json(&shapes::NEW_CLUSTER)?;
+    let record = plan(params)?;
+    let id = record.cluster.id;
+    service.change(call.request_id(), |change| {
+        let mut record = record;
+        record.cluster.created_at = change.now;
+        record.cluster.status_updated_at = change.now;
+        let text = format!("Successfully registered cluster {}", record.cluster.name);
+        events::cluster(change, &record, "cluster_registration_succeeded", Severity::Info, text, Value::Null);
+        change.put_cluster(record);
+        pass::settle_cluster(service, change, id);
+        Ok(())
+    })?;
+    shown(service, id, StatusCode::CREATED)
+}
+
+fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
+    let model = service.store.model();
+    let record = find_cluster(&model, id)?;
+    Ok(Answer::json(status, &view::cluster_document(service, &model, &record, true)))
+}
+
+/// The record that parameters ask for, or why not.
+fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
+    if !valid_hostname(&params.name) {
+        return Err(Refusal::invalid(format!("cluster name '{}' is not a DNS name", params.name)));
+    }
+    check_pull_secret(params.pull_secret.expose())?;
+    check_encryption(params.disk_encryption.as_ref())?;
+    let single = params.high_availability_mode.as_deref() == Some("None");
+    let masters = params.control_plane_count.unwrap_or(if single { 1 } else { 3 });
+    if !(1..=5).contains(&masters) || single && masters != 1 {
+        return Err(Refusal::invalid(format!(
+            "control_plane_count {masters} does not fit: it is 1 with high_availability_mode None, else 1 to 5"
+        )));
+    }
+    let id = ClusterId::random();
+    let user_managed = params.user_managed_networking.unwrap_or(masters == 1);
+    let platform = params.platform.clone().unwrap_or_else(|| Platform {
+        external: json!({}),
+        kind: if user_managed { "none" } else { "baremetal" }.to_owned(),
+    });
+    let cluster_cidr = params.cluster_network_cidr.clone().unwrap_or_else(|| "10.128.0.0/14".into());
+    let host_prefix = params.cluster_network_host_prefix.unwrap_or(23);
+    let service_cidr = params.service_network_cidr.clone().unwrap_or_else(|| "172.30.0.0/16".into());
+    let cluster_networks = params
+        .cluster_networks
+        .clone()
+        .unwrap_or_else(|| vec![ClusterNetwork { cidr: cluster_cidr, cluster_id: None, host_prefix }]);
+    let service_networks = params
+        .service_networks
+        .clone()
+        .unwrap_or_else(|| vec![MachineNetwork { cidr: service_cidr, cluster_id: None }]);
+    let owned = |networks: Vec<MachineNetwork>| -> Vec<MachineNetwork> {
+        networks.into_iter().map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
+    };
+    let machine_networks = params.machine_networks.clone().unwrap_or_default();
+    let cidrs = cluster_networks.iter().map(|network| &network.cidr);
+    for cidr in cidrs.chain(service_networks.iter().chain(&machine_networks).map(|network| &network.cidr)) {
+        let parsed: Cidr = cidr.parse().map_err(Refusal::invalid)?;
+        if parsed.network() != parsed {
+            return Err(Refusal::invalid(format!("{cidr} has host bits: did you mean {}?", parsed.network())));
+        }
+    }
+    let cluster = Cluster {
+        api_vips: params.api_vips.clone().unwrap_or_default(),
+        base_dns_domain: params.base_dns_domain.clone().unwrap_or_default(),
+        cluster_networks: cluster_networks
+            .into_iter()
+            .map(|network| ClusterNetwork { cluster_id: Some(id), ..network })
+            .collect(),
+        control_plane_count: masters,
+        cpu_architecture: params.cpu_architecture.clone().unwrap_or_else(|| "x86_64".into()),
+        high_availability_mode: if masters == 1 { "None" } else { "Full" }.into(),
+        href: format!("{}/v2/clusters/{id}", api::API_PATH),
+        hyperthreading: params.hyperthreading.clone().unwrap_or_else(|| "all".into()),
+        id,
+        image_info: json!({"created_at": Timestamp::ZERO, "expires_at": Timestamp::ZERO}),
+        ingress_vips: params.ingress_vips.clone().unwrap_or_default(),
+        kind: "Cluster".into(),
+        machine_networks: owned(machine_networks),
+        name: params.name.clone(),
+        network_type: params.network_type.clone().unwrap_or_else(|| "OVNKubernetes".into()),
+        openshift_version: params.openshift_version.clone(),
+        platform: Some(platform),
+        pull_secret_set: !params.pull_secret.is_empty(),
+        service_networks: owned(service_networks),
+        ssh_public_key: params.ssh_public_key.clone().unwrap_or_default(),
+        status_info: machine::info::INSUFFICIENT.into(),
+        user_managed_networking: user_managed,
+        user_name: "admin".into(),
+        ..Cluster::default()
+    };
+    let kept = kept(&params);
+    Ok(ClusterRecord { state: ClusterState::Insufficient, cluster, pull_secret: params.pull_secret, kept })
+}
+
+/// Settings that are shown again but change nothing here.
+fn kept(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
+    let text = |text: &Option<String>| text.clone().filter(|text| !is_zero(text)).map(Value::from);
+    let all = [
+        ("additional_ntp_source", text(&params.additional_ntp_source)),
+        ("http_proxy", text(&params.http_proxy)),
+        ("https_proxy", text(&params.https_proxy)),
+        ("no_proxy", text(&params.no_proxy)),
+        ("ntp_sources", text(&params.ntp_sources)),
+        ("ocp_release_image", text(&params.ocp_release_image)),
+        ("tags", text(&params.tags)),
+        ("load_balancer", params.load_balancer.clone()),
+        ("schedulable_masters", params.schedulable_masters.map(Value::from)),
+        ("vip_dhcp_allocation", params.vip_dhcp_allocation.map(Value::from)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// It must be JSON with `auths`; its text goes into no message.
+pub fn check_pull_secret(text: &str) -> Result<(), Refusal> {
+    let parsed: Result<Value, _> = serde_json::from_str(text);
+    match parsed.ok().and_then(|value| value.get("auths").map(Value::is_object)) {
+        Some(true) => Ok(()),
+        _ => Err(Refusal::invalid("pull secret validation failed: it must be JSON with an object 'auths'")),
+    }
+}
+
+fn check_encryption(setting: Option<&Value>) -> Result<(), Refusal> {
+    let on = setting.and_then(|setting| setting.get("enable_on")).and_then(Value::as_str);
+    // Kept and not done, it would leave a disk in clear that somebody believes encrypted.
+    match on {
+        None | Some("none" | "") => Ok(()),
+        Some(_) => Err(Refusal::not_implemented("disk_encryption")),
+    }
+}
+
+/// GET /v2/clusters.
+pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let with_hosts = call.query_flag("with_hosts")?;
+    let model = service.store.model();
+    let all: Vec<Value> =
+        model.clusters.values().map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
+    Ok(Answer::json(StatusCode::OK, &all))
+}
+
+/// GET /v2/clusters/{id}.
+pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    let exclude = call.query_flag("exclude-hosts")?;
+    let model = service.store.model();
+    let record = find_cluster(&model, id)?;
+    Ok(Answer::json(StatusCode::OK, &view::cluster_document(service, &model, &record, !exclude)))
+}
+
+/// GET /v2/clusters/{id}/hosts.
+pub fn hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    let (inventory, connectivity) = (call.query_flag("with-inventory")?, call.query_flag("with-connectivity")?);
+    let model = service.store.model();
+    find_cluster(&model, id)?;
+    let wanted = |record: &&Arc<HostRecord>| {
+        call.query("role").is_none_or(|role| record.host.role.as_str() == role)
+            && call.query("status").is_none_or(|status| record.state.as_str() == status)
+    };
+    let hosts = model.hosts_of_cluster(id);
+    let documents = hosts.iter().filter(wanted).map(|record| {
+        let mut document = view::host_document(service, record);
+        if let Value::Object(fields) = &mut document {
+            let hidden = [("inventory", !inventory), ("connectivity", !connectivity), ("free_addresses", true)];
+            for (name, _) in hidden.iter().filter(|(_, hide)| *hide) {
+                fields.remove(*name);
+            }
+        }
+        document
+    });
+    Ok(Answer::json(StatusCode::OK, &documents.collect::<Vec<_>>()))
+}
+
+/// DELETE /v2/clusters/{id}: its hosts go with it.
+pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    service.change(call.request_id(), |change| {
+        let record = find_cluster(change.model(), id)?;
+        if record.state == ClusterState::Installing {
+            return Err(Refusal::conflict(format!("cluster {id} is being installed: cancel the installation first")));
+        }
+        for host in change.model().hosts_of_cluster(id) {
+            change.remove_host(host.key());
+        }
+        let bound: Vec<_> = change.model().infra_envs.values().cloned().collect();
+        for infra_env in bound.iter().filter(|record| record.infra_env.cluster_id == Some(id)) {
+            let mut record = infra_env.as_ref().clone();
+            record.infra_env.cluster_id = None;
+            change.put_infra_env(record);
+        }
+        let text = format!("Deregistered cluster {}", record.cluster.name);
+        events::cluster(change, &record, "cluster_deregistered", Severity::Info, text, Value::Null);
+        change.remove_cluster(id);
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    })
+}
+
+/// POST /v2/clusters/{id}/actions/install.
+pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    service.change(call.request_id(), |change| {
+        find_cluster(change.model(), id)?;
+        pass::settle_cluster(service, change, id);
+        let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
+        if record.state != ClusterState::Ready {
+            let (info, validations) = (&record.cluster.status_info, &record.cluster.validations_info);
+            return Err(Refusal::conflict(format!("Cluster is not ready for installation, {info}: {validations}")));
+        }
+        fix_roles(change, id);
+        record.cluster.install_started_at = change.now;
+        record.cluster.install_completed_at = Timestamp::ZERO;
+        pass::enter_cluster(change, &mut record, ClusterState::PreparingForInstallation, machine::info::PREPARING);
+        let text = "Cluster starting to prepare for installation".to_owned();
+        events::cluster(change, &record, "cluster_prepare_installation_started", Severity::Info, text, Value::Null);
+        change.put_cluster(record);
+        pass::settle_cluster(service, change, id);
+        Ok(())
+    })?;
+    shown(service, id, StatusCode::ACCEPTED)
+}
+
+/// From now on suggested roles are the hosts' own.
+fn fix_roles(change: &mut Change, id: ClusterId) {
+    for host in change.model().hosts_of_cluster(id) {
+        if host.host.role == HostRole::AutoAssign {
+            let mut record = HostRecord::clone(&host);
+            record.host.role = record.host.suggested_role;
+            change.put_host(record);
+        }
+    }
+}
+
+/// POST /v2/clusters/{id}/actions/cancel.
+pub fn cancel(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    act(service, call, id, "cluster_installation_canceled", "Canceled cluster installation", machine::cancel, |state| {
+        // A host that can't be cancelled is not being installed: it stays as it is.
+        Ok(host_machine::cancel(state).ok())
+    })
+}
+
+/// POST /v2/clusters/{id}/actions/reset.
+pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    act(service, call, id, "cluster_installation_reset", "Reset cluster installation", machine::reset, |state| {
+        host_machine::reset(state).map(Some).map_err(|state| {
+            Refusal::conflict(format!("a host in status {state} can't be reset: let it connect, or delete it"))
+        })
+    })
+}
+
+fn act(
+    service: &Service,
+    call: &Call,
+    id: ClusterId,
+    event: &str,
+    text: &str,
+    of_cluster: impl Fn(ClusterState) -> Result<(ClusterState, &'static str), ClusterState>,
+    of_host: impl Fn(crate::state::HostState) -> Result<Option<host_machine::Step>, Refusal>,
+) -> Result<Answer, Refusal> {
+    service.change(call.request_id(), |change| {
+        let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
+        let (to, info) = of_cluster(record.state)
+            .map_err(|state| Refusal::conflict(format!("cluster {id} is in status {state}: nothing to do")))?;
+        for host in change.model().hosts_of_cluster(id) {
+            if let Some(step) = of_host(host.state)? {
+                let mut host = HostRecord::clone(&host);
+                pass::enter(change, &mut host, step);
+                change.put_host(host);
+            }
+        }
+        if to == ClusterState::Cancelled {
+            record.cluster.install_completed_at = change.now;
+        }
+        pass::enter_cluster(change, &mut record, to, info);
+        events::cluster(change, &record, event, Severity::Info, text.to_owned(), Value::Null);
+        change.put_cluster(record);
+        pass::settle_cluster(service, change, id);
+        Ok(())
+    })?;
+    shown(service, id, StatusCode::ACCEPTED)
+}
+
+#[derive(Deserialize)]
+struct LogsProgress {
+    logs_state: String,
+}
+
+/// PUT /v2/clusters/{id}/logs-progress.
+pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    let LogsProgress { logs_state } = call.json(&shapes::LOGS_PROGRESS)?;
+    service.change(call.request_id(), |change| {
+        let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
+        if logs_state == "requested" {
+            record.cluster.controller_logs_started_at = change.now;
+        }
+        record.kept.insert("logs_info".into(), Value::from(logs_state));
+        change.put_cluster(record);
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    })
+}

@@ -1,0 +1,223 @@
+//! Hosts as users see and set them.
+
+use super::{find_host, shapes};
+use crate::check::{disks, host::valid_hostname};
+use crate::documents;
+use crate::events::{self, Severity};
+use crate::http::{Answer, Call, Refusal};
+use crate::model::{HostKey, HostRecord};
+use crate::pass;
+use crate::service::Service;
+use crate::state::HostState;
+use crate::store::Change;
+use crate::view;
+use api::{DiskConfigParams, HostUpdateParams};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// GET /v2/infra-envs/{id}/hosts.
+pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.infra_env_id()?;
+    let model = service.store.model();
+    let hosts: Vec<Value> =
+        model.hosts_of_infra_env(id).iter().map(|record| view::host_document(service, record)).collect();
+    Ok(Answer::json(StatusCode::OK, &hosts))
+}
+
+/// GET /v2/infra-envs/{id}/hosts/{id}.
+pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    shown(service, call.host_key()?, StatusCode::OK)
+}
+
+fn shown(service: &Service, key: HostKey, status: StatusCode) -> Result<Answer, Refusal> {
+    let record = find_host(&service.store.model(), key)?;
+    Ok(Answer::json(status, &view::host_document(service, &record)))
+}
+
+/// Changes a host, brings its cluster to rest, and shows it.
+fn change_host(
+    service: &Service,
+    call: &Call,
+    work: impl FnOnce(&mut Change, &mut HostRecord) -> Result<(), Refusal>,
+) -> Result<HostKey, Refusal> {
+    let key = call.host_key()?;
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        work(change, &mut record)?;
+        let cluster = record.host.cluster_id;
+        change.put_host(record);
+        match cluster {
+            Some(cluster) => pass::settle_soon(service, change, cluster),
+            None => pass::settle_unbound(service, change),
+        }
+        Ok(key)
+    })
+}
+
+fn before_installation(record: &HostRecord) -> Result<(), Refusal> {
+    let open = record.state.checked()
+        && !matches!(record.state, HostState::PreparingForInstallation | HostState::PreparingSuccessful);
+    if open {
+        return Ok(());
+    }
+    Err(Refusal::conflict(format!(
+        "host {} is in status {}: its settings can't change any more",
+        record.host.id, record.state
+    )))
+}
+
+/// PATCH /v2/infra-envs/{id}/hosts/{id}.
+pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let params: HostUpdateParams = call.json(&shapes::UPDATE_HOST)?;
+    let key = change_host(service, call, |_, record| {
+        before_installation(record)?;
+        if let Some(name) = &params.host_name {
+            if !valid_hostname(name) {
+                return Err(Refusal::invalid(format!(
+                    "hostname '{name}' is not allowed: use lower-case letters, digits, hyphens and dots, at most 63"
+                )));
+            }
+            record.host.requested_hostname = name.clone();
+        }
+        if let Some(role) = params.host_role {
+            if role == api::HostRole::Arbiter {
+                return Err(Refusal::not_implemented("role arbiter"));
+            }
+            record.host.role = role;
+        }
+        if let Some(disks) = &params.disks_selected_config {
+            select_disk(record, disks)?;
+        }
+        Ok(())
+    })?;
+    shown(service, key, StatusCode::CREATED)
+}
+
+fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<(), Refusal> {
+    let mut chosen = disks.iter().filter(|disk| disk.role == "install");
+    let Some(wanted) = chosen.next() else { return Ok(()) };
+    if chosen.next().is_some() {
+        return Err(Refusal::conflict("more than one disk has the role 'install'"));
+    }
+    let inventory = record.facts().inventory.as_ref();
+    let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disks::answers_to(disk, &wanted.id)));
+    let Some(disk) = disk else {
+        return Err(Refusal::conflict(format!("the host has no disk '{}'", wanted.id)));
+    };
+    if !disk.installation_eligibility.eligible {
+        let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default().join("; ");
+        return Err(Refusal::conflict(format!("disk '{}' can't be installed to: {reasons}", wanted.id)));
+    }
+    let (id, path) = (disks::identifier(disk).to_owned(), disk.path.clone());
+    record.host.installation_disk_id = id;
+    record.host.installation_disk_path = path;
+    Ok(())
+}
+
+/// DELETE /v2/infra-envs/{id}/hosts/{id}. An unknown host is 500 in the real service; 404 says what it is.
+pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let key = call.host_key()?;
+    service.change(call.request_id(), |change| {
+        let record = find_host(change.model(), key)?;
+        events::host(change, &record, "host_deregistered", Severity::Info, "deregistered", Value::Null);
+        change.remove_host(key);
+        if let Some(cluster) = record.host.cluster_id {
+            pass::settle_soon(service, change, cluster);
+        }
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    })
+}
+
+#[derive(Default, Deserialize, Serialize)]
+struct HostIgnition {
+    #[serde(default)]
+    config: String,
+}
+
+/// GET …/ignition: the user's override.
+pub fn get_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let record = find_host(&service.store.model(), call.host_key()?)?;
+    Ok(Answer::json(StatusCode::OK, &HostIgnition { config: record.host.ignition_config_overrides.clone() }))
+}
+
+/// PATCH …/ignition: sets the override; empty text removes it.
+pub fn set_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let HostIgnition { config } = call.json(&shapes::HOST_IGNITION)?;
+    documents::check_host_override(&config)?;
+    change_host(service, call, |change, record| {
+        record.host.ignition_config_overrides = config;
+        let text = "custom discovery ignition config was applied";
+        events::host(change, record, "host_discovery_ignition_config_applied", Severity::Info, text, Value::Null);
+        Ok(())
+    })?;
+    Ok(Answer::empty(StatusCode::CREATED))
+}
+
+#[derive(Default, Deserialize)]
+struct InstallerArgs {
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+const FLAGS: [&str; 9] = [
+    "--append-karg",
+    "--delete-karg",
+    "-n",
+    "--copy-network",
+    "--network-dir",
+    "--save-partlabel",
+    "--save-partindex",
+    "--image-url",
+    "--image-file",
+];
+
+/// Flags by list, everything else by the characters the real service lets pass. In its pattern `+-=` is a range: the
+/// characters from `+` to `=`.
+fn allowed(arg: &str) -> bool {
+    let plain =
+        |b: u8| b.is_ascii_alphanumeric() || (b'+'..=b'=').contains(&b) || b"@!#$%*()_.,\"';:{}[]/".contains(&b);
+    match arg.starts_with('-') {
+        true => FLAGS.contains(&arg.split('=').next().unwrap_or(arg)),
+        false => !arg.is_empty() && arg.bytes().all(plain),
+    }
+}
+
+/// PATCH …/installer-args.
+pub fn set_installer_args(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let InstallerArgs { args } = call.json(&shapes::INSTALLER_ARGS)?;
+    if let Some(bad) = args.iter().find(|arg| !allowed(arg)) {
+        return Err(Refusal::invalid(format!("found unexpected flag or characters in installer argument '{bad}'")));
+    }
+    let key = change_host(service, call, |change, record| {
+        before_installation(record)?;
+        record.host.installer_args = if args.is_empty() { String::new() } else { json!(args).to_string() };
+        let text = "custom installer arguments were applied";
+        events::host(change, record, "host_installer_args_applied", Severity::Info, text, Value::Null);
+        Ok(())
+    })?;
+    shown(service, key, StatusCode::CREATED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installer_arguments_pass_by_the_list() {
+        for good in [
+            "--append-karg",
+            "ip=52-54-00-aa-bb-00:dhcp",
+            "-n",
+            "--image-url",
+            "http://10.0.0.1/a.raw.gz",
+            "--save-partlabel=data*",
+            "console=ttyS0,115200n8",
+        ] {
+            assert!(allowed(good), "{good}");
+        }
+        for bad in ["--insecure", "--ignition-file", "-i", "", "a b", "a\nb", "$(reboot)`", "a|b", "ümlaut"] {
+            assert!(!allowed(bad), "{bad}");
+        }
+    }
+}

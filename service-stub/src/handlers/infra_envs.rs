@@ -1,0 +1,106 @@
+//! Infra-envs: made, shown, deleted.
+
+use super::{clusters::check_pull_secret, find_cluster, find_infra_env, shapes};
+use crate::documents;
+use crate::events;
+use crate::http::{Answer, Call, Refusal};
+use crate::model::InfraEnvRecord;
+use crate::service::Service;
+use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId};
+use axum::http::StatusCode;
+
+/// POST /v2/infra-envs.
+pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let params: InfraEnvCreateParams = call.json(&shapes::NEW_INFRA_ENV)?;
+    if params.name.is_empty() {
+        return Err(Refusal::bad_request("name in body is required"));
+    }
+    check_pull_secret(params.pull_secret.expose())?;
+    let kind = params.image_type.as_deref().unwrap_or("full-iso");
+    if kind != "full-iso" {
+        return Err(Refusal::not_implemented(&format!("image_type {kind}")));
+    }
+    let id = InfraEnvId::random();
+    let architecture = params.cpu_architecture.clone().unwrap_or_else(|| "x86_64".into());
+    let version = params.openshift_version.clone().unwrap_or_default();
+    let infra_env = InfraEnv {
+        cluster_id: params.cluster_id,
+        download_url: image_url(service, id, &version, &architecture),
+        cpu_architecture: architecture,
+        href: format!("{}/v2/infra-envs/{id}", api::API_PATH),
+        id,
+        ignition_config_override: params.ignition_config_override.unwrap_or_default(),
+        kind: "InfraEnv".into(),
+        name: params.name,
+        openshift_version: version,
+        proxy: params.proxy.unwrap_or_default(),
+        pull_secret_set: !params.pull_secret.is_empty(),
+        ssh_authorized_key: params.ssh_authorized_key.unwrap_or_default(),
+        kind_of_image: kind.into(),
+        user_name: "admin".into(),
+        ..InfraEnv::default()
+    };
+    let mut record = InfraEnvRecord { infra_env, pull_secret: params.pull_secret };
+    documents::check_discovery(service, &record)?;
+    service.change(call.request_id(), |change| {
+        if let Some(cluster) = record.infra_env.cluster_id {
+            find_cluster(change.model(), cluster)?;
+        }
+        record.infra_env.created_at = change.now;
+        record.infra_env.updated_at = change.now;
+        events::infra_env(
+            change,
+            &record,
+            "infra_env_registered",
+            "The infrastructure environment was registered".into(),
+        );
+        let answer = Answer::json(StatusCode::CREATED, &record.infra_env);
+        change.put_infra_env(record);
+        Ok(answer)
+    })
+}
+
+/// Where an infra-env's ISO is: short, and without a query, for management controllers.
+pub fn image_url(service: &Service, id: InfraEnvId, version: &str, architecture: &str) -> String {
+    let part = |text: &str| {
+        let plain = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+        let plain: String = plain.collect();
+        if plain.is_empty() { "any".to_owned() } else { plain }
+    };
+    format!("{}/byid/{id}/{}/{}/full.iso", service.settings.url, part(version), part(architecture))
+}
+
+/// GET /v2/infra-envs.
+pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let cluster = call.query_uuid("cluster_id")?.map(api::ClusterId);
+    let model = service.store.model();
+    let wanted = |infra_env: &&InfraEnv| cluster.is_none() || infra_env.cluster_id == cluster;
+    let all: Vec<&InfraEnv> = model.infra_envs.values().map(|record| &record.infra_env).filter(wanted).collect();
+    Ok(Answer::json(StatusCode::OK, &all))
+}
+
+/// GET /v2/infra-envs/{id}.
+pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
+    Ok(Answer::json(StatusCode::OK, &record.infra_env))
+}
+
+/// DELETE /v2/infra-envs/{id}; refused while hosts are registered in it.
+pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.infra_env_id()?;
+    service.change(call.request_id(), |change| {
+        let record = find_infra_env(change.model(), id)?;
+        let hosts = change.model().hosts_of_infra_env(id).len();
+        if hosts > 0 {
+            return Err(Refusal::invalid(format!("infra_env {id} still has {hosts} host(s): delete them first")));
+        }
+        events::infra_env(
+            change,
+            &record,
+            "infra_env_deregistered",
+            "The infrastructure environment was deleted".into(),
+        );
+        change.remove_infra_env(id);
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    })
+}

@@ -1,0 +1,197 @@
+//! What each endpoint does. Handlers are plain blocking functions: the server runs them off its async threads.
+
+pub mod agent;
+pub mod clusters;
+pub mod downloads;
+pub mod events;
+pub mod hosts;
+pub mod infra_envs;
+pub mod shapes;
+
+use crate::http::{Answer, Call, Refusal};
+use crate::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord, Model};
+use crate::service::Service;
+use api::{ClusterId, InfraEnvId};
+use axum::http::Method;
+use std::sync::Arc;
+
+/// A handler.
+pub type Handler = fn(&Service, &Call) -> Result<Answer, Refusal>;
+
+/// An endpoint that is served.
+pub struct Endpoint {
+    /// Method.
+    pub method: Method,
+    /// Path below the API's base.
+    pub path: &'static str,
+    /// What it does.
+    pub run: Handler,
+}
+
+const fn endpoint(method: Method, path: &'static str, run: Handler) -> Endpoint {
+    Endpoint { method, path, run }
+}
+
+/// Every endpoint with a JSON body or none.
+#[rustfmt::skip]
+pub const ENDPOINTS: &[Endpoint] = &[
+    endpoint(Method::POST, "/v2/clusters", clusters::create),
+    endpoint(Method::GET, "/v2/clusters", clusters::list),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}", clusters::get),
+    endpoint(Method::DELETE, "/v2/clusters/{cluster_id}", clusters::delete),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/hosts", clusters::hosts),
+    endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/install", clusters::install),
+    endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/cancel", clusters::cancel),
+    endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/reset", clusters::reset),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/files", downloads::cluster_file),
+    endpoint(Method::POST, "/v2/infra-envs", infra_envs::create),
+    endpoint(Method::GET, "/v2/infra-envs", infra_envs::list),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}", infra_envs::get),
+    endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}", infra_envs::delete),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files", downloads::infra_env_file),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/image-url", downloads::image_url),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts", hosts::list),
+    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts", agent::register),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::get),
+    endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::update),
+    endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::delete),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::get_ignition),
+    endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::set_ignition),
+    endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/installer-args", hosts::set_installer_args),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", agent::instructions),
+    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", agent::reply),
+    endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/progress", agent::progress),
+    endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/logs-progress", agent::logs_progress),
+    endpoint(Method::PUT, "/v2/clusters/{cluster_id}/logs-progress", clusters::logs_progress),
+    endpoint(Method::GET, "/v2/infra-env/{infra_env_id}/hosts/{host_id}/downloads/ignition", downloads::host_ignition),
+    endpoint(Method::GET, "/v2/events", events::list),
+    endpoint(Method::POST, "/v2/events", events::create),
+];
+
+/// Endpoints that stream; the server wires them itself.
+pub const STREAMED: &[(Method, &str)] =
+    &[(Method::POST, "/v2/clusters/{cluster_id}/logs"), (Method::GET, "/v2/clusters/{cluster_id}/logs")];
+
+/// Endpoints of the published API that this service doesn't have.
+#[rustfmt::skip]
+pub const NOT_HERE: &[(Method, &str)] = &[
+    (Method::PATCH, "/v2/clusters/{cluster_id}"),
+    (Method::PUT, "/v2/clusters/{cluster_id}/progress"),
+    (Method::GET, "/v2/clusters/{cluster_id}/supported-platforms"),
+    (Method::PATCH, "/v2/infra-envs/{infra_env_id}"),
+    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/bind"),
+    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/unbind"),
+    (Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset-validation/{validation_id}"),
+    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset"),
+    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/install"),
+    (Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files-presigned"),
+    (Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd"),
+    (Method::POST, "/v2/infra-envs/{infra_env_id}/regenerate-signing-key"),
+    (Method::GET, "/v2/clusters/default-config"),
+    (Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials-presigned"),
+    (Method::GET, "/v2/clusters/{cluster_id}/credentials"),
+    (Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials"),
+    (Method::GET, "/v2/clusters/{cluster_id}/downloads/files-presigned"),
+    (Method::GET, "/v2/clusters/{cluster_id}/install-config"),
+    (Method::PATCH, "/v2/clusters/{cluster_id}/install-config"),
+    (Method::GET, "/v2/domains"),
+    (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-workers"),
+    (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-hosts"),
+    (Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements"),
+    (Method::GET, "/v2/supported-operators"),
+    (Method::GET, "/v2/supported-operators/{operator_name}"),
+    (Method::GET, "/v2/operators/bundles"),
+    (Method::GET, "/v2/operators/bundles/{id}"),
+    (Method::POST, "/v2/clusters/{cluster_id}/uploads/ingress-cert"),
+    (Method::POST, "/v2/clusters/{cluster_id}/actions/complete-installation"),
+    (Method::GET, "/v2/clusters/{cluster_id}/manifests"),
+    (Method::POST, "/v2/clusters/{cluster_id}/manifests"),
+    (Method::PATCH, "/v2/clusters/{cluster_id}/manifests"),
+    (Method::DELETE, "/v2/clusters/{cluster_id}/manifests"),
+    (Method::GET, "/v2/clusters/{cluster_id}/manifests/files"),
+    (Method::GET, "/v2/component-versions"),
+    (Method::GET, "/v2/openshift-versions"),
+    (Method::GET, "/v2/release-sources"),
+    (Method::GET, "/v2/clusters/{cluster_id}/monitored-operators"),
+    (Method::PUT, "/v2/clusters/{cluster_id}/monitored-operators"),
+    (Method::GET, "/v2/support-levels/features"),
+    (Method::GET, "/v2/support-levels/features/detailed"),
+    (Method::GET, "/v2/support-levels/architectures"),
+    (Method::POST, "/v2/clusters/import"),
+    (Method::POST, "/v2/clusters/disconnected"),
+    (Method::GET, "/v2/clusters/{cluster_id}/ignored-validations"),
+    (Method::PUT, "/v2/clusters/{cluster_id}/ignored-validations"),
+    (Method::GET, "/v2/clusters/{cluster_id}/ui-settings"),
+    (Method::PUT, "/v2/clusters/{cluster_id}/ui-settings"),
+];
+
+/// Refuses what no endpoint takes: with 501 where the contract has it, 405 where it has the path, else 404. `path` is
+/// below the API's base.
+pub fn refuse(method: &Method, full_path: &str) -> Refusal {
+    let Some(path) = full_path.strip_prefix(api::API_PATH) else { return Refusal::unknown_path(full_path) };
+    let served = ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path));
+    let streamed = STREAMED.iter().chain(NOT_HERE).map(|(method, path)| (method, *path));
+    let mut allowed: Vec<&str> = served
+        .chain(streamed)
+        .filter(|(_, pattern)| matches(pattern, path))
+        .map(|(method, _)| method.as_str())
+        .collect();
+    if NOT_HERE.iter().any(|(own, pattern)| own == method && matches(pattern, path)) {
+        return Refusal::not_implemented(&format!("{method} {full_path}"));
+    }
+    if allowed.is_empty() {
+        return Refusal::unknown_path(full_path);
+    }
+    allowed.sort_unstable();
+    allowed.dedup();
+    let message = format!("method {method} is not allowed, but [{}] are", allowed.join(","));
+    Refusal::Request(axum::http::StatusCode::METHOD_NOT_ALLOWED, message)
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (pattern.next(), path.next()) {
+            (None, None) => return true,
+            (Some(own), Some(given)) if own == given || own.starts_with('{') && !given.is_empty() => {}
+            _ => return false,
+        }
+    }
+}
+
+fn find_cluster(model: &Model, id: ClusterId) -> Result<Arc<ClusterRecord>, Refusal> {
+    model.clusters.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))
+}
+
+fn find_infra_env(model: &Model, id: InfraEnvId) -> Result<Arc<InfraEnvRecord>, Refusal> {
+    model.infra_envs.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("infra_env {id} was not found")))
+}
+
+/// In the real service's words.
+fn find_host(model: &Model, key: HostKey) -> Result<Arc<HostRecord>, Refusal> {
+    model.hosts.get(&key).cloned().ok_or_else(|| {
+        let HostKey { host, infra_env } = key;
+        Refusal::not_found(format!("failed to get host {host} in infra_env {infra_env}: record not found"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::StatusCode;
+
+    #[test]
+    fn refusals_tell_unknown_from_unserved() {
+        const ID: &str = "7e5ff6df-e038-4103-bbb2-90433ded3e50";
+        let status = |method, path: &str| match refuse(&method, &format!("{}{path}", api::API_PATH)) {
+            Refusal::Request(status, _) | Refusal::Application(status, _) => status,
+        };
+        assert_eq!(status(Method::GET, "/v2/domains"), StatusCode::NOT_IMPLEMENTED);
+        assert_eq!(status(Method::GET, &format!("/v2/clusters/{ID}/manifests")), StatusCode::NOT_IMPLEMENTED);
+        assert_eq!(status(Method::GET, "/v2/nothing"), StatusCode::NOT_FOUND);
+        assert_eq!(status(Method::GET, "/v2/clusters/"), StatusCode::NOT_FOUND);
+        let put = refuse(&Method::PUT, &format!("{}/v2/infra-envs", api::API_PATH));
+        let message = "method PUT is not allowed, but [GET,POST] are".to_owned();
+        assert_eq!(put, Refusal::Request(StatusCode::METHOD_NOT_ALLOWED, message));
+    }
+}

@@ -1,0 +1,186 @@
+//! The bodies endpoints take: names, required fields and rules of the published API.
+
+use crate::http::body::{BodyShape, Field, Rule, any, not_here, required};
+use api::StepType;
+
+const STAGES: &[&str] = &[
+    "Starting installation",
+    "Waiting for control plane",
+    "Waiting for bootkube",
+    "Waiting for controller",
+    "Installing",
+    "Writing image to disk",
+    "Copying registry data to disk",
+    "Rebooting",
+    "Waiting for ignition",
+    "Configuring",
+    "Joined",
+    "Done",
+    "Failed",
+];
+
+/// `host-create-params`.
+pub const NEW_HOST: BodyShape = BodyShape {
+    name: "newHostParams",
+    model: "HostCreateParams",
+    fields: &[Field { name: "host_id", required: true, rule: Rule::Uuid }, any("discovery_agent_version")],
+};
+
+/// `step-reply`.
+pub const REPLY: BodyShape = BodyShape {
+    name: "reply",
+    model: "StepReply",
+    fields: &[
+        Field { name: "step_type", required: true, rule: Rule::OneOf(&StepType::NAMES) },
+        any("step_id"),
+        any("exit_code"),
+        any("output"),
+        any("error"),
+    ],
+};
+
+/// `host-progress`.
+pub const PROGRESS: BodyShape = BodyShape {
+    name: "hostProgress",
+    model: "HostProgress",
+    fields: &[Field { name: "current_stage", required: true, rule: Rule::OneOf(STAGES) }, any("progress_info")],
+};
+
+/// `logs-progress-params`.
+pub const LOGS_PROGRESS: BodyShape = BodyShape {
+    name: "logsProgressParams",
+    model: "LogsProgressParams",
+    fields: &[Field {
+        name: "logs_state",
+        required: true,
+        rule: Rule::OneOf(&["requested", "collecting", "completed", "timeout", ""]),
+    }],
+};
+
+/// `cluster-create-params`.
+pub const NEW_CLUSTER: BodyShape = BodyShape {
+    name: "newClusterParams",
+    model: "ClusterCreateParams",
+    fields: &[
+        Field { name: "name", required: true, rule: Rule::Length(1, 54) },
+        required("openshift_version"),
+        required("pull_secret"),
+        Field { name: "high_availability_mode", required: false, rule: Rule::OneOf(&["Full", "None"]) },
+        any("additional_ntp_source"),
+        any("api_vips"),
+        any("base_dns_domain"),
+        any("cluster_network_cidr"),
+        any("cluster_network_host_prefix"),
+        any("cluster_networks"),
+        any("control_plane_count"),
+        any("cpu_architecture"),
+        any("disk_encryption"),
+        any("http_proxy"),
+        any("https_proxy"),
+        any("hyperthreading"),
+        not_here("ignition_endpoint"),
+        any("ingress_vips"),
+        any("load_balancer"),
+        any("machine_networks"),
+        any("network_type"),
+        any("no_proxy"),
+        any("ntp_sources"),
+        any("ocp_release_image"),
+        not_here("olm_operators"),
+        not_here("operator_bundles"),
+        any("platform"),
+        any("schedulable_masters"),
+        any("service_network_cidr"),
+        any("service_networks"),
+        any("ssh_public_key"),
+        any("tags"),
+        any("user_managed_networking"),
+        any("vip_dhcp_allocation"),
+    ],
+};
+
+/// `infra-env-create-params`.
+pub const NEW_INFRA_ENV: BodyShape = BodyShape {
+    name: "infraenvCreateParams",
+    model: "InfraEnvCreateParams",
+    fields: &[
+        required("name"),
+        required("pull_secret"),
+        Field { name: "cluster_id", required: false, rule: Rule::Uuid },
+        Field {
+            name: "image_type",
+            required: false,
+            rule: Rule::OneOf(&["full-iso", "minimal-iso", "disconnected-iso"]),
+        },
+        any("cpu_architecture"),
+        any("ignition_config_override"),
+        any("openshift_version"),
+        any("proxy"),
+        any("ssh_authorized_key"),
+        not_here("additional_ntp_sources"),
+        not_here("additional_trust_bundle"),
+        not_here("kernel_arguments"),
+        not_here("network_discovery_delay_seconds"),
+        not_here("ntp_sources"),
+        not_here("rendezvous_ip"),
+        not_here("static_network_config"),
+    ],
+};
+
+/// `host-update-params`.
+pub const UPDATE_HOST: BodyShape = BodyShape {
+    name: "hostUpdateParams",
+    model: "HostUpdateParams",
+    fields: &[
+        Field {
+            name: "host_role",
+            required: false,
+            rule: Rule::OneOf(&["auto-assign", "master", "arbiter", "worker"]),
+        },
+        any("host_name"),
+        any("disks_selected_config"),
+        not_here("disks_skip_formatting"),
+        not_here("machine_config_pool_name"),
+        not_here("ignition_endpoint_token"),
+        not_here("ignition_endpoint_http_headers"),
+        not_here("node_labels"),
+        not_here("fencing_credentials"),
+    ],
+};
+
+/// `installer-args-params`.
+pub const INSTALLER_ARGS: BodyShape =
+    BodyShape { name: "installerArgsParams", model: "InstallerArgsParams", fields: &[any("args")] };
+
+/// `host-ignition-params`.
+pub const HOST_IGNITION: BodyShape =
+    BodyShape { name: "hostIgnitionParams", model: "HostIgnitionParams", fields: &[any("config")] };
+
+/// `event`.
+pub const EVENT: BodyShape = BodyShape {
+    name: "triggerEventParams",
+    model: "Event",
+    fields: &[
+        any("name"),
+        Field { name: "cluster_id", required: false, rule: Rule::Uuid },
+        Field { name: "host_id", required: false, rule: Rule::Uuid },
+        Field { name: "infra_env_id", required: false, rule: Rule::Uuid },
+        Field { name: "severity", required: true, rule: Rule::OneOf(&crate::events::Severity::NAMES) },
+        Field { name: "category", required: false, rule: Rule::OneOf(&["user", "metrics"]) },
+        required("message"),
+        required("event_time"),
+        any("request_id"),
+        any("props"),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::HostStage;
+
+    #[test]
+    fn stage_texts_are_the_types_own() {
+        assert_eq!(STAGES, HostStage::ALL.map(|stage| stage.as_str()));
+    }
+}

@@ -1,0 +1,130 @@
+//! Answers, and the two shapes a refusal may have.
+
+use api::{ApiError, InfraError};
+use axum::{
+    body::Body,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+/// A complete answer.
+#[derive(Debug)]
+pub struct Answer {
+    status: StatusCode,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// A JSON document.
+    pub fn json(status: StatusCode, document: &impl Serialize) -> Self {
+        // Documents are our own types with text keys; one that does not serialize would be a bug, seen as an empty body.
+        let body = serde_json::to_vec(document).unwrap_or_default();
+        Self { status, headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body }
+    }
+
+    /// No content.
+    pub fn empty(status: StatusCode) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// A file to be saved as `name`.
+    pub fn file(name: &str, body: Vec<u8>) -> Self {
+        let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
+        let mut headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
+        headers.extend(disposition.ok().map(|value| (header::CONTENT_DISPOSITION, value)));
+        Self { status: StatusCode::OK, headers, body }
+    }
+
+    /// The same answer with a further header; one whose value can't be a header is left out.
+    pub fn with(mut self, name: HeaderName, value: &str) -> Self {
+        self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
+        self
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        for (name, value) in self.headers {
+            response.headers_mut().append(name, value);
+        }
+        response
+    }
+}
+
+/// Why a request is not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Before the application saw it: a bad path, query or body.
+    Request(StatusCode, String),
+    /// By the application.
+    Application(StatusCode, String),
+}
+
+impl Refusal {
+    /// 400 of the first shape.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::Request(StatusCode::BAD_REQUEST, message.into())
+    }
+
+    /// 404 of an unknown path.
+    pub fn unknown_path(path: &str) -> Self {
+        Self::Request(StatusCode::NOT_FOUND, format!("path {path} was not found"))
+    }
+
+    /// 400 of the second shape.
+    pub fn invalid(reason: impl ToString) -> Self {
+        Self::Application(StatusCode::BAD_REQUEST, reason.to_string())
+    }
+
+    /// 404 of the second shape.
+    pub fn not_found(reason: impl ToString) -> Self {
+        Self::Application(StatusCode::NOT_FOUND, reason.to_string())
+    }
+
+    /// 409.
+    pub fn conflict(reason: impl ToString) -> Self {
+        Self::Application(StatusCode::CONFLICT, reason.to_string())
+    }
+
+    /// 501: the contract knows it, this service does not do it.
+    pub fn not_implemented(what: &str) -> Self {
+        Self::Application(StatusCode::NOT_IMPLEMENTED, format!("{what} is not implemented by landfall serve"))
+    }
+
+    /// 500: our own fault; the causes are in the text, as nobody else will see them.
+    pub fn internal(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        tracing::error!(error = text, "request failed");
+        Self::Application(StatusCode::INTERNAL_SERVER_ERROR, text)
+    }
+}
+
+impl From<crate::store::StoreError> for Refusal {
+    fn from(error: crate::store::StoreError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Request(status, message) => Answer::json(status, &InfraError { code: status.as_u16(), message }),
+            Refusal::Application(status, reason) => Answer::json(status, &ApiError::new(status.as_u16(), reason)),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        Answer::from(self).into_response()
+    }
+}

@@ -1,0 +1,148 @@
+//! A request as handlers see it: parameters parsed, body read.
+
+use super::{
+    Refusal,
+    body::{BodyShape, parse},
+};
+use crate::model::HostKey;
+use api::{ClusterId, HostId, InfraEnvId};
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, HeaderName, Uri},
+};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+/// A request.
+#[derive(Debug)]
+pub struct Call {
+    /// Path parameters by name.
+    pub path: Vec<(String, String)>,
+    /// Query parameters in order.
+    pub query: Vec<(String, String)>,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body, bounded where it was read.
+    pub body: Bytes,
+}
+
+impl Call {
+    /// Query parameters of a URI; a query that can't be decoded is refused.
+    pub fn parse_query(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
+        axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map(|query| query.0)
+            .map_err(|error| Refusal::bad_request(format!("the query can't be decoded: {error}")))
+    }
+
+    /// The infra-env named by the path.
+    pub fn infra_env_id(&self) -> Result<InfraEnvId, Refusal> {
+        self.path_uuid("infra_env_id").map(InfraEnvId)
+    }
+
+    /// The host named by the path.
+    pub fn host_key(&self) -> Result<HostKey, Refusal> {
+        Ok(HostKey { infra_env: self.infra_env_id()?, host: self.path_uuid("host_id").map(HostId)? })
+    }
+
+    /// The cluster named by the path.
+    pub fn cluster_id(&self) -> Result<ClusterId, Refusal> {
+        self.path_uuid("cluster_id").map(ClusterId)
+    }
+
+    /// A path parameter as it was written.
+    pub fn path(&self, name: &str) -> &str {
+        self.path.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
+    }
+
+    fn path_uuid(&self, name: &str) -> Result<Uuid, Refusal> {
+        uuid(name, "path", self.path(name))
+    }
+
+    /// A query parameter that is there and not empty.
+    pub fn query(&self, name: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// A query parameter that must be one of a few.
+    pub fn query_one_of(&self, name: &str, allowed: &[&str]) -> Result<&str, Refusal> {
+        let value = self.query(name).ok_or_else(|| Refusal::bad_request(format!("{name} in query is required")))?;
+        if allowed.contains(&value) {
+            return Ok(value);
+        }
+        Err(Refusal::bad_request(format!("{name} in query should be one of [{}]", allowed.join(" "))))
+    }
+
+    /// A query parameter that must be an identifier, if it is there.
+    pub fn query_uuid(&self, name: &str) -> Result<Option<Uuid>, Refusal> {
+        self.query(name).map(|value| uuid(name, "query", value)).transpose()
+    }
+
+    /// A query parameter that must be a number, if it is there.
+    pub fn query_number(&self, name: &str) -> Result<Option<i64>, Refusal> {
+        let number = |value: &str| {
+            value.parse().map_err(|_| {
+                Refusal::bad_request(format!("{name} in query must be of type int64: {:?}", shortened(value)))
+            })
+        };
+        self.query(name).map(number).transpose()
+    }
+
+    /// A query parameter that must be a truth value, if it is there.
+    pub fn query_flag(&self, name: &str) -> Result<bool, Refusal> {
+        match self.query(name) {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(value) => {
+                Err(Refusal::bad_request(format!("{name} in query must be of type bool: {:?}", shortened(value))))
+            }
+        }
+    }
+
+    /// A header's text; empty when it is absent or no text.
+    pub fn header(&self, name: &HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
+    }
+
+    /// The request's id, as the client gave it: at most 64 characters of it, as it is stored with events.
+    pub fn request_id(&self) -> &str {
+        let id = self.headers.get("x-request-id").and_then(|value| value.to_str().ok()).unwrap_or("");
+        if id.len() <= 64 { id } else { "" }
+    }
+
+    /// The body as a document of the given shape.
+    pub fn json<T: DeserializeOwned>(&self, shape: &BodyShape) -> Result<T, Refusal> {
+        parse(shape, &self.body)
+    }
+}
+
+/// Text as error messages show it: long nonsense is cut.
+pub fn shortened(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// An identifier: 32 hexadecimal digits with or without the four hyphens, as the real service takes it.
+pub fn uuid(name: &str, place: &str, text: &str) -> Result<Uuid, Refusal> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') && matches!(text.len(), 32 | 36);
+    let parsed = plain.then(|| Uuid::try_parse(text).ok()).flatten();
+    parsed.ok_or_else(|| Refusal::bad_request(format!("{name} in {place} must be of type uuid: {:?}", shortened(text))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_identifiers_are_taken() {
+        assert!(uuid("x", "path", "7e5ff6df-e038-4103-bbb2-90433ded3e50").is_ok());
+        assert!(uuid("x", "path", "7E5FF6DFe0384103bbb290433ded3e50").is_ok());
+        for bad in
+            ["", "notauuid", "{7e5ff6df-e038-4103-bbb2-90433ded3e50}", "urn:uuid:7e5ff6df-e038-4103-bbb2-90433ded3e50"]
+        {
+            assert!(uuid("x", "path", bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! One file out of a `multipart/form-data` body (RFC 7578), as it streams by.
+
+use std::io::{self, Write};
+
+/// Headers of one part may be so long.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+
+/// A body that is not what it says.
+#[derive(Debug, thiserror::Error)]
+pub enum MultipartError {
+    /// No usable boundary.
+    #[error("the Content-Type is not multipart/form-data with a boundary of 1 to 70 characters")]
+    ContentType,
+    /// The structure is broken.
+    #[error("the multipart body is broken: {0}")]
+    Broken(&'static str),
+    /// The wanted part isn't there.
+    #[error("the multipart body has no part named {0}")]
+    Missing(&'static str),
+    /// The part can't be stored.
+    #[error("the upload can't be stored")]
+    Write(#[from] io::Error),
+}
+
+enum State {
+    /// Looking for the next boundary; what lies before it goes to the sink or nowhere.
+    Content { wanted: bool },
+    /// Right behind a boundary.
+    Boundary,
+    /// In a part's headers.
+    Headers,
+    /// Behind the last boundary.
+    End,
+}
+
+/// Takes the body piece by piece and passes the content of one part on.
+pub struct Multipart {
+    name: &'static str,
+    delimiter: Vec<u8>,
+    buffer: Vec<u8>,
+    state: State,
+    found: bool,
+}
+
+impl Multipart {
+    /// For the part `name` of a body with this `Content-Type`.
+    pub fn new(content_type: &str, name: &'static str) -> Result<Self, MultipartError> {
+        let (kind, parameters) = content_type.split_once(';').ok_or(MultipartError::ContentType)?;
+        let boundary = parameters.split(';').find_map(|parameter| {
+            let (key, value) = parameter.trim().split_once('=')?;
+            key.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"'))
+        });
+        let boundary = boundary.filter(|text| (1..=70).contains(&text.len()) && text.is_ascii());
+        match boundary {
+            Some(boundary) if kind.trim().eq_ignore_ascii_case("multipart/form-data") => Ok(Self {
+                name,
+                delimiter: format!("\r\n--{boundary}").into_bytes(),
+                // The first boundary has no line before it.
+                buffer: b"\r\n".to_vec(),
+                state: State::Content { wanted: false },
+                found: false,
+            }),
+            _ => Err(MultipartError::ContentType),
+        }
+    }
+
+    /// Takes the next piece; content of the wanted part goes to `sink`.
+    pub fn feed(&mut self, piece: &[u8], sink: &mut impl Write) -> Result<(), MultipartError> {
+        self.buffer.extend_from_slice(piece);
+        while self.step(sink)? {}
+        Ok(())
+    }
+
+    /// The body has ended.
+    pub fn finish(self) -> Result<(), MultipartError> {
+        match self.state {
+            State::End if self.found => Ok(()),
+            State::End => Err(MultipartError::Missing(self.name)),
+            _ => Err(MultipartError::Broken("it ends without its closing boundary")),
+        }
+    }
+
+    fn step(&mut self, sink: &mut impl Write) -> Result<bool, MultipartError> {
+        match self.state {
+            State::Content { wanted } => {
+                let position = find(&self.buffer, &self.delimiter);
+                // A boundary may have begun in the last bytes.
+                let end = position.unwrap_or_else(|| self.buffer.len().saturating_sub(self.delimiter.len() - 1));
+                if wanted {
+                    sink.write_all(&self.buffer[..end])?;
+                }
+                self.buffer.drain(..end);
+                if position.is_some() {
+                    self.buffer.drain(..self.delimiter.len());
+                    self.state = State::Boundary;
+                }
+                Ok(position.is_some())
+            }
+            State::Boundary => match self.buffer.get(..2) {
+                None => Ok(false),
+                Some(b"--") => {
+                    self.state = State::End;
+                    Ok(true)
+                }
+                Some(b"\r\n") => {
+                    self.state = State::Headers;
+                    Ok(true)
+                }
+                Some([b' ' | b'\t', _]) => {
+                    self.buffer.drain(..1);
+                    Ok(true)
+                }
+                Some(_) => Err(MultipartError::Broken("a boundary is followed by something else")),
+            },
+            State::Headers => {
+                // The line break of the boundary is still in front, so that "no headers" looks like any other end.
+                let Some(end) = find(&self.buffer, b"\r\n\r\n") else {
+                    return match self.buffer.len() > MAX_HEADER_BYTES {
+                        true => Err(MultipartError::Broken("the headers of a part are too long")),
+                        false => Ok(false),
+                    };
+                };
+                let wanted = part_name(&self.buffer[..end]).as_deref() == Some(self.name);
+                if wanted && self.found {
+                    return Err(MultipartError::Broken("the file is there twice"));
+                }
+                self.found |= wanted;
+                // The content's own first line break belongs to a boundary right behind the headers.
+                self.buffer.drain(..end + 2);
+                self.buffer.drain(..2);
+                if self.buffer.starts_with(&self.delimiter[2..]) {
+                    self.buffer.splice(..0, *b"\r\n");
+                }
+                self.state = State::Content { wanted };
+                Ok(true)
+            }
+            State::End => {
+                self.buffer.clear();
+                Ok(false)
+            }
+        }
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    let first = *needle.first()?;
+    let mut from = 0;
+    while let Some(offset) = haystack[from..].iter().position(|byte| *byte == first) {
+        let at = from + offset;
+        if haystack[at..].starts_with(needle) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// `name` of a `Content-Disposition: form-data; name="…"` among the headers.
+fn part_name(headers: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(headers);
+    let disposition = text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.trim().eq_ignore_ascii_case("content-disposition").then(|| value.trim().to_owned())
+    })?;
+    disposition.split(';').skip(1).find_map(|parameter| {
+        let (key, value) = parameter.trim().split_once('=')?;
+        key.trim().eq_ignore_ascii_case("name").then(|| value.trim().trim_matches('"').to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TYPE: &str = "multipart/form-data; boundary=XX";
+
+    fn take(body: &[u8], pieces: usize) -> Result<Vec<u8>, MultipartError> {
+        let mut out = Vec::new();
+        let mut multipart = Multipart::new(TYPE, "upfile")?;
+        for piece in body.chunks(pieces.max(1)) {
+            multipart.feed(piece, &mut out)?;
+        }
+        multipart.finish()?;
+        Ok(out)
+    }
+
+    fn body(content: &[u8]) -> Vec<u8> {
+        let head = b"--XX\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nhello\r\n\
+                     --XX\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"logs.tar.gz\"\r\nContent-Type: application/x-gzip\r\n\r\n";
+        [head, content, b"\r\n--XX--\r\n"].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn the_file_comes_out_whatever_the_pieces(content: Vec<u8>, pieces in 1usize..50) {
+            // The content is random; with the boundary in it, it would be another body.
+            prop_assume!(find(&content, b"\r\n--XX").is_none() && !content.starts_with(b"--XX"));
+            prop_assert_eq!(take(&body(&content), pieces).unwrap(), content);
+        }
+
+        #[test]
+        fn noise_never_panics(noise: Vec<u8>, pieces in 1usize..50) {
+            let _ = take(&noise, pieces);
+            let _ = take(&[b"--XX\r\n", &noise[..]].concat(), pieces);
+        }
+    }
+
+    #[test]
+    fn broken_bodies_are_named() {
+        let whole = body(b"data");
+        assert!(matches!(take(&whole[..whole.len() - 6], 3), Err(MultipartError::Broken(_))));
+        assert!(matches!(take(b"--XX--", 3), Err(MultipartError::Missing("upfile"))));
+        assert!(matches!(
+            take(&[b"--XX\r\n", vec![b'a'; 20_000].as_slice()].concat(), 999),
+            Err(MultipartError::Broken(_))
+        ));
+        for bad in
+            ["application/json", "multipart/form-data", "multipart/form-data; boundary=", "text/plain; boundary=X"]
+        {
+            assert!(Multipart::new(bad, "upfile").is_err(), "{bad}");
+        }
+    }
+}

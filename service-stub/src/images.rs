@@ -1,0 +1,87 @@
+//! ISOs with a discovery config in them, OS images, and our own binary, as they stream.
+
+use crate::documents;
+use crate::http::{Call, Refusal, file::Offer};
+use crate::media::MediaError;
+use crate::server::{blocking, call_of};
+use crate::service::Service;
+use axum::{
+    extract::{RawPathParams, Request, State},
+    http::Method,
+    response::{IntoResponse, Response},
+};
+use std::sync::Arc;
+
+type Shared = State<Arc<Service>>;
+
+impl From<MediaError> for Refusal {
+    fn from(error: MediaError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+async fn send(
+    service: Arc<Service>,
+    params: RawPathParams,
+    request: Request,
+    find: impl FnOnce(&Service, &Call) -> Result<Offer, Refusal> + Send + 'static,
+) -> Response {
+    let (method, headers) = (request.method().clone(), request.headers().clone());
+    let call = match call_of(&params, request.uri(), headers.clone()) {
+        Ok(call) => call,
+        Err(refusal) => return refusal.into_response(),
+    };
+    match blocking(move || find(&service, &call)).await {
+        Ok(offer) => offer.answer(if method == Method::HEAD { &Method::HEAD } else { &Method::GET }, &headers),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn iso(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+    let id = call.infra_env_id()?;
+    let model = service.store.model();
+    let record = model.infra_envs.get(&id).ok_or_else(|| Refusal::not_found("record not found"))?;
+    if let Some(kind) = call.query("type").filter(|kind| *kind != "full-iso") {
+        return Err(Refusal::not_implemented(&format!("type={kind}")));
+    }
+    let config = documents::discovery(service, record)?;
+    let offer =
+        service.media.iso(format!("{id}-discovery.iso"), &config, record.infra_env.updated_at.unix_seconds())?;
+    offer.ok_or_else(|| Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"))
+}
+
+/// GET /images/{infra_env_id}.
+pub async fn by_id(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    send(service, params, request, iso).await
+}
+
+/// GET /byid/{infra_env_id}/{version}/{arch}/full.iso: one ISO is on offer, whatever version and architecture are named.
+pub async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    send(service, params, request, iso).await
+}
+
+/// GET /images/{infra_env_id}/{artifact}.
+pub async fn artifact(params: RawPathParams, request: Request) -> Response {
+    let name = params.iter().find(|(name, _)| *name == "artifact").map_or("", |(_, value)| value);
+    let refusal = match name {
+        "pxe-initrd" | "s390x-initrd-addrsize" => Refusal::not_implemented(name),
+        _ => Refusal::unknown_path(request.uri().path()),
+    };
+    refusal.into_response()
+}
+
+/// GET /boot-artifacts/landfall.
+pub async fn agent(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    let find =
+        |service: &Service, _: &Call| service.media.agent()?.ok_or_else(|| Refusal::not_found("no binary is on offer"));
+    send(service, params, request, find).await
+}
+
+/// GET /boot-artifacts/os/{file}.
+pub async fn os(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    let find = |service: &Service, call: &Call| {
+        let refusal = || Refusal::not_found("no image of this name is on offer: start the service with --image FILE");
+        service.media.image(call.path("file"))?.ok_or_else(refusal)
+    };
+    send(service, params, request, find).await
+}

@@ -1,0 +1,260 @@
+//! Logs that hosts upload: streamed to a file, on disk before the answer, and handed out again.
+
+use crate::events::{self, Severity};
+use crate::http::multipart::{Multipart, MultipartError};
+use crate::http::{Answer, Call, Refusal};
+use crate::media;
+use crate::model::{ClusterRecord, HostKey, HostRecord};
+use crate::server::{blocking, call_of, next_piece};
+use crate::service::Service;
+use api::{ClusterId, HostId, InfraEnvId};
+use axum::{
+    body::Body,
+    extract::{RawPathParams, Request, State},
+    http::{Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::Value;
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A larger upload is refused.
+const MAX_UPLOAD_BYTES: u64 = 250 << 20;
+/// Written at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+type Shared = State<Arc<Service>>;
+
+/// Whose logs.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    Host(ClusterId, HostKey),
+    Controller(ClusterId),
+}
+
+impl Owner {
+    fn of(call: &Call) -> Result<Self, Refusal> {
+        let cluster = call.cluster_id()?;
+        if call.query_one_of("logs_type", &["host", "controller"])? == "controller" {
+            return Ok(Self::Controller(cluster));
+        }
+        let required = |name: &str| Refusal::bad_request(format!("{name} in query is required"));
+        let host = call.query_uuid("host_id")?.ok_or_else(|| required("host_id"))?;
+        let infra_env = call.query_uuid("infra_env_id")?.ok_or_else(|| required("infra_env_id"))?;
+        Ok(Self::Host(cluster, HostKey { infra_env: InfraEnvId(infra_env), host: HostId(host) }))
+    }
+
+    /// Made of identifiers only: nothing a client writes becomes a path.
+    fn directory(self, state: &Path) -> PathBuf {
+        match self {
+            Self::Host(cluster, key) => state.join("logs").join(cluster.to_string()).join(key.host.to_string()),
+            Self::Controller(cluster) => state.join("logs").join(cluster.to_string()).join("controller"),
+        }
+    }
+
+    fn check(self, service: &Service) -> Result<(), Refusal> {
+        let model = service.store.model();
+        let (Self::Host(cluster, _) | Self::Controller(cluster)) = self;
+        if !model.clusters.contains_key(&cluster) {
+            return Err(Refusal::not_found(format!("cluster {cluster} was not found")));
+        }
+        match self {
+            Self::Host(cluster, key) => match model.hosts.get(&key) {
+                Some(record) if record.host.cluster_id == Some(cluster) => Ok(()),
+                _ => Err(Refusal::not_found(format!("host {} was not found in cluster {cluster}", key.host))),
+            },
+            Self::Controller(_) => Ok(()),
+        }
+    }
+}
+
+const FILE_NAME: &str = "logs.tar.gz";
+const PARTIAL_SUFFIX: &str = ".part";
+
+/// A file that is removed again unless it is kept.
+struct Partial {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What can't be removed now is at the next start.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// An upload on its way to a file.
+struct Upload {
+    multipart: Multipart,
+    file: File,
+    partial: Partial,
+}
+
+impl Upload {
+    fn open(content_type: &str, directory: &Path) -> Result<Self, MultipartError> {
+        let multipart = Multipart::new(content_type, "upfile")?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let path = directory.join(format!("{:016x}{PARTIAL_SUFFIX}", fastrand::u64(..)));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { multipart, file, partial: Partial { path, kept: false } })
+    }
+
+    fn feed(mut self, piece: &[u8]) -> Result<Self, MultipartError> {
+        self.multipart.feed(piece, &mut self.file)?;
+        Ok(self)
+    }
+
+    /// On disk under its name, with the directories that lead to it, when this returns.
+    fn keep(self, directory: &Path, state: &Path) -> Result<(), MultipartError> {
+        let Self { multipart, file, mut partial } = self;
+        multipart.finish()?;
+        file.sync_all()?;
+        std::fs::rename(&partial.path, directory.join(FILE_NAME))?;
+        partial.kept = true;
+        for directory in directory.ancestors().take_while(|path| path.starts_with(state)) {
+            File::open(directory)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what uploads cut short by a crash left behind.
+pub fn clean(state: &Path) -> io::Result<()> {
+    let list = |path: &Path| match std::fs::read_dir(path) {
+        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>(),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    for cluster in list(&state.join("logs"))? {
+        for owner in list(&cluster)? {
+            let partial = |path: &PathBuf| path.to_string_lossy().ends_with(PARTIAL_SUFFIX);
+            for path in list(&owner)?.into_iter().filter(partial) {
+                std::fs::remove_file(path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// POST /v2/clusters/{id}/logs.
+pub async fn upload(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let taken = match call_of(&params, &parts.uri, parts.headers) {
+        Ok(call) => take(service, call, body).await,
+        Err(refusal) => Err(refusal),
+    };
+    taken.unwrap_or_else(Answer::from).into_response()
+}
+
+async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answer, Refusal> {
+    let owner = Owner::of(&call)?;
+    owner.check(&service)?;
+    let state = service.store.directory().to_owned();
+    let directory = owner.directory(&state);
+    let content_type = call.header(&header::CONTENT_TYPE).to_owned();
+    let opened = directory.clone();
+    let mut upload = blocking(move || Upload::open(&content_type, &opened).map_err(refusal)).await?;
+    let (mut taken, mut waiting) = (0_u64, Vec::new());
+    loop {
+        let piece = next_piece(&mut body).await?;
+        let ended = piece.is_none();
+        let piece = piece.unwrap_or_default();
+        taken = taken.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
+        if taken > MAX_UPLOAD_BYTES {
+            let message = format!("the upload is larger than {MAX_UPLOAD_BYTES} bytes");
+            return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        waiting.extend_from_slice(&piece);
+        if ended || waiting.len() >= CHUNK_BYTES {
+            let chunk = std::mem::take(&mut waiting);
+            upload = blocking(move || upload.feed(&chunk).map_err(refusal)).await?;
+        }
+        if ended {
+            break;
+        }
+    }
+    blocking(move || {
+        upload.keep(&directory, &state).map_err(refusal)?;
+        note(&service, call.request_id(), owner)?;
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    })
+    .await
+}
+
+fn refusal(error: MultipartError) -> Refusal {
+    match error {
+        MultipartError::Write(_) => Refusal::internal(&error),
+        error => Refusal::bad_request(error.to_string()),
+    }
+}
+
+fn note(service: &Service, request_id: &str, owner: Owner) -> Result<(), Refusal> {
+    service.change(request_id, |change| {
+        match owner {
+            Owner::Host(_, key) => {
+                let Some(record) = change.model().hosts.get(&key).cloned() else { return Ok(()) };
+                let mut record = HostRecord::clone(&record);
+                record.host.logs_collected_at = change.now;
+                record.host.logs_info = "collecting".to_owned();
+                events::host(change, &record, "host_logs_uploaded", Severity::Info, "uploaded logs", Value::Null);
+                change.put_host(record);
+            }
+            Owner::Controller(id) => {
+                let Some(record) = change.model().clusters.get(&id).cloned() else { return Ok(()) };
+                let mut record = ClusterRecord::clone(&record);
+                record.cluster.controller_logs_collected_at = change.now;
+                let text = "Uploaded logs of the cluster's controller".to_owned();
+                events::cluster(change, &record, "cluster_logs_uploaded", Severity::Info, text, Value::Null);
+                change.put_cluster(record);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// GET /v2/clusters/{id}/logs, of one host or the controller.
+pub async fn download(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    let headers = request.headers().clone();
+    let find = match call_of(&params, request.uri(), headers.clone()) {
+        Ok(call) => blocking(move || find(&service, &call)).await,
+        Err(refusal) => Err(refusal),
+    };
+    match find {
+        Ok(offer) => offer.answer(&Method::GET, &headers),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn find(service: &Service, call: &Call) -> Result<crate::http::file::Offer, Refusal> {
+    let cluster = call.cluster_id()?;
+    let model = service.store.model();
+    let owner = match call.query_one_of("logs_type", &["host", "controller", "all"])? {
+        "controller" => Owner::Controller(cluster),
+        "host" => {
+            let id = call.query_uuid("host_id")?.ok_or_else(|| Refusal::bad_request("host_id in query is required"))?;
+            let hosts = model.hosts_of_cluster(cluster);
+            let record = hosts.iter().find(|record| record.host.id.0 == id);
+            Owner::Host(cluster, record.ok_or_else(|| Refusal::not_found(format!("host {id} was not found")))?.key())
+        }
+        _ => return Err(Refusal::not_implemented("logs_type=all")),
+    };
+    owner.check(service)?;
+    let name = match owner {
+        Owner::Host(_, key) => format!("{}.tar.gz", key.host),
+        Owner::Controller(id) => format!("{id}_controller.tar.gz"),
+    };
+    media::stored(&owner.directory(service.store.directory()).join(FILE_NAME), &name).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::NotFound => Refusal::conflict("no logs have been uploaded yet"),
+            _ => Refusal::internal(&error),
+        }
+    })
+}

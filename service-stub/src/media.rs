@@ -1,0 +1,246 @@
+//! The files on offer: the live ISO, OS images, and our own binary.
+
+use crate::http::file::{Offer, ReadAt};
+use crate::http::range::Validators;
+use rootfs_overlay::PatchedImage;
+use sha2::{Digest, Sha256, Sha512};
+use std::{
+    collections::BTreeMap,
+    fs::{File, Metadata},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Files that can't be put on offer.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// Can't be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Has no usable name.
+    #[error("{} has no file name that a URL can carry: use letters, digits, and . _ - +", path.display())]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Named twice.
+    #[error("two images are named {name}: file names are what URLs tell them apart by")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// The ISO has no room for a config, or isn't one.
+    #[error("{} can't carry an Ignition config", path.display())]
+    Iso {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: rootfs_overlay::area::AreaError,
+    },
+    /// The config can't be laid over the ISO.
+    #[error(transparent)]
+    Patch(#[from] rootfs_overlay::PatchError),
+}
+
+/// The files on offer, by fixed names only: no request ever becomes a path.
+#[derive(Debug, Default)]
+pub struct Media {
+    iso: Option<PathBuf>,
+    images: BTreeMap<String, PathBuf>,
+    first_image: Option<String>,
+    agent: Option<Agent>,
+}
+
+#[derive(Debug)]
+struct Agent {
+    file: Arc<File>,
+    sha512: String,
+}
+
+impl Media {
+    /// Checks that everything is there. A signature lying beside an image (`FILE.sig`) is offered with it; the running
+    /// binary is offered when no other is given.
+    pub fn open(iso: Option<&Path>, images: &[PathBuf], agent: Option<&Path>) -> Result<Self, MediaError> {
+        let mut media = Self { iso: iso.map(Path::to_owned), ..Self::default() };
+        if let Some(iso) = iso {
+            // An ISO without room for a config must be known now, not when the first machine asks for it.
+            rootfs_overlay::ignition_patch(iso, b"{}")
+                .map_err(|source| MediaError::Iso { path: iso.into(), source })?;
+        }
+        for path in images {
+            readable(path)?;
+            let name = media.add_image(path)?;
+            media.first_image.get_or_insert(name);
+            let mut signature = path.clone().into_os_string();
+            signature.push(".sig");
+            let signature = PathBuf::from(signature);
+            if signature.is_file() && !images.contains(&signature) {
+                media.add_image(&signature)?;
+            }
+        }
+        // Kept open: the digest is of these bytes, whatever becomes of the name.
+        let path = agent.unwrap_or(Path::new("/proc/self/exe"));
+        let read = |source| MediaError::Read { path: path.into(), source };
+        let file = File::open(path).map_err(read)?;
+        let sha512 = sha512(&file).map_err(read)?;
+        media.agent = Some(Agent { file: Arc::new(file), sha512 });
+        Ok(media)
+    }
+
+    fn add_image(&mut self, path: &Path) -> Result<String, MediaError> {
+        let plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+".contains(&b));
+        let name = path.file_name().and_then(|name| name.to_str()).filter(plain);
+        let name = name.ok_or_else(|| MediaError::Name { path: path.into() })?.to_owned();
+        match self.images.insert(name.clone(), path.into()) {
+            None => Ok(name),
+            Some(_) => Err(MediaError::Twice { name }),
+        }
+    }
+
+    /// The image hosts are installed from.
+    pub fn first_image(&self) -> Option<&str> {
+        self.first_image.as_deref()
+    }
+
+    /// SHA-512 of our binary, hexadecimal; none when nothing is on offer.
+    pub fn agent_sha512(&self) -> Option<&str> {
+        self.agent.as_ref().map(|agent| agent.sha512.as_str())
+    }
+
+    /// Whether there is an ISO.
+    pub fn has_iso(&self) -> bool {
+        self.iso.is_some()
+    }
+
+    /// The ISO with `config` in it.
+    pub fn iso(&self, name: String, config: &[u8], modified: i64) -> Result<Option<Offer>, MediaError> {
+        let Some(path) = &self.iso else { return Ok(None) };
+        let patch = rootfs_overlay::ignition_patch(path, config)
+            .map_err(|source| MediaError::Iso { path: path.clone(), source })?;
+        let metadata = path.metadata().map_err(|source| MediaError::Read { path: path.clone(), source })?;
+        let image = PatchedImage::open(path, vec![patch])?;
+        let digest = hex(&Sha256::digest(config)[..16]);
+        let validators = validators(&metadata, &digest, modified);
+        let len = image.len();
+        Ok(Some(Offer { source: Arc::new(image), len, validators, name, media_type: "application/x-iso9660-image" }))
+    }
+
+    /// An OS image, or the signature of one.
+    pub fn image(&self, name: &str) -> Result<Option<Offer>, MediaError> {
+        let Some((name, path)) = self.images.get_key_value(name) else { return Ok(None) };
+        let read = |source| MediaError::Read { path: path.clone(), source };
+        let file = File::open(path).map_err(read)?;
+        offer(Arc::new(file), name).map(Some).map_err(read)
+    }
+
+    /// Our binary.
+    pub fn agent(&self) -> Result<Option<Offer>, MediaError> {
+        let read = |source| MediaError::Read { path: "landfall".into(), source };
+        self.agent.as_ref().map(|agent| offer(agent.file.clone(), "landfall").map_err(read)).transpose()
+    }
+}
+
+/// A stored file as it is.
+pub fn stored(path: &Path, name: &str) -> io::Result<Offer> {
+    offer(Arc::new(File::open(path)?), name)
+}
+
+fn offer(file: Arc<File>, name: &str) -> io::Result<Offer> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let validators = validators(&metadata, "0", 0);
+    Ok(Offer {
+        source: file,
+        len: metadata.len(),
+        validators,
+        name: name.to_owned(),
+        media_type: "application/octet-stream",
+    })
+}
+
+fn validators(metadata: &Metadata, variant: &str, modified: i64) -> Validators {
+    let (inode, size, seconds, nanos) = (metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec());
+    Validators {
+        etag: format!("\"{inode:x}-{size:x}-{seconds:x}.{nanos:x}-{variant}\""),
+        modified: modified.max(seconds),
+    }
+}
+
+fn readable(path: &Path) -> Result<(), MediaError> {
+    let check = || match File::open(path)?.metadata()?.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is not a regular file")),
+    };
+    check().map_err(|source| MediaError::Read { path: path.into(), source })
+}
+
+fn sha512(mut file: &File) -> io::Result<String> {
+    let mut digest = Sha512::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&digest.finalize())),
+            count => digest.update(&buffer[..count]),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+impl ReadAt for PatchedImage {
+    fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let count = match self.read_at(offset, buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            buffer = &mut buffer[count..];
+            offset = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_found_by_their_names_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["os.raw.gz", "os.raw.gz.sig", "other.raw", "bad name"] {
+            std::fs::write(path(name), name).unwrap();
+        }
+        let open = |images: &[PathBuf]| Media::open(None, images, Some(&path("other.raw")));
+        let media = open(&[path("os.raw.gz"), path("other.raw")]).unwrap();
+        assert_eq!(media.first_image(), Some("os.raw.gz"));
+        assert_eq!(media.image("os.raw.gz.sig").unwrap().unwrap().len, 13, "found beside its image");
+        for name in ["", ".", "..", "../os.raw.gz", "/etc/passwd", "bad name", "OS.raw.gz"] {
+            assert!(media.image(name).unwrap().is_none(), "{name}");
+        }
+        assert!(matches!(open(&[path("bad name")]), Err(MediaError::Name { .. })));
+        assert!(matches!(open(&[path("os.raw.gz"), path("os.raw.gz")]), Err(MediaError::Twice { .. })));
+        assert!(matches!(open(&[path("gone")]), Err(MediaError::Read { .. })));
+        assert!(matches!(open(&[directory.path().into()]), Err(MediaError::Read { .. })));
+        assert_eq!(media.agent_sha512().unwrap().len(), 128);
+    }
+}

@@ -1,0 +1,227 @@
+//! The records the service keeps, and the set of all of them.
+
+use crate::state::{ClusterState, HostState};
+use api::{
+    Cluster, ClusterId, ConnectivityReport, Host, HostId, HostRole, InfraEnv, InfraEnvId, Inventory, Secret, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
+
+/// A host is known by its infra-env and its own id: the same machine may register in two infra-envs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostKey {
+    /// The infra-env.
+    pub infra_env: InfraEnvId,
+    /// The host.
+    pub host: HostId,
+}
+
+/// A host as stored. What depends on the moment of asking (status text, presence) is filled in when it is shown.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// State; the published `status` is its text.
+    pub state: HostState,
+    /// Everything published.
+    pub host: Host,
+    /// Published text fields this service keeps without acting on them (`ntp_sources`, `free_addresses`, …).
+    #[serde(default)]
+    pub kept: BTreeMap<String, String>,
+    #[serde(skip)]
+    facts: OnceLock<Arc<Facts>>,
+}
+
+/// The documents inside a host's text fields, parsed.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Hardware.
+    pub inventory: Option<Inventory>,
+    /// What it reaches.
+    pub connectivity: Option<ConnectivityReport>,
+}
+
+impl HostRecord {
+    /// A host that just registered.
+    pub fn new(key: HostKey, cluster: Option<ClusterId>, now: Timestamp) -> Self {
+        let state = if cluster.is_some() { HostState::Discovering } else { HostState::DiscoveringUnbound };
+        let host = Host {
+            id: key.host,
+            infra_env_id: key.infra_env,
+            cluster_id: cluster,
+            href: format!("{}/v2/infra-envs/{}/hosts/{}", api::API_PATH, key.infra_env, key.host),
+            kind: "Host".into(),
+            user_name: "admin".into(),
+            created_at: now,
+            registered_at: now,
+            ..Host::default()
+        };
+        Self { state, host, kept: BTreeMap::new(), facts: OnceLock::new() }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> HostKey {
+        HostKey { infra_env: self.host.infra_env_id, host: self.host.id }
+    }
+
+    /// The parsed documents; a stored document that no longer parses counts as absent.
+    pub fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| {
+            Arc::new(Facts {
+                inventory: serde_json::from_str(&self.host.inventory).ok(),
+                connectivity: serde_json::from_str(&self.host.connectivity).ok(),
+            })
+        })
+    }
+
+    /// Stores a new inventory document.
+    pub fn set_inventory(&mut self, inventory: String) {
+        self.host.inventory = inventory;
+        self.facts = OnceLock::new();
+    }
+
+    /// Stores a new connectivity document.
+    pub fn set_connectivity(&mut self, connectivity: String) {
+        self.host.connectivity = connectivity;
+        self.facts = OnceLock::new();
+    }
+
+    /// The name it has or will have; none before an inventory or a user gives one.
+    pub fn hostname(&self) -> Option<&str> {
+        let requested = Some(self.host.requested_hostname.as_str());
+        let reported = self.facts().inventory.as_ref().map(|inventory| inventory.hostname.as_str());
+        requested.into_iter().chain(reported).find(|name| !name.is_empty())
+    }
+
+    /// The role it has, or would be given.
+    pub fn effective_role(&self) -> HostRole {
+        match self.host.role {
+            HostRole::AutoAssign => self.host.suggested_role,
+            role => role,
+        }
+    }
+
+    /// The stage reached, if any.
+    pub fn stage(&self) -> Option<api::HostStage> {
+        self.host.progress.as_ref().and_then(|progress| progress.current_stage)
+    }
+
+    /// Forgets everything learnt from an earlier boot (service contract §2.3, "full reset").
+    pub fn reset(&mut self) {
+        let host = &mut self.host;
+        host.progress = None;
+        host.stage_started_at = Timestamp::ZERO;
+        host.stage_updated_at = Timestamp::ZERO;
+        host.bootstrap = false;
+        host.logs_info.clear();
+        host.logs_collected_at = Timestamp::ZERO;
+        host.logs_started_at = Timestamp::ZERO;
+        host.discovery_agent_version.clear();
+        host.installer_version.clear();
+        self.set_inventory(String::new());
+        self.kept.clear();
+    }
+}
+
+/// A cluster as stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// State; the published `status` is its text.
+    pub state: ClusterState,
+    /// Everything published, without hosts.
+    pub cluster: Cluster,
+    /// Registry credentials; never published.
+    pub pull_secret: Secret,
+    /// Published settings this service keeps without acting on them.
+    #[serde(default)]
+    pub kept: BTreeMap<String, Value>,
+}
+
+impl ClusterRecord {
+    /// One control-plane node and nothing else.
+    pub fn single_node(&self) -> bool {
+        self.cluster.control_plane_count == 1
+    }
+}
+
+/// An infra-env as stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InfraEnvRecord {
+    /// Everything published.
+    pub infra_env: InfraEnv,
+    /// Registry credentials; never published.
+    pub pull_secret: Secret,
+}
+
+/// All records. Cloning copies pointers only, so a change is made on a clone that becomes current once it is on disk.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// By id.
+    pub clusters: BTreeMap<ClusterId, Arc<ClusterRecord>>,
+    /// By id.
+    pub infra_envs: BTreeMap<InfraEnvId, Arc<InfraEnvRecord>>,
+    /// By infra-env and id.
+    pub hosts: BTreeMap<HostKey, Arc<HostRecord>>,
+}
+
+impl Model {
+    /// Hosts bound to a cluster, by id.
+    pub fn hosts_of_cluster(&self, cluster: ClusterId) -> Vec<Arc<HostRecord>> {
+        let mut hosts: Vec<_> =
+            self.hosts.values().filter(|record| record.host.cluster_id == Some(cluster)).cloned().collect();
+        hosts.sort_by_key(|record| record.host.id);
+        hosts
+    }
+
+    /// Hosts registered in an infra-env, by id.
+    pub fn hosts_of_infra_env(&self, infra_env: InfraEnvId) -> Vec<Arc<HostRecord>> {
+        self.hosts.iter().filter(|(key, _)| key.infra_env == infra_env).map(|(_, record)| record.clone()).collect()
+    }
+}
+
+/// When a host was last heard of. Kept apart from its record: every poll changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// Its last poll or registration.
+    pub checked_in_at: Timestamp,
+    /// Its clock at that moment, Unix seconds; 0 when it told none.
+    pub clock: i64,
+}
+
+/// `event`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// What happened, by name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// To which cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<ClusterId>,
+    /// To which host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<HostId>,
+    /// In which infra-env.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infra_env_id: Option<InfraEnvId>,
+    /// `info`, `warning`, `error` or `critical`.
+    pub severity: String,
+    /// `user` or `metrics`.
+    #[serde(default = "user_category")]
+    pub category: String,
+    /// What happened, for people.
+    pub message: String,
+    /// When.
+    pub event_time: Timestamp,
+    /// The request that caused it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request_id: String,
+    /// Details, JSON.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub props: String,
+}
+
+fn user_category() -> String {
+    "user".to_owned()
+}

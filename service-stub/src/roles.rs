@@ -1,0 +1,116 @@
+//! Roles the service would give (service contract §9).
+
+use crate::check::requirements::Requirements;
+use crate::model::{ClusterRecord, HostRecord};
+use crate::store::Change;
+use api::{HostRole, Inventory};
+use std::sync::Arc;
+
+/// Gives every host of the cluster that has no role of its own a suggested one, once all hosts sent their inventory.
+pub fn suggest(requirements: &Requirements, change: &mut Change, cluster: &ClusterRecord) {
+    let hosts = change.model().hosts_of_cluster(cluster.cluster.id);
+    for (record, role) in hosts.iter().zip(plan(requirements, cluster, &hosts)) {
+        if record.host.suggested_role != role {
+            let mut record = HostRecord::clone(record);
+            record.host.suggested_role = role;
+            change.put_host(record);
+        }
+    }
+}
+
+/// The roles in the hosts' order.
+fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<HostRole> {
+    let mut roles: Vec<HostRole> = hosts.iter().map(|record| record.host.role).collect();
+    let inventories: Vec<_> = hosts.iter().map(|record| record.facts().inventory.as_ref()).collect();
+    if inventories.iter().any(Option::is_none) {
+        // Too early to decide anew; what was suggested before stays.
+        for (role, record) in roles.iter_mut().zip(hosts) {
+            if *role == HostRole::AutoAssign {
+                *role = record.host.suggested_role;
+            }
+        }
+        return roles;
+    }
+    let weights: Vec<(bool, f64)> = inventories.iter().map(|inventory| inventory.map_or((true, 0.0), weight)).collect();
+    let mut order: Vec<usize> = (0..hosts.len()).collect();
+    order.sort_by(|a, b| weights[*a].0.cmp(&weights[*b].0).then(weights[*a].1.total_cmp(&weights[*b].1)));
+    let needs = requirements.of(&cluster.cluster.openshift_version, HostRole::Master, cluster.single_node());
+    let wanted = usize::try_from(cluster.cluster.control_plane_count).unwrap_or(usize::MAX);
+    for index in order {
+        if roles[index] != HostRole::AutoAssign {
+            continue;
+        }
+        let masters = roles.iter().filter(|role| **role == HostRole::Master).count();
+        let fits = inventories[index].is_some_and(|inventory| {
+            let cpus = inventory.cpu.as_ref().map_or(0, |cpu| cpu.count);
+            let mib = inventory.memory.as_ref().map_or(0, |memory| memory.physical_bytes >> 20);
+            cpus >= needs.cpu_cores && mib.saturating_add(100) >= needs.ram_mib
+        });
+        roles[index] = if masters < wanted && fits { HostRole::Master } else { HostRole::Worker };
+    }
+    roles
+}
+
+/// Hosts with accelerators last, then the weakest first.
+// Sizes are below 2^53 on any machine there is; beyond it the weight rounds.
+#[allow(clippy::cast_precision_loss)]
+fn weight(inventory: &Inventory) -> (bool, f64) {
+    const GIB: f64 = 1_073_741_824.0;
+    let cpus = inventory.cpu.as_ref().map_or(0, |cpu| cpu.count) as f64;
+    let memory = inventory.memory.as_ref().map_or(0, |memory| memory.usable_bytes) as f64 / GIB;
+    let eligible = inventory.disks.iter().filter(|disk| disk.installation_eligibility.eligible);
+    let disks = eligible.map(|disk| disk.size_bytes).sum::<u64>() as f64 / GIB;
+    (!inventory.gpus.is_empty(), (cpus - 4.0) + 0.1 * (memory - 16.0) + 0.004 * (disks - 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::HostKey;
+    use crate::state::ClusterState;
+    use api::{Cluster, HostId, InfraEnvId, Secret, Timestamp};
+    use serde_json::json;
+
+    fn host(id: u128, cpus: u64, gib: u64, gpu: bool) -> Arc<HostRecord> {
+        let key = HostKey { infra_env: InfraEnvId::default(), host: HostId(uuid::Uuid::from_u128(id)) };
+        let mut record = HostRecord::new(key, None, Timestamp::ZERO);
+        let gpus = if gpu { vec![json!({"address": "0000:01:00.0"})] } else { Vec::new() };
+        let bytes = gib << 30;
+        let inventory =
+            json!({"cpu": {"count": cpus}, "memory": {"physical_bytes": bytes, "usable_bytes": bytes}, "gpus": gpus});
+        record.set_inventory(inventory.to_string());
+        Arc::new(record)
+    }
+
+    fn cluster(masters: u32) -> ClusterRecord {
+        ClusterRecord {
+            state: ClusterState::Insufficient,
+            cluster: Cluster { control_plane_count: masters, ..Cluster::default() },
+            pull_secret: Secret::default(),
+            kept: Default::default(),
+        }
+    }
+
+    #[test]
+    fn the_weakest_that_fit_become_masters_and_accelerators_stay_workers() {
+        use HostRole::{Master, Worker};
+        let hosts = [
+            host(1, 32, 128, true),
+            host(2, 2, 8, false),
+            host(3, 8, 32, false),
+            host(4, 4, 16, false),
+            host(5, 16, 64, false),
+        ];
+        let plan = |masters| plan(&Requirements::default(), &cluster(masters), &hosts);
+        assert_eq!(plan(2), [Worker, Worker, Master, Master, Worker]);
+        assert_eq!(plan(4), [Master, Worker, Master, Master, Master], "the accelerator last");
+    }
+
+    #[test]
+    fn nothing_is_decided_before_all_inventories_are_there() {
+        let mut silent = HostRecord::clone(&host(9, 8, 32, false));
+        silent.set_inventory(String::new());
+        let hosts = [host(1, 8, 32, false), Arc::new(silent)];
+        assert_eq!(plan(&Requirements::default(), &cluster(1), &hosts), [HostRole::AutoAssign; 2]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The states of hosts and clusters, parsed where they enter.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! states {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $(#[serde(rename = $text)] $variant,)+
+        }
+
+        impl $name {
+            /// Every state, in the order of the published enum.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The wire text.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+states! {
+    /// State of a host. Those this service never enters (late binding, reclaim, day 2) are not listed.
+    HostState {
+        Discovering = "discovering",
+        Known = "known",
+        Disconnected = "disconnected",
+        Insufficient = "insufficient",
+        PreparingForInstallation = "preparing-for-installation",
+        PreparingSuccessful = "preparing-successful",
+        PendingForInput = "pending-for-input",
+        Installing = "installing",
+        InstallingInProgress = "installing-in-progress",
+        InstallingPendingUserAction = "installing-pending-user-action",
+        ResettingPendingUserAction = "resetting-pending-user-action",
+        Installed = "installed",
+        Error = "error",
+        Cancelled = "cancelled",
+        KnownUnbound = "known-unbound",
+        DisconnectedUnbound = "disconnected-unbound",
+        InsufficientUnbound = "insufficient-unbound",
+        DiscoveringUnbound = "discovering-unbound",
+    }
+}
+
+impl HostState {
+    /// Has no cluster.
+    pub fn unbound(self) -> bool {
+        matches!(
+            self,
+            Self::KnownUnbound | Self::DisconnectedUnbound | Self::InsufficientUnbound | Self::DiscoveringUnbound
+        )
+    }
+
+    /// Before any installation: its checks are worked out on every pass.
+    pub fn checked(self) -> bool {
+        matches!(
+            self,
+            Self::Discovering
+                | Self::Known
+                | Self::Disconnected
+                | Self::Insufficient
+                | Self::PendingForInput
+                | Self::PreparingForInstallation
+                | Self::PreparingSuccessful
+        ) || self.unbound()
+    }
+
+    /// May take a new inventory, in the order the real service lists them.
+    pub const TAKES_INVENTORY: [Self; 10] = [
+        Self::Discovering,
+        Self::Known,
+        Self::Disconnected,
+        Self::Insufficient,
+        Self::PendingForInput,
+        Self::InstallingInProgress,
+        Self::DisconnectedUnbound,
+        Self::InsufficientUnbound,
+        Self::DiscoveringUnbound,
+        Self::KnownUnbound,
+    ];
+}
+
+states! {
+    /// State of a cluster. Day 2 and disconnected clusters are not served.
+    ClusterState {
+        Insufficient = "insufficient",
+        Ready = "ready",
+        Error = "error",
+        PreparingForInstallation = "preparing-for-installation",
+        PendingForInput = "pending-for-input",
+        Installing = "installing",
+        Finalizing = "finalizing",
+        Installed = "installed",
+        Cancelled = "cancelled",
+        InstallingPendingUserAction = "installing-pending-user-action",
+    }
+}
+
+impl ClusterState {
+    /// New hosts may register and settings may change.
+    pub fn accepts_hosts(self) -> bool {
+        matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput)
+    }
+
+    /// Install-time files may be downloaded (service contract §1.2.2).
+    pub fn files_available(self) -> bool {
+        matches!(
+            self,
+            Self::Installing
+                | Self::Finalizing
+                | Self::Installed
+                | Self::Error
+                | Self::Cancelled
+                | Self::InstallingPendingUserAction
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_the_serialized_ones() {
+        for state in HostState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        for state in ClusterState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+    }
+}

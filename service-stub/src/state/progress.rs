@@ -1,0 +1,180 @@
+//! Progress a host reports: which stages it may report when, and what that makes of its state (service contract §4).
+
+use super::HostState;
+use api::{HostProgressInfo, HostStage, Timestamp};
+
+/// What a report changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Nothing new.
+    Same,
+    /// The detail of the current stage.
+    Detail(HostProgressInfo),
+    /// A new stage, and the state that follows from it.
+    Stage(HostProgressInfo, HostState),
+    /// The installation failed: new status text; the stage stays.
+    Failed(String),
+}
+
+/// A report that can't be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// The host is not being installed.
+    #[error("Can't set progress <{stage}> to host in status <{state}>")]
+    State {
+        /// Reported.
+        stage: HostStage,
+        /// Current state.
+        state: HostState,
+    },
+    /// A host of its role does not pass this stage.
+    #[error("Stage <{stage}> is not one of the stages of this host")]
+    NotOurs {
+        /// Reported.
+        stage: HostStage,
+    },
+    /// It has been there.
+    #[error("Can't assign lower stage <{stage}> after host has been in stage <{current}>")]
+    Back {
+        /// Reported.
+        stage: HostStage,
+        /// Reached.
+        current: HostStage,
+    },
+}
+
+/// Decides on a report. `stages` are those of the host's role.
+pub fn report(
+    state: HostState,
+    progress: Option<&HostProgressInfo>,
+    stages: &[HostStage],
+    stage: HostStage,
+    detail: &str,
+    now: Timestamp,
+) -> Result<Report, ReportError> {
+    let current = progress.and_then(|progress| progress.current_stage);
+    if let Some(progress) = progress.filter(|_| current == Some(stage)) {
+        if progress.progress_info == detail {
+            return Ok(Report::Same);
+        }
+        return Ok(Report::Detail(HostProgressInfo {
+            progress_info: detail.to_owned(),
+            stage_updated_at: now,
+            ..progress.clone()
+        }));
+    }
+    let installing = [HostState::Installing, HostState::InstallingInProgress, HostState::InstallingPendingUserAction];
+    if !installing.contains(&state) {
+        return Err(ReportError::State { stage, state });
+    }
+    if stage == HostStage::Failed {
+        let info = if detail.is_empty() { "Failed".to_owned() } else { format!("Failed - {detail}") };
+        return Ok(Report::Failed(info));
+    }
+    let position = |wanted| stages.iter().position(|stage| *stage == wanted);
+    let index = position(stage).ok_or(ReportError::NotOurs { stage })?;
+    if let Some(current) = current
+        && position(current).is_some_and(|reached| reached > index)
+    {
+        return Err(ReportError::Back { stage, current });
+    }
+    // A last stage reported by a host that waited for a person ends its installation too: the published rules leave such
+    // a host installing for ever.
+    let next = if stage == HostStage::Done { HostState::Installed } else { HostState::InstallingInProgress };
+    let info = HostProgressInfo {
+        current_stage: Some(stage),
+        installation_percentage: percent(index, stages.len()),
+        progress_info: detail.to_owned(),
+        stage_started_at: now,
+        stage_updated_at: now,
+    };
+    Ok(Report::Stage(info, next))
+}
+
+fn percent(index: usize, stages: usize) -> u64 {
+    let done = index.saturating_add(1).saturating_mul(100).checked_div(stages).unwrap_or(0);
+    u64::try_from(done).unwrap_or(100).min(100)
+}
+
+/// The cluster's "installing" percentage: stages passed of stages to pass, over all hosts.
+pub fn installing_percent<'a>(hosts: impl Iterator<Item = (Option<HostStage>, &'a [HostStage])>) -> u64 {
+    let (mut passed, mut all) = (0_usize, 0_usize);
+    for (current, stages) in hosts {
+        all += stages.len();
+        let index = current.and_then(|current| stages.iter().position(|stage| *stage == current));
+        passed += index.map_or(0, |index| index + 1);
+    }
+    let percent = passed.saturating_mul(100).checked_div(all).unwrap_or(0);
+    u64::try_from(percent).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::StageList;
+
+    fn at(stage: HostStage, detail: &str) -> HostProgressInfo {
+        HostProgressInfo {
+            current_stage: Some(stage),
+            progress_info: detail.into(),
+            stage_started_at: Timestamp::from_unix_seconds(1),
+            stage_updated_at: Timestamp::from_unix_seconds(1),
+            installation_percentage: 1,
+        }
+    }
+
+    fn put(
+        state: HostState,
+        progress: Option<&HostProgressInfo>,
+        stage: HostStage,
+        detail: &str,
+    ) -> Result<Report, ReportError> {
+        report(state, progress, StageList::Master.stages(), stage, detail, Timestamp::from_unix_seconds(9))
+    }
+
+    #[test]
+    fn stages_go_forward_only() {
+        use HostStage as G;
+        let state = HostState::InstallingInProgress;
+        let Ok(Report::Stage(info, next)) = put(HostState::Installing, None, G::StartingInstallation, "master") else {
+            panic!("the first stage is taken");
+        };
+        assert_eq!((info.installation_percentage, next), (12, state));
+        let writing = at(G::WritingImageToDisk, "40%");
+        assert_eq!(put(state, Some(&writing), G::WritingImageToDisk, "40%"), Ok(Report::Same));
+        let Ok(Report::Detail(info)) = put(HostState::Error, Some(&writing), G::WritingImageToDisk, "55%") else {
+            panic!("a detail is taken in any state");
+        };
+        assert_eq!((info.stage_started_at.unix_seconds(), info.stage_updated_at.unix_seconds()), (1, 9));
+        let back = ReportError::Back { stage: G::Installing, current: G::WritingImageToDisk };
+        assert_eq!(put(state, Some(&writing), G::Installing, ""), Err(back));
+        let foreign = ReportError::NotOurs { stage: G::WaitingForBootkube };
+        assert_eq!(put(state, Some(&writing), G::WaitingForBootkube, ""), Err(foreign));
+        assert!(matches!(put(state, Some(&writing), G::Rebooting, ""), Ok(Report::Stage(..))), "stages may be skipped");
+    }
+
+    #[test]
+    fn ends() {
+        use HostStage as G;
+        let reboot = at(G::Rebooting, "");
+        for state in [HostState::InstallingInProgress, HostState::InstallingPendingUserAction] {
+            let Ok(Report::Stage(info, next)) = put(state, Some(&reboot), G::Done, "") else { panic!("{state}") };
+            assert_eq!((info.installation_percentage, next), (100, HostState::Installed));
+        }
+        assert_eq!(
+            put(HostState::Installing, None, G::Failed, "no disk"),
+            Ok(Report::Failed("Failed - no disk".into()))
+        );
+        let refused = put(HostState::Error, None, G::Installing, "").unwrap_err();
+        assert_eq!(refused.to_string(), "Can't set progress <Installing> to host in status <error>");
+        assert!(put(HostState::Known, None, G::Failed, "").is_err());
+    }
+
+    #[test]
+    fn cluster_percent_counts_hosts_without_a_stage() {
+        let stages = StageList::Master.stages();
+        let hosts = [(Some(HostStage::Done), stages), (None, stages)];
+        assert_eq!(installing_percent(hosts.into_iter()), 50);
+        assert_eq!(installing_percent([].into_iter()), 0);
+    }
+}

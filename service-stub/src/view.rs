@@ -1,0 +1,106 @@
+//! Records as they are published.
+
+use crate::model::{ClusterRecord, HostRecord, Model};
+use crate::net::Cidr;
+use crate::pass;
+use crate::service::Service;
+use crate::state::{ClusterState, HostState};
+use api::{Host, HostId};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A host with everything that depends on the moment of asking.
+pub fn host(service: &Service, record: &HostRecord) -> Host {
+    let presence = service.store.presence(record.key());
+    let mut host = record.host.clone();
+    host.status = record.state.to_string();
+    host.checked_in_at = presence.checked_in_at;
+    host.timestamp = presence.clock;
+    host.requested_hostname = record.hostname().map_or_else(|| host.id.to_string(), str::to_owned);
+    // Null for a role without stages, as the real service has it.
+    host.progress_stages = Some(pass::stages(record).stages().to_vec()).filter(|stages| !stages.is_empty());
+    host
+}
+
+/// The same as a document, with the text fields that are only kept.
+pub fn host_document(service: &Service, record: &HostRecord) -> Value {
+    let mut host = host(service, record);
+    host.progress.get_or_insert_default();
+    let mut document = serde_json::to_value(host).unwrap_or_default();
+    if let Value::Object(fields) = &mut document {
+        fields.extend(record.kept.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
+    }
+    document
+}
+
+/// A cluster, with or without its hosts.
+pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord, with_hosts: bool) -> Value {
+    let hosts = model.hosts_of_cluster(record.cluster.id);
+    let mut cluster = record.cluster.clone();
+    cluster.status = record.state.to_string();
+    let mut document = serde_json::to_value(cluster).unwrap_or_default();
+    let Value::Object(fields) = &mut document else { return document };
+    let list = if with_hosts { hosts.iter().map(|host| host_document(service, host)).collect() } else { Vec::new() };
+    fields.insert("hosts".into(), Value::Array(list));
+    // What the contract has and this service has only one answer to.
+    let fixed = json!({
+        "disk_encryption": {"enable_on": "none", "mode": "tpmv2"},
+        "email_domain": "Unknown",
+        "ignition_endpoint": {},
+        "load_balancer": {"type": "cluster-managed"},
+        "monitored_operators": [],
+        "operator_bundles": [],
+        "org_soft_timeouts_enabled": false,
+        "schedulable_masters": false,
+        "feature_usage": "{}",
+    });
+    if let Value::Object(fixed) = fixed {
+        fields.extend(fixed);
+    }
+    fields.extend(record.kept.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let workers = hosts.iter().filter(|host| host.effective_role() == api::HostRole::Worker).count();
+    fields.insert("schedulable_masters_forced_true".into(), Value::from(workers < 2));
+    fields.insert("host_networks".into(), host_networks(&hosts));
+    fields.insert("last-installation-preparation".into(), preparation(record.state, hosts.is_empty()));
+    add_counts(fields, &hosts);
+    document
+}
+
+fn add_counts(fields: &mut Map<String, Value>, hosts: &[Arc<HostRecord>]) {
+    let ready = hosts.iter().filter(|host| {
+        matches!(host.state, HostState::Known | HostState::PreparingForInstallation | HostState::PreparingSuccessful)
+    });
+    for (name, count) in
+        [("ready_host_count", ready.count()), ("enabled_host_count", hosts.len()), ("total_host_count", hosts.len())]
+    {
+        if count > 0 {
+            fields.insert(name.into(), Value::from(count));
+        }
+    }
+}
+
+fn preparation(state: ClusterState, without_hosts: bool) -> Value {
+    match state {
+        _ if without_hosts => json!({}),
+        state if state.accepts_hosts() || state == ClusterState::PreparingForInstallation => {
+            json!({"status": "not_started", "reason": "Installation preparation not performed"})
+        }
+        _ => json!({"status": "success", "reason": ""}),
+    }
+}
+
+fn host_networks(hosts: &[Arc<HostRecord>]) -> Value {
+    let mut networks: BTreeMap<Cidr, Vec<HostId>> = BTreeMap::new();
+    for record in hosts {
+        let interfaces = record.facts().inventory.iter().flat_map(|inventory| &inventory.interfaces);
+        let texts = interfaces.flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
+        for cidr in texts.filter_map(|text| text.parse::<Cidr>().ok()).filter(|cidr| !cidr.address.is_loopback()) {
+            let ids = networks.entry(cidr.network()).or_default();
+            if ids.last() != Some(&record.host.id) {
+                ids.push(record.host.id);
+            }
+        }
+    }
+    let list = networks.iter().map(|(cidr, host_ids)| json!({"cidr": cidr.to_string(), "host_ids": host_ids}));
+    Value::Array(list.collect())
+}
