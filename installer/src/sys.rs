@@ -39,10 +39,10 @@ pub(crate) fn reboot_later(delay: Duration, systemd: bool) -> io::Result<()> {
 }
 
 fn timespec(duration: Duration) -> libc::timespec {
-    let seconds = libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX);
-    // SAFETY: all zero is a valid timespec, and stays one with its seconds set.
+    // SAFETY: all zero is a valid timespec.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    time.tv_sec = seconds;
+    // Always fits: a day at most comes here. Its type isn't named, as that differs between libraries.
+    time.tv_sec = duration.as_secs().try_into().unwrap_or(86_400);
     time
 }
 
