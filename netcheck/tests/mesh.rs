@@ -6,6 +6,7 @@
 mod common;
 
 use api::{ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L3Connectivity};
+use clap::Parser;
 use common::{Host, Segment};
 use netcheck::{
     Error, Options, Selection, SocketError, SocketName,
@@ -22,8 +23,9 @@ use nix::sys::{
 use serde_json::{Value, json};
 use std::{
     fs,
+    io::Write,
     os::{fd::AsRawFd, unix::fs::symlink},
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -253,6 +255,35 @@ fn the_mtu_is_tested_where_it_is_unusual() {
 }
 
 #[test]
+fn a_router_that_would_have_to_fragment_fails_the_mtu() {
+    let (Some(near), Some(far)) = (Segment::new(), Segment::new()) else { return };
+    let a = near.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
+    let router = near.host("r", "52:54:00:aa:bb:fe", &["10.0.0.254/24", "fd00::fe/64"]);
+    far.connect(&router, "ens4", "52:54:00:aa:bb:ff", 1500, &["10.1.0.254/24", "fd00:1::fe/64"]);
+    let b = far.host("b", B, &["10.1.0.2/24", "fd00:1::2/64"]);
+    a.set_mtu(9000);
+    router.set_mtu(9000);
+    router.namespace.enter(|| {
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+        fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
+    });
+    for (host, network, gateway) in [
+        (&a, "10.1.0.0/24", "10.0.0.254"),
+        (&a, "fd00:1::/64", "fd00::fe"),
+        (&b, "10.0.0.0/24", "10.1.0.254"),
+        (&b, "fd00::/64", "fd00:1::fe"),
+    ] {
+        host.route(network, gateway);
+    }
+    let found = check_one(&a, asked(ID_B, B, &["10.1.0.2", "fd00:1::2"]));
+    assert!(found.l3_connectivity.iter().flatten().all(|echo| echo.packet_loss_percentage == 0.0), "{found:?}");
+    let tested: Vec<_> =
+        found.mtu_report.iter().flatten().map(|entry| (&*entry.remote_ip_address, entry.mtu_successful)).collect();
+    assert_eq!(tested, [("10.1.0.2", false), ("fd00:1::2", false)]);
+    assert_eq!(found.l2_connectivity, None, "no neighbour");
+}
+
+#[test]
 fn an_mtu_without_an_address_of_the_family_is_not_tested() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
@@ -293,6 +324,22 @@ fn every_interface_of_the_contract_probes_and_no_other() {
 }
 
 #[test]
+fn three_hundred_addresses_are_checked_without_loss_of_our_making() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/16"]);
+    let b = segment.host("b", B, &["10.0.0.2/16"]);
+    b.own("10.0.8.0/22");
+    let id = |n: u32| format!("{n:08x}-0000-0000-0000-000000000000");
+    let hosts: Vec<_> = (0..300).map(|n| asked(&id(n), B, &[&format!("10.0.{}.{}", 8 + n / 256, n % 256)])).collect();
+    let report = check_with(&a, &hosts, &options());
+    assert_eq!(report.remote_hosts.len(), 300);
+    for host in &report.remote_hosts {
+        assert_eq!(responders_of_l2(&host.l2_connectivity), [B], "{host:?}");
+        assert!(host.l3_connectivity.iter().flatten().all(|echo| echo.packet_loss_percentage == 0.0), "{host:?}");
+    }
+}
+
+#[test]
 fn a_check_cut_short_reports_no_loss_it_did_not_see() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
@@ -314,14 +361,44 @@ fn an_interface_that_is_not_there_is_named() {
     assert_eq!(error.to_string(), "there is no network interface 'ens9' here, only lo, ens3");
 }
 
-/// Runs itself again inside the namespace and without the capability.
+/// Set in the child that [`run_again`] starts.
+const INSIDE: &str = "NETCHECK_TEST_INSIDE";
+
+fn is_inside() -> bool {
+    let inside = std::env::var_os(INSIDE).is_some();
+    if inside {
+        common::assert_isolated();
+    }
+    inside
+}
+
+/// Runs the named test of this program again as a process inside the namespace of `host`; what it printed.
+fn run_again(host: &Host, through: &[&str], test: &str, input: &str) -> String {
+    let mut child = Command::new("ip")
+        .args(["netns", "exec", &host.namespace.0])
+        .args(through)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Less than a pipe holds; closed when dropped here.
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    text.into_owned()
+}
+
 #[test]
 fn without_the_capability_it_is_named() {
-    const INSIDE: &str = "NETCHECK_TEST_WITHOUT_CAPABILITY";
-    let hosts = [asked(ID_B, B, &["10.0.0.2"])];
-    if std::env::var_os(INSIDE).is_some() {
-        common::assert_isolated();
-        let Err(Error::Socket(error)) = connectivity(&hosts, &options()) else { panic!("not refused") };
+    if is_inside() {
+        let Err(Error::Socket(error)) = connectivity(&[asked(ID_B, B, &["10.0.0.2"])], &options()) else {
+            panic!("not refused")
+        };
         assert!(
             matches!(&error, SocketError::Privilege { socket: SocketName::Arp(nic), .. } if nic == "ens3"),
             "{error}"
@@ -331,15 +408,37 @@ fn without_the_capability_it_is_named() {
     }
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
-    let output = Command::new("ip")
-        .args(["netns", "exec", &a.namespace.0, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "without_the_capability_it_is_named", "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let without = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
+    run_again(&a, &without, "without_the_capability_it_is_named", "");
+}
+
+#[derive(clap::Parser)]
+struct Program {
+    #[command(flatten)]
+    netcheck: netcheck::cli::Netcheck,
+}
+
+#[test]
+fn the_command_prints_the_report_on_one_line() {
+    if is_inside() {
+        let arguments = ["netcheck", "mesh", "--request", "-", "--interface", "ens3", "--count", "2"];
+        return Program::parse_from(arguments).netcheck.run().unwrap();
+    }
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24"]);
+    let request = serde_json::to_string(&[asked(ID_B, B, &["10.0.0.2"])]).unwrap();
+    let printed = run_again(&a, &[], "the_command_prints_the_report_on_one_line", &request);
+    let line = printed.lines().find_map(|line| line.find('{').map(|start| &line[start..])).unwrap();
+    let report: ConnectivityReport = serde_json::from_str(line).unwrap();
+    let expected = json!({"remote_hosts": [{
+        "host_id": ID_B,
+        "l2_connectivity": [{"outgoing_ip_address": "10.0.0.1", "outgoing_nic": "ens3",
+                             "remote_ip_address": "10.0.0.2", "remote_mac": B, "successful": true}],
+        "l3_connectivity": [{"average_rtt_ms": 1.0, "remote_ip_address": "10.0.0.2", "successful": true}],
+        "mtu_report": null,
+    }]});
+    assert_eq!(exact(&report), expected);
 }
 
 #[test]

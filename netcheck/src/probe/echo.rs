@@ -1,6 +1,6 @@
 //! Raw ICMP and ICMPv6 sockets for echo (raw(7), icmp(7)).
 
-use super::{RECEIVE_BUFFER_BYTES, Sent, SocketError, SocketName, send_with};
+use super::{Sent, SocketError, SocketName, enlarge_receive_buffer, send_with};
 use crate::{
     codec::echo::{Family, icmp_of_ipv4},
     sys,
@@ -11,7 +11,7 @@ use nix::{
         socket::{
             AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6,
             SockaddrStorage, recvmsg, sendto, setsockopt, socket,
-            sockopt::{BindToDevice, Ipv6DontFrag, RcvBuf, ReceiveTimestampns},
+            sockopt::{BindToDevice, Ipv6DontFrag, ReceiveTimestampns},
         },
         time::TimeSpec,
     },
@@ -93,7 +93,7 @@ impl EchoSocket {
             }
         };
         filtered.map_err(set_up.clone()("filter"))?;
-        setsockopt(&fd, RcvBuf, &RECEIVE_BUFFER_BYTES).map_err(|errno| set_up.clone()("size")(errno.into()))?;
+        enlarge_receive_buffer(&fd).map_err(set_up.clone()("size"))?;
         setsockopt(&fd, ReceiveTimestampns, &true).map_err(|errno| set_up.clone()("time")(errno.into()))?;
         if let Some(interface) = interface {
             setsockopt(&fd, BindToDevice, &OsString::from(interface))

@@ -7,7 +7,13 @@ pub(crate) use echo::EchoSocket;
 pub(crate) use packet::{PacketProtocol, PacketSocket};
 
 use crate::codec::echo::Family;
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    sys::socket::{
+        setsockopt,
+        sockopt::{RcvBuf, RcvBufForce},
+    },
+};
 use std::{fmt, io, os::fd::OwnedFd, time::Duration};
 use tokio::{
     io::{Interest, unix::AsyncFd},
@@ -20,7 +26,7 @@ const QUEUE_FULL_TRIES: u32 = 50;
 
 /// Asked of the kernel for each socket: bursts of answers must not be lost before we read them, or we would report loss
 /// that the network did not have.
-const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// Which socket an error is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +94,13 @@ pub(crate) enum Sent {
     Refused(io::Error),
     /// Our own queues stayed full: says nothing of the network.
     Congested,
+}
+
+/// Makes room for bursts: beyond the system's limit where we may (CAP_NET_ADMIN), else up to it.
+fn enlarge_receive_buffer(socket: &OwnedFd) -> io::Result<()> {
+    setsockopt(socket, RcvBufForce, &RECEIVE_BUFFER_BYTES)
+        .or_else(|_| setsockopt(socket, RcvBuf, &RECEIVE_BUFFER_BYTES))
+        .map_err(io::Error::from)
 }
 
 /// Sends through a non-blocking socket, waiting for our own queues.

@@ -1,14 +1,12 @@
 //! AF_PACKET sockets: whole frames of one EtherType on one interface (packet(7)).
 
-use super::{RECEIVE_BUFFER_BYTES, Sent, SocketError, SocketName, send_with};
+use super::{Sent, SocketError, SocketName, enlarge_receive_buffer, send_with};
 use crate::{
     codec::ethernet,
     interfaces::Interface,
     sys::{self, Instruction},
 };
-use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, recvfrom, send, setsockopt, socket, sockopt::RcvBuf,
-};
+use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, recvfrom, send, socket};
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -80,7 +78,7 @@ impl PacketSocket {
             .map_err(|errno| SocketError::open(name.clone(), errno))?;
         let set_up = |step| move |source| SocketError::SetUp { socket: name, step, source };
         sys::attach_filter(fd.as_fd(), filter).map_err(set_up.clone()("filter"))?;
-        setsockopt(&fd, RcvBuf, &RECEIVE_BUFFER_BYTES).map_err(|errno| set_up.clone()("size")(errno.into()))?;
+        enlarge_receive_buffer(&fd).map_err(set_up.clone()("size"))?;
         // A socket of one EtherType does not see what this host sends, unlike one of ETH_P_ALL.
         sys::bind_packet(fd.as_fd(), interface.index, ethertype).map_err(set_up.clone()("bind"))?;
         Ok(Self { fd: sys::watch(fd).map_err(set_up("watch"))? })

@@ -126,6 +126,16 @@ impl Segment {
 }
 
 impl Host {
+    /// Routes a network through `gateway`.
+    pub fn route(&self, network: &str, gateway: &str) {
+        self.namespace.ip(&format!("route add {network} via {gateway}"));
+    }
+
+    /// Makes the host answer for every address of a network.
+    pub fn own(&self, network: &str) {
+        self.namespace.ip(&format!("route add local {network} dev lo"));
+    }
+
     /// Changes the MTU of `ens3`.
     pub fn set_mtu(&self, mtu: u32) {
         self.namespace.ip(&format!("link set ens3 mtu {mtu}"));
