@@ -106,7 +106,7 @@ fn rootfs_image(spec: &LiveIso, base: &Path, scratch: &Path, out: &Path) -> Resu
     let squashfs = scratch.join("root.squashfs");
     let mut command = tools::tool("mksquashfs");
     command.arg(&tree).arg(&squashfs).args(["-all-root", "-noappend", "-no-progress", "-quiet", "-no-xattrs"]);
-    command.args(["-comp", "zstd", "-Xcompression-level", "9", "-b", "256K"]);
+    command.args(["-comp", "zstd", "-Xcompression-level", "9", "-b", "128K"]);
     tools::finish(command)?;
     let mut archive = cpio::Archive::default();
     archive.file("root.squashfs", &fs::read(&squashfs)?)?;

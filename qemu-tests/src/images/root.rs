@@ -28,6 +28,7 @@ pub(super) fn inputs() -> Result<Inputs> {
     inputs.packages("ignition")?;
     inputs.text("kernel", &kernel()?.release);
     inputs.file(&busybox()?)?;
+    inputs.text("loader", &tools::run("grub-mkimage", ["--version"])?);
     Ok(inputs)
 }
 
@@ -52,21 +53,9 @@ pub(super) fn install_busybox(root: &Path) -> Result<()> {
 
 /// The empty directories and the links of a root with everything below `usr`.
 pub(super) fn skeleton(root: &Path) -> Result<()> {
-    for dir in [
-        "usr/bin",
-        "usr/sbin",
-        "usr/lib",
-        "usr/lib64",
-        "dev",
-        "proc",
-        "sys",
-        "run",
-        "tmp",
-        "var",
-        "root",
-        "home",
-        "etc",
-    ] {
+    let usr = ["usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "usr/local/bin"];
+    let top = ["dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var"];
+    for dir in usr.into_iter().chain(top) {
         fs::create_dir_all(root.join(dir))?;
     }
     for dir in ["bin", "sbin", "lib", "lib64"] {

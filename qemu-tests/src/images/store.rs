@@ -11,7 +11,7 @@ use std::{
 };
 
 /// How many builds of one name are kept; the least recently used go.
-const KEPT: usize = 6;
+const KEPT: usize = 4;
 
 /// The data files of the builders.
 pub(super) fn data_dir() -> PathBuf {
@@ -104,14 +104,21 @@ pub(super) fn cached(
     let lock = File::create(dir.join(format!(".{name}.{ext}.lock")))?;
     lock.lock().with_context(|| format!("locking the builds of {name}"))?;
     if !path.exists() {
-        let scratch = tempfile::Builder::new().prefix(".building-").tempdir_in(&dir)?;
+        // The lock is ours: what is left under this prefix was left by a build that was killed.
+        let prefix = format!(".building-{name}.{ext}-");
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                fs::remove_dir_all(entry.path()).with_context(|| format!("removing {}", entry.path().display()))?;
+            }
+        }
+        let scratch = tempfile::Builder::new().prefix(&prefix).tempdir_in(&dir)?;
         let result = scratch.path().join(format!("result.{ext}"));
         build(scratch.path(), &result).with_context(|| format!("building {}", path.display()))?;
         fs::rename(&result, &path).with_context(|| format!("moving {} into place", path.display()))?;
     }
-    File::open(&path)?
-        .set_modified(SystemTime::now())
-        .or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) })?;
+    // Only the order in which old builds go depends on it.
+    let _ = File::open(&path).and_then(|build| build.set_modified(SystemTime::now()));
     drop_old(&dir, &format!("{name}-"), ext)?;
     Ok(path)
 }
