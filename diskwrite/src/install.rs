@@ -290,7 +290,7 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
 }
 
 fn clear(disk: &Disk) -> DiskState {
-    let result = writer(disk).wipe();
+    let result = writer(disk).clear();
     if let Err(error) = partitions::reread_as(disk, &[]) {
         tracing::warn!(%error, "the kernel still lists partitions of the cleared disk");
     }

@@ -9,6 +9,9 @@ use std::{io, path::PathBuf};
 /// Zero runs shorter than this are written like data; the image is looked at in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// A disk that has failed once often takes the next command.
+const CLEAR_TRIES: u32 = 3;
+
 /// Something to write to at any offset: a disk, or a test's stand-in.
 pub(crate) trait Target {
     /// Writes some of `data`, which starts on a page and is a whole number of sectors long, like `offset`.
@@ -83,12 +86,24 @@ impl<T: Target> Writer<T> {
         Self { target, device, disk_bytes, offset: head_bytes() }
     }
 
-    /// Zeros head and tail and waits until that is on the medium. Where one fails the others are tried all the same.
+    /// Zeros head and tail and waits until that is on the medium. The tail stays where the head can't be zeroed: were a
+    /// table there, it would then lead to an image without its end.
     pub fn wipe(&mut self) -> Result<(), WriteError> {
-        let head = self.zero(0, head_bytes());
+        self.zero(0, head_bytes())?;
         let tail = self.zero(self.disk_bytes.saturating_sub(head_bytes()), head_bytes());
         let sync = self.sync();
-        head.and(tail).and(sync)
+        tail.and(sync)
+    }
+
+    /// Wipes after a failure, and does not let one more failure be the last word.
+    pub fn clear(&mut self) -> Result<(), WriteError> {
+        let mut result = self.wipe();
+        for _ in 1..CLEAR_TRIES {
+            if result.is_err() {
+                result = self.wipe();
+            }
+        }
+        result
     }
 
     /// Writes the next block of the image; all but the last are whole sectors, and the last is padded to one.
