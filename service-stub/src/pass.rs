@@ -137,6 +137,8 @@ pub fn enter(change: &mut Change, record: &mut HostRecord, step: host_state::Ste
     record.host.status_info = step.info;
     if from != step.to {
         record.host.status_updated_at = change.now;
+        let (host, name) = (record.host.id, events::display_name(record));
+        tracing::info!(%host, name, %from, to = %step.to, why = record.host.status_info, "a host changed its state");
         events::host_state(change, record, from);
     }
     true
@@ -151,6 +153,7 @@ pub fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, to: Cluste
         return;
     }
     record.cluster.status_updated_at = change.now;
+    tracing::info!(cluster = %record.cluster.id, name = record.cluster.name, %from, %to, why = info, "a cluster changed its state");
     events::cluster_state(change, record, from);
     match to {
         ClusterState::Installed => {

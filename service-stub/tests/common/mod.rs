@@ -1,0 +1,181 @@
+//! A service in this process, and a plain HTTP client to talk to it.
+#![allow(dead_code)] // each test binary uses its part
+
+use api::{Client, ClientConfig, RetryPolicy};
+use serde_json::{Value, json};
+use service_stub::check::requirements::Requirements;
+use service_stub::media::Media;
+use service_stub::server;
+use service_stub::service::{Service, Settings};
+use service_stub::store::Store;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+pub const API: &str = "/api/assisted-install";
+
+/// Small enough for test machines.
+pub const REQUIREMENTS: &[u8] = br#"[{"version":"default",
+    "master":{"cpu_cores":2,"ram_mib":1024,"disk_size_gb":1},
+    "worker":{"cpu_cores":1,"ram_mib":512,"disk_size_gb":1},
+    "arbiter":{"cpu_cores":1,"ram_mib":512,"disk_size_gb":1},
+    "sno":{"cpu_cores":2,"ram_mib":1024,"disk_size_gb":1}}]"#;
+
+#[derive(Default)]
+pub struct Files {
+    pub iso: Option<PathBuf>,
+    pub images: Vec<PathBuf>,
+    pub agent: Option<PathBuf>,
+}
+
+/// A running service; it stops when dropped.
+pub struct Running {
+    pub url: String,
+    pub service: Arc<Service>,
+    pub state: tempfile::TempDir,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    http: ureq::Agent,
+}
+
+impl Running {
+    pub fn start(files: Files) -> Self {
+        Self::start_with(files, |_| {})
+    }
+
+    /// Lets `prepare` put records into the store first.
+    pub fn start_with(files: Files, prepare: impl FnOnce(&Store)) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::open(state.path()).unwrap();
+        prepare(&store);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let settings = Settings {
+            url: url.clone(),
+            poll_interval: 60,
+            requirements: Requirements::parse(REQUIREMENTS).unwrap(),
+            agent_image: "quay.io/edge-infrastructure/assisted-installer-agent:latest".into(),
+            installer_image: "quay.io/edge-infrastructure/assisted-installer:latest".into(),
+            controller_image: "quay.io/edge-infrastructure/assisted-installer-controller:latest".into(),
+            deliver_agent: false,
+        };
+        let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();
+        let service = Arc::new(Service::new(settings, store, media));
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let running = service.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                server::run(running, listener, async { drop(stopped.await) }).await.unwrap();
+            });
+        });
+        let http = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        Self { url, service, state, stop: Some(stop), thread: Some(thread), http }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&ClientConfig { url: self.url.clone(), ..ClientConfig::default() }, RetryPolicy::Never).unwrap()
+    }
+
+    /// A request as it is written; `path` starts after the address.
+    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        send(&self.http, &self.url, method, path, headers, body)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.request("GET", path, &[], b"")
+    }
+
+    pub fn json(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = [("content-type", "application/json")];
+        self.request(method, &format!("{API}{path}"), &headers, body.to_string().as_bytes())
+    }
+}
+
+pub fn send(http: &ureq::Agent, url: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    let mut request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut response = match body.is_empty() && matches!(method, "GET" | "HEAD" | "DELETE") {
+        true => http.run(request.body(()).unwrap()).unwrap(),
+        false => http.run(request.body(body).unwrap()).unwrap(),
+    };
+    let headers = response
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap().to_owned()))
+        .collect();
+    let body = response.body_mut().with_config().limit(1 << 30).read_to_vec().unwrap();
+    Answer { status: response.status().as_u16(), headers, body }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))), "the server must end without a panic");
+    }
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn document(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error} in {:?}", String::from_utf8_lossy(&self.body)))
+    }
+}
+
+pub fn pull_secret() -> String {
+    json!({"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}).to_string()
+}
+
+/// The recorded traffic, or nothing with a word of it.
+pub fn recorded(folder: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/wire").join(folder);
+    if path.is_dir() {
+        return Some(path);
+    }
+    println!("skipped: the recorded traffic is not at {}", path.display());
+    None
+}
+
+/// An inventory of a small machine.
+pub fn inventory(name: &str, address: &str, mac: &str) -> Value {
+    json!({
+        "bmc_address": "0.0.0.0",
+        "boot": {"current_boot_mode": "bios"},
+        "cpu": {"architecture": "x86_64", "count": 2},
+        "disks": [
+            {"name": "vda", "path": "/dev/vda", "id": "/dev/disk/by-path/virtio-0", "by_path": "/dev/disk/by-path/virtio-0",
+             "drive_type": "HDD", "size_bytes": 20_000_000_000_u64, "installation_eligibility": {"eligible": true, "not_eligible_reasons": null}},
+            {"name": "sr0", "path": "/dev/sr0", "id": "/dev/sr0", "drive_type": "ODD", "size_bytes": 0,
+             "installation_eligibility": {"not_eligible_reasons": ["Disk is removable"]}},
+        ],
+        "gpus": [],
+        "hostname": name,
+        "interfaces": [
+            {"name": "lo", "type": "device", "flags": ["up", "loopback"], "ipv4_addresses": ["127.0.0.1/8"], "ipv6_addresses": []},
+            {"name": "eth0", "type": "physical", "flags": ["up"], "has_carrier": true, "mac_address": mac,
+             "ipv4_addresses": [format!("{address}/24")], "ipv6_addresses": [], "mtu": 1500},
+        ],
+        "memory": {"physical_bytes": 2_147_483_648_u64, "physical_bytes_method": "dmidecode", "usable_bytes": 2_000_000_000_u64},
+        "routes": [{"destination": "0.0.0.0", "family": 2, "gateway": "10.0.0.254", "interface": "eth0"}],
+        "system_vendor": {"manufacturer": "QEMU", "virtual": true},
+        "tpm_version": "none",
+    })
+}

@@ -1,0 +1,394 @@
+//! From nothing to an installed cluster, with agents that only speak HTTP.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
+
+mod common;
+
+use api::{
+    ClientError, Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage,
+    HostUpdateParams, InfraEnv, InfraEnvCreateParams, InstallRequest, Secret, StepReply, StepType,
+};
+use common::{API, Files, Running, inventory, pull_secret};
+use serde_json::{Value, json};
+
+struct Machine {
+    id: HostId,
+    name: String,
+    address: String,
+    mac: String,
+}
+
+fn machines(count: usize) -> Vec<Machine> {
+    (1..=count)
+        .map(|n| Machine {
+            id: HostId::random(),
+            name: format!("node-{n}"),
+            address: format!("10.0.0.{n}"),
+            mac: format!("52:54:00:00:00:{n:02x}"),
+        })
+        .collect()
+}
+
+struct World {
+    running: Running,
+    cluster: Cluster,
+    infra_env: InfraEnv,
+    machines: Vec<Machine>,
+    _files: tempfile::TempDir,
+}
+
+impl World {
+    fn new(masters: u32, hosts: usize) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let image = files.path().join("os.raw.gz");
+        std::fs::write(&image, b"image").unwrap();
+        let running = Running::start(Files { images: vec![image], ..Files::default() });
+        let client = running.client();
+        let cluster = client
+            .create_cluster(&ClusterCreateParams {
+                name: "rack".into(),
+                openshift_version: "4.22".into(),
+                base_dns_domain: Some("example.com".into()),
+                control_plane_count: Some(masters),
+                user_managed_networking: Some(true),
+                pull_secret: Secret::new(pull_secret()),
+                ssh_public_key: Some("ssh-ed25519 AAAA key".into()),
+                ..ClusterCreateParams::default()
+            })
+            .unwrap();
+        assert_eq!(cluster.status, "insufficient");
+        let infra_env = client
+            .create_infra_env(&InfraEnvCreateParams {
+                name: "rack".into(),
+                cluster_id: Some(cluster.id),
+                pull_secret: Secret::new(pull_secret()),
+                ..InfraEnvCreateParams::default()
+            })
+            .unwrap();
+        Self { running, cluster, infra_env, machines: machines(hosts), _files: files }
+    }
+
+    fn host(&self, machine: &Machine) -> api::Host {
+        let hosts = self.running.client().hosts(self.infra_env.id).unwrap();
+        hosts.into_iter().find(|host| host.id == machine.id).unwrap()
+    }
+
+    fn status(&self) -> String {
+        self.running.client().cluster(self.cluster.id).unwrap().status
+    }
+
+    fn register(&self, machine: &Machine) -> Result<api::HostRegistration, ClientError> {
+        let params = HostCreateParams { host_id: machine.id, discovery_agent_version: "localhost/agent:1".into() };
+        self.running.client().register_host(self.infra_env.id, &params)
+    }
+
+    /// Polls once and answers every step as a healthy machine does.
+    fn poll(&self, machine: &Machine) -> Vec<StepType> {
+        let client = self.running.client();
+        let steps = client.next_steps(self.infra_env.id, machine.id).unwrap().instructions.unwrap_or_default();
+        let reply = |step: &api::Step, output: Value| StepReply {
+            error: String::new(),
+            exit_code: 0,
+            output: output.to_string(),
+            step_id: step.step_id.clone(),
+            step_type: step.step_type.clone(),
+        };
+        for step in &steps {
+            match step.step_type {
+                StepType::Inventory => {
+                    assert_eq!(step.args, [machine.id.to_string()]);
+                    let inventory = inventory(&machine.name, &machine.address, &machine.mac);
+                    client.post_reply(self.infra_env.id, machine.id, &reply(step, inventory)).unwrap();
+                }
+                StepType::ConnectivityCheck => {
+                    let remotes: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
+                    let seen = remotes.iter().map(|remote| {
+                        let nic = &remote.nics[0];
+                        json!({"host_id": remote.host_id,
+                            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": nic.ip_addresses[0], "remote_mac": nic.mac, "successful": true}],
+                            "l3_connectivity": [{"remote_ip_address": nic.ip_addresses[0], "successful": true}],
+                            "mtu_report": null})
+                    });
+                    let report = json!({"remote_hosts": seen.collect::<Vec<_>>()});
+                    client.post_reply(self.infra_env.id, machine.id, &reply(step, report)).unwrap();
+                }
+                _ => {}
+            }
+        }
+        steps.into_iter().map(|step| step.step_type).collect()
+    }
+
+    fn discover_all(&self) {
+        for machine in &self.machines {
+            self.register(machine).unwrap();
+        }
+        // Inventory, then who is there to reach, then what is reached.
+        for _ in 0..3 {
+            for machine in &self.machines {
+                self.poll(machine);
+            }
+        }
+    }
+
+    fn put(&self, machine: &Machine, current_stage: HostStage, info: &str) -> Result<(), ClientError> {
+        let progress = HostProgress { current_stage, progress_info: info.into() };
+        self.running.client().put_progress(self.infra_env.id, machine.id, &progress)
+    }
+
+    fn install_request(&self, machine: &Machine) -> InstallRequest {
+        let steps = self.running.client().next_steps(self.infra_env.id, machine.id).unwrap();
+        let steps = steps.instructions.unwrap();
+        assert_eq!((steps.len(), &steps[0].step_type), (1, &StepType::Install));
+        serde_json::from_str(&steps[0].args[0]).unwrap()
+    }
+
+    /// Up to the reboot.
+    fn write_disk(&self, machine: &Machine) {
+        use HostStage as S;
+        let worker = self.host(machine).role == HostRole::Worker;
+        self.put(machine, S::StartingInstallation, "master").unwrap();
+        self.put(machine, S::Installing, "master").unwrap();
+        self.put(machine, S::WritingImageToDisk, "").unwrap();
+        self.put(machine, S::WritingImageToDisk, "50%").unwrap();
+        if worker {
+            self.put(machine, S::WaitingForControlPlane, "").unwrap();
+        }
+        self.put(machine, S::Rebooting, "").unwrap();
+    }
+
+    /// What Ignition fetches on the first boot; a curious person with curl changes nothing.
+    fn follow_pointer(&self, machine: &Machine) {
+        let config: Value =
+            serde_json::from_slice(&self.running.client().host_ignition(self.infra_env.id, machine.id).unwrap())
+                .unwrap();
+        let source = config["ignition"]["config"]["merge"][0]["source"].as_str().unwrap();
+        let path = source.strip_prefix(&self.running.url).unwrap();
+        assert_eq!(self.running.request("GET", path, &[("user-agent", "curl/8")], b"").status, 200);
+        assert_eq!(self.host(machine).progress.unwrap().current_stage, Some(HostStage::Rebooting));
+        let fetched = self.running.request("GET", path, &[("user-agent", "Ignition/2.14.0")], b"");
+        assert_eq!(fetched.document()["ignition"]["version"], "3.2.0");
+        assert_eq!(self.host(machine).progress.unwrap().current_stage, Some(HostStage::Configuring));
+    }
+}
+
+#[test]
+fn four_machines_become_a_cluster() {
+    let world = World::new(3, 4);
+    let registration = world.register(&world.machines[0]).unwrap();
+    assert_eq!(registration.host.status, "discovering");
+    assert_eq!(registration.host.requested_hostname, world.machines[0].id.to_string());
+    let args = registration.next_step_runner_command.unwrap().args;
+    let request: api::NextStepRequest = serde_json::from_str(&args[0]).unwrap();
+    assert_eq!(request.agent_version, "localhost/agent:1", "the agent goes on as what it is");
+
+    world.discover_all();
+    for machine in &world.machines {
+        let host = world.host(machine);
+        assert_eq!(
+            (host.status.as_str(), host.status_info.as_str()),
+            ("known", "Host is ready to be installed"),
+            "{}",
+            host.validations_info
+        );
+        assert_eq!(host.installation_disk_id, "/dev/disk/by-path/virtio-0");
+        assert_eq!(host.requested_hostname, machine.name);
+        let inventory: Value = serde_json::from_str(&host.inventory).unwrap();
+        assert_eq!(inventory["interfaces"].as_array().unwrap().len(), 1, "the loopback can't carry a cluster");
+        assert_eq!(inventory["disks"][0]["installation_eligibility"]["eligible"], true);
+    }
+    assert_eq!(world.status(), "ready");
+
+    let installing = world.running.client().install_cluster(world.cluster.id).unwrap();
+    assert_eq!(installing.status, "installing");
+    let roles: Vec<HostRole> = world.machines.iter().map(|machine| world.host(machine).role).collect();
+    assert_eq!(roles.iter().filter(|role| **role == HostRole::Master).count(), 3);
+    assert_eq!(roles.iter().filter(|role| **role == HostRole::Worker).count(), 1);
+
+    for machine in &world.machines {
+        let request = world.install_request(machine);
+        assert_eq!(request.control_plane_count, 0);
+        assert_eq!(request.boot_device, "/dev/disk/by-path/virtio-0");
+        let args: Vec<String> = serde_json::from_str(request.installer_args.as_deref().unwrap()).unwrap();
+        let karg = format!("ip={}:dhcp", machine.mac.replace(':', "-"));
+        let image = format!("{}/boot-artifacts/os/os.raw.gz", world.running.url);
+        assert_eq!(args, ["--append-karg", &karg, "--image-url", &image]);
+        world.write_disk(machine);
+        assert_eq!(world.host(machine).status, "installing-in-progress");
+        assert_eq!(world.poll(machine), [], "the step is handed out until the first progress");
+        world.follow_pointer(machine);
+    }
+    let writing = world.running.client().cluster(world.cluster.id).unwrap().progress.unwrap();
+    assert!((10..95).contains(&writing.total_percentage), "{writing:?}");
+    for machine in &world.machines {
+        world.put(machine, HostStage::Joined, "").unwrap();
+        assert_eq!(world.status(), "installing");
+        world.put(machine, HostStage::Done, "").unwrap();
+        assert_eq!(world.host(machine).status, "installed");
+    }
+    let cluster = world.running.client().cluster(world.cluster.id).unwrap();
+    assert_eq!((cluster.status.as_str(), cluster.status_info.as_str()), ("installed", "Cluster is installed"));
+    assert_eq!(cluster.progress.unwrap().total_percentage, 100);
+    assert!(!cluster.install_completed_at.is_zero());
+
+    let refused = world.register(&world.machines[0]).unwrap_err();
+    assert_eq!(refused.status(), Some(409), "an installed host that boots the ISO is told so");
+    let events = world.running.get(&format!("{API}/v2/events?cluster_id={}", world.cluster.id)).document();
+    let names: Vec<&str> = events.as_array().unwrap().iter().map(|event| event["name"].as_str().unwrap()).collect();
+    for name in [
+        "cluster_registration_succeeded",
+        "host_registration_succeeded",
+        "host_install_progress_updated",
+        "cluster_installation_completed",
+    ] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+}
+
+#[test]
+fn progress_never_goes_back_and_failures_end_it() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    world.discover_all();
+    assert_eq!(world.put(machine, HostStage::Installing, "").unwrap_err().status(), Some(409), "not being installed");
+    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.put(machine, HostStage::WritingImageToDisk, "10%").unwrap();
+    assert_eq!(world.put(machine, HostStage::Installing, "").unwrap_err().status(), Some(409));
+    assert_eq!(world.put(machine, HostStage::WaitingForBootkube, "").unwrap_err().status(), Some(409));
+    world.put(machine, HostStage::Failed, "the disk is gone").unwrap();
+    let host = world.host(machine);
+    assert_eq!((host.status.as_str(), host.status_info.as_str()), ("error", "Failed - the disk is gone"));
+    assert_eq!(host.progress.unwrap().current_stage, Some(HostStage::WritingImageToDisk));
+    assert_eq!(world.status(), "error");
+    assert_eq!(world.poll(machine), [StepType::StopInstallation]);
+
+    let reset = world.running.json("POST", &format!("/v2/clusters/{}/actions/reset", world.cluster.id), &json!({}));
+    assert_eq!(reset.status, 202, "{:?}", reset.document());
+    assert_eq!(world.host(machine).status, "resetting-pending-user-action");
+    world.register(machine).unwrap();
+    world.poll(machine);
+    assert_eq!(
+        (world.host(machine).status, world.status()),
+        ("known".into(), "ready".into()),
+        "and again from the start"
+    );
+}
+
+#[test]
+fn a_failing_install_step_fails_the_host() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    world.discover_all();
+    world.running.client().install_cluster(world.cluster.id).unwrap();
+    let reply = |exit_code: i64, error: &str| {
+        let reply = StepReply {
+            error: error.into(),
+            exit_code,
+            output: String::new(),
+            step_id: "install-1".into(),
+            step_type: StepType::Install,
+        };
+        world.running.client().post_reply(world.infra_env.id, machine.id, &reply).unwrap();
+    };
+    reply(125, "the container name \"assisted-installer\" is already in use by 1234");
+    assert_eq!(world.host(machine).status, "installing", "handed out twice, run once");
+    reply(1, "exit status 1");
+    assert_eq!(world.host(machine).status, "error");
+    assert!(world.host(machine).status_info.contains("exit status 1"));
+}
+
+#[test]
+fn a_wrong_boot_waits_for_a_person_and_goes_on() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    world.discover_all();
+    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.write_disk(machine);
+    world.register(machine).unwrap();
+    let host = world.host(machine);
+    assert_eq!(host.status, "installing-pending-user-action");
+    assert!(host.status_info.contains("/dev/vda"), "{}", host.status_info);
+    assert_eq!(world.status(), "installing-pending-user-action");
+    assert_eq!(world.register(machine).unwrap_err().status(), Some(400), "told once is enough");
+    world.put(machine, HostStage::Joined, "").unwrap();
+    assert_eq!(world.status(), "installing");
+    world.put(machine, HostStage::Done, "").unwrap();
+    assert_eq!(world.status(), "installed");
+}
+
+#[test]
+fn a_host_that_restarts_while_it_is_written_is_lost() {
+    let world = World::new(1, 1);
+    world.discover_all();
+    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.put(&world.machines[0], HostStage::WritingImageToDisk, "").unwrap();
+    world.register(&world.machines[0]).unwrap();
+    assert_eq!(world.host(&world.machines[0]).status, "error");
+    assert_eq!(world.status(), "error");
+}
+
+#[test]
+fn settings_of_hosts_are_checked_and_used() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    world.discover_all();
+    let client = world.running.client();
+    let set = |params: HostUpdateParams| client.update_host(world.infra_env.id, machine.id, &params);
+    let named = set(HostUpdateParams { host_name: Some("other".into()), ..HostUpdateParams::default() }).unwrap();
+    assert_eq!(named.requested_hostname, "other");
+    let bad = set(HostUpdateParams { host_name: Some("Bad_Name".into()), ..HostUpdateParams::default() });
+    assert_eq!(bad.unwrap_err().status(), Some(400));
+    let disk = |id: &str| HostUpdateParams {
+        disks_selected_config: Some(vec![api::DiskConfigParams { id: id.into(), role: "install".into() }]),
+        ..HostUpdateParams::default()
+    };
+    assert_eq!(set(disk("/dev/sr0")).unwrap_err().status(), Some(409), "not eligible");
+    assert_eq!(set(disk("/dev/gone")).unwrap_err().status(), Some(409));
+    set(disk("/dev/vda")).unwrap();
+
+    let path = format!("/v2/infra-envs/{}/hosts/{}", world.infra_env.id, machine.id);
+    let args = json!({"args": ["--append-karg", "ip=dhcp", "--image-url", "http://mirror/os.raw"]});
+    assert_eq!(world.running.json("PATCH", &format!("{path}/installer-args"), &args).status, 201);
+    let bad = json!({"args": ["--insecure"]});
+    assert_eq!(world.running.json("PATCH", &format!("{path}/installer-args"), &bad).status, 400);
+    let config = json!({"config": json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [{"path": "/etc/x", "contents": {"source": "data:,x"}}]}}).to_string()});
+    assert_eq!(world.running.json("PATCH", &format!("{path}/ignition"), &config).status, 201);
+    assert_eq!(world.running.json("PATCH", &format!("{path}/ignition"), &json!({"config": "{"})).status, 400);
+    assert_eq!(world.running.get(&format!("{API}{path}/ignition")).document(), config);
+
+    assert_eq!(client.host_ignition(world.infra_env.id, machine.id).unwrap_err().status(), Some(409), "too early");
+    client.install_cluster(world.cluster.id).unwrap();
+    let request = world.install_request(machine);
+    let args: Vec<String> = serde_json::from_str(request.installer_args.as_deref().unwrap()).unwrap();
+    assert_eq!(
+        args,
+        ["--append-karg", "ip=dhcp", "--image-url", "http://mirror/os.raw"],
+        "the user's image and network"
+    );
+    let config: Value = serde_json::from_slice(&client.host_ignition(world.infra_env.id, machine.id).unwrap()).unwrap();
+    let text = config.to_string();
+    assert!(text.contains("/etc/x") && text.contains("data:,other") && text.contains("ssh-ed25519 AAAA key"), "{text}");
+    let late = set(HostUpdateParams { host_name: Some("late".into()), ..HostUpdateParams::default() });
+    assert_eq!(late.unwrap_err().status(), Some(409));
+}
+
+#[test]
+fn an_installation_that_can_not_start_says_why() {
+    let world = World::new(1, 1);
+    let refused = world.running.client().install_cluster(world.cluster.id).unwrap_err();
+    assert_eq!(refused.status(), Some(409));
+    assert!(refused.to_string().contains("Cluster is not ready for installation, "), "{refused}");
+}
+
+#[test]
+fn a_cancelled_installation_stops_its_hosts() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    world.discover_all();
+    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.put(machine, HostStage::Installing, "").unwrap();
+    let path = format!("/v2/clusters/{}/actions/cancel", world.cluster.id);
+    assert_eq!(world.running.json("POST", &path, &json!({})).status, 202);
+    assert_eq!((world.host(machine).status, world.status()), ("cancelled".into(), "cancelled".into()));
+    assert_eq!(world.running.json("POST", &path, &json!({})).status, 409);
+    let refused = world.put(machine, HostStage::WritingImageToDisk, "").unwrap_err();
+    assert_eq!(refused.status(), Some(409));
+}
