@@ -1,1 +1,19 @@
-//! agent
+//! The agent of a discovered host: registers it with the service, polls for instructions and runs each in a child process
+//! of the same program, so that a step that crashes, hangs or floods its output harms nothing but itself.
+//!
+//! It has no state of its own and needs no farewell: killing it at any time is fine, and it starts over.
+
+pub mod action;
+pub mod agent;
+pub mod beacon;
+pub mod child;
+pub mod cli;
+pub mod media;
+pub mod outbox;
+pub mod poll;
+pub mod register;
+pub mod settings;
+mod status;
+mod steps;
+pub mod stop;
+mod sys;

@@ -1,0 +1,295 @@
+//! What a step means: the command that carries it out, or why it is refused. Nothing runs here.
+
+use crate::settings::Settings;
+use api::{ConnectivityCheckHost, HostId, InstallRequest, Secret, Step, StepType};
+use serde::Serialize;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A child process of this program.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Its arguments.
+    pub args: Vec<&'static str>,
+    /// Its standard input; may hold the token.
+    pub stdin: Vec<u8>,
+    /// How long it may run; without one it watches itself.
+    pub deadline: Option<Duration>,
+    /// Whether it ends with the agent. An installation doesn't: a half-written disk helps nobody, and the installer
+    /// reports to the service itself.
+    pub dies_with_agent: bool,
+}
+
+impl fmt::Debug for Run {
+    /// Of the input only its length.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("args", &self.args)
+            .field("stdin_bytes", &self.stdin.len())
+            .field("deadline", &self.deadline)
+            .field("dies_with_agent", &self.dies_with_agent)
+            .finish()
+    }
+}
+
+/// Why a step isn't run; the text is the reply's.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// A type without an action here. The service looks for the start of this text.
+    #[error("failed to find action for step type {0}")]
+    Unknown(StepType),
+    /// Arguments missing or too many.
+    #[error("{step} cmd accepts {expected} params in args, given args [{}]", given.join(" "))]
+    ArgCount {
+        /// Type of the step.
+        step: StepType,
+        /// How many it takes.
+        expected: usize,
+        /// What came.
+        given: Vec<String>,
+    },
+    /// An argument that is not what it should be.
+    #[error("validation failure list:\n{what} in body must be of type {kind}: \"{value}\"")]
+    Type {
+        /// Its name.
+        what: &'static str,
+        /// Its type.
+        kind: &'static str,
+        /// As given, cut.
+        value: String,
+    },
+    /// JSON that doesn't fit.
+    #[error("validation failure list:\n{what}: {error}")]
+    Json {
+        /// What it should be.
+        what: &'static str,
+        /// Cause. Part of the text, since the text is all the service gets.
+        error: serde_json::Error,
+    },
+    /// No such disk.
+    #[error("validation failure list:\n{what} {device} {reason}")]
+    Device {
+        /// Its name.
+        what: &'static str,
+        /// As given.
+        device: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// Meant for another host.
+    #[error("validation failure list:\nhost_id {asked} is not this host, which is {ours}")]
+    OtherHost {
+        /// In the request.
+        asked: HostId,
+        /// Ours.
+        ours: HostId,
+    },
+}
+
+/// What the installer reads on its standard input.
+#[derive(Serialize)]
+struct InstallDocument<'a> {
+    request: &'a InstallRequest,
+    service: ServiceDocument<'a>,
+    reboot: bool,
+}
+
+#[derive(Serialize)]
+struct ServiceDocument<'a> {
+    url: &'a str,
+    token: &'a Secret,
+    ca_cert: Option<&'a PathBuf>,
+    insecure: bool,
+    agent_version: &'a str,
+}
+
+/// Decides on `step` for `host`.
+pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
+    match step.step_type {
+        StepType::Inventory => inventory(step, settings),
+        StepType::ConnectivityCheck => connectivity(step, settings),
+        StepType::Install => install(step, settings, host),
+        _ => Err(Refusal::Unknown(step.step_type.clone())),
+    }
+}
+
+/// The host's id and, from newer services, wishes about the size of the answer, which ours always meets.
+fn inventory(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
+    let Some(id) = step.args.first() else { return Err(arg_count(step)) };
+    if id.parse::<HostId>().is_err() {
+        return Err(Refusal::Type { what: "host_id", kind: "uuid", value: id.chars().take(80).collect() });
+    }
+    Ok(Run {
+        args: vec!["inventory"],
+        stdin: Vec::new(),
+        deadline: Some(settings.pace.inventory),
+        dies_with_agent: true,
+    })
+}
+
+fn connectivity(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
+    let request = only_arg(step)?;
+    let parsed: Result<Vec<ConnectivityCheckHost>, _> = serde_json::from_str(request);
+    parsed.map_err(|error| Refusal::Json { what: "connectivity check request", error })?;
+    Ok(Run {
+        args: vec!["netcheck", "mesh", "--request", "-", "--json"],
+        stdin: request.as_bytes().to_vec(),
+        deadline: Some(settings.pace.connectivity),
+        dies_with_agent: true,
+    })
+}
+
+fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
+    let json = |error| Refusal::Json { what: "install request", error };
+    let request: InstallRequest = serde_json::from_str(only_arg(step)?).map_err(json)?;
+    check_device("boot_device", &request.boot_device)?;
+    for disk in &request.disks_to_format {
+        check_device("disks_to_format", disk)?;
+    }
+    if request.host_id != host {
+        return Err(Refusal::OtherHost { asked: request.host_id, ours: host });
+    }
+    let document = InstallDocument {
+        request: &request,
+        service: ServiceDocument {
+            url: &settings.url,
+            token: &settings.token,
+            ca_cert: settings.http.ca_cert.as_ref(),
+            insecure: settings.http.insecure,
+            agent_version: &settings.agent_version,
+        },
+        reboot: settings.reboot,
+    };
+    let stdin = serde_json::to_vec(&document).map_err(json)?;
+    // No deadline: a worker waits for its masters as long as they take, and the image writer notices a stall itself.
+    Ok(Run { args: vec!["install", "--request", "-"], stdin, deadline: None, dies_with_agent: false })
+}
+
+fn only_arg(step: &Step) -> Result<&String, Refusal> {
+    match step.args.as_slice() {
+        [arg] => Ok(arg),
+        _ => Err(arg_count(step)),
+    }
+}
+
+fn arg_count(step: &Step) -> Refusal {
+    let given = step.args.iter().take(8).map(|arg| arg.chars().take(80).collect()).collect();
+    Refusal::ArgCount { step: step.step_type.clone(), expected: 1, given }
+}
+
+fn check_device(what: &'static str, device: &str) -> Result<(), Refusal> {
+    let fail = |reason| Err(Refusal::Device { what, device: device.chars().take(200).collect(), reason });
+    if !device.starts_with("/dev/") {
+        return fail("must start with /dev/");
+    }
+    if !Path::new(device).exists() {
+        return fail("does not exist on this host");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{child::Limits, media::Media, settings::Pace};
+    use serde_json::{Value, json};
+
+    pub(crate) const HOST: &str = "aaaaaaaa-0000-0000-0000-000000000001";
+
+    pub(crate) fn settings() -> Settings {
+        Settings {
+            url: "http://s".into(),
+            token: Secret::new("t0ken"),
+            http: api::http::HttpConfig { ca_cert: Some("/ca.pem".into()), insecure: false },
+            infra_env_id: "bbbbbbbb-0000-0000-0000-000000000001".parse().unwrap(),
+            agent_version: "r.io/agent:1".into(),
+            host_id: Some(HOST.parse().unwrap()),
+            program: "/nonexistent/landfall".into(),
+            media: Media::default(),
+            reboot: true,
+            limits: Limits::default(),
+            pace: Pace::default(),
+        }
+    }
+
+    fn act(kind: StepType, args: &[&str]) -> Result<Run, Refusal> {
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        action(&Step { args, step_id: "x-1".into(), step_type: kind }, &settings(), HOST.parse().unwrap())
+    }
+
+    fn refused(kind: StepType, args: &[&str]) -> String {
+        act(kind, args).unwrap_err().to_string()
+    }
+
+    fn request(change: impl Fn(&mut Value)) -> String {
+        let mut request = json!({
+            "boot_device": "/dev/null", "check_cvo": false, "cluster_id": "11111111-2222-3333-4444-555555555555",
+            "control_plane_count": 3, "controller_image": "r.io/c:1", "disks_to_format": ["/dev/zero"], "host_id": HOST,
+            "infra_env_id": "bbbbbbbb-0000-0000-0000-000000000001", "installer_image": "r.io/i:1", "role": "master",
+            "service_ips": null, "from_a_newer_service": 1
+        });
+        change(&mut request);
+        request.to_string()
+    }
+
+    #[test]
+    fn an_inventory_takes_the_host_id_and_whatever_newer_services_add() {
+        let run = act(StepType::Inventory, &[HOST, "--output-max-size=100000"]).unwrap();
+        assert_eq!(run.args, ["inventory"]);
+        assert_eq!(refused(StepType::Inventory, &[]), "inventory cmd accepts 1 params in args, given args []");
+        let text = refused(StepType::Inventory, &["no-uuid"]);
+        assert_eq!(text, "validation failure list:\nhost_id in body must be of type uuid: \"no-uuid\"");
+    }
+
+    #[test]
+    fn a_connectivity_check_gets_its_request_on_standard_input() {
+        let request = format!(
+            r#"[{{"host_id":"{HOST}","nics":[{{"name":"e0","mac":"52:54:00:00:00:01","ip_addresses":["10.0.0.1"]}}],"new":1}}]"#
+        );
+        let run = act(StepType::ConnectivityCheck, &[&request]).unwrap();
+        assert_eq!(run.stdin, request.as_bytes());
+        assert!(!run.args.iter().any(|arg| arg.contains(HOST)));
+        assert!(refused(StepType::ConnectivityCheck, &["{}"]).starts_with("validation failure list:\n"));
+        let text = refused(StepType::ConnectivityCheck, &["a", "b"]);
+        assert_eq!(text, "connectivity-check cmd accepts 1 params in args, given args [a b]");
+    }
+
+    #[test]
+    fn the_installer_understands_what_it_is_given() {
+        let run = act(StepType::Install, &[&request(|_| ())]).unwrap();
+        let document: installer::document::Document = serde_json::from_slice(&run.stdin).unwrap();
+        assert!(document.reboot);
+        assert_eq!(document.request.boot_device, "/dev/null");
+        assert_eq!(document.service.token.expose(), "t0ken");
+        assert_eq!(document.service.ca_cert.as_deref(), Some(Path::new("/ca.pem")));
+        assert_eq!((run.deadline, run.dies_with_agent), (None, false));
+        assert!(!run.args.iter().any(|arg| arg.contains("t0ken")));
+        assert!(!format!("{run:?}").contains("t0ken"));
+    }
+
+    #[test]
+    fn an_install_request_that_does_not_fit_this_host_is_refused() {
+        let text = |change: &dyn Fn(&mut Value)| refused(StepType::Install, &[&request(change)]);
+        assert!(text(&|r| r["boot_device"] = "sda".into()).ends_with("boot_device sda must start with /dev/"));
+        assert!(text(&|r| r["boot_device"] = "/dev/landfall-none".into()).ends_with("does not exist on this host"));
+        assert!(text(&|r| r["disks_to_format"] = json!(["/etc/x"])).contains("disks_to_format /etc/x"));
+        assert!(text(&|r| r["host_id"] = "aaaaaaaa-0000-0000-0000-000000000002".into()).contains("is not this host"));
+        assert!(text(&|r| r["role"] = "king".into()).starts_with("validation failure list:\ninstall request: "));
+        assert!(refused(StepType::Install, &["{"]).starts_with("validation failure list:\n"));
+        assert_eq!(refused(StepType::Install, &[]), "install cmd accepts 1 params in args, given args []");
+    }
+
+    #[test]
+    fn steps_of_later_milestones_get_the_text_the_service_looks_for() {
+        for name in StepType::NAMES.into_iter().chain(["step-not-exists"]) {
+            let kind: StepType = serde_json::from_value(name.into()).unwrap();
+            if matches!(kind, StepType::Inventory | StepType::ConnectivityCheck | StepType::Install) {
+                continue;
+            }
+            assert_eq!(refused(kind, &[]), format!("failed to find action for step type {name}"));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The life of the agent: register, poll, and again.
+
+use crate::{
+    outbox::Outbox,
+    poll::{End, poll},
+    register::{RegisterError, register},
+    settings::Settings,
+    status::Status,
+    steps::Steps,
+    stop::{Stop, jittered},
+};
+use api::{Client, RetryPolicy};
+use std::{io, sync::Arc};
+
+/// Why the agent can't work at all.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// It can't register, now or later.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// No thread for replies.
+    #[error("cannot start the thread that posts replies")]
+    Thread {
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// Runs until stopped.
+pub fn run(settings: &Settings, stop: &Stop) -> Result<(), AgentError> {
+    let pace = settings.pace;
+    let settings = Arc::new(settings.clone());
+    let status = Arc::new(Status::default());
+    let outbox = Arc::new(Outbox::start(pace).map_err(|source| AgentError::Thread { source })?);
+    // Steps outlive a registration: the service asks to register again while an installation may run.
+    let mut steps = Steps::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
+    while let Some(registered) = register(&settings, &status, stop)? {
+        // A registered host starts from nothing in the service's eyes.
+        outbox.flush_cache();
+        let client = Client::new(&settings.client_config(&registered.agent_version), RetryPolicy::Agent);
+        let client = client.map_err(RegisterError::Client)?;
+        let end = poll(&client, &registered, &mut steps, &outbox, &status, pace, stop);
+        tracing::info!(?end, "polling ended");
+        // An unknown host was deleted on purpose, or the service lost its memory: it comes back, but not at once.
+        if end == End::Unknown && stop.sleep(jittered(pace.refused, 20)) {
+            break;
+        }
+        if stop.is_stopped() {
+            break;
+        }
+    }
+    Ok(())
+}

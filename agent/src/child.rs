@@ -1,0 +1,348 @@
+//! Runs one step in a child process, with bounds on its time and its output.
+
+use crate::{action::Run, stop::Stop, sys};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Time between SIGTERM and SIGKILL, and for the pipes of an ended child to close.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often a child is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// This very binary, also when its file was replaced or removed.
+pub const OURSELVES: &str = "/proc/self/exe";
+/// Not for children: they get it, where needed, on their standard input.
+const TOKEN_VARIABLE: &str = "PULL_SECRET_TOKEN";
+/// Tells a child which step it carries out; its log then leaves the time to ours.
+const STEP_VARIABLE: &str = "LANDFALL_STEP";
+
+/// Bounds of a child's output.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A child that prints more has failed: half a document is none.
+    pub stdout_bytes: usize,
+    /// So much is kept of the end of its log.
+    pub stderr_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { stdout_bytes: 32 << 20, stderr_bytes: 64 << 10 }
+    }
+}
+
+/// How a child ended, in the words of a reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its exit code; -1 when it was killed or never ran.
+    pub exit_code: i64,
+    /// What it printed.
+    pub output: String,
+    /// The end of its log, or why there is none.
+    pub error: String,
+}
+
+impl Outcome {
+    fn failed(error: impl Into<String>) -> Self {
+        Self { exit_code: -1, output: String::new(), error: error.into() }
+    }
+}
+
+/// Why a child was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Deadline(Duration),
+    Flood,
+    Stop,
+}
+
+/// Runs `program` as `run` says for the step `step_id`, and waits for it.
+pub fn run(program: &Path, run: &Run, step_id: &str, limits: Limits, stop: &Stop) -> Outcome {
+    let mut command = Command::new(program);
+    command.args(&run.args).env_remove(TOKEN_VARIABLE).env(STEP_VARIABLE, printable(step_id));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if program == Path::new(OURSELVES) {
+        // What ps and usage texts show.
+        command.arg0("landfall");
+    }
+    sys::isolate(&mut command, run.dies_with_agent);
+    let watched = command.spawn().and_then(|child| Watched::new(child, run, limits));
+    let mut watched = match watched {
+        Ok(watched) => watched,
+        Err(error) => return Outcome::failed(format!("cannot start {}: {error}", program.display())),
+    };
+    let (status, cut) = watched.wait(run, stop);
+    let (output, error) = watched.collect();
+    outcome(status, cut, output, error, limits)
+}
+
+fn outcome(
+    status: io::Result<ExitStatus>,
+    cut: Option<Cut>,
+    output: Vec<u8>,
+    error: Vec<u8>,
+    limits: Limits,
+) -> Outcome {
+    let mut error = String::from_utf8_lossy(&error).into_owned();
+    let exit_code = match (&status, cut) {
+        (Ok(status), None) => status.code().map_or(-1, i64::from),
+        _ => -1,
+    };
+    let reason = match (cut, status) {
+        (Some(Cut::Deadline(deadline)), _) => {
+            format!("the step was ended: it took longer than {} s", deadline.as_secs())
+        }
+        (Some(Cut::Flood), _) => format!("the step was ended: it printed more than {} bytes", limits.stdout_bytes),
+        (Some(Cut::Stop), _) => "the step was ended with the agent".to_owned(),
+        (None, Err(cause)) => format!("cannot wait for the step: {cause}"),
+        // ExitStatus says "exit status: 1" or "signal: 9 (SIGKILL)".
+        (None, Ok(status)) if exit_code != 0 && error.is_empty() => status.to_string().replace("status: ", "status "),
+        _ => String::new(),
+    };
+    if !reason.is_empty() {
+        let separator = if error.is_empty() || error.ends_with('\n') { "" } else { "\n" };
+        error = format!("{error}{separator}{reason}");
+    }
+    // The log of a success is ours alone; a reply needs none.
+    let error = if exit_code == 0 { String::new() } else { error };
+    let output =
+        if exit_code == 0 || cut.is_none() { String::from_utf8_lossy(&output).into_owned() } else { String::new() };
+    Outcome { exit_code, output, error }
+}
+
+/// A running child and the threads at its pipes.
+struct Watched {
+    child: Child,
+    stdout: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<VecDeque<u8>>>,
+    flooded: Arc<AtomicBool>,
+    /// Closed when both readers have ended.
+    readers: Receiver<()>,
+}
+
+impl Watched {
+    fn new(child: Child, run: &Run, limits: Limits) -> io::Result<Self> {
+        let (done, readers) = channel::<()>();
+        let mut watched =
+            Self { child, stdout: Arc::default(), stderr: Arc::default(), flooded: Arc::default(), readers };
+        if let Err(error) = watched.attach(run, limits, done) {
+            watched.signal_group(Signal::SIGKILL);
+            let _ = watched.child.wait();
+            return Err(error);
+        }
+        Ok(watched)
+    }
+
+    /// Puts a thread at each pipe. `done` closes when both readers have ended.
+    fn attach(&mut self, run: &Run, limits: Limits, done: Sender<()>) -> io::Result<()> {
+        let thread = |name: &str| thread::Builder::new().name(name.to_owned());
+        if let Some(mut pipe) = self.child.stdin.take() {
+            let input = run.stdin.clone();
+            // A child that doesn't read its input closes the pipe at its end, which ends this thread.
+            thread("step input").spawn(move || drop(pipe.write_all(&input)))?;
+        }
+        if let Some(pipe) = self.child.stdout.take() {
+            let (kept, flooded, done) = (self.stdout.clone(), self.flooded.clone(), done.clone());
+            thread("step output").spawn(move || {
+                keep_start(pipe, &kept, limits.stdout_bytes, &flooded);
+                drop(done);
+            })?;
+        }
+        if let Some(pipe) = self.child.stderr.take() {
+            let kept = self.stderr.clone();
+            let span = tracing::Span::current();
+            thread("step log").spawn(move || {
+                let _span = span.enter();
+                keep_end(pipe, &kept, limits.stderr_bytes);
+                drop(done);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end, which comes early when the child takes too long, prints too much or we stop.
+    fn wait(&mut self, run: &Run, stop: &Stop) -> (io::Result<ExitStatus>, Option<Cut>) {
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    let cut = self.flooded.load(Ordering::Relaxed).then_some(Cut::Flood);
+                    return (Ok(status), cut);
+                }
+                Ok(None) => {}
+                Err(error) => return (Err(error), None),
+            }
+            let late = run.deadline.filter(|&deadline| start.elapsed() >= deadline);
+            let cut = match late {
+                Some(deadline) => Cut::Deadline(deadline),
+                None if self.flooded.load(Ordering::Relaxed) => Cut::Flood,
+                None if run.dies_with_agent && stop.is_stopped() => Cut::Stop,
+                None => {
+                    thread::sleep(LOOK);
+                    continue;
+                }
+            };
+            return (self.end(), Some(cut));
+        }
+    }
+
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        self.signal_group(Signal::SIGTERM);
+        let start = Instant::now();
+        while start.elapsed() < GRACE {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            thread::sleep(LOOK);
+        }
+        self.signal_group(Signal::SIGKILL);
+        self.child.wait()
+    }
+
+    /// The child leads a group of its own, with all it started in it.
+    fn signal_group(&self, signal: Signal) {
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            let _ = kill(Pid::from_raw(-pid), signal);
+        }
+    }
+
+    /// What came through the pipes. A grandchild may hold them open: it gets a moment, then SIGKILL, then is left alone.
+    fn collect(self) -> (Vec<u8>, Vec<u8>) {
+        for _ in 0..2 {
+            match self.readers.recv_timeout(GRACE) {
+                Err(RecvTimeoutError::Timeout) => self.signal_group(Signal::SIGKILL),
+                _ => break,
+            }
+        }
+        let take = |bytes: &mut VecDeque<u8>| std::mem::take(bytes).into();
+        let stdout = std::mem::take(&mut *self.stdout.lock().unwrap_or_else(PoisonError::into_inner));
+        (stdout, take(&mut self.stderr.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// Keeps the first `limit` bytes and says when there are more; reads on, so that the child can end.
+fn keep_start(mut pipe: impl Read, kept: &Mutex<Vec<u8>>, limit: usize, flooded: &AtomicBool) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = limit.saturating_sub(kept.len()).min(count);
+        kept.extend(buffer.iter().take(room));
+        if room < count {
+            flooded.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Logs line by line and keeps the last `limit` bytes.
+fn keep_end(pipe: impl Read, kept: &Mutex<VecDeque<u8>>, limit: usize) {
+    // A line without an end is cut into pieces of this size.
+    const LINE_BYTES: u64 = 8 << 10;
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
+            Ok(1..) => {}
+            _ => return,
+        }
+        let text = printable(&String::from_utf8_lossy(&line));
+        if !text.is_empty() {
+            tracing::info!("{text}");
+        }
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(&line);
+        let excess = kept.len().saturating_sub(limit);
+        kept.drain(..excess);
+    }
+}
+
+/// Text without what a terminal would act upon.
+fn printable(text: &str) -> String {
+    text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a shell script in the place of the program.
+    fn script(script: &'static str, deadline: Option<Duration>) -> Outcome {
+        let limits = Limits { stdout_bytes: 1000, stderr_bytes: 10 };
+        let run = Run { args: vec!["-c", script], stdin: b"the input".to_vec(), deadline, dies_with_agent: true };
+        super::run(Path::new("/bin/sh"), &run, "x-1", limits, &Stop::default())
+    }
+
+    #[test]
+    fn output_exit_code_and_log_come_back() {
+        let outcome = script("cat; echo noise >&2", None);
+        assert_eq!(outcome, Outcome { exit_code: 0, output: "the input".into(), error: String::new() });
+        let outcome = script("echo half; echo 0123456789abcdef >&2; exit 3", None);
+        assert_eq!(outcome, Outcome { exit_code: 3, output: "half\n".into(), error: "789abcdef\n".into() });
+        assert_eq!(script("exit 1", None), Outcome::failed_with(1, "exit status 1"));
+        assert_eq!(script("kill -9 $$", None), Outcome::failed_with(-1, "signal: 9 (SIGKILL)"));
+    }
+
+    #[test]
+    fn what_cannot_start_is_a_failed_step() {
+        let run = Run { args: vec![], stdin: vec![], deadline: None, dies_with_agent: true };
+        let outcome = super::run(Path::new("/nonexistent/landfall"), &run, "x-1", Limits::default(), &Stop::default());
+        assert_eq!(outcome.exit_code, -1);
+        assert!(outcome.error.starts_with("cannot start /nonexistent/landfall: "), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_hanging_child_and_what_it_started_are_ended() {
+        let outcome = script("sleep 1000 & sleep 1000", Some(Duration::from_millis(50)));
+        assert_eq!(outcome, Outcome::failed_with(-1, "the step was ended: it took longer than 0 s"));
+    }
+
+    #[test]
+    fn a_flood_ends_the_child() {
+        let outcome = script("exec yes", None);
+        assert_eq!(outcome, Outcome::failed_with(-1, "the step was ended: it printed more than 1000 bytes"));
+        let outcome = script("yes | head -c 5000 >&2", None);
+        assert_eq!(outcome.exit_code, 0, "a long log is no flood: {outcome:?}");
+    }
+
+    #[test]
+    fn stopping_ends_children_but_not_an_installation() {
+        let stop = Stop::default();
+        stop.stop();
+        let run = |script, dies_with_agent| {
+            let run = Run { args: vec!["-c", script], stdin: vec![], deadline: None, dies_with_agent };
+            super::run(Path::new("/bin/sh"), &run, "x-1", Limits::default(), &stop)
+        };
+        assert_eq!(run("sleep 1000", true).exit_code, -1);
+        assert_eq!(run("sleep 0.1; echo done", false).output, "done\n");
+    }
+
+    #[test]
+    fn a_child_has_its_own_session_and_no_token() {
+        // Field 6 of stat(5) is the session, 1 the process itself.
+        let outcome = script("cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP", None);
+        let mut words = outcome.output.split_whitespace();
+        assert_eq!(words.next(), words.next());
+        assert_eq!(words.collect::<Vec<_>>(), ["none", "x-1"]);
+    }
+
+    impl Outcome {
+        fn failed_with(exit_code: i64, error: &str) -> Self {
+            Self { exit_code, output: String::new(), error: error.into() }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `landfall agent`.
+
+use crate::{
+    agent, beacon,
+    child::{Limits, OURSELVES},
+    media::Media,
+    settings::{Pace, Settings},
+    stop::Stop,
+};
+use anyhow::{Context, bail};
+use api::{Secret, http::HttpConfig};
+use std::{path::PathBuf, process::ExitCode, str::FromStr, time::Duration};
+
+/// Register this host with the service and do what it asks
+///
+/// Runs until it is killed, which is safe at any time. Failures of the network or the service are retried for ever;
+/// where the service refuses the host (401, 403, 404, 409), every five minutes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every option can be given by the environment variable named with it; empty ones count as absent. \
+The token is taken from PULL_SECRET_TOKEN only.
+
+Examples:
+  PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
+  landfall agent beacon        # on the installed node, with the variables set")]
+pub struct Agent {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// Reported as the version of this agent: a container image reference
+    #[arg(long, value_name = "IMAGE", env = "LANDFALL_AGENT_VERSION", default_value = "", hide_default_value = true)]
+    agent_version: String,
+    /// Seconds between attempts to register
+    #[arg(long, value_name = "SECONDS", env = "LANDFALL_INTERVAL", default_value = "60")]
+    interval: String,
+    /// Leave an installed host running instead of rebooting it into its new system
+    #[arg(long)]
+    no_reboot: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ServiceArgs {
+    /// Base URL of the service
+    #[arg(long, global = true, value_name = "URL", env = "LANDFALL_URL")]
+    url: Option<String>,
+    /// Infra-env to register with
+    #[arg(long, global = true, value_name = "UUID", env = "LANDFALL_INFRA_ENV_ID")]
+    infra_env_id: Option<String>,
+    /// PEM bundle trusted in addition to the system's roots
+    #[arg(long, global = true, value_name = "FILE", env = "LANDFALL_CACERT")]
+    cacert: Option<String>,
+    /// Skip verification of the service's certificate
+    #[arg(long, global = true, value_name = "BOOL", env = "LANDFALL_INSECURE", num_args = 0..=1, require_equals = true, default_value = "", hide_default_value = true, default_missing_value = "true")]
+    insecure: String,
+    /// Use this identity instead of the one from the hardware
+    #[arg(long, global = true, value_name = "UUID", env = "LANDFALL_HOST_ID")]
+    host_id: Option<String>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// On the installed node: report the stages 'Joined' and 'Done', retrying until the service accepts them
+    Beacon,
+}
+
+impl Agent {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let token = std::env::var("PULL_SECRET_TOKEN").unwrap_or_default();
+        let settings = self.settings(Secret::new(token))?;
+        if settings.token.is_empty() {
+            tracing::warn!("PULL_SECRET_TOKEN is not set: only a service without authentication will accept this host");
+        }
+        // Nothing is worth saving at the end, so signals just end the process, and with it the steps.
+        let stop = Stop::default();
+        match self.command {
+            None => agent::run(&settings, &stop)?,
+            Some(Command::Beacon) => beacon::run(&settings, &stop)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn settings(&self, token: Secret) -> anyhow::Result<Settings> {
+        let service = &self.service;
+        let Some(url) = given(service.url.as_deref()) else {
+            bail!("no service: give --url or set LANDFALL_URL");
+        };
+        let infra_env = parsed("--infra-env-id", service.infra_env_id.as_deref())?;
+        let interval: u64 = parsed("--interval", Some(&self.interval))?.unwrap_or(60);
+        Ok(Settings {
+            url: url.to_owned(),
+            token,
+            http: HttpConfig {
+                ca_cert: given(service.cacert.as_deref()).map(PathBuf::from),
+                insecure: switch(&service.insecure)?,
+            },
+            infra_env_id: infra_env.context("no infra-env: give --infra-env-id or set LANDFALL_INFRA_ENV_ID")?,
+            agent_version: self.agent_version.clone(),
+            host_id: parsed("--host-id", service.host_id.as_deref())?,
+            program: OURSELVES.into(),
+            media: Media::default(),
+            reboot: !self.no_reboot,
+            limits: Limits::default(),
+            pace: Pace { interval: Duration::from_secs(interval.clamp(1, 86_400)), ..Pace::default() },
+        })
+    }
+}
+
+/// What is there and not blank: units set variables to nothing.
+fn given(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !text.is_empty())
+}
+
+fn parsed<T: FromStr>(what: &str, text: Option<&str>) -> anyhow::Result<Option<T>>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    given(text).map(|text| text.parse().with_context(|| format!("{what} '{text}' is not usable"))).transpose()
+}
+
+/// A boolean as the flags of the real agent take it.
+fn switch(text: &str) -> anyhow::Result<bool> {
+    match text.trim().to_lowercase().as_str() {
+        "1" | "t" | "true" => Ok(true),
+        "" | "0" | "f" | "false" => Ok(false),
+        _ => bail!("--insecure takes true or false, not '{text}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, FromArgMatches};
+
+    const ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
+
+    fn settings(args: &[&str]) -> anyhow::Result<Settings> {
+        let command = Agent::augment_args(clap::Command::new("agent"));
+        let matches = command.try_get_matches_from(std::iter::once(&"agent").chain(args))?;
+        Agent::from_arg_matches(&matches)?.settings(Secret::new("t0ken"))
+    }
+
+    #[test]
+    fn flags_of_the_real_agent_are_understood() {
+        Agent::augment_args(clap::Command::new("agent")).debug_assert();
+        let settings = settings(&[
+            "--url",
+            "https://s",
+            "--infra-env-id",
+            ENV,
+            "--agent-version",
+            "r.io/a:1",
+            "--insecure=true",
+            "--interval",
+            "5",
+            "--cacert",
+            "/etc/assisted-service/service-ca-cert.crt",
+        ])
+        .unwrap();
+        assert_eq!((settings.url.as_str(), settings.agent_version.as_str()), ("https://s", "r.io/a:1"));
+        assert!(settings.http.insecure && settings.reboot);
+        assert_eq!(settings.pace.interval, Duration::from_secs(5));
+        assert_eq!(settings.host_id, None);
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_said_by_name() {
+        let base = ["--url", "http://s", "--infra-env-id", ENV];
+        let error = |args: &[&str]| format!("{:#}", settings(args).unwrap_err());
+        assert!(error(&["--infra-env-id", ENV]).contains("LANDFALL_URL"));
+        assert!(error(&["--url", "http://s", "--infra-env-id", ""]).contains("LANDFALL_INFRA_ENV_ID"));
+        assert!(error(&["--url", "http://s", "--infra-env-id", "x"]).starts_with("--infra-env-id 'x' is not usable: "));
+        assert!(error(&[&base[..], &["--interval", "soon"]].concat()).starts_with("--interval 'soon'"));
+        assert!(error(&[&base[..], &["--insecure=maybe"]].concat()).contains("maybe"));
+        let settings =
+            settings(&[&base[..], &["--insecure", "--host-id", "", "--interval", "0", "--no-reboot"]].concat());
+        let settings = settings.unwrap();
+        assert!(settings.http.insecure && !settings.reboot && settings.host_id.is_none());
+        assert_eq!(settings.pace.interval, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn the_beacon_takes_the_same_options_behind_its_name() {
+        let settings = settings(&["beacon", "--url", "http://s", "--infra-env-id", ENV, "--host-id", ENV]).unwrap();
+        assert_eq!(settings.host_id.unwrap().to_string(), ENV);
+    }
+}

@@ -1,0 +1,124 @@
+//! Asks the service what to do, again and again.
+
+use crate::{
+    outbox::{Outbox, Route},
+    register::Registered,
+    settings::Pace,
+    status::Status,
+    steps::Steps,
+    stop::{Stop, jittered},
+};
+use api::{Client, PostStepAction, Steps as Answer};
+use std::{
+    error::Error,
+    time::{Duration, Instant},
+};
+
+/// Why polling ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The service wants the host to register again.
+    Exit,
+    /// The service doesn't know the host any more.
+    Unknown,
+    /// No answer for too long.
+    GaveUp,
+    /// Stopped.
+    Stopped,
+}
+
+/// Polls until there is a reason to register again.
+pub(crate) fn poll(
+    client: &Client,
+    registered: &Registered,
+    steps: &mut Steps,
+    outbox: &Outbox,
+    status: &Status,
+    pace: Pace,
+    stop: &Stop,
+) -> End {
+    loop {
+        // One request id for the poll and all replies to what it brings.
+        let (session, answer) = match ask(client, registered, outbox, status, pace, stop) {
+            Ok(answer) => answer,
+            Err(end) => return end,
+        };
+        let exit = answer.post_step_action == PostStepAction::Exit;
+        let instructions = answer.instructions.unwrap_or_default();
+        tracing::debug!(
+            request_id = session.request_id(),
+            steps = instructions.iter().map(|s| s.step_id.as_str()).collect::<Vec<_>>().join(" "),
+            next_s = answer.next_instruction_seconds,
+            exit,
+            "instructions"
+        );
+        let route = Route { client: session, infra_env_id: registered.infra_env_id, host_id: registered.host_id };
+        steps.start(instructions, &route);
+        if stop.sleep(pause(answer.next_instruction_seconds, pace)) {
+            return End::Stopped;
+        }
+        if exit {
+            return End::Exit;
+        }
+    }
+}
+
+/// The service's wish, within reason: none at all would make a busy loop of a broken service, a huge one a lost host.
+fn pause(seconds: u64, pace: Pace) -> Duration {
+    Duration::from_secs(seconds).clamp(pace.poll_min, pace.poll_max)
+}
+
+/// Polls with growing delays until there is an answer, which comes with the session it belongs to.
+fn ask(
+    client: &Client,
+    registered: &Registered,
+    outbox: &Outbox,
+    status: &Status,
+    pace: Pace,
+    stop: &Stop,
+) -> Result<(Client, Answer), End> {
+    let start = Instant::now();
+    let mut delay = pace.poll_retry;
+    loop {
+        let session = client.session();
+        let error = match session.next_steps(registered.infra_env_id, registered.host_id) {
+            Ok(answer) => {
+                status.service("reachable");
+                return Ok((session, answer));
+            }
+            Err(error) => error,
+        };
+        let cause = &error as &dyn Error;
+        // After an outage the service may have lost what it was told.
+        outbox.flush_cache();
+        if error.status() == Some(404) {
+            status.service("doesn't know this host");
+            tracing::error!(error = cause, "the service doesn't know this host any more");
+            return Err(End::Unknown);
+        }
+        status.service("unreachable");
+        if start.elapsed() >= pace.poll_give_up {
+            tracing::error!(error = cause, "no instructions for too long, registering again");
+            return Err(End::GaveUp);
+        }
+        let pause = jittered(delay, 50);
+        tracing::warn!(error = cause, retry_in_ms = pause.as_millis(), "cannot get instructions");
+        if stop.sleep(pause) {
+            return Err(End::Stopped);
+        }
+        delay = (delay * 3 / 2).min(pace.poll_retry_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_services_wish_is_kept_within_reason() {
+        let pace = Pace::default();
+        assert_eq!(pause(0, pace), Duration::from_secs(1));
+        assert_eq!(pause(60, pace), Duration::from_secs(60));
+        assert_eq!(pause(u64::MAX, pace), Duration::from_secs(600));
+    }
+}

@@ -1,0 +1,147 @@
+//! The steps that run now: at most one of a type, each in a thread that waits for its child.
+
+use crate::{
+    action::{Refusal, action},
+    child::{self, Outcome},
+    media::EXIT_MEDIA_LOST,
+    outbox::{Outbox, Route},
+    settings::Settings,
+    status::Status,
+    stop::Stop,
+};
+use api::{Step, StepReply, StepType};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+/// More in one answer is nonsense: there are 19 types.
+const MAX_STEPS: usize = 64;
+
+/// Starts steps and sees them through.
+pub(crate) struct Steps {
+    settings: Arc<Settings>,
+    outbox: Arc<Outbox>,
+    status: Arc<Status>,
+    stop: Stop,
+    running: Arc<Mutex<HashSet<StepType>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Takes a type off the running ones, also when its thread panics.
+struct Turn {
+    running: Arc<Mutex<HashSet<StepType>>>,
+    kind: StepType,
+}
+
+impl Turn {
+    fn take(running: &Arc<Mutex<HashSet<StepType>>>, kind: &StepType) -> Option<Self> {
+        let new = running.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.clone());
+        new.then(|| Self { running: running.clone(), kind: kind.clone() })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.kind);
+    }
+}
+
+impl Steps {
+    pub(crate) fn new(settings: Arc<Settings>, outbox: Arc<Outbox>, status: Arc<Status>, stop: Stop) -> Self {
+        Self { settings, outbox, status, stop, running: Arc::default(), threads: Vec::new() }
+    }
+
+    /// Starts all of them; returns at once.
+    pub(crate) fn start(&mut self, steps: Vec<Step>, route: &Route) {
+        self.threads.retain(|thread| !thread.is_finished());
+        if steps.len() > MAX_STEPS {
+            tracing::warn!(
+                count = steps.len(),
+                "the service sent an absurd number of steps, taking the first {MAX_STEPS}"
+            );
+        }
+        for step in steps.into_iter().take(MAX_STEPS) {
+            self.start_one(step, route.clone());
+        }
+    }
+
+    fn start_one(&mut self, step: Step, route: Route) {
+        // The service repeats a step every minute while it waits for it. Two installations would fight over a disk, and
+        // an answer to the second, whichever, would be taken for the first's: silence is right.
+        let Some(turn) = Turn::take(&self.running, &step.step_type) else {
+            tracing::info!(step = step.step_id, "a step of this type is still running, leaving this one out");
+            return;
+        };
+        let (settings, outbox, status, stop) =
+            (self.settings.clone(), self.outbox.clone(), self.status.clone(), self.stop.clone());
+        let (name, id) = (step.step_type.to_string(), step.step_id.clone());
+        let work = move || {
+            let _span = tracing::info_span!("step", id = step.step_id).entered();
+            let kind = turn.kind.clone();
+            let outcome = carry_out(&step, &settings, &route, &stop);
+            // Before the reply: whoever sees it may send the next step of this type at once.
+            drop(turn);
+            if stop.is_stopped() {
+                return;
+            }
+            status.step_ended(&kind, outcome.exit_code);
+            let Outcome { exit_code, output, error } = outcome;
+            outbox
+                .post(route, StepReply { error, exit_code, output, step_id: step.step_id, step_type: step.step_type });
+        };
+        match thread::Builder::new().name(name).spawn(work) {
+            Ok(thread) => self.threads.push(thread),
+            Err(error) => tracing::error!(step = id, %error, "cannot start a thread for this step, leaving it out"),
+        }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn carry_out(step: &Step, settings: &Settings, route: &Route, stop: &Stop) -> Outcome {
+    if let Err(error) = settings.media.check() {
+        tracing::error!(%error, "step not run");
+        return Outcome { exit_code: EXIT_MEDIA_LOST, output: String::new(), error: error.to_string() };
+    }
+    let run = match action(step, settings, route.host_id) {
+        Ok(run) => run,
+        Err(refusal) => {
+            match refusal {
+                Refusal::Unknown(_) => tracing::info!("this version has no action for this step"),
+                _ => tracing::warn!(%refusal, "step refused"),
+            }
+            return Outcome { exit_code: -1, output: String::new(), error: refusal.to_string() };
+        }
+    };
+    tracing::debug!(?run, "step starts");
+    let mut outcome = child::run(&settings.program, &run, &step.step_id, settings.limits, stop);
+    if outcome.exit_code != 0 {
+        // People search for the start of this line.
+        tracing::error!(
+            "Step execution failed (exit code {}): {}, command: {}, args: {:?}. Output:\nstdout:\n{}\nstderr:\n{}",
+            outcome.exit_code,
+            step.step_id,
+            settings.program.display(),
+            run.args,
+            start_of(&outcome.output),
+            outcome.error
+        );
+        if let Err(error) = settings.media.check() {
+            tracing::error!(%error, "the step failed, and the live medium is gone");
+            outcome.exit_code = EXIT_MEDIA_LOST;
+        }
+    }
+    outcome
+}
+
+fn start_of(output: &str) -> String {
+    output.chars().take(2000).collect()
+}
