@@ -1,6 +1,6 @@
 //! Configs and addresses of files; the files themselves stream elsewhere.
 
-use super::{agent, find_cluster, find_host, find_infra_env};
+use super::{agent, find_cluster, find_host, find_infra_env, infra_envs};
 use crate::documents;
 use crate::http::{Answer, Call, Refusal, range};
 use crate::model::HostKey;
@@ -35,7 +35,7 @@ pub fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal>
 /// GET /v2/infra-envs/{id}/downloads/image-url.
 pub fn image_url(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
-    let document = json!({"url": record.infra_env.download_url, "expires_at": Timestamp::ZERO});
+    let document = json!({"url": infra_envs::image_url(service, &record.infra_env), "expires_at": Timestamp::ZERO});
     Ok(Answer::json(StatusCode::OK, &document))
 }
 

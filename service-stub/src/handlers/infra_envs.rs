@@ -25,7 +25,6 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let version = params.openshift_version.clone().unwrap_or_default();
     let infra_env = InfraEnv {
         cluster_id: params.cluster_id,
-        download_url: image_url(service, id, &version, &architecture),
         cpu_architecture: architecture,
         href: format!("{}/v2/infra-envs/{id}", api::API_PATH),
         id,
@@ -54,19 +53,25 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             "infra_env_registered",
             "The infrastructure environment was registered".into(),
         );
-        let answer = Answer::json(StatusCode::CREATED, &record.infra_env);
+        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record.infra_env));
         change.put_infra_env(record);
         Ok(answer)
     })
 }
 
+/// An infra-env as it is published: its ISO's address follows the service's, which may have moved since.
+fn shown(service: &Service, infra_env: &InfraEnv) -> InfraEnv {
+    InfraEnv { download_url: image_url(service, infra_env), ..infra_env.clone() }
+}
+
 /// Where an infra-env's ISO is: short, and without a query, for management controllers.
-pub fn image_url(service: &Service, id: InfraEnvId, version: &str, architecture: &str) -> String {
+pub fn image_url(service: &Service, infra_env: &InfraEnv) -> String {
     let part = |text: &str| {
         let plain = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
         let plain: String = plain.collect();
         if plain.is_empty() { "any".to_owned() } else { plain }
     };
+    let (id, version, architecture) = (infra_env.id, &infra_env.openshift_version, &infra_env.cpu_architecture);
     format!("{}/byid/{id}/{}/{}/full.iso", service.settings.url, part(version), part(architecture))
 }
 
@@ -75,14 +80,15 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let cluster = call.query_uuid("cluster_id")?.map(api::ClusterId);
     let model = service.store.model();
     let wanted = |infra_env: &&InfraEnv| cluster.is_none() || infra_env.cluster_id == cluster;
-    let all: Vec<&InfraEnv> = model.infra_envs.values().map(|record| &record.infra_env).filter(wanted).collect();
+    let infra_envs = model.infra_envs.values().map(|record| &record.infra_env);
+    let all: Vec<InfraEnv> = infra_envs.filter(wanted).map(|infra_env| shown(service, infra_env)).collect();
     Ok(Answer::json(StatusCode::OK, &all))
 }
 
 /// GET /v2/infra-envs/{id}.
 pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
-    Ok(Answer::json(StatusCode::OK, &record.infra_env))
+    Ok(Answer::json(StatusCode::OK, &shown(service, &record.infra_env)))
 }
 
 /// DELETE /v2/infra-envs/{id}; refused while hosts are registered in it.
