@@ -172,6 +172,70 @@ fn make_iso(volume_id: &str, tree: &Path, out: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+
+    const CONFIG: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
+
+    /// The ISO with nothing laid over, or `None` (and why) where its packages aren't.
+    fn bare_iso() -> Option<PathBuf> {
+        match store::packages("root") {
+            Ok(_) => Some(live_iso(&LiveIso::default()).unwrap()),
+            Err(reason) => {
+                eprintln!("skipped: {reason:#}");
+                None
+            }
+        }
+    }
+
+    fn extract(iso: &Path, path: &str, dir: &Path) -> Vec<u8> {
+        let out = dir.join("extracted");
+        let _ = fs::remove_file(&out);
+        let mut command = tools::tool("xorriso");
+        command.args(["-osirrox", "on", "-indev"]).arg(iso).args(["-extract", path]).arg(&out);
+        tools::finish(command).unwrap();
+        fs::read(out).unwrap()
+    }
+
+    #[test]
+    fn the_areas_installers_write_are_where_the_iso_says() {
+        let (Some(iso), dir) = (bare_iso(), tempfile::tempdir().unwrap()) else { return };
+        let info: serde_json::Value = serde_json::from_slice(&extract(&iso, "/coreos/kargs.json", dir.path())).unwrap();
+        let area = kargs_area(info["default"].as_str().unwrap()).unwrap();
+        let files = info["files"].as_array().unwrap();
+        assert_eq!(files.len(), 2);
+        for file in files {
+            let path = format!("/{}", file["path"].as_str().unwrap());
+            let config = String::from_utf8(extract(&iso, &path, dir.path())).unwrap();
+            let (before, rest) = config.split_at(usize::try_from(file["offset"].as_u64().unwrap()).unwrap());
+            assert!(before.ends_with("\tlinux /images/pxeboot/vmlinuz "), "{before}");
+            assert!(rest.strip_prefix(&area).unwrap().starts_with("# COREOS_KARG_EMBED_AREA\n"));
+        }
+        assert_eq!(extract(&iso, "/images/ignition.img", dir.path()), vec![0; 256 * 1024]);
+    }
+
+    #[test]
+    fn the_real_installer_accepts_it() {
+        let (Some(iso), dir) = (bare_iso(), tempfile::tempdir().unwrap()) else { return };
+        let installer =
+            |args: &[&str]| Command::new("coreos-installer").args(args).arg(dir.path().join("live.iso")).output();
+        if installer(&["--version"]).is_err() {
+            eprintln!("skipped: no coreos-installer on PATH");
+            return;
+        }
+        fs::copy(&iso, dir.path().join("live.iso")).unwrap();
+        let config = dir.path().join("config.ign");
+        fs::write(&config, CONFIG).unwrap();
+        for (args, expected) in [
+            (vec!["iso", "ignition", "embed", "-i", config.to_str().unwrap()], None),
+            (vec!["iso", "ignition", "show"], Some(CONFIG.to_owned())),
+            (vec!["iso", "kargs", "modify", "-a", "extra=1"], None),
+            (vec!["iso", "kargs", "show"], Some(format!("{} extra=1\n", LiveIso::default().default_kargs()))),
+        ] {
+            let output = installer(&args).unwrap();
+            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(expected.is_none_or(|expected| expected.as_bytes() == output.stdout), "{args:?}: {output:?}");
+        }
+    }
 
     #[test]
     fn an_area_has_its_size_and_ends_the_line_before_the_padding() {

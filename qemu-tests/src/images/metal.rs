@@ -101,7 +101,7 @@ fn partitions(sector: SectorSize) -> [Partition; 4] {
         part("BIOS-BOOT", 0x2168_6148_6449_6e6f_744e_6565_6445_4649, 1, 1),
         part("EFI-SYSTEM", 0xc12a_7328_f81f_11d2_ba4b_00a0_c93e_c93b, 2, esp),
         part("boot", 0xbc13_c2ff_59e6_4262_a352_b275_fd6f_7172, 2 + esp, 64),
-        part("root", 0x4f68_bce3_e8cd_4db1_96e7_fbca_f984_b709, 66 + esp, 160),
+        part("root", 0x4f68_bce3_e8cd_4db1_96e7_fbca_f984_b709, 66 + esp, 96),
     ]
 }
 
@@ -216,5 +216,46 @@ fn copy_sparse(from: &Path, disk: &File, start: u64) -> Result<()> {
             disk.write_all_at(&block[..len], at).with_context(|| format!("writing at byte {at} of the disk image"))?;
         }
         at += u64::try_from(len)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn debugfs(image: &Path, partition: &Partition, request: &str) -> String {
+        let at = format!("{}?offset={}", image.display(), partition.start);
+        tools::run("debugfs", ["-R", request, &at]).unwrap()
+    }
+
+    #[test]
+    fn installers_find_what_they_look_for() {
+        if let Err(reason) = store::packages("root") {
+            eprintln!("skipped: {reason:#}");
+            return;
+        }
+        for sector in [SectorSize::B512, SectorSize::B4096] {
+            let image = metal_image(sector, Compression::Raw).unwrap();
+            let disk = File::open(&image).unwrap();
+            let mut signature = [0; 8];
+            disk.read_exact_at(&mut signature, sector.bytes()).unwrap();
+            assert_eq!(&signature, b"EFI PART");
+            disk.read_exact_at(&mut signature, disk.metadata().unwrap().len() - sector.bytes()).unwrap();
+            assert_eq!(&signature, b"EFI PART");
+
+            let [_, esp, boot, root] = partitions(sector);
+            let entry = debugfs(&image, &boot, "cat /loader/entries/ostree-1.conf");
+            let options: Vec<&str> = entry.lines().filter(|line| line.starts_with("options ")).collect();
+            assert!(options.len() == 1 && options[0].contains(" $ignition_firstboot "), "{entry}");
+            assert!(options[0].contains(" ignition.platform.id=metal"), "{entry}");
+            assert!(debugfs(&image, &boot, "stat /ignition.firstboot").contains("Size: 0"));
+            assert!(debugfs(&image, &boot, "stats").contains("Filesystem volume name:   boot"));
+            assert!(debugfs(&image, &root, "stats").contains("Filesystem volume name:   root"));
+            let shadow = debugfs(&image, &root, "stat /etc/shadow");
+            assert!(shadow.contains("Mode:  0600") && shadow.contains("User:     0   Group:     0"), "{shadow}");
+            let mut fat = [0; 2];
+            disk.read_exact_at(&mut fat, esp.start + 11).unwrap();
+            assert_eq!(u64::from(u16::from_le_bytes(fat)), sector.bytes());
+        }
     }
 }

@@ -1,5 +1,20 @@
 //! Builds what the test machines boot: a live ISO and metal disk images with CoreOS layout, from distribution packages and
 //! without privileges. Built once per change of their inputs, below `target/vm/images`.
+//!
+//! Machines tell how far they are in lines on the first serial port that start with `@@ `, in this order:
+//!
+//! | line | when |
+//! |---|---|
+//! | `initramfs bios` or `uefi` | the kernel has started |
+//! | `medium DEVICE`, `live-rootfs` | live: the ISO was found, the root is mounted |
+//! | `metal-rootfs` | installed: root and boot are mounted |
+//! | `network INTERFACE ADDRESS` | Ignition has to fetch something, and DHCP answered |
+//! | `ignition STAGE ok` | after each of fetch-offline, fetch, disks, mount, files; on the first boot only |
+//! | `ignition FAIL STAGE` | and `\| ` lines with the end of its log; the machine powers off, as after every `FAIL` |
+//! | `firstboot done` | installed: the stamp is removed |
+//! | `live-root`, `live ready` | live: systemd has passed sysinit.target, and has started everything |
+//! | `live failed-unit=UNIT`, `node failed-unit=UNIT` | one per failed unit, before `ready` |
+//! | `node KEY=VALUE`, `node ready` | installed: hostname, user, ignition-result, cmdline, `file:PATH sha256=HEX`; all units have started |
 
 mod cpio;
 mod elf;
