@@ -1,1 +1,54 @@
-//! inventory
+//! Facts of a machine: what it is made of, how it booted, and what identifies it, as the assisted-installer service wants
+//! them told. No helper programs: SMBIOS, sysfs, procfs and netlink, nothing else.
+//!
+//! All files are read through a [`Root`], the running system or a tree captured from another machine. A fact that can't be
+//! read is left out, and the log says why; the same machine gives the same bytes.
+
+mod boot;
+pub mod cli;
+mod cpu;
+mod disks;
+mod gpu;
+mod hostname;
+pub mod identity;
+mod limit;
+mod memory;
+mod mounts;
+mod net;
+mod root;
+mod smbios;
+#[cfg(test)]
+mod testing;
+mod vendor;
+
+pub use limit::Limits;
+pub use root::{Root, RootError};
+
+use api::Inventory;
+use smbios::Smbios;
+
+/// What is reported where there is no management controller.
+const NO_BMC: (&str, &str) = ("0.0.0.0", "::/0");
+
+/// The inventory of a machine. `root` being the running system, netlink is asked for addresses and routes, and each disk for
+/// its first sector; a captured tree has neither.
+pub fn collect(root: &Root) -> Inventory {
+    let smbios = Smbios::read(root);
+    let mounts = mounts::mounts(root);
+    let network = net::network(root);
+    Inventory {
+        bmc_address: NO_BMC.0.to_owned(),
+        bmc_v6address: NO_BMC.1.to_owned(),
+        boot: Some(boot::boot(root, &mounts)),
+        cpu: Some(cpu::cpu(root, &smbios)),
+        disks: disks::disks(root, &mounts, &mounts::swaps(root)),
+        gpus: gpu::gpus(root),
+        hostname: hostname::hostname(root, &network.interfaces),
+        interfaces: network.interfaces,
+        memory: Some(memory::memory(root, &smbios)),
+        routes: network.routes,
+        system_vendor: Some(vendor::system_vendor(root, &smbios)),
+        tpm_version: boot::tpm_version(root),
+        truncation: None,
+    }
+}

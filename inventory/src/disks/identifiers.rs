@@ -1,0 +1,78 @@
+//! Serial number, model and world-wide name of a disk (contract §7.10): udev's where there is udev, else in the form udev
+//! would give them.
+
+use super::{device::Device, vpd};
+use crate::Root;
+use std::path::Path;
+
+/// Largest page kept in sysfs.
+const MAX_PAGE_BYTES: usize = 64 << 10;
+
+/// `model`.
+pub(super) fn model(root: &Root, device: &Device) -> Option<String> {
+    if let Some(model) = device.udev.get("ID_MODEL") {
+        return Some(model.to_owned());
+    }
+    if let Some((model, _)) = ata(root, device) {
+        return Some(underscored(&model));
+    }
+    let model = device.attribute(root, "device/model")?;
+    // udev takes NVMe's as it is.
+    Some(if device.name.starts_with("nvme") { model } else { underscored(&model) })
+}
+
+/// `serial`.
+pub(super) fn serial(root: &Root, device: &Device) -> Option<String> {
+    let known = device.udev.first(&["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL"]);
+    if let Some(serial) = known {
+        return Some(serial.to_owned());
+    }
+    // virtio has it with the block device, NVMe and MMC with the device; SCSI in a page.
+    device
+        .attribute(root, "serial")
+        .or_else(|| device.attribute(root, "device/serial"))
+        .or_else(|| ata(root, device).map(|(_, serial)| serial))
+        .or_else(|| vpd::serial(&page(root, device, "vpd_pg80")?))
+}
+
+/// `wwn`.
+pub(super) fn wwn(root: &Root, device: &Device, by_id: &str) -> Option<String> {
+    if let Some(wwn) = device.udev.first(&["ID_WWN_WITH_EXTENSION", "ID_WWN", "DM_WWN"]) {
+        return Some(wwn.to_owned());
+    }
+    if !by_id.is_empty() {
+        return Some(by_id.strip_prefix("/dev/disk/by-id/wwn-").unwrap_or(by_id).to_owned());
+    }
+    if device.name.starts_with("nvme") {
+        return device.attribute(root, "wwid");
+    }
+    let from_page = page(root, device, "vpd_pg83").and_then(|page| vpd::naa(&page));
+    from_page.or_else(|| Some(format!("0x{}", device.attribute(root, "device/wwid")?.strip_prefix("naa.")?)))
+}
+
+/// `has_uuid`: whether the device answers for its device identification page, as NVMe devices do in their own way. VMware
+/// hides it until `disk.EnableUUID` is set, and the service asks for it there.
+pub(super) fn has_device_identification(root: &Root, device: &Device) -> bool {
+    if device.name.starts_with("nvme") {
+        return device.attribute(root, "wwid").is_some();
+    }
+    let has_page = |dir: &Path| root.read(dir.join("device/vpd_pg83"), MAX_PAGE_BYTES).is_ok_and(|page| page.len() > 4);
+    if device.is_multipath() {
+        let slaves = device.sys.join("slaves");
+        return root.list(&slaves).iter().any(|leg| has_page(&slaves.join(leg)));
+    }
+    has_page(&device.sys)
+}
+
+fn ata(root: &Root, device: &Device) -> Option<(String, String)> {
+    vpd::ata_model_and_serial(&page(root, device, "vpd_pg89")?)
+}
+
+fn page(root: &Root, device: &Device, name: &str) -> Option<Vec<u8>> {
+    root.read(device.sys.join("device").join(name), MAX_PAGE_BYTES).ok()
+}
+
+/// udev's form of texts with blanks in them: one underscore for each run.
+fn underscored(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join("_")
+}

@@ -1,0 +1,174 @@
+//! Disks, and whether they may be installed to (contract §7.9–7.13).
+
+mod device;
+mod eligibility;
+mod identifiers;
+mod kind;
+#[cfg(test)]
+mod tests;
+mod udev;
+mod usage;
+mod vpd;
+
+use crate::{Root, mounts::Mount};
+use api::{Disk, Eligibility, Iscsi};
+use device::{Device, devices};
+use kind::DriveType;
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    path::{Path, PathBuf},
+};
+use usage::Usage;
+
+const BY_ID: &str = "/dev/disk/by-id";
+const BY_PATH: &str = "/dev/disk/by-path";
+/// What an appliance calls the device and partitions it brings along.
+const APPLIANCE_PREFIX: &str = "agent";
+/// What an appliance's device is said to hold, so that it passes for an installation disk: 100 GiB.
+const APPLIANCE_BYTES: u64 = 100 << 30;
+
+/// `disks`, by kernel name.
+pub(crate) fn disks(root: &Root, mounts: &[Mount], swaps: &[String]) -> Vec<Disk> {
+    let all = devices(root);
+    let links = Links::read(root, &all);
+    if let Some(appliance) = all.iter().find(|device| device.dm_name.starts_with(APPLIANCE_PREFIX)) {
+        return vec![appliance_disk(root, appliance, &all, &links)];
+    }
+    let usage = Usage::new(root, &all, mounts, swaps);
+    all.iter().filter(|device| is_reported(device)).map(|device| disk(root, device, &links, &usage)).collect()
+}
+
+fn is_reported(device: &Device) -> bool {
+    let of_device_mapper = device.name.starts_with("dm-");
+    !device.is_hidden
+        && !device.name.starts_with("loop")
+        && !device.name.starts_with("zram")
+        && (!of_device_mapper || device.is_multipath() || device.is_lvm())
+}
+
+fn disk(root: &Root, device: &Device, links: &Links, usage: &Usage) -> Disk {
+    let place = links.place(root, device);
+    let drive_type = kind::drive_type(root, device);
+    let judgement = eligibility::judge(root, device, drive_type, usage);
+    Disk {
+        bootable: has_boot_signature(root, device),
+        drive_type: drive_type.as_str().to_owned(),
+        has_uuid: identifiers::has_device_identification(root, device),
+        hctl: device.hctl(root).unwrap_or_default(),
+        holders: device.holders.join(","),
+        id: place.id().to_owned(),
+        installation_eligibility: Eligibility {
+            eligible: judgement.reasons.is_empty(),
+            not_eligible_reasons: Some(judgement.reasons).filter(|reasons| !reasons.is_empty()),
+        },
+        is_installation_media: judgement.is_installation_media || drive_type == DriveType::Odd,
+        iscsi: (drive_type == DriveType::Iscsi).then(|| iscsi(root, device)),
+        model: identifiers::model(root, device).unwrap_or_default(),
+        name: device.name.clone(),
+        removable: device.attribute(root, "removable").as_deref() == Some("1"),
+        serial: identifiers::serial(root, device).unwrap_or_default(),
+        size_bytes: device.size_bytes,
+        vendor: device.attribute(root, "device/vendor").unwrap_or_default(),
+        wwn: identifiers::wwn(root, device, &place.by_id).unwrap_or_default(),
+        by_id: place.by_id,
+        by_path: place.by_path,
+        path: place.path,
+    }
+}
+
+fn appliance_disk(root: &Root, device: &Device, all: &[Device], links: &Links) -> Disk {
+    let place = links.place(root, device);
+    Disk {
+        by_id: place.by_id,
+        by_path: place.by_path,
+        drive_type: DriveType::Ssd.as_str().to_owned(),
+        has_uuid: all.iter().any(|device| identifiers::has_device_identification(root, device)),
+        installation_eligibility: Eligibility { eligible: true, not_eligible_reasons: None },
+        name: device.name.clone(),
+        path: place.path,
+        size_bytes: APPLIANCE_BYTES,
+        ..Disk::default()
+    }
+}
+
+fn iscsi(root: &Root, device: &Device) -> Iscsi {
+    let host = device.ancestor("host");
+    let address = host.and_then(|host| root.attribute(format!("/sys/class/iscsi_host/{host}/ipaddress")));
+    Iscsi { host_ip_address: address.unwrap_or_default() }
+}
+
+/// 55 AA at the end of the first 512 bytes. Floppy drives are not asked, since that alone takes seconds, nor is what has no
+/// medium.
+fn has_boot_signature(root: &Root, device: &Device) -> bool {
+    if !root.is_live() || device.size_bytes < 512 || device.name.starts_with("fd") {
+        return false;
+    }
+    let mut sector = [0; 512];
+    let read = root.open_block_device(&device.node()).and_then(|mut disk| disk.read_exact(&mut sector));
+    if let Err(error) = read {
+        tracing::debug!(disk = device.name, %error, "cannot read the first sector");
+        return false;
+    }
+    sector.ends_with(&[0x55, 0xaa])
+}
+
+/// The names a disk is found by; empty ones are unknown.
+struct Place {
+    path: String,
+    by_id: String,
+    by_path: String,
+}
+
+impl Place {
+    /// The name that lasts longest.
+    fn id(&self) -> &str {
+        [&self.by_id, &self.by_path].into_iter().find(|name| !name.is_empty()).unwrap_or(&self.path)
+    }
+}
+
+/// udev's links to disks; none where there is no udev.
+struct Links {
+    /// Device node to the links in `by-id` that name its hardware, the last of them.
+    by_id: BTreeMap<PathBuf, String>,
+    /// How many disks claim an `ID_PATH`.
+    id_paths: BTreeMap<String, usize>,
+}
+
+impl Links {
+    fn read(root: &Root, all: &[Device]) -> Self {
+        let names =
+            root.list(BY_ID).into_iter().filter(|name| name.starts_with("wwn-") || name.starts_with("nvme-eui"));
+        let by_id = names
+            .filter_map(|name| {
+                let link = format!("{BY_ID}/{name}");
+                Some((root.link_target(&link)?, link))
+            })
+            .collect();
+        let mut id_paths = BTreeMap::new();
+        for id_path in all.iter().filter_map(|device| device.udev.get("ID_PATH")) {
+            *id_paths.entry(id_path.to_owned()).or_default() += 1;
+        }
+        Self { by_id, id_paths }
+    }
+
+    fn place(&self, root: &Root, device: &Device) -> Place {
+        let node = device.node();
+        let id_path = device.udev.get("ID_PATH");
+        let link = id_path.map(|id_path| format!("{BY_PATH}/{id_path}"));
+        // A captured tree has no device nodes; those of the system it was taken from were there.
+        let path = if !root.is_live() || root.is_block_device(&node) {
+            Some(node.clone())
+        } else {
+            link.as_ref().and_then(|link| root.resolve(link))
+        };
+        // Two IDE disks on one channel share an ID_PATH, and the link leads to either of them.
+        let is_own = |id_path: &str| self.id_paths.get(id_path) == Some(&1);
+        let by_path = link.filter(|link| id_path.is_some_and(is_own) && root.link_target(link).is_some());
+        Place {
+            path: path.as_deref().map(Path::to_string_lossy).unwrap_or_default().into_owned(),
+            by_id: self.by_id.get(&node).cloned().unwrap_or_default(),
+            by_path: by_path.unwrap_or_default(),
+        }
+    }
+}

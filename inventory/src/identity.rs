@@ -1,0 +1,183 @@
+//! Who a host is (contract §2): the same hardware gives the same id as the assisted-installer's own agent does, so that a host
+//! known to the service stays the same host.
+//!
+//! The rules may not be improved one-sidedly: a placeholder added here changes the ids of hosts already known by it.
+
+use crate::{Root, net::sysfs_macs};
+use api::HostId;
+use md5::{Digest, Md5};
+use std::fmt;
+use uuid::{Uuid, uuid};
+
+const BOARD_SERIAL: &str = "/sys/class/dmi/id/board_serial";
+const PRODUCT_UUID: &str = "/sys/class/dmi/id/product_uuid";
+
+/// Board serials, in lower case, that many boards share.
+const PLACEHOLDER_SERIALS: [&str; 10] = [
+    "",
+    "unknown",
+    "none",
+    "(none)",
+    "-",
+    // BlueField cards
+    "unspecified base board serial number",
+    "unspecified system serial number",
+    "default string",
+    // Linode
+    "not specified",
+    // ProLiant Gen11
+    "pca_number.acc",
+];
+
+/// System UUIDs that many machines share. The second is Kaloom's.
+const PLACEHOLDER_UUIDS: [Uuid; 2] =
+    [uuid!("00000000-0000-0000-0000-000000000000"), uuid!("03000200-0400-0500-0006-000700080009")];
+
+/// The id of every host that has nothing to tell it by.
+const FAILURE: Uuid = uuid!("deaddead-dead-dead-dead-deaddeaddead");
+
+/// Where an identity comes from, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// MD5 of the baseboard's serial number.
+    BoardSerial,
+    /// The firmware's system UUID itself.
+    SystemUuid,
+    /// MD5 of the lowest MAC address.
+    Mac,
+    /// Nothing was found: the id is one that all such hosts share.
+    Nothing,
+}
+
+impl Source {
+    /// Short name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BoardSerial => "board-serial",
+            Self::SystemUuid => "system-uuid",
+            Self::Mac => "mac",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A host's id and what it was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The id.
+    pub id: HostId,
+    /// What it was made of.
+    pub source: Source,
+}
+
+/// The identity of the host whose system `root` is. Needs root's rights on a running system, where DMI hides its serial
+/// numbers from others.
+pub fn host_id(root: &Root) -> Identity {
+    let identity = |id, source| Identity { id: HostId(id), source };
+    if let Some(serial) = board_serial(root) {
+        return identity(md5(&serial), Source::BoardSerial);
+    }
+    if let Some(uuid) = system_uuid(root) {
+        return identity(uuid, Source::SystemUuid);
+    }
+    match sysfs_macs(root).iter().min() {
+        Some(mac) => identity(md5(mac), Source::Mac),
+        None => identity(FAILURE, Source::Nothing),
+    }
+}
+
+fn board_serial(root: &Root) -> Option<String> {
+    let serial = root.text(BOARD_SERIAL, 4096)?;
+    let serial = serial.trim();
+    (!PLACEHOLDER_SERIALS.contains(&serial.to_lowercase().as_str())).then(|| serial.to_owned())
+}
+
+fn system_uuid(root: &Root) -> Option<Uuid> {
+    let uuid = root.text(PRODUCT_UUID, 4096)?.trim().parse().ok()?;
+    (!PLACEHOLDER_UUIDS.contains(&uuid)).then_some(uuid)
+}
+
+/// The sum as it is: neither version nor variant bits are set, as the service has always seen it.
+fn md5(text: &str) -> Uuid {
+    Uuid::from_bytes(Md5::digest(text.as_bytes()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    fn of(serial: Option<&str>, uuid: Option<&str>, macs: &[(&str, &str)]) -> (String, Source) {
+        let tree = Tree::new(&[]);
+        for (path, value) in [(BOARD_SERIAL, serial), (PRODUCT_UUID, uuid)] {
+            if let Some(value) = value {
+                tree.add(&path[1..], format!("{value}\n"));
+            }
+        }
+        for (name, mac) in macs {
+            tree.add(&format!("sys/class/net/{name}/address"), format!("{mac}\n"));
+        }
+        let identity = host_id(&tree.root());
+        (identity.id.to_string(), identity.source)
+    }
+
+    #[test]
+    fn serials() {
+        for (serial, id) in [
+            ("123-456-789", "856f4f9c-3c08-4d97-8ec7-ea0ad7d4cadf"),
+            ("  Other\t", "6311ae17-c1ee-52b3-6e68-aaf4ad066387"),
+            ("L1HF02A02SD", "d3d368a5-914d-a95a-3644-9dfb4eb0903b"),
+        ] {
+            assert_eq!(of(Some(serial), Some(SOME_UUID), &[]), (id.to_owned(), Source::BoardSerial));
+        }
+    }
+
+    const SOME_UUID: &str = "4C4C4544-0046-4A10-8051-B4C04F4D3532";
+
+    #[test]
+    fn placeholder_serials_fall_to_the_uuid() {
+        let uuid = (SOME_UUID.to_lowercase(), Source::SystemUuid);
+        assert_eq!(of(None, Some(SOME_UUID), &[]), uuid);
+        for serial in PLACEHOLDER_SERIALS {
+            assert_eq!(of(Some(serial), Some(SOME_UUID), &[]), uuid, "{serial}");
+            assert_eq!(of(Some(&serial.to_uppercase()), Some(SOME_UUID), &[]), uuid, "{serial}");
+        }
+        // Not on the list, and may not be: hosts are known by it.
+        assert_eq!(of(Some("To be filled by O.E.M."), Some(SOME_UUID), &[]).1, Source::BoardSerial);
+    }
+
+    #[test]
+    fn placeholder_uuids_fall_to_the_lowest_mac() {
+        let macs = [("lo", "00:00:00:00:00:00"), ("eth1", "f8:75:a4:a4:00:ff"), ("eth0", "F8:75:A4:A4:00:FE")];
+        let lowest = ("5fbf9397-0231-3d13-9fba-46c95209335b".to_owned(), Source::Mac);
+        for uuid in
+            ["", "unknown", "no uuid", "00000000-0000-0000-0000-000000000000", "03000200-0400-0500-0006-000700080009"]
+        {
+            assert_eq!(of(Some("None"), Some(uuid), &macs), lowest, "{uuid}");
+        }
+        assert_eq!(of(None, None, &macs), lowest);
+    }
+
+    #[test]
+    fn a_bond_port_counts_with_its_own_mac() {
+        let tree = Tree::new(&[
+            ("sys/class/net/bond0/address", "f8:75:a4:a4:00:ff\n"),
+            ("sys/class/net/eth0/address", "f8:75:a4:a4:00:ff\n"),
+            ("sys/class/net/eth0/bonding_slave/perm_hwaddr", "f8:75:a4:a4:00:fe\n"),
+            ("sys/class/net/bonding_masters", "bond0\n"),
+        ]);
+        assert_eq!(host_id(&tree.root()).id.to_string(), "5fbf9397-0231-3d13-9fba-46c95209335b");
+    }
+
+    #[test]
+    fn nothing_at_all() {
+        assert_eq!(of(None, None, &[]), ("deaddead-dead-dead-dead-deaddeaddead".to_owned(), Source::Nothing));
+        assert_eq!(of(None, None, &[("lo", "00:00:00:00:00:00")]).1, Source::Nothing);
+    }
+}

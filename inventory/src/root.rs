@@ -1,0 +1,324 @@
+//! The tree that facts are read from: the running system, or one captured from another machine.
+
+use nix::{
+    dir::Dir,
+    fcntl::{OFlag, openat, readlinkat},
+    sys::stat::{Mode, SFlag, fstat},
+};
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::unix::fs::FileTypeExt,
+    path::{Component, Path, PathBuf},
+};
+
+/// Longest attribute read by [`Root::attribute`]; a sysfs attribute is one page.
+const ATTRIBUTE_BYTES: usize = 4096;
+/// The kernel's own limit.
+const MAX_LINKS: usize = 40;
+/// Directories held open at once while a path is followed; sysfs stays under twenty.
+const MAX_DEPTH: usize = 64;
+/// Entries of one directory. The largest are the memory blocks of a machine with many terabytes.
+const MAX_ENTRIES: usize = 200_000;
+
+/// A directory that stands for `/`, and the only way this crate reads files.
+///
+/// Every path is followed component by component from the directory's own handle, absolute links and `..` included, so
+/// that nothing outside it is ever opened: a captured tree whose `/proc/self` or `/sys` links lead to absolute paths is
+/// still only that tree. Only regular files are read, and never more of them than the caller asked for.
+#[derive(Debug)]
+pub struct Root {
+    dir: OwnedFd,
+    live: bool,
+}
+
+/// A root that can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open {} as a system root: it must be a directory such as / or an unpacked capture", path.display())]
+pub struct RootError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The end of a followed path.
+struct Found {
+    /// `O_PATH` handle.
+    handle: OwnedFd,
+    /// Handle of the directory it is in; `None` for the root itself.
+    parent: Option<OwnedFd>,
+    /// Absolute within the root, without links.
+    path: PathBuf,
+}
+
+impl Root {
+    /// The running system when `path` is `/`, else a captured tree.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RootError> {
+        let path = path.as_ref();
+        let fail = |source| RootError { path: path.to_owned(), source };
+        let dir = nix::fcntl::open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
+            .map_err(|errno| fail(errno.into()))?;
+        let live = std::fs::canonicalize(path).map_err(fail)? == Path::new("/");
+        Ok(Self { dir, live })
+    }
+
+    /// Whether this is the running system, whose devices and netlink may be asked too.
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// The whole of a regular file; `FileTooLarge` if it is longer than `limit_bytes`.
+    pub fn read(&self, path: impl AsRef<Path>, limit_bytes: usize) -> io::Result<Vec<u8>> {
+        let found = self.follow(path.as_ref(), true)?;
+        if !has_type(found.handle.as_fd(), SFlag::S_IFREG)? {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let file = File::from(self.reopen(&found, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
+        let limit = u64::try_from(limit_bytes).unwrap_or(u64::MAX);
+        let mut bytes = Vec::new();
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() > limit_bytes {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {limit_bytes} bytes")));
+        }
+        Ok(bytes)
+    }
+
+    /// A text file of at most `limit_bytes`; bytes that are no UTF-8 become U+FFFD. `None` when it can't be read.
+    pub fn text(&self, path: impl AsRef<Path>, limit_bytes: usize) -> Option<String> {
+        let path = path.as_ref();
+        match self.read(path, limit_bytes) {
+            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::debug!(path = %path.display(), %error, "cannot be read");
+                None
+            }
+        }
+    }
+
+    /// A sysfs attribute without surrounding white space; `None` when it can't be read.
+    pub fn attribute(&self, path: impl AsRef<Path>) -> Option<String> {
+        let text = self.text(path, ATTRIBUTE_BYTES)?;
+        Some(text.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+    }
+
+    /// A sysfs attribute that is a decimal number.
+    pub fn number<T: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
+        self.attribute(path)?.parse().ok()
+    }
+
+    /// Names in a directory, sorted; empty when there is none. Names that are no UTF-8 are left out.
+    pub fn list(&self, path: impl AsRef<Path>) -> Vec<String> {
+        let path = path.as_ref();
+        match self.try_list(path) {
+            Ok(names) => names,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::debug!(path = %path.display(), %error, "cannot be listed");
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    fn try_list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let found = self.follow(path, true)?;
+        let mut dir = Dir::from_fd(self.reopen(&found, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)?;
+        let mut names = Vec::new();
+        for entry in dir.iter().take(MAX_ENTRIES) {
+            match entry?.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => names.push(name.to_owned()),
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Whether there is a directory of that name, links followed.
+    pub fn is_dir(&self, path: impl AsRef<Path>) -> bool {
+        self.follow(path.as_ref(), true)
+            .and_then(|found| has_type(found.handle.as_fd(), SFlag::S_IFDIR))
+            .unwrap_or(false)
+    }
+
+    /// Whether there is something of that name, links followed.
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.follow(path.as_ref(), true).is_ok()
+    }
+
+    /// The path without links, absolute within this root; `None` when it leads nowhere.
+    pub fn resolve(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        Some(self.follow(path.as_ref(), true).ok()?.path)
+    }
+
+    /// Where a symbolic link points, made absolute within this root word by word: the target need not exist, as the device
+    /// nodes of a captured tree don't.
+    pub fn link_target(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        let found = self.follow(path.as_ref(), false).ok()?;
+        let target = PathBuf::from(readlinkat(&found.handle, "").ok()?);
+        let mut absolute = found.path.parent()?.to_owned();
+        for part in target.components() {
+            match part {
+                Component::RootDir => absolute = PathBuf::from("/"),
+                Component::ParentDir => {
+                    absolute.pop();
+                }
+                Component::Normal(name) => absolute.push(name),
+                Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+        Some(absolute)
+    }
+
+    /// Whether there is a block device node of that name.
+    pub(crate) fn is_block_device(&self, path: &Path) -> bool {
+        self.follow(path, true).and_then(|found| has_type(found.handle.as_fd(), SFlag::S_IFBLK)).unwrap_or(false)
+    }
+
+    /// Opens a block device of the running system for reading, without waiting for a medium or for locks.
+    pub(crate) fn open_block_device(&self, path: &Path) -> io::Result<File> {
+        if !self.live {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a captured tree has no devices"));
+        }
+        let found = self.follow(path, true)?;
+        if !has_type(found.handle.as_fd(), SFlag::S_IFBLK)? {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device"));
+        }
+        let file = File::from(self.reopen(&found, OFlag::O_RDONLY | OFlag::O_NONBLOCK)?);
+        if file.metadata()?.file_type().is_block_device() {
+            Ok(file)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device any more"))
+        }
+    }
+
+    fn reopen(&self, found: &Found, flags: OFlag) -> io::Result<OwnedFd> {
+        let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+        let fd = match (&found.parent, found.path.file_name()) {
+            (Some(parent), Some(name)) => openat(parent, name, flags, Mode::empty())?,
+            _ => openat(&found.handle, ".", flags, Mode::empty())?,
+        };
+        Ok(fd)
+    }
+
+    fn follow(&self, path: &Path, follow_last: bool) -> io::Result<Found> {
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let mut at: Vec<(OsString, OwnedFd)> = Vec::new();
+        let mut todo: VecDeque<OsString> = VecDeque::new();
+        push_front(&mut todo, path);
+        let mut links = 0;
+        while let Some(name) = todo.pop_front() {
+            if name == ".." {
+                at.pop();
+                continue;
+            }
+            let here = at.last().map_or(self.dir.as_fd(), |(_, fd)| fd.as_fd());
+            let fd = openat(here, name.as_os_str(), flags, Mode::empty())?;
+            if has_type(fd.as_fd(), SFlag::S_IFLNK)? && (follow_last || !todo.is_empty()) {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(nix::Error::ELOOP.into());
+                }
+                let target = PathBuf::from(readlinkat(&fd, "")?);
+                if target.is_absolute() {
+                    at.clear();
+                }
+                push_front(&mut todo, &target);
+                continue;
+            }
+            if at.len() >= MAX_DEPTH {
+                return Err(nix::Error::ENAMETOOLONG.into());
+            }
+            at.push((name, fd));
+        }
+        let mut path = PathBuf::from("/");
+        path.extend(at.iter().map(|(name, _)| name));
+        Ok(match at.pop() {
+            Some((_, handle)) => {
+                let parent = match at.pop() {
+                    Some((_, fd)) => fd,
+                    None => self.dir.try_clone()?,
+                };
+                Found { handle, parent: Some(parent), path }
+            }
+            None => Found { handle: self.dir.try_clone()?, parent: None, path },
+        })
+    }
+}
+
+/// Puts the names of a path before those that remain; `.` and slashes are dropped, `..` is kept.
+fn push_front(todo: &mut VecDeque<OsString>, path: &Path) {
+    for part in path.components().rev() {
+        match part {
+            Component::Normal(name) => todo.push_front(name.to_owned()),
+            Component::ParentDir => todo.push_front(OsString::from("..")),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+}
+
+fn has_type(fd: BorrowedFd<'_>, wanted: SFlag) -> io::Result<bool> {
+    let mode = fstat(fd)?.st_mode;
+    Ok(SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    fn tree() -> (tempfile::TempDir, Root) {
+        let outer = tempfile::tempdir().unwrap();
+        fs::write(outer.path().join("secret"), "outside").unwrap();
+        let inner = outer.path().join("root");
+        fs::create_dir_all(inner.join("a/b")).unwrap();
+        fs::write(inner.join("a/b/file"), " inside \n").unwrap();
+        fs::write(inner.join("secret"), "own").unwrap();
+        let root = Root::open(&inner).unwrap();
+        (outer, root)
+    }
+
+    #[test]
+    fn links_never_lead_out() {
+        let (outer, root) = tree();
+        let inner = outer.path().join("root");
+        symlink("../../../../secret", inner.join("a/up")).unwrap();
+        symlink(outer.path().join("secret"), inner.join("a/absolute")).unwrap();
+        symlink("/a/b/../b/file", inner.join("a/home")).unwrap();
+        symlink("loop", inner.join("loop")).unwrap();
+        assert_eq!(root.attribute("/a/up").as_deref(), Some("own"));
+        assert_eq!(root.attribute("../../secret").as_deref(), Some("own"));
+        assert_eq!(root.attribute("/a/absolute"), None);
+        assert_eq!(root.attribute("/a/home").as_deref(), Some("inside"));
+        assert_eq!(root.resolve("/a/home"), Some(PathBuf::from("/a/b/file")));
+        assert_eq!(root.attribute("/loop"), None);
+        assert_eq!(root.link_target("/a/up"), Some(PathBuf::from("/secret")));
+        assert_eq!(root.link_target("/loop"), Some(PathBuf::from("/loop")));
+    }
+
+    #[test]
+    fn reads_are_bounded_and_only_of_files() {
+        let (outer, root) = tree();
+        let inner = outer.path().join("root");
+        nix::unistd::mkfifo(&inner.join("pipe"), Mode::S_IRWXU).unwrap();
+        fs::write(inner.join("big"), vec![b'x'; 5000]).unwrap();
+        assert_eq!(root.read("/pipe", 10).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(root.read("/a", 10).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(root.read("/big", 4999).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(root.read("/big", 5000).unwrap().len(), 5000);
+        assert_eq!(root.attribute("/big"), None);
+        assert_eq!(root.list("/"), ["a", "big", "pipe", "secret"]);
+        assert!(root.is_dir("/a/b") && !root.is_dir("/big") && root.exists("/big") && !root.exists("/none"));
+        assert!(root.open_block_device(Path::new("/big")).is_err());
+    }
+
+    #[test]
+    fn a_missing_root_is_an_error() {
+        assert!(Root::open("/nonexistent-root").is_err());
+        assert!(Root::open("/").unwrap().is_live());
+        assert!(!tree().1.is_live());
+    }
+}

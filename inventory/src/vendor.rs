@@ -1,0 +1,157 @@
+//! Who made the machine, and whether it is a virtual one (contract §7.14).
+
+use crate::{Root, smbios::Smbios};
+use api::SystemVendor;
+
+const DMI: &str = "/sys/class/dmi/id";
+/// What stands for a value that is not there.
+const UNKNOWN: &str = "unknown";
+
+/// DMI texts of virtual machines, by how they begin.
+const VIRTUAL_PREFIXES: [&str; 13] = [
+    "KVM",
+    "OpenStack",
+    "KubeVirt",
+    "QEMU",
+    "VMware",
+    "VMW",
+    "innotek GmbH",
+    "VirtualBox",
+    "Bochs",
+    "Parallels",
+    "BHYVE",
+    "Hyper-V",
+    "Apple Virtualization",
+];
+/// Makers of both virtual machines and real ones; only the firmware's own mark tells them apart.
+const AMBIGUOUS_PREFIXES: [&str; 4] = ["Amazon EC2", "Google", "Oracle Corporation", "Xen"];
+
+/// `system_vendor`.
+pub(crate) fn system_vendor(root: &Root, smbios: &Smbios) -> SystemVendor {
+    let field = |name: &str| {
+        root.attribute(format!("{DMI}/{name}")).filter(|text| !text.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned())
+    };
+    let mut vendor = SystemVendor {
+        manufacturer: field("sys_vendor"),
+        product_name: field("product_name"),
+        serial_number: field("product_serial"),
+        r#virtual: is_virtual(root, smbios),
+    };
+    if matches!(field("product_family").as_str(), "oVirt" | "RHV") {
+        vendor.product_name = "oVirt".to_owned();
+    }
+    if field("chassis_asset_tag") == "OracleCloud.com" {
+        vendor.manufacturer = "OracleCloud.com".to_owned();
+    }
+    if vendor.manufacturer == UNKNOWN && cpuinfo_value(root, "vendor_id").as_deref() == Some("IBM/S390") {
+        vendor.manufacturer = "IBM/S390".to_owned();
+        vendor.product_name = control_program(root).unwrap_or_else(|| "LPAR".to_owned());
+    }
+    vendor
+}
+
+/// A control program or the processor's hypervisor bit is proof. Firmware texts count only where they can't belong to a
+/// real machine, and a Xen host's own domain sees the hypervisor below it without being a guest.
+fn is_virtual(root: &Root, smbios: &Smbios) -> bool {
+    if root.text("/proc/xen/capabilities", 4096).is_some_and(|text| text.contains("control_d")) {
+        return false;
+    }
+    let has_bit = cpuinfo_value(root, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    if has_bit || control_program(root).is_some() {
+        return true;
+    }
+    if root.exists("/proc/device-tree/hypervisor") || root.attribute("/sys/hypervisor/type").is_some() {
+        return true;
+    }
+    let texts: Vec<String> = ["product_name", "sys_vendor", "board_vendor", "bios_vendor"]
+        .iter()
+        .filter_map(|name| root.attribute(format!("{DMI}/{name}")))
+        .collect();
+    let begins = |prefixes: &[&str]| texts.iter().any(|text| prefixes.iter().any(|prefix| text.starts_with(prefix)));
+    begins(&VIRTUAL_PREFIXES) && !begins(&AMBIGUOUS_PREFIXES) || smbios.is_virtual() == Some(true)
+}
+
+/// The first value of a key in `/proc/cpuinfo`.
+fn cpuinfo_value(root: &Root, key: &str) -> Option<String> {
+    let text = root.text("/proc/cpuinfo", 32 << 20)?;
+    let value = text.lines().find_map(|line| line.split_once(':').filter(|(name, _)| name.trim() == key))?.1;
+    Some(value.trim().to_owned())
+}
+
+/// s390x: what runs this guest, inner blanks kept: `z/VM    7.2.0`, `KVM/Linux`.
+fn control_program(root: &Root) -> Option<String> {
+    let text = root.text("/proc/sysinfo", 64 << 10)?;
+    let line = text.lines().find(|line| line.starts_with("VM") && line.contains("Control Program:"))?;
+    Some(line.split_once("Control Program:")?.1.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    fn of(tree: &Tree) -> SystemVendor {
+        system_vendor(&tree.root(), &Smbios::parse(Vec::new()))
+    }
+
+    fn dmi(fields: &[(&str, &str)]) -> Tree {
+        let tree = Tree::new(&[]);
+        for (name, value) in fields {
+            tree.add(&format!("sys/class/dmi/id/{name}"), format!("{value}\n"));
+        }
+        tree
+    }
+
+    #[test]
+    fn texts() {
+        let unknown = of(&dmi(&[]));
+        assert_eq!((unknown.manufacturer.as_str(), unknown.serial_number.as_str()), ("unknown", "unknown"));
+        let dell = of(&dmi(&[("sys_vendor", "Dell Inc."), ("product_name", " R650 "), ("product_serial", "ABC")]));
+        assert_eq!((dell.manufacturer.as_str(), dell.product_name.as_str()), ("Dell Inc.", "R650"));
+        assert!(!dell.r#virtual);
+        assert_eq!(of(&dmi(&[("product_name", "RHEL"), ("product_family", "RHV")])).product_name, "oVirt");
+        let oracle = of(&dmi(&[("sys_vendor", "QEMU"), ("chassis_asset_tag", "OracleCloud.com")]));
+        assert_eq!(oracle.manufacturer, "OracleCloud.com");
+        assert!(oracle.r#virtual);
+    }
+
+    #[test]
+    fn mainframes() {
+        let tree = Tree::new(&[("proc/cpuinfo", "vendor_id       : IBM/S390\n")]);
+        let lpar = of(&tree);
+        assert_eq!(
+            (lpar.manufacturer.as_str(), lpar.product_name.as_str(), lpar.r#virtual),
+            ("IBM/S390", "LPAR", false)
+        );
+        tree.add("proc/sysinfo", "VM00 Name:            ZKVM\nVM00 Control Program: z/VM    7.2.0\n");
+        let guest = of(&tree);
+        assert_eq!((guest.product_name.as_str(), guest.r#virtual), ("z/VM    7.2.0", true));
+    }
+
+    #[test]
+    fn virtual_or_not() {
+        let is = |tree: Tree| of(&tree).r#virtual;
+        assert!(is(Tree::new(&[("proc/cpuinfo", "flags\t: fpu hypervisor lahf\n")])));
+        assert!(!is(Tree::new(&[("proc/cpuinfo", "flags\t: fpu hypervisor_not\n")])));
+        let dom0 = Tree::new(&[("proc/cpuinfo", "flags\t: hypervisor\n"), ("proc/xen/capabilities", "control_d\n")]);
+        assert!(!is(dom0));
+        assert!(!is(dmi(&[("sys_vendor", "Amazon EC2"), ("product_name", "m5.metal")])));
+        assert!(!is(dmi(&[("sys_vendor", "Oracle Corporation"), ("product_name", "ORACLE SERVER X9-2")])));
+        assert!(is(dmi(&[("sys_vendor", "VMware, Inc.")])));
+        assert!(is(Tree::new(&[("proc/device-tree/hypervisor/compatible", "linux,kvm")])));
+    }
+
+    #[test]
+    fn the_firmware_may_say_so() {
+        let mut bios = vec![0; 0x18];
+        bios[..4].copy_from_slice(&[0, 0x18, 0, 0]);
+        bios[CHARACTERISTICS_AT] = 0x10;
+        bios.extend([0, 0]);
+        let ec2 = dmi(&[("sys_vendor", "Amazon EC2")]);
+        assert!(system_vendor(&ec2.root(), &Smbios::parse(bios.clone())).r#virtual);
+        bios[CHARACTERISTICS_AT] = 0;
+        assert!(!system_vendor(&ec2.root(), &Smbios::parse(bios)).r#virtual);
+    }
+
+    const CHARACTERISTICS_AT: usize = 0x13;
+}
