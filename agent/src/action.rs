@@ -4,6 +4,7 @@ use crate::settings::Settings;
 use api::{ConnectivityCheckHost, HostId, InstallRequest, Secret, Step, StepType};
 use serde::Serialize;
 use std::{
+    borrow::Cow,
     fmt,
     path::{Path, PathBuf},
     time::Duration,
@@ -13,7 +14,7 @@ use std::{
 #[derive(Clone, PartialEq, Eq)]
 pub struct Run {
     /// Its arguments.
-    pub args: Vec<&'static str>,
+    pub args: Vec<Cow<'static, str>>,
     /// Its standard input; may hold the token.
     pub stdin: Vec<u8>,
     /// How long it may run; without one it watches itself.
@@ -89,6 +90,9 @@ pub enum Refusal {
     },
 }
 
+/// Flags a service may add to an inventory, each with a number of bytes.
+const INVENTORY_WISHES: [&str; 2] = ["--output-max-size", "--disk-min-size"];
+
 /// What the installer reads on its standard input.
 #[derive(Serialize)]
 struct InstallDocument<'a> {
@@ -116,14 +120,20 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
     }
 }
 
-/// The host's id and, from newer services, wishes about the size of the answer, which ours always meets.
+/// The host's id and, from newer services, wishes about the size of the answer. Those we don't know are left to services
+/// that can do without.
 fn inventory(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
-    let Some(id) = step.args.first() else { return Err(arg_count(step)) };
+    let Some((id, wishes)) = step.args.split_first() else { return Err(arg_count(step)) };
     if id.parse::<HostId>().is_err() {
         return Err(Refusal::Type { what: "host_id", kind: "uuid", value: id.chars().take(80).collect() });
     }
+    let known = wishes.iter().filter_map(|wish| {
+        let (name, bytes) = wish.split_once('=')?;
+        let bytes: u64 = bytes.parse().ok()?;
+        INVENTORY_WISHES.contains(&name).then(|| Cow::from(format!("{name}={bytes}")))
+    });
     Ok(Run {
-        args: vec!["inventory"],
+        args: std::iter::once("inventory".into()).chain(known).collect(),
         stdin: Vec::new(),
         deadline: Some(settings.pace.inventory),
         dies_with_agent: true,
@@ -135,7 +145,7 @@ fn connectivity(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
     let parsed: Result<Vec<ConnectivityCheckHost>, _> = serde_json::from_str(request);
     parsed.map_err(|error| Refusal::Json { what: "connectivity check request", error })?;
     Ok(Run {
-        args: vec!["netcheck", "mesh", "--request", "-", "--json"],
+        args: ["netcheck", "mesh", "--request", "-", "--json"].map(Cow::from).into(),
         stdin: request.as_bytes().to_vec(),
         deadline: Some(settings.pace.connectivity),
         dies_with_agent: true,
@@ -165,7 +175,7 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
     };
     let stdin = serde_json::to_vec(&document).map_err(json)?;
     // No deadline: a worker waits for its masters as long as they take, and the image writer notices a stall itself.
-    Ok(Run { args: vec!["install", "--request", "-"], stdin, deadline: None, dies_with_agent: false })
+    Ok(Run { args: ["install", "--request", "-"].map(Cow::from).into(), stdin, deadline: None, dies_with_agent: false })
 }
 
 fn only_arg(step: &Step) -> Result<&String, Refusal> {
@@ -237,8 +247,9 @@ pub(crate) mod tests {
 
     #[test]
     fn an_inventory_takes_the_host_id_and_whatever_newer_services_add() {
-        let run = act(StepType::Inventory, &[HOST, "--output-max-size=100000"]).unwrap();
-        assert_eq!(run.args, ["inventory"]);
+        let wishes = [HOST, "--output-max-size=100000", "--new=1", "--disk-min-size=x", "--root=/etc", "disk-min-size"];
+        let run = act(StepType::Inventory, &wishes).unwrap();
+        assert_eq!(run.args, ["inventory", "--output-max-size=100000"]);
         assert_eq!(refused(StepType::Inventory, &[]), "inventory cmd accepts 1 params in args, given args []");
         let text = refused(StepType::Inventory, &["no-uuid"]);
         assert_eq!(text, "validation failure list:\nhost_id in body must be of type uuid: \"no-uuid\"");

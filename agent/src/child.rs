@@ -74,7 +74,10 @@ enum Cut {
 /// Runs `program` as `run` says for the step `step_id`, and waits for it.
 pub fn run(program: &Path, run: &Run, step_id: &str, limits: Limits, stop: &Stop) -> Outcome {
     let mut command = Command::new(program);
-    command.args(&run.args).env_remove(TOKEN_VARIABLE).env(STEP_VARIABLE, printable(step_id));
+    command
+        .args(run.args.iter().map(AsRef::<str>::as_ref))
+        .env_remove(TOKEN_VARIABLE)
+        .env(STEP_VARIABLE, printable(step_id));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if program == Path::new(OURSELVES) {
         // What ps and usage texts show.
@@ -283,7 +286,12 @@ mod tests {
     /// Runs a shell script in the place of the program.
     fn script(script: &'static str, deadline: Option<Duration>) -> Outcome {
         let limits = Limits { stdout_bytes: 1000, stderr_bytes: 10 };
-        let run = Run { args: vec!["-c", script], stdin: b"the input".to_vec(), deadline, dies_with_agent: true };
+        let run = Run {
+            args: vec!["-c".into(), script.into()],
+            stdin: b"the input".to_vec(),
+            deadline,
+            dies_with_agent: true,
+        };
         super::run(Path::new("/bin/sh"), &run, "x-1", limits, &Stop::default())
     }
 
@@ -323,8 +331,8 @@ mod tests {
     fn stopping_ends_children_but_not_an_installation() {
         let stop = Stop::default();
         stop.stop();
-        let run = |script, dies_with_agent| {
-            let run = Run { args: vec!["-c", script], stdin: vec![], deadline: None, dies_with_agent };
+        let run = |script: &'static str, dies_with_agent| {
+            let run = Run { args: vec!["-c".into(), script.into()], stdin: vec![], deadline: None, dies_with_agent };
             super::run(Path::new("/bin/sh"), &run, "x-1", Limits::default(), &stop)
         };
         assert_eq!(run("sleep 1000", true).exit_code, -1);
