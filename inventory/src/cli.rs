@@ -46,24 +46,92 @@ pub struct Inventory {
 impl Inventory {
     /// Runs the subcommand. An error means that the root or stdout is unusable; facts that are missing are none.
     pub fn run(self) -> anyhow::Result<()> {
-        let root = Root::open(&self.root)?;
-        let text = if self.host_id {
-            let identity = identity::host_id(&root);
-            format!("{} {}\n", identity.id, identity.source)
-        } else {
-            let inventory = self.limits().apply(collect(&root));
-            if self.pretty {
-                serde_json::to_string_pretty(&inventory)? + "\n"
-            } else {
-                serde_json::to_string(&inventory)?
-            }
-        };
+        let text = self.output()?;
         let mut out = stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot print the inventory")
+    }
+
+    fn output(&self) -> anyhow::Result<String> {
+        let root = Root::open(&self.root)?;
+        if self.host_id {
+            let identity = identity::host_id(&root);
+            return Ok(format!("{} {}\n", identity.id, identity.source));
+        }
+        let inventory = self.limits().apply(collect(&root));
+        Ok(if self.pretty {
+            serde_json::to_string_pretty(&inventory)? + "\n"
+        } else {
+            serde_json::to_string(&inventory)?
+        })
     }
 
     fn limits(&self) -> Limits {
         let limit = |bytes: u64| (bytes > 0).then_some(bytes);
         Limits { output_max_bytes: limit(self.output_max_size), disk_min_bytes: limit(self.disk_min_size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        inventory: Inventory,
+    }
+
+    fn machine() -> Tree {
+        Tree::new(&[
+            ("sys/class/dmi/id/board_serial", "123-456-789\n"),
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/sdb/size", "4096\n"),
+            ("proc/meminfo", "MemTotal: 1024 kB\n"),
+        ])
+    }
+
+    fn output(tree: &Tree, options: &[&str]) -> String {
+        let root = tree.path().to_str().unwrap();
+        let words = ["inventory", "--root", root].into_iter().chain(options.iter().copied());
+        Cli::try_parse_from(words).unwrap().inventory.output().unwrap()
+    }
+
+    #[test]
+    fn the_output_is_the_json_and_nothing_else() {
+        let tree = machine();
+        let plain = output(&tree, &[]);
+        let read: api::Inventory = serde_json::from_str(&plain).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), plain);
+        assert_eq!((read.disks.len(), read.memory.as_ref().unwrap().usable_bytes), (2, 1 << 20));
+        assert_eq!(read.bmc_address, "0.0.0.0");
+        let pretty = output(&tree, &["--pretty"]);
+        assert!(pretty.lines().count() > 20);
+        assert_eq!(serde_json::from_str::<api::Inventory>(&pretty).unwrap(), read);
+    }
+
+    #[test]
+    fn the_id_alone() {
+        assert_eq!(output(&machine(), &["--host-id"]), "856f4f9c-3c08-4d97-8ec7-ea0ad7d4cadf board-serial\n");
+        assert!(Cli::try_parse_from(["inventory", "--host-id", "--pretty"]).is_err());
+    }
+
+    #[test]
+    fn limits_of_the_service() {
+        let disks = |options: &[&str]| {
+            let read: api::Inventory = serde_json::from_str(&output(&machine(), options)).unwrap();
+            (read.disks.len(), read.truncation.map(|truncation| truncation.kind))
+        };
+        assert_eq!(disks(&["--disk-min-size=2000000"]), (1, None));
+        assert_eq!(disks(&["--output-max-size=0", "--disk-min-size=0"]), (2, None));
+        assert_eq!(disks(&["--output-max-size=100"]), (0, Some("full".to_owned())));
+    }
+
+    #[test]
+    fn a_root_that_is_none() {
+        let cli = Cli::try_parse_from(["inventory", "--root", "/nonexistent"]).unwrap();
+        let text = format!("{:#}", cli.inventory.output().unwrap_err());
+        assert!(text.starts_with("cannot open /nonexistent as a system root"), "{text}");
     }
 }

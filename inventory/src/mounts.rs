@@ -22,6 +22,9 @@ pub(crate) fn mounts(root: &Root) -> Vec<Mount> {
         .text("/proc/1/mountinfo", MAX_TABLE_BYTES)
         .filter(|text| !text.is_empty())
         .or_else(|| root.text("/proc/self/mountinfo", MAX_TABLE_BYTES));
+    if table.is_none() {
+        tracing::warn!("there is no mount table: disks in use cannot be told from others");
+    }
     table.unwrap_or_default().lines().filter_map(parse_mount).collect()
 }
 

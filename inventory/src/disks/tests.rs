@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{mounts, testing::Tree};
+use std::process::Command;
 
 const SATA: &str = "pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0";
 const EFI_ISO: &str = "Disk appears to be an ISO installation media (has partition with mountpoint suffix iso)";
@@ -280,4 +281,50 @@ fn appliances() {
     assert_eq!((found[0].name.as_str(), found[0].path.as_str(), found[0].id.as_str()), ("dm-0", "/dev/dm-0", ""));
     assert_eq!((found[0].size_bytes, found[0].drive_type.as_str()), (107_374_182_400, "SSD"));
     assert!(reasons(&found[0]).is_empty());
+}
+
+/// A loop device over a file of our own, detached on drop.
+struct Loop {
+    node: String,
+    _file: tempfile::NamedTempFile,
+}
+
+impl Loop {
+    fn over(content: &[u8]) -> Self {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, content).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file.path()).output().unwrap();
+        assert!(made.status.success(), "losetup: {}", String::from_utf8_lossy(&made.stderr));
+        let node = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        assert!(node.starts_with("/dev/loop"), "{node}");
+        Self { node, _file: file }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").args(["--detach", &self.node]).status();
+        if !detached.is_ok_and(|status| status.success()) {
+            eprintln!("{} could not be detached", self.node);
+        }
+    }
+}
+
+#[test]
+fn boot_signatures_are_read_from_the_device() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: loop devices need root");
+        return;
+    }
+    let mut content = vec![0; 1 << 20];
+    let blank = Loop::over(&content);
+    content[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let bootable = Loop::over(&content);
+    let tiny = Loop::over(&[]);
+    let root = Root::open("/").unwrap();
+    let all = devices(&root);
+    for (device, expected) in [(&blank, false), (&bootable, true), (&tiny, false)] {
+        let found = all.iter().find(|d| d.node() == Path::new(&device.node)).unwrap();
+        assert_eq!(has_boot_signature(&root, found), expected, "{}", device.node);
+    }
 }
