@@ -3,8 +3,8 @@
 use crate::http::{HttpConfig, HttpConfigError, agent};
 use crate::{
     ApiError, Cluster, ClusterCreateParams, ClusterId, Host, HostCreateParams, HostId, HostProgress, HostRegistration,
-    HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, RetryPolicy, Secret, StepReply, Steps,
-    Timestamp, Transience, backoff,
+    HostRole, HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, RetryPolicy, Secret, StepReply,
+    Steps, Timestamp, Transience, backoff,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{io::Read, time::Duration};
@@ -148,7 +148,11 @@ impl Client {
     }
 
     /// `v2RegisterHost`.
-    pub fn register_host(&self, infra_env: InfraEnvId, params: &HostCreateParams) -> Result<HostRegistration, ClientError> {
+    pub fn register_host(
+        &self,
+        infra_env: InfraEnvId,
+        params: &HostCreateParams,
+    ) -> Result<HostRegistration, ClientError> {
         self.call_json(Method::POST, &format!("/v2/infra-envs/{infra_env}/hosts"), Some(params))
     }
 
@@ -165,7 +169,12 @@ impl Client {
     }
 
     /// `v2UpdateHostInstallProgress`.
-    pub fn put_progress(&self, infra_env: InfraEnvId, host: HostId, progress: &HostProgress) -> Result<(), ClientError> {
+    pub fn put_progress(
+        &self,
+        infra_env: InfraEnvId,
+        host: HostId,
+        progress: &HostProgress,
+    ) -> Result<(), ClientError> {
         self.call(Method::PUT, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/progress"), Some(progress)).map(drop)
     }
 
@@ -190,6 +199,16 @@ impl Client {
         self.call_json(Method::GET, &format!("/v2/clusters/{id}"), None::<&()>)
     }
 
+    /// `v2GetCluster` with an empty list of hosts, for who only wants to know what the cluster is about.
+    pub fn cluster_without_hosts(&self, id: ClusterId) -> Result<Cluster, ClientError> {
+        self.call_json(Method::GET, &format!("/v2/clusters/{id}?exclude-hosts=true"), None::<&()>)
+    }
+
+    /// `v2ListClusterHosts` of one role, without their inventories.
+    pub fn cluster_hosts(&self, id: ClusterId, role: HostRole) -> Result<Vec<Host>, ClientError> {
+        self.call_json(Method::GET, &format!("/v2/clusters/{id}/hosts?role={role}"), None::<&()>)
+    }
+
     /// `v2InstallCluster`.
     pub fn install_cluster(&self, id: ClusterId) -> Result<Cluster, ClientError> {
         self.call_json(Method::POST, &format!("/v2/clusters/{id}/actions/install"), None::<&()>)
@@ -206,11 +225,21 @@ impl Client {
     }
 
     /// `v2UpdateHost`.
-    pub fn update_host(&self, infra_env: InfraEnvId, host: HostId, params: &HostUpdateParams) -> Result<Host, ClientError> {
+    pub fn update_host(
+        &self,
+        infra_env: InfraEnvId,
+        host: HostId,
+        params: &HostUpdateParams,
+    ) -> Result<Host, ClientError> {
         self.call_json(Method::PATCH, &format!("/v2/infra-envs/{infra_env}/hosts/{host}"), Some(params))
     }
 
-    fn call_json<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<T, ClientError> {
+    fn call_json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<T, ClientError> {
         let answer = self.call(method.clone(), path, body)?;
         serde_json::from_slice(&answer).map_err(|source| ClientError::Decode {
             method,
@@ -312,8 +341,14 @@ mod tests {
 
     #[test]
     fn both_error_shapes_and_html_give_a_line() {
-        assert_eq!(error_message(br#"{"code":"404","href":"","id":404,"kind":"Error","reason":"record not found"}"#), "record not found");
-        assert_eq!(error_message(br#"{"code":400,"message":"host_id in body is required"}"#), "host_id in body is required");
+        assert_eq!(
+            error_message(br#"{"code":"404","href":"","id":404,"kind":"Error","reason":"record not found"}"#),
+            "record not found"
+        );
+        assert_eq!(
+            error_message(br#"{"code":400,"message":"host_id in body is required"}"#),
+            "host_id in body is required"
+        );
         assert_eq!(error_message(b"<html>\n<body>bad gateway"), "<html> <body>bad gateway");
     }
 }

@@ -86,7 +86,8 @@ impl FromStr for Mac {
         let mut bytes = [0; 6];
         let mut parts = text.split([':', '-']);
         for byte in &mut bytes {
-            let part = parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit())).ok_or_else(bad)?;
+            let part =
+                parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit())).ok_or_else(bad)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| bad())?;
         }
         if parts.next().is_some() { Err(bad()) } else { Ok(Self(bytes)) }

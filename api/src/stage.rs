@@ -135,7 +135,10 @@ impl std::str::FromStr for HostStage {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(|s| s.as_str()).join(", ");
-        Self::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| format!("'{text}' is not a stage: use one of {}", known()))
+        Self::ALL
+            .into_iter()
+            .find(|s| s.as_str() == text)
+            .ok_or_else(|| format!("'{text}' is not a stage: use one of {}", known()))
     }
 }
 

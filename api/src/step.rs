@@ -286,7 +286,10 @@ mod tests {
             step_id: "inventory-1".into(),
             step_type: StepType::Inventory,
         };
-        assert_eq!(serde_json::to_string(&reply).unwrap(), r#"{"output":"{}","step_id":"inventory-1","step_type":"inventory"}"#);
+        assert_eq!(
+            serde_json::to_string(&reply).unwrap(),
+            r#"{"output":"{}","step_id":"inventory-1","step_type":"inventory"}"#
+        );
     }
 
     #[test]

@@ -210,16 +210,12 @@ impl Flow<'_> {
 
     /// Without a limit, as the service has its own for this stage: nobody is there to press a key.
     fn wait_for_masters(&self, cluster: ClusterId, needed: usize) -> Result<(), FlowError> {
+        let mut kind = None;
         let mut last = None;
         loop {
-            match self.brief.session().cluster(cluster) {
-                Ok(cluster) if cluster.kind == ADD_HOSTS_KIND => return Ok(()),
-                Ok(cluster) => {
-                    let control_plane =
-                        cluster.hosts.iter().filter(|host| matches!(host.role, HostRole::Master | HostRole::Arbiter));
-                    let done = |stage| stage == Some(HostStage::Done);
-                    let ready = control_plane.filter(|host| done(host.progress.as_ref().and_then(|p| p.current_stage)));
-                    let ready = ready.count();
+            match self.ready_masters(cluster, &mut kind) {
+                Ok(None) => return Ok(()),
+                Ok(Some(ready)) => {
                     if last.replace(ready) != Some(ready) {
                         tracing::info!(ready, needed, "waiting for masters");
                     }
@@ -233,6 +229,25 @@ impl Flow<'_> {
                 return Err(FlowError::Cancelled("waiting for the control plane"));
             }
         }
+    }
+
+    /// Masters and arbiters that are done, or none where a running cluster is added to. The cluster's kind is asked for once.
+    fn ready_masters(&self, cluster: ClusterId, kind: &mut Option<String>) -> Result<Option<usize>, ClientError> {
+        let client = self.brief.session();
+        let kind = match kind {
+            Some(kind) => kind,
+            None => kind.insert(client.cluster_without_hosts(cluster)?.kind),
+        };
+        if kind == ADD_HOSTS_KIND {
+            return Ok(None);
+        }
+        let done = |hosts: Vec<api::Host>| {
+            let stage = |host: &api::Host| host.progress.as_ref().and_then(|progress| progress.current_stage);
+            hosts.iter().filter(|host| stage(host) == Some(HostStage::Done)).count()
+        };
+        // An older service doesn't know arbiters.
+        let arbiters = client.cluster_hosts(cluster, HostRole::Arbiter).map(done).unwrap_or(0);
+        Ok(Some(done(client.cluster_hosts(cluster, HostRole::Master)?) + arbiters))
     }
 }
 

@@ -275,17 +275,19 @@ fn a_worker_reboots_when_two_masters_are_done() {
         }
         let mut asked = asked.lock().unwrap();
         *asked += 1;
-        let master = |n: u32, stage: &str| json!({"id": format!("aaaaaaaa-0000-0000-0000-00000000001{n}"), "role": "master", "progress": {"current_stage": stage}});
-        let second = if *asked < 4 { "Joined" } else { "Done" };
-        match *asked {
-            1 => Answer::Status(500),
-            2 => Answer::Garbage,
-            _ => Answer::Json(
-                200,
-                json!({"id": "11111111-2222-3333-4444-555555555555", "kind": "Cluster", "hosts": [
-                    master(1, "Done"), master(2, second), master(3, "Installing"),
-                    {"id": "aaaaaaaa-0000-0000-0000-000000000020", "role": "worker", "progress": {"current_stage": "Done"}}]}),
-            ),
+        let host = |n: u32, stage: &str| json!({"id": format!("aaaaaaaa-0000-0000-0000-00000000001{n}"), "progress": {"current_stage": stage}});
+        let second = if *asked < 8 { "Joined" } else { "Done" };
+        match (request.path.ends_with("/hosts"), request.query.as_str(), *asked) {
+            (_, _, 1) => Answer::Status(500),
+            (_, _, 2) => Answer::Garbage,
+            (false, "exclude-hosts=true", _) => {
+                Answer::Json(200, json!({"id": "11111111-2222-3333-4444-555555555555", "kind": "Cluster", "hosts": []}))
+            }
+            (true, "role=arbiter", _) => Answer::Status(400),
+            (true, "role=master", _) => {
+                Answer::Json(200, json!([host(1, "Done"), host(2, second), host(3, "Installing")]))
+            }
+            _ => Answer::Status(404),
         }
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
@@ -293,7 +295,7 @@ fn a_worker_reboots_when_two_masters_are_done() {
     run(&worker, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
     let progress = service.progress();
     assert_eq!(progress[progress.len() - 2..], ["Waiting for control plane", "Rebooting"]);
-    assert_eq!(service.requests().iter().filter(|r| r.path.starts_with("/v2/clusters/")).count(), 4);
+    assert_eq!(service.requests().iter().filter(|r| r.path.starts_with("/v2/clusters/")).count(), 9);
 }
 
 #[test]
