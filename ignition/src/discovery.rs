@@ -89,6 +89,7 @@ EnvironmentFile=/etc/landfall/agent.env
 ExecStart=/usr/local/bin/landfall agent
 Restart=always
 RestartSec=3
+KillMode=process
 StandardOutput=journal+console
 StandardError=journal+console
 
