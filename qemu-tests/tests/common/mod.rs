@@ -1,5 +1,6 @@
 //! What the install suites share: one rack at a time, generous limits, what an installed machine must say.
-#![allow(clippy::unwrap_used)]
+// Each suite uses its part of it.
+#![allow(clippy::unwrap_used, dead_code)]
 
 use qemu_tests::{
     images::{Compression, SectorSize},

@@ -1,0 +1,210 @@
+//! A machine as it is asked for, and QEMU's arguments for it.
+
+use super::{OVMF_CODE, Vm, VmError};
+use crate::accel;
+use api::Mac;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+/// What the machine starts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Firmware {
+    /// SeaBIOS.
+    #[default]
+    Bios,
+    /// OVMF, with variables of its own.
+    Uefi,
+}
+
+/// A virtio disk.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// A raw image; made sparse with `size_bytes` when it doesn't exist.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// What the guest reads as serial number, up to 20 characters.
+    pub serial: String,
+    /// Logical and physical: 512 or 4096.
+    pub sector_bytes: u32,
+}
+
+/// A network interface.
+#[derive(Clone, Debug)]
+pub struct Nic {
+    /// Its address.
+    pub mac: Mac,
+    /// Socket of a switch port (see [`crate::switch::Switch::add_port`]).
+    pub port: PathBuf,
+}
+
+/// A kernel started without a boot loader.
+#[derive(Clone, Debug)]
+pub struct DirectKernel {
+    /// bzImage.
+    pub kernel: PathBuf,
+    /// Archive.
+    pub initrd: PathBuf,
+    /// Command line.
+    pub arguments: String,
+}
+
+/// A machine to be.
+#[derive(Clone, Debug)]
+pub struct VmBuilder {
+    pub(super) name: String,
+    pub(super) run: String,
+    memory_mib: u32,
+    pub(super) firmware: Firmware,
+    pub(super) disks: Vec<Disk>,
+    pub(super) iso: Option<PathBuf>,
+    nics: Vec<Nic>,
+    uuid: Option<String>,
+    serial: Option<String>,
+    pub(super) kernel: Option<DirectKernel>,
+    reboot: bool,
+}
+
+impl VmBuilder {
+    pub(super) fn new(run: String, name: String) -> Self {
+        Self {
+            name,
+            run,
+            memory_mib: 512,
+            firmware: Firmware::Bios,
+            disks: Vec::new(),
+            iso: None,
+            nics: Vec::new(),
+            uuid: None,
+            serial: None,
+            kernel: None,
+            reboot: true,
+        }
+    }
+
+    /// MiB of memory, 512 unless told.
+    pub fn memory_mib(mut self, mib: u32) -> Self {
+        self.memory_mib = mib;
+        self
+    }
+
+    /// BIOS unless told.
+    pub fn firmware(mut self, firmware: Firmware) -> Self {
+        self.firmware = firmware;
+        self
+    }
+
+    /// One more disk. Disks are tried for booting in this order, before the ISO: blank ones are passed over.
+    pub fn disk(mut self, disk: Disk) -> Self {
+        self.disks.push(disk);
+        self
+    }
+
+    /// A CD in an IDE drive.
+    pub fn iso(mut self, iso: impl Into<PathBuf>) -> Self {
+        self.iso = Some(iso.into());
+        self
+    }
+
+    /// One more interface (`net0`, `net1`, … for [`Vm::set_link`]).
+    pub fn nic(mut self, mac: Mac, port: impl Into<PathBuf>) -> Self {
+        self.nics.push(Nic { mac, port: port.into() });
+        self
+    }
+
+    /// The SMBIOS system UUID and serial number.
+    pub fn identity(mut self, uuid: impl Into<String>, serial: impl Into<String>) -> Self {
+        (self.uuid, self.serial) = (Some(uuid.into()), Some(serial.into()));
+        self
+    }
+
+    /// Boot this kernel directly.
+    pub fn kernel(mut self, kernel: DirectKernel) -> Self {
+        self.kernel = Some(kernel);
+        self
+    }
+
+    /// Whether a guest's reboot starts it again in the same process (the default) or ends the process.
+    pub fn reboot(mut self, reboot: bool) -> Self {
+        self.reboot = reboot;
+        self
+    }
+
+    /// Starts it.
+    pub fn start(self) -> Result<Vm, VmError> {
+        Vm::start(self)
+    }
+
+    /// QEMU's arguments, with its control socket and its UEFI variables.
+    pub(super) fn arguments(&self, qmp: &Path, vars: &Path) -> Vec<OsString> {
+        let mut args: Vec<OsString> = Vec::new();
+        let mut add = |name: &str, value: OsString| args.extend([name.into(), value]);
+        add("-name", self.name.clone().into());
+        add("-accel", accel::choose().argument().into());
+        for (name, value) in
+            [("-machine", "pc"), ("-cpu", "max"), ("-smp", "1"), ("-display", "none"), ("-serial", "stdio")]
+        {
+            add(name, value.into());
+        }
+        add("-m", self.memory_mib.to_string().into());
+        add("-qmp", with_path("unix:", qmp, ",server=on,wait=off"));
+        if let Some(uuid) = &self.uuid {
+            add("-uuid", uuid.into());
+        }
+        if let Some(serial) = &self.serial {
+            add("-smbios", format!("type=1,manufacturer=Landfall,product=Test machine,serial={serial}").into());
+        }
+        if self.firmware == Firmware::Uefi {
+            add("-drive", with_path("if=pflash,format=raw,unit=0,readonly=on,file=", Path::new(OVMF_CODE), ""));
+            add("-drive", with_path("if=pflash,format=raw,unit=1,file=", vars, ""));
+        }
+        for (index, disk) in self.disks.iter().enumerate() {
+            // The host's page cache outlives QEMU, so "unsafe" risks a disk only when the host itself goes down.
+            add(
+                "-drive",
+                with_path(
+                    &format!("if=none,id=disk{index},format=raw,cache=unsafe,discard=unmap,file="),
+                    &disk.path,
+                    "",
+                ),
+            );
+            let (serial, sector, boot) = (&disk.serial, disk.sector_bytes, index + 1);
+            let sectors = format!("logical_block_size={sector},physical_block_size={sector}");
+            add(
+                "-device",
+                format!("virtio-blk-pci,drive=disk{index},serial={serial},{sectors},bootindex={boot}").into(),
+            );
+        }
+        if let Some(iso) = &self.iso {
+            add("-drive", with_path("if=none,id=cd,media=cdrom,format=raw,readonly=on,file=", iso, ""));
+            add("-device", format!("ide-cd,drive=cd,bootindex={}", self.disks.len() + 1).into());
+        }
+        for (index, nic) in self.nics.iter().enumerate() {
+            add(
+                "-netdev",
+                with_path(&format!("stream,id=net{index},server=off,addr.type=unix,addr.path="), &nic.port, ""),
+            );
+            add("-device", format!("virtio-net-pci,netdev=net{index},mac={},romfile=", nic.mac).into());
+        }
+        if let Some(direct) = &self.kernel {
+            add("-kernel", direct.kernel.clone().into());
+            add("-initrd", direct.initrd.clone().into());
+            add("-append", direct.arguments.clone().into());
+        }
+        args.push("-nodefaults".into());
+        if !self.reboot {
+            args.push("-no-reboot".into());
+        }
+        args
+    }
+}
+
+/// An option value that ends in a path; QEMU wants commas in it doubled.
+fn with_path(before: &str, path: &Path, after: &str) -> OsString {
+    let mut value = OsString::from(before);
+    value.push(path.to_string_lossy().replace(',', ",,"));
+    value.push(after);
+    value
+}

@@ -1,0 +1,255 @@
+//! One virtual machine: a QEMU process, its console, its control socket.
+
+mod config;
+mod error;
+
+pub use config::{DirectKernel, Disk, Firmware, Nic, VmBuilder};
+pub use error::{ConsoleState, VmError};
+
+use crate::{
+    accel::QEMU,
+    paths,
+    process::Process,
+    qmp::Qmp,
+    serial::{Fate, Marker, Serial},
+};
+use serde_json::{Value, json};
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
+const OVMF_VARS: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+/// QEMU makes its control socket before it runs a guest instruction; this is for a machine under load.
+const QMP_LIMIT: Duration = Duration::from_secs(60);
+
+/// A running machine. Dropping it is pulling its plug.
+#[derive(Debug)]
+pub struct Vm {
+    config: VmBuilder,
+    process: Process,
+    serial: Serial,
+    qmp: Option<Qmp>,
+    dir: tempfile::TempDir,
+    log: PathBuf,
+    retried: bool,
+}
+
+impl Vm {
+    /// A machine to be; its console goes to `<target>/vm/logs/<run>/<name>.log`.
+    pub fn builder(run: impl Into<String>, name: impl Into<String>) -> VmBuilder {
+        VmBuilder::new(run.into(), name.into())
+    }
+
+    fn start(config: VmBuilder) -> Result<Self, VmError> {
+        let vm = config.name.clone();
+        let prepare = |path: &Path| {
+            let (vm, path) = (vm.clone(), path.to_owned());
+            move |source| VmError::Prepare { vm, path, source }
+        };
+        for path in config.iso.iter().chain(config.kernel.iter().flat_map(|direct| [&direct.kernel, &direct.initrd])) {
+            File::open(path).map_err(|source| VmError::Missing {
+                vm: vm.clone(),
+                what: "cannot read",
+                path: path.clone(),
+                hint: "build the test images first",
+                source,
+            })?;
+        }
+        let logs = paths::log_dir(&config.run).map_err(prepare(&paths::target_dir()))?;
+        let dir = paths::socket_dir().map_err(prepare(&std::env::temp_dir()))?;
+        if config.firmware == Firmware::Uefi {
+            std::fs::copy(OVMF_VARS, dir.path().join("vars.fd")).map_err(|source| VmError::Missing {
+                vm: vm.clone(),
+                what: "cannot copy the UEFI variables",
+                path: OVMF_VARS.into(),
+                hint: "install the package ovmf",
+                source,
+            })?;
+        }
+        for disk in &config.disks {
+            let file = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&disk.path)
+                .map_err(prepare(&disk.path))?;
+            if file.metadata().map_err(prepare(&disk.path))?.len() == 0 {
+                file.set_len(disk.size_bytes).map_err(prepare(&disk.path))?;
+            }
+        }
+        let log = logs.join(format!("{vm}.log"));
+        // A new run's log starts empty; a second start of the same run adds to it.
+        for path in [log.clone(), log.with_extension("qemu.log")] {
+            File::create(&path).map_err(prepare(&path))?;
+        }
+        let (process, serial) = launch(&config, dir.path(), &log)?;
+        Ok(Self { config, process, serial, qmp: None, dir, log, retried: false })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// The console log.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Its disks, in order.
+    pub fn disks(&self) -> &[Disk] {
+        &self.config.disks
+    }
+
+    /// All markers since the last start of the process, reboots included.
+    pub fn markers(&self) -> Vec<Marker> {
+        self.serial.markers()
+    }
+
+    /// Waits for a marker that starts with `wanted`.
+    pub fn wait_for(&mut self, wanted: &str, limit: Duration) -> Result<Marker, VmError> {
+        self.wait_for_after(0, wanted, limit).map(|(_, marker)| marker)
+    }
+
+    /// Waits for such a marker at index `from` of [`Vm::markers`] or later; gives its index too. After a reboot the same
+    /// words come again.
+    pub fn wait_for_after(&mut self, from: usize, wanted: &str, limit: Duration) -> Result<(usize, Marker), VmError> {
+        loop {
+            if let Some(found) = self.serial.wait(from, limit, |marker| marker.text.starts_with(wanted)) {
+                return Ok(found);
+            }
+            if !self.check()? {
+                let (vm, state) = (self.config.name.clone(), self.state());
+                return Err(VmError::NoMarker { vm, wanted: wanted.to_owned(), limit, state });
+            }
+        }
+    }
+
+    /// Fails when the guest panicked or QEMU is gone. The timer panic of TCG is cured by one new start, and then the answer
+    /// is true: the machine is at its beginning again.
+    pub fn check(&mut self) -> Result<bool, VmError> {
+        let fate = self.serial.fate();
+        if fate == Fate::TimerPanic && !self.retried {
+            tracing::warn!(vm = self.config.name, "the guest's kernel missed its timer, starting it once more");
+            self.retried = true;
+            self.restart()?;
+            return Ok(true);
+        }
+        match fate {
+            Fate::Running => Ok(false),
+            Fate::Panic(line) => Err(VmError::Panicked { vm: self.config.name.clone(), line, state: self.state() }),
+            Fate::TimerPanic => {
+                let line = "IO-APIC + timer doesn't work, twice".to_owned();
+                Err(VmError::Panicked { vm: self.config.name.clone(), line, state: self.state() })
+            }
+            Fate::Ended => {
+                let status = self.exit_status();
+                Err(VmError::Ended { vm: self.config.name.clone(), status, state: self.state() })
+            }
+        }
+    }
+
+    /// Waits until QEMU has ended (guest power-off; reboot, without [`VmBuilder::reboot`]).
+    pub fn wait_end(&mut self, limit: Duration) -> Result<ExitStatus, VmError> {
+        let wait = |source| VmError::Spawn { vm: self.config.name.clone(), source };
+        match self.process.wait(limit).map_err(wait)? {
+            Some(status) => Ok(status),
+            None => Err(VmError::NoMarker {
+                vm: self.config.name.clone(),
+                wanted: "power-off".into(),
+                limit,
+                state: self.state(),
+            }),
+        }
+    }
+
+    /// Pulls the plug and switches on again; disks and UEFI variables stay.
+    pub fn restart(&mut self) -> Result<(), VmError> {
+        let _ = self.process.kill();
+        self.qmp = None;
+        (self.process, self.serial) = launch(&self.config, self.dir.path(), &self.log)?;
+        Ok(())
+    }
+
+    /// Pulls the plug.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+    }
+
+    /// Presses the power button.
+    pub fn power_down(&mut self) -> Result<(), VmError> {
+        self.qmp("system_powerdown", json!({})).map(drop)
+    }
+
+    /// Ends QEMU in order.
+    pub fn quit(&mut self) -> Result<(), VmError> {
+        self.qmp("quit", json!({})).map(drop)
+    }
+
+    /// Plugs the cable of interface `index` in or out.
+    pub fn set_link(&mut self, index: usize, up: bool) -> Result<(), VmError> {
+        self.qmp("set_link", json!({ "name": format!("net{index}"), "up": up })).map(drop)
+    }
+
+    /// QEMU's word for the machine's state: `running`, `paused`, `shutdown`, …
+    pub fn status(&mut self) -> Result<String, VmError> {
+        let answer = self.qmp("query-status", json!({}))?;
+        Ok(answer.get("status").and_then(Value::as_str).unwrap_or_default().to_owned())
+    }
+
+    fn qmp(&mut self, command: &str, arguments: Value) -> Result<Value, VmError> {
+        let path = self.dir.path().join("qmp");
+        let result = match &mut self.qmp {
+            Some(qmp) => qmp.execute(command, arguments),
+            None => Qmp::connect(&path, QMP_LIMIT).and_then(|qmp| self.qmp.insert(qmp).execute(command, arguments)),
+        };
+        result.map_err(|source| VmError::Control { vm: self.config.name.clone(), state: self.state(), source })
+    }
+
+    fn exit_status(&mut self) -> String {
+        match self.process.wait(Duration::from_secs(5)) {
+            Ok(Some(status)) => status.to_string(),
+            Ok(None) => "its console closed, but it still runs".to_owned(),
+            Err(error) => format!("exit status unknown: {error}"),
+        }
+    }
+
+    fn state(&self) -> Box<ConsoleState> {
+        let qemu = std::fs::read_to_string(self.log.with_extension("qemu.log")).unwrap_or_default();
+        Box::new(ConsoleState {
+            log: self.log.clone(),
+            tail: self.serial.tail(),
+            markers: self.serial.markers(),
+            qemu: qemu.trim().to_owned(),
+        })
+    }
+}
+
+fn launch(config: &VmBuilder, dir: &Path, log: &Path) -> Result<(Process, Serial), VmError> {
+    let open = |path: PathBuf| {
+        File::options().create(true).append(true).open(&path).map_err(|source| VmError::Prepare {
+            vm: config.name.clone(),
+            path,
+            source,
+        })
+    };
+    let console = open(log.to_owned())?;
+    let errors = open(log.with_extension("qemu.log"))?;
+    let qmp = dir.join("qmp");
+    // QEMU refuses to listen where an old socket lies only in some versions; away with it.
+    let _ = std::fs::remove_file(&qmp);
+    let mut command = Command::new(QEMU);
+    command.args(config.arguments(&qmp, &dir.join("vars.fd")));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    tracing::debug!(vm = config.name, ?command, "starting");
+    let spawn = |source| VmError::Spawn { vm: config.name.clone(), source };
+    let started = Instant::now();
+    let mut process = Process::spawn(command).map_err(spawn)?;
+    let output = process.take_stdout().ok_or_else(|| spawn(io::Error::other("no stdout")))?;
+    Ok((process, Serial::follow(output, console, started)))
+}

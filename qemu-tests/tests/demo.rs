@@ -1,0 +1,73 @@
+//! What `make demo` does when it is stopped, and when a host fails.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{ok, turn};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use qemu_tests::{
+    images::{Compression, SectorSize},
+    media, paths,
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Child, Command, Stdio},
+};
+
+#[test]
+fn a_stopped_demo_leaves_nothing_behind() {
+    let _turn = turn();
+    ok(media::agent_iso());
+    ok(media::os_image(SectorSize::B512, Compression::Zstd));
+    let mut demo = start(&["--hosts", "3"]);
+    let mut progress = BufReader::new(demo.stderr.take().unwrap()).lines();
+    assert!(progress.any(|line| line.unwrap().contains("machines boot")), "the demo ended early");
+    let pid = demo.id();
+    let mark = format!("landfall-vm-{pid}-");
+    while count_processes(&mark) < 4 {
+        assert!(demo.try_wait().unwrap().is_none(), "the demo ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGTERM).unwrap();
+    progress.for_each(|line| println!("{}", line.unwrap()));
+    assert_eq!(demo.wait().unwrap().code(), Some(130));
+    assert_eq!(count_processes(&mark), 0, "machines are still running");
+    for parent in [std::env::temp_dir(), paths::target_dir().join("vm/run")] {
+        let names =
+            fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap_or_default());
+        assert_eq!(names.filter(|name| name.starts_with(&mark)).collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_host_that_fails_fails_the_demo_with_its_reason() {
+    let _turn = turn();
+    let image = ok(media::os_image(SectorSize::B4096, Compression::Xz));
+    let mut demo = start(&["--hosts", "1", "--image", image.to_str().unwrap()]);
+    let mut progress = String::new();
+    demo.stderr.take().unwrap().read_to_string(&mut progress).unwrap();
+    println!("{progress}");
+    assert_eq!(demo.wait().unwrap().code(), Some(1));
+    let reason = progress.lines().last().unwrap();
+    assert!(
+        reason.starts_with("demo: node-0 failed:") && reason.contains("4096") && reason.contains("vm/logs/demo"),
+        "{reason}"
+    );
+}
+
+fn start(arguments: &[&str]) -> Child {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_demo"));
+    demo.env_remove("HOSTS").env_remove("BASE_ISO").env_remove("IMAGE");
+    demo.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Processes whose command line has `mark` in it.
+fn count_processes(mark: &str) -> usize {
+    let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(mark)).count()
+}
