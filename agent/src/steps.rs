@@ -10,6 +10,7 @@ use crate::{
     stop::Stop,
 };
 use api::{Step, StepReply, StepType};
+use nix::sys::resource::{UsageWho, getrusage};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, PoisonError},
@@ -87,6 +88,7 @@ impl Steps {
                 return;
             }
             status.step_ended(&kind, outcome.exit_code);
+            log_memory();
             let Outcome { exit_code, output, error } = outcome;
             outbox
                 .post(route, StepReply { error, exit_code, output, step_id: step.step_id, step_type: step.step_type });
@@ -104,6 +106,13 @@ impl Drop for Steps {
             let _ = thread.join();
         }
     }
+}
+
+/// Peak resident memory so far, of the agent and of the largest step it ran: hosts with little memory are installed too.
+fn log_memory() {
+    let peak_kib = |who| getrusage(who).map_or(-1, |usage| usage.max_rss());
+    let (agent_kib, largest_step_kib) = (peak_kib(UsageWho::RUSAGE_SELF), peak_kib(UsageWho::RUSAGE_CHILDREN));
+    tracing::info!(agent_kib, largest_step_kib, "peak memory");
 }
 
 fn carry_out(step: &Step, settings: &Settings, route: &Route, stop: &Stop) -> Outcome {

@@ -234,6 +234,12 @@ impl Client {
         self.call_json(Method::PATCH, &format!("/v2/infra-envs/{infra_env}/hosts/{host}"), Some(params))
     }
 
+    /// `v2UpdateHostIgnition`: Ignition merged over the host's own, JSON text; empty text removes it.
+    pub fn update_host_ignition(&self, infra_env: InfraEnvId, host: HostId, config: &str) -> Result<(), ClientError> {
+        let params = serde_json::json!({ "config": config });
+        self.call(Method::PATCH, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/ignition"), Some(&params)).map(drop)
+    }
+
     fn call_json<T: DeserializeOwned>(
         &self,
         method: Method,

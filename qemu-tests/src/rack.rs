@@ -12,6 +12,8 @@ use api::{
     Cluster, ClusterCreateParams, ClusterId, Host, HostUpdateParams, InfraEnvCreateParams, InfraEnvId, Mac, Platform,
     Secret,
 };
+use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -28,6 +30,9 @@ const REQUIREMENTS: &str = r#"[{"version": "default",
     "worker": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}, "sno": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}}]"#;
 /// Syntactically a pull secret; nothing here pulls.
 const PULL_SECRET: &str = r#"{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNz"}}}"#;
+
+/// A file that the override of each host adds.
+pub const SITE_FILE: &str = "/etc/landfall-test/site";
 
 /// What a rack is made of.
 #[derive(Clone, Debug)]
@@ -134,6 +139,46 @@ impl NodeFacts {
     /// The value of `hostname`, `user`, `ignition-result`, `cmdline`, …
     pub fn get(&self, key: &str) -> Option<&str> {
         self.facts.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// What the machine must say of itself when Ignition applied what the service was given for the host of that name:
+    /// hostname, a key of user core, a file. An error names the first difference.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        let said = |key: &str| self.get(key).unwrap_or_default();
+        if said("hostname") != name {
+            return Err(format!("{name} calls itself '{}'", said("hostname")));
+        }
+        if self.user_key() != Some(key_comment(name).as_str()) {
+            return Err(format!(
+                "{name}: user core has the keys '{}', not that of {}",
+                said("keys"),
+                key_comment(name)
+            ));
+        }
+        if self.site_file() != Some(site_digest(name).as_str()) {
+            return Err(format!("{name}: {SITE_FILE} is {:?}", self.site_file()));
+        }
+        if self.provisioned().is_none() {
+            return Err(format!("{name}: Ignition applied no config on the first boot: '{}'", said("ignition-result")));
+        }
+        Ok(())
+    }
+
+    /// Comment of core's last authorized key.
+    pub fn user_key(&self) -> Option<&str> {
+        self.get("keys")?.split_whitespace().last()
+    }
+
+    /// SHA-256 of the file of this rack's override.
+    pub fn site_file(&self) -> Option<&str> {
+        self.get(&format!("file:{SITE_FILE} sha256"))
+    }
+
+    /// When Ignition ran with a config, by its own record in `/etc/.ignition-result.json`.
+    pub fn provisioned(&self) -> Option<String> {
+        let result: serde_json::Value = serde_json::from_str(self.get("ignition-result")?).ok()?;
+        let provided = result.get("userConfigProvided")?.as_bool()?;
+        Some(result.get("provisioningDate")?.as_str()?.to_owned()).filter(|_| provided)
     }
 
     /// Units that failed to start.
@@ -340,9 +385,14 @@ impl Rack {
             views.len() == count && views.iter().all(|view| !view.mac.is_empty())
         })?;
         for (index, host) in self.hosts()?.iter().enumerate() {
-            let name = format!("node-{index}");
+            let name = node_name_of(index);
             let params = HostUpdateParams { host_name: Some(name), ..HostUpdateParams::default() };
             self.service.client().update_host(self.infra_env, host.id, &params)?;
+            self.service.client().update_host_ignition(
+                self.infra_env,
+                host.id,
+                &site_override(&node_name_of(index)),
+            )?;
         }
         Ok(())
     }
@@ -402,7 +452,37 @@ impl Rack {
 }
 
 fn node_name(index: u8) -> String {
+    node_name_of(usize::from(index))
+}
+
+fn node_name_of(index: usize) -> String {
     format!("node-{index}")
+}
+
+/// What a user would give the service for one host: a file and a key for user core.
+fn site_override(name: &str) -> String {
+    let key = format!(
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEGqD1TGVT2VBMPVmoZ1Nol4RUlvNlZ2ZcT5ZsJvVxQW {}",
+        key_comment(name)
+    );
+    json!({
+        "ignition": {"version": "3.2.0"},
+        "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": [key]}]},
+        "storage": {"files": [{"path": SITE_FILE, "mode": 0o644, "contents": {"source": format!("data:,{}", site_text(name))}}]}
+    })
+    .to_string()
+}
+
+fn key_comment(name: &str) -> String {
+    format!("{name}@demo")
+}
+
+fn site_text(name: &str) -> String {
+    format!("rack=demo,node={name}")
+}
+
+fn site_digest(name: &str) -> String {
+    Sha256::digest(site_text(name)).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn mac(index: u8) -> Mac {

@@ -1,13 +1,13 @@
 //! `make demo`: installs virtual machines end to end and shows it happen.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
 use qemu_tests::{
     accel::{self, Accel},
     images::{Compression, SectorSize},
     interrupt::Interrupts,
     media, paths,
-    rack::{NodeFacts, Rack, RackConfig, RackError},
+    rack::{NodeFacts, Rack, RackConfig, RackError, SITE_FILE},
     table::{self, Live},
     view::HostView,
     vm::Firmware,
@@ -184,42 +184,35 @@ fn plural(hosts: usize) -> String {
 /// The final table: what the service knows, and what each machine said of itself from inside.
 fn report(views: &[HostView], facts: &[NodeFacts]) -> Vec<String> {
     let mut rows = vec![
-        ["NODE", "ADDRESS", "STATE", "HOSTNAME INSIDE", "USER", "IGNITION", "FAILED UNITS"].map(str::to_owned).to_vec(),
+        ["NODE", "ADDRESS", "STATE", "HOSTNAME INSIDE", "USER", "FILE", "IGNITION", "FAILED UNITS"]
+            .map(str::to_owned)
+            .to_vec(),
     ];
     for (index, view) in views.iter().enumerate() {
         let mut row = vec![view.name.clone(), view.address.clone(), view.state.clone()];
         match facts.get(index) {
             Some(facts) => {
                 let user = facts.get("user").and_then(|line| line.split(':').next()).filter(|user| !user.is_empty());
+                let key = facts.user_key().map(|key| format!(" with key {key}")).unwrap_or_default();
+                let file = facts.site_file().map(|sum| format!("{SITE_FILE} {}…", sum.get(..8).unwrap_or(sum)));
                 let failed = facts.failed_units().join(" ");
                 row.push(facts.get("hostname").unwrap_or("-").to_owned());
-                row.push(user.unwrap_or("-").to_owned());
-                row.push(if ignition_applied(facts) { "config applied" } else { "NO CONFIG" }.to_owned());
+                row.push(format!("{}{key}", user.unwrap_or("-")));
+                row.push(file.unwrap_or_else(|| "-".to_owned()));
+                row.push(facts.provisioned().map_or("NO CONFIG".to_owned(), |date| format!("applied {date}")));
                 row.push(if failed.is_empty() { "none".to_owned() } else { failed });
             }
-            None => row.extend(["-"; 4].map(str::to_owned)),
+            None => row.extend(["-"; 5].map(str::to_owned)),
         }
         rows.push(row);
     }
     table::columns(&rows)
 }
 
-/// Ignition's own record of its run, `/etc/.ignition-result.json`.
-fn ignition_applied(facts: &NodeFacts) -> bool {
-    let result: Option<serde_json::Value> =
-        facts.get("ignition-result").and_then(|text| serde_json::from_str(text).ok());
-    result.and_then(|result| result.get("userConfigProvided")?.as_bool()).unwrap_or(false)
-}
-
 /// A machine that came up otherwise than it was told to is a failure, whatever the service thinks.
 fn judge(views: &[HostView], facts: &[NodeFacts]) -> Result<()> {
     for (view, facts) in views.iter().zip(facts) {
-        if facts.get("hostname") != Some(view.name.as_str()) {
-            bail!("{} calls itself {:?}", view.name, facts.get("hostname").unwrap_or("nothing"));
-        }
-        if !ignition_applied(facts) {
-            bail!("{}: Ignition applied no config on the first boot", view.name);
-        }
+        facts.check(&view.name).map_err(anyhow::Error::msg)?;
     }
     Ok(())
 }
