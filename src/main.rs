@@ -87,8 +87,12 @@ fn start_log() {
         Ok(parsed) => (parsed, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
     };
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    // A log that nobody reads any more is no reason to stop: an installation outlives the agent at its pipe.
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .log_internal_errors(false);
     if TIMED_BY_OTHERS.iter().any(|name| std::env::var_os(name).is_some()) {
         log.without_time().init();
     } else {

@@ -39,10 +39,11 @@ pub enum ArgsError {
         flag: String,
     },
     /// A value with characters outside the allow-list.
-    #[error("installer argument '{value}' holds {bad:?}, which is not allowed there")]
+    // The value is not shown: it may be a URL with credentials.
+    #[error("the value of installer argument number {position} holds {bad:?}, which is not allowed there")]
     Value {
-        /// As given.
-        value: String,
+        /// Its place in the list, from 1.
+        position: usize,
         /// First character at fault.
         bad: char,
     },
@@ -95,8 +96,8 @@ pub fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
     let words: Option<Vec<String>> = serde_json::from_str(text)
         .map_err(|source| ArgsError::NotAList { start: text.chars().take(80).collect(), source })?;
     let words = words.unwrap_or_default();
-    for word in &words {
-        check(word)?;
+    for (index, word) in words.iter().enumerate() {
+        check(index + 1, word)?;
     }
     let mut args = InstallerArgs::default();
     let mut copy_network = false;
@@ -129,7 +130,7 @@ pub fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
     Ok(args)
 }
 
-fn check(word: &str) -> Result<(), ArgsError> {
+fn check(position: usize, word: &str) -> Result<(), ArgsError> {
     if word.is_empty() {
         return Err(ArgsError::Empty);
     }
@@ -137,7 +138,7 @@ fn check(word: &str) -> Result<(), ArgsError> {
         return if ALLOWED.contains(&word) { Ok(()) } else { Err(ArgsError::Flag { flag: word.to_owned() }) };
     }
     match word.chars().find(|&c| !allowed(c)) {
-        Some(bad) => Err(ArgsError::Value { value: word.to_owned(), bad }),
+        Some(bad) => Err(ArgsError::Value { position, bad }),
         None => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ const EXIT_ALREADY_RUNNING: u8 = 125;
 #[command(after_help = "\
 Exit codes:
   0    installed (or the plan was printed)
-  1    failed; the disk's partition table is cleared
+  1    failed; the message says what is on the disk: untouched, cleared of its partition table, or kept as asked
   2    wrong usage
   125  with --request: another installation is running
 
@@ -102,7 +102,7 @@ impl Install {
             let plan = plan(&document.request, document.reboot, document.reboot_delay())?;
             return self.print(&plan, &plan.to_string());
         }
-        let Some(_lock) = lock(Path::new(LOCK_FILE))? else {
+        let Some(lock) = lock(Path::new(LOCK_FILE))? else {
             tracing::error!(
                 "another installation is running on this host (in the service's words: the container name \
                  \"assisted-installer\" is already in use)"
@@ -113,6 +113,11 @@ impl Install {
         let host = LiveHost { http: document.service.http(), allow_reboot: document.reboot };
         let mut display = Display::new(self.json);
         flow::run(&document, &host, &cancel, Pace::default(), &mut |event| display.show(event))?;
+        if document.reboot {
+            // Whatever the service asks for until the reboot comes, the new disk is not touched again: the process that
+            // waits to reboot shares the lock, which dropping it here would release.
+            std::mem::forget(lock);
+        }
         Ok(ExitCode::SUCCESS)
     }
 

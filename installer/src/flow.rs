@@ -121,7 +121,8 @@ pub fn run(
     result
 }
 
-/// Writes one disk, with as many attempts as it may have.
+/// Writes one disk, with as many attempts as it may have. Each looks the disk up by the name given: kernel names move when
+/// a controller resets between two attempts, stable links move with the disk.
 pub fn write_disk(
     host: &dyn Host,
     write: &ImageWrite,
@@ -130,8 +131,6 @@ pub fn write_disk(
     pace: Pace,
     on_event: &mut dyn FnMut(&Event),
 ) -> Result<(), FlowError> {
-    // A link can point elsewhere later, and boot code is told the node.
-    let write = &ImageWrite { device: host.resolve(&write.device), ..write.clone() };
     let mut attempt = 1;
     loop {
         let source = match host.write_image(write, ignition, cancel, on_event) {

@@ -16,8 +16,6 @@ use std::{
 
 /// The machine.
 pub trait Host {
-    /// The device node behind a link, or the path itself when there is none.
-    fn resolve(&self, device: &Path) -> PathBuf;
     /// Zeroes the first 512 bytes of a disk nobody uses.
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError>;
     /// Writes an image once.
@@ -125,12 +123,8 @@ impl LiveHost {
 }
 
 impl Host for LiveHost {
-    fn resolve(&self, device: &Path) -> PathBuf {
-        std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned())
-    }
-
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
-        let device = &self.resolve(device);
+        let device = &std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
         let open_error = |source| HostError::Open { device: device.clone(), source };
         // O_EXCL on a block device: refused while it is mounted or held by another device.
         let mut disk = OpenOptions::new().write(true).custom_flags(libc::O_EXCL).open(device).map_err(open_error)?;
