@@ -11,13 +11,12 @@ use std::process::{Command, Output as Exit};
 
 const CONFIG: &[u8] = br#"{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"a.service"}]}}"#;
 
-/// The program named by COREOS_INSTALLER, a usual place, or PATH; none with a printed reason.
+/// The program named by COREOS_INSTALLER, or one in PATH; none with a printed reason.
 fn installer() -> Option<PathBuf> {
     let named = std::env::var_os("COREOS_INSTALLER").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = std::iter::once(PathBuf::from("/opt/ci/bin")).chain(std::env::split_paths(&path));
-    let found =
-        named.into_iter().chain(usual.map(|directory| directory.join("coreos-installer"))).find(|path| path.is_file());
+    let in_path = std::env::split_paths(&path).map(|directory| directory.join("coreos-installer"));
+    let found = named.into_iter().chain(in_path).find(|path| path.is_file());
     if found.is_none() {
         println!("skipped: no coreos-installer; name one in COREOS_INSTALLER");
     }
