@@ -172,7 +172,7 @@ fn run(
     partitions::forget(&disk)?;
 
     let disk = touched.insert(disk);
-    let written_bytes = stream.write(disk, &image)?;
+    let (written_bytes, backup) = stream.write(disk, &image)?;
     let source_bytes = stream.pump.source_bytes();
     drop(stream);
 
@@ -184,7 +184,7 @@ fn run(
         return Err(Failure::Cancelled { written_bytes });
     }
     on_event(Event::Phase { phase: Phase::Finishing });
-    writer(disk).finish(&head)?;
+    writer(disk).finish(&head, &backup)?;
 
     on_event(Event::Phase { phase: Phase::RereadingTable });
     if let Err(error) = partitions::reread_as(disk, &image.partitions) {
@@ -196,7 +196,7 @@ fn run(
 
 fn writer(disk: &Disk) -> Writer<Device<'_>> {
     let geometry = disk.geometry();
-    Writer::new(Device::new(disk.file()), geometry.path.clone(), geometry.size_bytes)
+    Writer::new(Device::new(disk.file()), geometry.path.clone(), geometry.size_bytes, geometry.sector_bytes)
 }
 
 /// The image on its way from the source.
@@ -217,8 +217,8 @@ impl Stream<'_> {
         }
     }
 
-    /// Wipes the disk's tables and writes all but the head. Returns the image's size.
-    fn write(&mut self, disk: &Disk, image: &Image) -> Result<u64, Failure> {
+    /// Wipes the disk's tables and writes all but the head. Returns the image's size, and what of its end is held back too.
+    fn write(&mut self, disk: &Disk, image: &Image) -> Result<(u64, Buffer), Failure> {
         (self.on_event)(Event::Phase { phase: Phase::Writing });
         let sector = usize::try_from(disk.geometry().sector_bytes).unwrap_or(usize::MAX);
         let mut writer = writer(disk);
@@ -237,7 +237,7 @@ impl Stream<'_> {
         image.check_complete(writer.written())?;
         writer.sync()?;
         self.tell(writer.written(), true);
-        Ok(writer.written())
+        Ok((writer.written(), writer.into_backup()))
     }
 
     /// The next message of interest, with an eye on the clock and the caller's wish to stop.

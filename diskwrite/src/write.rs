@@ -1,13 +1,18 @@
 //! Puts an image on a disk so that at no moment a half-written one looks bootable.
 //!
 //! Head and tail of the disk, where partition tables live, are wiped and flushed first; then comes the image but its first
-//! MiB; the caller adds that with [`Writer::finish`] when everything else is right.
+//! MiB and, of an image as large as the disk, but its backup table, which some firmware restores a missing primary from; the
+//! caller adds those with [`Writer::finish`] when everything else is right.
 
+use crate::buffer::Buffer;
 use crate::pump::HEAD_BYTES;
 use std::{io, path::PathBuf};
 
 /// Zero runs shorter than this are written like data; the image is looked at in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// The entries of a backup table; its header follows in the last sector (UEFI 2.10 §5.3.2).
+const BACKUP_ENTRIES_BYTES: u64 = 16_384;
 
 /// A disk that has failed once often takes the next command.
 const CLEAR_TRIES: u32 = 3;
@@ -78,12 +83,19 @@ pub(crate) struct Writer<T> {
     disk_bytes: u64,
     /// Where the next block goes.
     offset: u64,
+    /// From here to its end the disk has room for a backup table and nothing else.
+    backup_from: u64,
+    /// What the image has there, held back.
+    backup: Buffer,
 }
 
 impl<T: Target> Writer<T> {
-    /// For a disk of `disk_bytes`, at least two heads.
-    pub fn new(target: T, device: PathBuf, disk_bytes: u64) -> Self {
-        Self { target, device, disk_bytes, offset: head_bytes() }
+    /// For a disk of `disk_bytes`, at least two heads, in sectors of `sector_bytes`.
+    pub fn new(target: T, device: PathBuf, disk_bytes: u64, sector_bytes: u32) -> Self {
+        let backup_bytes = BACKUP_ENTRIES_BYTES + u64::from(sector_bytes);
+        let backup = Buffer::new(usize::try_from(backup_bytes).unwrap_or(0));
+        let backup_from = disk_bytes.saturating_sub(backup_bytes);
+        Self { target, device, disk_bytes, offset: head_bytes(), backup_from, backup }
     }
 
     /// Zeros head and tail and waits until that is on the medium. The tail stays where the head can't be zeroed: were a
@@ -107,7 +119,7 @@ impl<T: Target> Writer<T> {
     }
 
     /// Writes the next block of the image; all but the last are whole sectors, and the last is padded to one.
-    pub fn block(&mut self, block: &mut crate::buffer::Buffer, sector: usize) -> Result<(), WriteError> {
+    pub fn block(&mut self, block: &mut Buffer, sector: usize) -> Result<(), WriteError> {
         let len = u64::try_from(block.len()).unwrap_or(u64::MAX);
         let end = self.offset.saturating_add(len);
         if end > self.disk_bytes {
@@ -119,7 +131,10 @@ impl<T: Target> Writer<T> {
         }
         block.pad(sector);
         let mut offset = self.offset;
-        for (zero, run) in runs(block) {
+        let now = usize::try_from(self.backup_from.saturating_sub(offset)).unwrap_or(usize::MAX).min(block.len());
+        let (now, later) = block.split_at(now);
+        self.hold_back(later);
+        for (zero, run) in runs(now) {
             let len = u64::try_from(run.len()).unwrap_or(u64::MAX);
             if zero {
                 self.zero(offset, len)?
@@ -130,6 +145,20 @@ impl<T: Target> Writer<T> {
         }
         self.offset = end;
         Ok(())
+    }
+
+    fn hold_back(&mut self, data: &[u8]) {
+        let held = self.backup.len();
+        // The end of the disk was checked: there is room.
+        if let Some(room) = self.backup.whole().get_mut(held..held + data.len()) {
+            room.copy_from_slice(data);
+            self.backup.set_len(held + data.len());
+        }
+    }
+
+    /// What of the image is held back beside its head, for [`Writer::finish`] of a later writer.
+    pub fn into_backup(self) -> Buffer {
+        self.backup
     }
 
     /// Bytes of the image on the disk; the head counts from the start, as it is in memory.
@@ -144,9 +173,13 @@ impl<T: Target> Writer<T> {
         self.target.sync().map_err(error)
     }
 
-    /// Adds the held-back head once all else is on the medium, and waits until it is too.
-    pub fn finish(&mut self, head: &[u8]) -> Result<(), WriteError> {
+    /// Adds what was held back once all else is on the medium, the head last, and waits until it is too.
+    pub fn finish(&mut self, head: &[u8], backup: &[u8]) -> Result<(), WriteError> {
         self.sync()?;
+        if !backup.is_empty() {
+            self.write(backup, self.backup_from)?;
+            self.sync()?;
+        }
         self.write(head, 0)?;
         self.sync()
     }

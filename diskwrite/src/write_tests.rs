@@ -93,7 +93,7 @@ fn image(len: usize) -> Vec<u8> {
 
 fn write(disk: &mut FakeDisk, image: &[u8], block_bytes: usize) -> Result<(), WriteError> {
     let disk_bytes = u64::try_from(disk.bytes.len()).unwrap();
-    let mut writer = Writer::new(disk, "fake".into(), disk_bytes);
+    let mut writer = Writer::new(disk, "fake".into(), disk_bytes, 512);
     let result = (|| {
         writer.wipe()?;
         for piece in image[MIB..].chunks(block_bytes) {
@@ -102,7 +102,8 @@ fn write(disk: &mut FakeDisk, image: &[u8], block_bytes: usize) -> Result<(), Wr
             block.set_len(piece.len());
             writer.block(&mut block, 512)?;
         }
-        writer.finish(&image[..MIB])
+        let backup = writer.backup.to_vec();
+        writer.finish(&image[..MIB], &backup)
     })();
     if result.is_err() {
         let _ = writer.clear();
@@ -136,6 +137,21 @@ fn image_as_large_as_the_disk_fits() {
     let mut disk = FakeDisk::new(4 * MIB);
     write(&mut disk, &image, MIB).unwrap();
     assert!(disk.bytes == image);
+}
+
+#[test]
+fn backup_table_of_an_image_as_large_as_the_disk_waits_for_the_end() {
+    let image = image(4 * MIB);
+    let mut disk = FakeDisk::new(4 * MIB);
+    let mut writer = Writer::new(&mut disk, "fake".into(), 4 << 20, 512);
+    writer.wipe().unwrap();
+    let mut block = Buffer::new(3 * MIB);
+    block.whole().copy_from_slice(&image[MIB..]);
+    block.set_len(3 * MIB);
+    writer.block(&mut block, 512).unwrap();
+    assert_eq!(writer.into_backup()[..], image[4 * MIB - 33 * 512..]);
+    assert!(is_zero(&disk.bytes[4 * MIB - 33 * 512..]));
+    assert_eq!(disk.bytes[MIB..4 * MIB - 33 * 512], image[MIB..4 * MIB - 33 * 512]);
 }
 
 #[test]
