@@ -316,15 +316,16 @@ impl Store {
         Ok(())
     }
 
-    /// All events, oldest first, that `wanted` takes.
+    /// All events, oldest first, that `wanted` takes. A damaged one is logged and left out: it must not hide the others.
     pub fn events(&self, mut wanted: impl FnMut(&Event) -> bool) -> Result<Vec<Event>, StoreError> {
         let transaction = self.database.begin_read()?;
         let mut events = Vec::new();
         for row in transaction.open_table(EVENTS)?.iter()? {
             let (sequence, value) = row?;
-            let event: Event = decode("event", &sequence.value(), value.value())?;
-            if wanted(&event) {
-                events.push(event);
+            match decode("event", &sequence.value(), value.value()) {
+                Ok(event) if wanted(&event) => events.push(event),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(sequence = sequence.value(), ?error, "an event is left out of a list"),
             }
         }
         Ok(events)
@@ -450,6 +451,25 @@ mod tests {
         });
         assert!(failed.is_err());
         assert_eq!(store.events(|_| true).unwrap(), []);
+    }
+
+    #[test]
+    fn a_damaged_event_hides_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        for text in ["first", "damaged", "last"] {
+            store
+                .change("", |change| {
+                    change.event(event(text));
+                    Ok::<_, StoreError>(())
+                })
+                .unwrap();
+        }
+        let transaction = store.database.begin_write().unwrap();
+        transaction.open_table(EVENTS).unwrap().insert(1, b"{\"name\":".as_slice()).unwrap();
+        transaction.commit().unwrap();
+        let texts: Vec<_> = store.events(|_| true).unwrap().into_iter().map(|event| event.message).collect();
+        assert_eq!(texts, ["first", "last"]);
     }
 
     #[test]
