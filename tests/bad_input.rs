@@ -172,6 +172,13 @@ fn services_that_do_not_answer_properly() {
         let _ = write!(stream, "HTTP/1.1 201 Created\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}");
     });
     agent_says("a service that answers garbage", &garbage, "can't be read");
+    let portal = server(|stream| {
+        let _ = write!(
+            stream,
+            "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/login\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    });
+    agent_says("a service behind a login page", &portal, "the service answered 302");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     drop(silent);

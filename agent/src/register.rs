@@ -90,7 +90,7 @@ pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Res
                     error = cause,
                     %host_id,
                     %infra_env_id,
-                    url = settings.url,
+                    url = api::http::public_url(&settings.url),
                     retry_in_s = seconds(pause),
                     "the service refuses this host: {reason}"
                 );

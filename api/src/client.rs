@@ -1,13 +1,13 @@
 //! A client of the service, for agent, installer and command line.
 
-use crate::http::{HttpConfig, HttpConfigError, agent};
+use crate::http::{HttpConfig, HttpConfigError, agent, public_url};
 use crate::{
     ApiError, Cluster, ClusterCreateParams, ClusterId, Host, HostCreateParams, HostId, HostProgress, HostRegistration,
     HostRole, HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, RetryPolicy, Secret, StepReply,
     Steps, Timestamp, Transience, backoff,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{io::Read, time::Duration};
+use std::{fmt, io::Read, time::Duration};
 use ureq::http::{Method, Request, Response};
 
 /// Where the API starts below the service's base URL.
@@ -21,7 +21,7 @@ const MAX_JSON_BYTES: u64 = 256 << 20;
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// How to reach the service.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ClientConfig {
     /// Base URL with scheme, optional port and path.
     pub url: String,
@@ -33,6 +33,15 @@ pub struct ClientConfig {
     pub agent_version: String,
 }
 
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientConfig")
+            .field("url", &public_url(&self.url))
+            .field("http", &self.http)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What a call came to.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -42,7 +51,7 @@ pub enum ClientError {
     /// The base URL is unusable.
     #[error("'{url}' is not a service URL: it must start with http:// or https:// and name a host")]
     Url {
-        /// As given.
+        /// As given, without credentials.
         url: String,
     },
     /// The service answered with another status.
@@ -109,7 +118,7 @@ impl ClientError {
 }
 
 /// A client of one service. Cheap to clone; clones share connections.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     agent: ureq::Agent,
     base: String,
@@ -119,13 +128,19 @@ pub struct Client {
     retry: RetryPolicy,
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("base", &public_url(&self.base)).finish_non_exhaustive()
+    }
+}
+
 impl Client {
     /// Connects nothing yet.
     pub fn new(config: &ClientConfig, retry: RetryPolicy) -> Result<Self, ClientError> {
         let base = config.url.trim_end_matches('/');
         let host = base.strip_prefix("http://").or_else(|| base.strip_prefix("https://"));
         if !host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !host.contains(char::is_whitespace)) {
-            return Err(ClientError::Url { url: config.url.clone() });
+            return Err(ClientError::Url { url: public_url(&config.url) });
         }
         Ok(Self {
             agent: agent(&config.http)?,
@@ -280,7 +295,7 @@ impl Client {
         let transport = |source: ureq::Error| ClientError::Transport {
             method: method.clone(),
             path: path.to_owned(),
-            url: self.base.clone(),
+            url: public_url(&self.base),
             source: Box::new(source),
         };
         let mut request = Request::builder()
@@ -310,7 +325,10 @@ impl Client {
     }
 
     fn run<B: ureq::AsSendBody>(&self, request: Request<B>) -> Result<Response<ureq::Body>, ureq::Error> {
-        let request = self.agent.configure_request(request).timeout_global(Some(ANSWER_TIMEOUT)).build();
+        // The API has no redirects. Following one would hand the token to whoever sends it, and take a login page's answer for
+        // the service's.
+        let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
+        let request = request.timeout_global(Some(ANSWER_TIMEOUT)).build();
         self.agent.run(request)
     }
 }
@@ -329,7 +347,8 @@ fn error_message(body: &[u8]) -> String {
 fn one_line(bytes: &[u8], max_chars: usize) -> String {
     let mut start = Vec::new();
     // A char is at most four bytes; a cut one at the end becomes a replacement character.
-    let _ = bytes.take(max_chars.saturating_mul(4) as u64).read_to_end(&mut start);
+    let max_bytes = u64::try_from(max_chars.saturating_mul(4)).unwrap_or(u64::MAX);
+    let _ = bytes.take(max_bytes).read_to_end(&mut start);
     String::from_utf8_lossy(&start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(max_chars).collect()
 }
 

@@ -186,7 +186,7 @@ pub struct Cluster {
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "is_zero")]
     pub high_availability_mode: String,
-    /// Its hosts; absent with `exclude-hosts`.
+    /// Its hosts; none with `exclude-hosts`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub hosts: Vec<Host>,
     #[allow(missing_docs)]

@@ -1,6 +1,6 @@
 //! Instructions to a host and its replies.
 
-use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, is_zero, json::null_is_default};
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, http::public_url, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -246,8 +246,8 @@ pub struct InstallRequest {
     pub skip_installation_disk_cleanup: bool,
 }
 
-/// `proxy`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// `proxy`. Its URLs may carry credentials, which `Debug` leaves out.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proxy {
     /// For http URLs.
@@ -259,6 +259,17 @@ pub struct Proxy {
     /// Comma list of what goes direct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_proxy: Option<String>,
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |url: &Option<String>| url.as_deref().map(public_url);
+        f.debug_struct("Proxy")
+            .field("http_proxy", &shown(&self.http_proxy))
+            .field("https_proxy", &shown(&self.https_proxy))
+            .field("no_proxy", &self.no_proxy)
+            .finish()
+    }
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(Self::ZERO) };
         let parsed = OffsetDateTime::parse(&text, &Rfc3339).map_err(D::Error::custom)?;
-        Ok(Self(parsed.to_offset(time::UtcOffset::UTC)))
+        let utc = parsed.checked_to_offset(time::UtcOffset::UTC).filter(|utc| (0..=9999).contains(&utc.year()));
+        utc.map(Self).ok_or_else(|| D::Error::custom("a point in time before the year 0 or after 9999"))
     }
 }
 
@@ -94,6 +95,9 @@ mod tests {
         assert_eq!(serde_json::from_str::<Timestamp>(&text).unwrap(), now);
         assert!(serde_json::from_str::<Timestamp>("null").unwrap().is_zero());
         assert!(serde_json::from_str::<Timestamp>("\"0001-01-01T00:00:00Z\"").unwrap().is_zero());
+        for beyond in ["0000-01-01T00:00:00+01:00", "9999-12-31T23:59:59-23:59"] {
+            assert!(serde_json::from_value::<Timestamp>(beyond.into()).is_err(), "{beyond}");
+        }
         assert_eq!(Timestamp::from_unix_seconds(60).seconds_since(Timestamp::from_unix_seconds(0)), 60);
     }
 }

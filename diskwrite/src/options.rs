@@ -1,6 +1,6 @@
 //! What a caller asks for.
 
-use api::http::HttpConfig;
+use api::http::{HttpConfig, public_url};
 use std::{
     fmt,
     path::PathBuf,
@@ -29,17 +29,9 @@ impl fmt::Display for Source {
         match self {
             Self::File(path) => path.display().fmt(f),
             Self::Stdin => f.write_str("stdin"),
-            Self::Url(url) => f.write_str(&public_part(url)),
+            Self::Url(url) => f.write_str(&public_url(url)),
         }
     }
-}
-
-fn public_part(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}{path}")
 }
 
 /// One installation.
