@@ -134,6 +134,15 @@ impl Unpacker {
         }
     }
 
+    /// Counts `len` bytes more against the limit: each name of a hard-linked file holds a copy of the content.
+    fn charge(&mut self, len: usize) -> Result<(), ArchiveError> {
+        self.bytes = self.bytes.saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
+        if self.bytes > self.limits.total_bytes {
+            return Err(ArchiveError::Limit { limit: self.limits.total_bytes, what: "bytes" });
+        }
+        Ok(())
+    }
+
     /// Walks the cpio archive at the start of `bytes` up to its trailer; returns its length.
     fn newc(&mut self, bytes: &[u8], offset: usize) -> Result<usize, ArchiveError> {
         // Hard links: all but the last have no content. Names by inode, until the content comes.
@@ -162,7 +171,8 @@ impl Unpacker {
                         if member.data.is_empty() {
                             names.push(name.clone());
                         } else {
-                            for name in names.drain(..) {
+                            for name in std::mem::take(names) {
+                                self.charge(member.data.len())?;
                                 self.archive.put(name, Member::File { mode, data: member.data.to_vec() });
                             }
                         }
