@@ -152,7 +152,12 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         return Ok(Answer::empty(StatusCode::NO_CONTENT));
     }
-    let store = |work: &dyn Fn(&mut HostRecord)| store_reply(service, call, key, work);
+    let store = |work: &dyn Fn(&mut HostRecord)| {
+        store_reply(service, call, key, &|record| {
+            work(record);
+            Ok(())
+        })
+    };
     match reply.step_type {
         StepType::Inventory => {
             let inventory: Inventory = output(&reply.output, "Inventory", Value::is_object)?;
@@ -224,10 +229,15 @@ fn install_failed(service: &Service, call: &Call, key: HostKey, reply: &StepRepl
     })
 }
 
-fn store_reply(service: &Service, call: &Call, key: HostKey, work: &dyn Fn(&mut HostRecord)) -> Result<(), Refusal> {
+fn store_reply(
+    service: &Service,
+    call: &Call,
+    key: HostKey,
+    work: &dyn Fn(&mut HostRecord) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-        work(&mut record);
+        work(&mut record)?;
         let cluster = record.host.cluster_id;
         change.put_host(record);
         match cluster {
@@ -241,11 +251,7 @@ fn store_reply(service: &Service, call: &Call, key: HostKey, work: &dyn Fn(&mut 
 fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: Inventory) -> Result<(), Refusal> {
     let model = service.store.model();
     let record = find_host(&model, key)?;
-    if !HostState::TAKES_INVENTORY.contains(&record.state) {
-        let states = HostState::TAKES_INVENTORY.map(HostState::as_str).join(" ");
-        let reason = format!("Host is in {} state, host can be updated only in one of [{states}] states", record.state);
-        return Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason));
-    }
+    check_takes_inventory(record.state)?;
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let disk_size_gb = match cluster {
         Some(cluster) => {
@@ -258,15 +264,30 @@ fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: 
     inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
     disks::judge(&mut inventory, disk_size_gb);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
-    store_reply(service, call, key, &|record| {
-        // While it is being written the disk is what it is.
-        if record.state != HostState::InstallingInProgress {
-            let chosen = disks::choose(&inventory, &record.host.installation_disk_id);
-            record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk).to_owned());
-            record.host.installation_disk_path = chosen.map_or(String::new(), |disk| disk.path.clone());
-        }
-        record.set_inventory(text.clone());
-    })
+    store_reply(service, call, key, &|record| take_inventory(record, &inventory, &text))
+}
+
+fn check_takes_inventory(state: HostState) -> Result<(), Refusal> {
+    if HostState::TAKES_INVENTORY.contains(&state) {
+        return Ok(());
+    }
+    let states = HostState::TAKES_INVENTORY.map(HostState::as_str).join(" ");
+    let reason = format!("Host is in {state} state, host can be updated only in one of [{states}] states");
+    Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason))
+}
+
+/// Puts a judged inventory and its text into the record that is being changed. Its state is looked at here once more:
+/// the install may have been ordered since the reply came in.
+fn take_inventory(record: &mut HostRecord, inventory: &Inventory, text: &str) -> Result<(), Refusal> {
+    check_takes_inventory(record.state)?;
+    // Once the install is ordered the disk is what it is, whatever a late inventory says.
+    if record.state.settings_open() {
+        let chosen = disks::choose(inventory, &record.host.installation_disk_id);
+        record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk).to_owned());
+        record.host.installation_disk_path = chosen.map_or(String::new(), |disk| disk.path.clone());
+    }
+    record.set_inventory(text.to_owned());
+    Ok(())
 }
 
 /// PUT …/progress.
@@ -337,4 +358,33 @@ pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         change.put_host(record);
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::{HostId, InfraEnvId};
+
+    #[test]
+    fn a_late_inventory_never_changes_the_disk() {
+        let eligible = json!({"eligible": true});
+        let disk = json!({"name": "sdb", "path": "/dev/sdb", "id": "/dev/sdb", "installation_eligibility": eligible});
+        let inventory: Inventory = serde_json::from_value(json!({"disks": [disk]})).unwrap();
+        for state in HostState::ALL {
+            let key = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+            let mut record = HostRecord::new(key, None, Timestamp::ZERO);
+            record.state = *state;
+            record.host.installation_disk_id = "/dev/sda".into();
+            record.host.installation_disk_path = "/dev/sda".into();
+            let taken = take_inventory(&mut record, &inventory, "{}");
+            assert_eq!(taken.is_ok(), HostState::TAKES_INVENTORY.contains(state), "{state}");
+            let disk = if state.settings_open() { "/dev/sdb" } else { "/dev/sda" };
+            assert_eq!(record.host.installation_disk_path, disk, "{state}");
+            assert_eq!(record.host.installation_disk_id, disk, "{state}");
+        }
+        assert!(HostState::Known.settings_open() && HostState::DiscoveringUnbound.settings_open());
+        for state in [HostState::PreparingForInstallation, HostState::PreparingSuccessful, HostState::Installing] {
+            assert!(!state.settings_open(), "{state}");
+        }
+    }
 }

@@ -8,7 +8,6 @@ use crate::http::{Answer, Call, Refusal};
 use crate::model::{HostKey, HostRecord};
 use crate::pass;
 use crate::service::Service;
-use crate::state::HostState;
 use crate::store::Change;
 use crate::view;
 use api::{DiskConfigParams, HostUpdateParams};
@@ -56,9 +55,7 @@ fn change_host(
 }
 
 fn before_installation(record: &HostRecord) -> Result<(), Refusal> {
-    let open = record.state.checked()
-        && !matches!(record.state, HostState::PreparingForInstallation | HostState::PreparingSuccessful);
-    if open {
+    if record.state.settings_open() {
         return Ok(());
     }
     Err(Refusal::conflict(format!(

@@ -79,6 +79,11 @@ impl HostState {
         ) || self.unbound()
     }
 
+    /// Before the install is ordered: hostname, role and installation disk may still change.
+    pub fn settings_open(self) -> bool {
+        self.checked() && !matches!(self, Self::PreparingForInstallation | Self::PreparingSuccessful)
+    }
+
     /// May take a new inventory, in the order the real service lists them.
     pub const TAKES_INVENTORY: [Self; 10] = [
         Self::Discovering,
