@@ -214,7 +214,16 @@ impl Watched {
             thread::sleep(LOOK);
         }
         self.signal_group(Signal::SIGKILL);
-        self.child.wait()
+        let start = Instant::now();
+        while start.elapsed() < GRACE {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            thread::sleep(LOOK);
+        }
+        // Blocked in the kernel, on a device that does not answer, say. It ends when it can, as our zombie; steps of its type
+        // must go on.
+        Err(io::Error::other("it does not end even when killed: blocked in the kernel"))
     }
 
     /// The child leads a group of its own, with all it started in it.

@@ -5,6 +5,9 @@ use std::{
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 
 /// Exit code of a step on a host whose medium is gone.
@@ -12,6 +15,9 @@ pub const EXIT_MEDIA_LOST: i64 = 256;
 
 /// Aligned as direct reads need it; a CD's sector is half of it.
 const BLOCK_BYTES: usize = 4096;
+
+/// A virtual CD over a slow link takes a second.
+const READ_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where to look.
 #[derive(Clone, Debug)]
@@ -63,7 +69,7 @@ impl Media {
             }
         };
         match source_of(&mounts, &self.mount_point) {
-            Some(device) => read_some(&device),
+            Some(device) => read_in_time(device),
             None => {
                 tracing::debug!(mount_point = %self.mount_point.display(), "no device is mounted there, not checking it");
                 Ok(())
@@ -88,6 +94,21 @@ fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (escape, blank)| text.replace(escape, blank))
+}
+
+/// A medium that hangs is as lost as one that fails; its reader is left behind until the kernel lets it go.
+fn read_in_time(device: PathBuf) -> Result<(), MediaError> {
+    let (done, result) = mpsc::channel();
+    let reader = device.clone();
+    let spawned = thread::Builder::new().name("medium".into()).spawn(move || {
+        let _ = done.send(read_some(&reader));
+    });
+    match spawned.map(|_| result.recv_timeout(READ_LIMIT)) {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(MediaError::Read { device, error: io::ErrorKind::TimedOut.into() }),
+        // No thread to be had says nothing of the medium.
+        Err(_) => Ok(()),
+    }
 }
 
 /// Past the page cache, which would still know what a lost medium once held.

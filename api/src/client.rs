@@ -7,7 +7,15 @@ use crate::{
     Steps, Timestamp, Transience, backoff,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, io::Read, time::Duration};
+use std::{
+    fmt,
+    io::Read,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 use ureq::http::{Method, Request, Response};
 
 /// Where the API starts below the service's base URL.
@@ -15,6 +23,8 @@ pub const API_PATH: &str = "/api/assisted-install";
 
 /// An answer may take this long as a whole; the real agent has no limit and hangs for ever on a hung server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a pause looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
 /// A larger JSON answer is refused: a cluster with 1000 full inventories is below this.
 const MAX_JSON_BYTES: u64 = 256 << 20;
 /// A larger file is refused: bootstrap configs of large clusters are tens of megabytes.
@@ -126,6 +136,7 @@ pub struct Client {
     agent_version: String,
     request_id: String,
     retry: RetryPolicy,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl fmt::Debug for Client {
@@ -149,7 +160,13 @@ impl Client {
             agent_version: config.agent_version.clone(),
             request_id: uuid::Uuid::new_v4().to_string(),
             retry,
+            stop: None,
         })
+    }
+
+    /// The same client, giving up its retries as soon as `stop` is set.
+    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop: Some(stop), ..self }
     }
 
     /// The same client with a new `X-Request-Id`: one per registration attempt, poll or logical operation.
@@ -281,13 +298,29 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if attempt >= self.retry.retries(error.transience()) {
+            if attempt >= self.retry.retries(error.transience()) || self.is_stopped() {
                 return Err(error);
             }
             let delay = backoff(attempt);
             tracing::warn!(%error, attempt, delay_ms = delay.as_millis(), "request failed, trying again");
-            std::thread::sleep(delay);
+            self.pause(delay);
             attempt += 1;
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// Sleeps, with an eye on the flag.
+    fn pause(&self, delay: Duration) {
+        let until = Instant::now() + delay;
+        while !self.is_stopped() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(LOOK));
         }
     }
 

@@ -10,7 +10,7 @@ pub enum RetryPolicy {
     /// The agent's: 503, 504 and transient transport errors, three times; the poll loop has its own back-off above it.
     Agent,
     /// The installer's: 404, 423, 425 ten times; 408, 429, 5xx and transient transport errors 360 times (about half an
-    /// hour), since nobody is there to press a key while the service restarts.
+    /// hour where it refuses at once, longer where it hangs), since nobody is there to press a key while the service restarts.
     Installer,
 }
 

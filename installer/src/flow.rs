@@ -109,7 +109,10 @@ pub fn run(
     }
     let result = (|| {
         let plan = plan(request, document.reboot, document.reboot_delay())?;
-        let client = |retry| Client::new(&config, retry).map_err(FlowError::Client);
+        let client = |retry| match Client::new(&config, retry) {
+            Ok(client) => Ok(client.stopped_by(cancel.flag())),
+            Err(error) => Err(FlowError::Client(error)),
+        };
         let (patient, brief) = (client(RetryPolicy::Installer)?, client(RetryPolicy::Never)?);
         let mut flow = Flow { host, patient, brief, cancel, pace, reporter: &mut reporter, on_event, ignition: None };
         plan.actions.iter().try_for_each(|action| flow.carry_out(action))
