@@ -4,6 +4,10 @@ use std::io::{self, Write};
 
 /// Headers of one part may be so long.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// More parts than this is no form.
+const MAX_PARTS: usize = 64;
+/// So many blanks may pad the line of a boundary.
+const MAX_BLANKS: usize = 64;
 
 /// A body that is not what it says.
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +29,8 @@ pub enum MultipartError {
 enum State {
     /// Looking for the next boundary; what lies before it goes to the sink or nowhere.
     Content { wanted: bool },
-    /// Right behind a boundary.
-    Boundary,
+    /// Right behind a boundary and some blanks.
+    Boundary { blanks: usize },
     /// In a part's headers.
     Headers,
     /// Behind the last boundary.
@@ -37,8 +41,11 @@ enum State {
 pub struct Multipart {
     name: &'static str,
     delimiter: Vec<u8>,
+    /// What is not yet dealt with, from `at` on; what lies before goes at the end of a feed, all at once.
     buffer: Vec<u8>,
+    at: usize,
     state: State,
+    parts: usize,
     found: bool,
 }
 
@@ -57,7 +64,9 @@ impl Multipart {
                 delimiter: format!("\r\n--{boundary}").into_bytes(),
                 // The first boundary has no line before it.
                 buffer: b"\r\n".to_vec(),
+                at: 0,
                 state: State::Content { wanted: false },
+                parts: 0,
                 found: false,
             }),
             _ => Err(MultipartError::ContentType),
@@ -68,6 +77,8 @@ impl Multipart {
     pub fn feed(&mut self, piece: &[u8], sink: &mut impl Write) -> Result<(), MultipartError> {
         self.buffer.extend_from_slice(piece);
         while self.step(sink)? {}
+        self.buffer.drain(..self.at);
+        self.at = 0;
         Ok(())
     }
 
@@ -81,61 +92,64 @@ impl Multipart {
     }
 
     fn step(&mut self, sink: &mut impl Write) -> Result<bool, MultipartError> {
+        let rest = self.buffer.get(self.at..).unwrap_or_default();
         match self.state {
             State::Content { wanted } => {
-                let position = find(&self.buffer, &self.delimiter);
+                let position = find(rest, &self.delimiter);
                 // A boundary may have begun in the last bytes.
-                let end = position.unwrap_or_else(|| self.buffer.len().saturating_sub(self.delimiter.len() - 1));
+                let end = position.unwrap_or_else(|| rest.len().saturating_sub(self.delimiter.len() - 1));
                 if wanted {
-                    sink.write_all(&self.buffer[..end])?;
+                    sink.write_all(&rest[..end])?;
                 }
-                self.buffer.drain(..end);
+                self.at += end;
                 if position.is_some() {
-                    self.buffer.drain(..self.delimiter.len());
-                    self.state = State::Boundary;
+                    self.at += self.delimiter.len();
+                    self.state = State::Boundary { blanks: 0 };
                 }
                 Ok(position.is_some())
             }
-            State::Boundary => match self.buffer.get(..2) {
+            State::Boundary { blanks } => match rest.get(..2) {
                 None => Ok(false),
                 Some(b"--") => {
                     self.state = State::End;
                     Ok(true)
                 }
+                Some(b"\r\n") if self.parts == MAX_PARTS => Err(MultipartError::Broken("it has more than 64 parts")),
                 Some(b"\r\n") => {
+                    self.parts += 1;
                     self.state = State::Headers;
                     Ok(true)
                 }
-                Some([b' ' | b'\t', _]) => {
-                    self.buffer.drain(..1);
+                Some([b' ' | b'\t', _]) if blanks < MAX_BLANKS => {
+                    self.at += 1;
+                    self.state = State::Boundary { blanks: blanks + 1 };
                     Ok(true)
                 }
                 Some(_) => Err(MultipartError::Broken("a boundary is followed by something else")),
             },
             State::Headers => {
                 // The line break of the boundary is still in front, so that "no headers" looks like any other end.
-                let Some(end) = find(&self.buffer, b"\r\n\r\n") else {
-                    return match self.buffer.len() > MAX_HEADER_BYTES {
-                        true => Err(MultipartError::Broken("the headers of a part are too long")),
-                        false => Ok(false),
-                    };
-                };
-                let wanted = part_name(&self.buffer[..end]).as_deref() == Some(self.name);
+                let end = find(rest, b"\r\n\r\n");
+                if end.unwrap_or(rest.len()) > MAX_HEADER_BYTES {
+                    return Err(MultipartError::Broken("the headers of a part are too long"));
+                }
+                let Some(end) = end else { return Ok(false) };
+                // The headers' own last line break belongs to a boundary right behind it; it may still be on its way.
+                let (content, boundary) = (&rest[end + 4..], &self.delimiter[2..]);
+                if boundary.starts_with(content) && content.len() < boundary.len() {
+                    return Ok(false);
+                }
+                let wanted = part_name(&rest[..end]).as_deref() == Some(self.name);
                 if wanted && self.found {
                     return Err(MultipartError::Broken("the file is there twice"));
                 }
                 self.found |= wanted;
-                // The content's own first line break belongs to a boundary right behind the headers.
-                self.buffer.drain(..end + 2);
-                self.buffer.drain(..2);
-                if self.buffer.starts_with(&self.delimiter[2..]) {
-                    self.buffer.splice(..0, *b"\r\n");
-                }
+                self.at += if content.starts_with(boundary) { end + 2 } else { end + 4 };
                 self.state = State::Content { wanted };
                 Ok(true)
             }
             State::End => {
-                self.buffer.clear();
+                self.at = self.buffer.len();
                 Ok(false)
             }
         }
@@ -203,6 +217,25 @@ mod tests {
         fn noise_never_panics(noise: Vec<u8>, pieces in 1usize..50) {
             let _ = take(&noise, pieces);
             let _ = take(&[b"--XX\r\n", &noise[..]].concat(), pieces);
+        }
+    }
+
+    #[test]
+    fn parts_and_blanks_are_bounded() {
+        let parts = [b"--XX".as_slice(), &b"\r\n\r\n--XX".repeat((3 << 20) / 8)].concat();
+        let blanks = [b"--XX".as_slice(), &b" ".repeat(3 << 20)].concat();
+        for pieces in [1000, parts.len()] {
+            let why = |body| take(body, pieces).unwrap_err().to_string();
+            assert_eq!(why(&parts), "the multipart body is broken: it has more than 64 parts");
+            assert_eq!(why(&blanks), "the multipart body is broken: a boundary is followed by something else");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_ends_at_once_whatever_the_pieces() {
+        let head = b"--XX \t\r\nContent-Disposition: form-data; name=\"upfile\"\r\n\r\n--XX--";
+        for pieces in 1..head.len() {
+            assert_eq!(take(head, pieces).unwrap(), b"");
         }
     }
 
