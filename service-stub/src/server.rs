@@ -1,6 +1,6 @@
 //! The HTTP server: routes, bounds, and the ticking refresh.
 
-use crate::handlers::{self, Handler, downloads};
+use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
 use crate::http::{Answer, Call, Refusal};
 use crate::images;
 use crate::logs;
@@ -16,8 +16,6 @@ use axum::{
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// A larger body is refused: an inventory of 15000 disks is 10 MB, a connectivity report of 1000 peers less.
-const MAX_BODY_BYTES: usize = 64 << 20;
 /// The next piece of a body must come in this time.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two refreshes.
@@ -31,9 +29,9 @@ type Shared = State<Arc<Service>>;
 pub fn router(service: Arc<Service>) -> Router {
     let mut api = Router::new();
     for endpoint in handlers::ENDPOINTS {
-        let run = endpoint.run;
+        let (run, limit) = (endpoint.run, endpoint.body_limit);
         let handler = move |State(service): Shared, params: RawPathParams, request: Request| {
-            handle(service, run, params, request)
+            handle(service, run, limit, params, request)
         };
         // Every method in the table has a filter; another would be a typing error there, found by the first test.
         let filter = MethodFilter::try_from(endpoint.method.clone()).unwrap_or(MethodFilter::TRACE);
@@ -42,7 +40,7 @@ pub fn router(service: Arc<Service>) -> Router {
     let api = api.route("/v2/clusters/{cluster_id}/logs", post(logs::upload).get(logs::download));
     let role_config: Handler = downloads::role_config;
     let role_config = move |State(service): Shared, params: RawPathParams, request: Request| {
-        handle(service, role_config, params, request)
+        handle(service, role_config, DEFAULT_BODY_BYTES, params, request)
     };
     Router::new()
         .nest(api::API_PATH, api)
@@ -68,11 +66,17 @@ async fn unknown(method: Method, uri: Uri) -> Refusal {
 }
 
 /// Runs a handler off the async threads, with its body read and bounded.
-async fn handle(service: Arc<Service>, run: Handler, params: RawPathParams, request: Request) -> Response {
+async fn handle(
+    service: Arc<Service>,
+    run: Handler,
+    body_limit: usize,
+    params: RawPathParams,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
     let call = async {
         let query = Call::parse_query(&parts.uri)?;
-        let body = read_body(body, MAX_BODY_BYTES).await?;
+        let body = read_body(body, body_limit).await?;
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Ok::<_, Refusal>(Call { path, query, headers: parts.headers, body })
     };

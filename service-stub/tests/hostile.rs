@@ -51,6 +51,32 @@ fn a_body_larger_than_the_bound_is_refused_before_it_is_read() {
 }
 
 #[test]
+fn only_replies_may_be_large() {
+    let running = Running::start(Files::default());
+    let id = infra_env(&running);
+    let head = |method: &str, path: &str, length: usize| {
+        let head = format!(
+            "{method} {API}{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        );
+        raw(&running, head.as_bytes())
+    };
+    let host = format!("/v2/infra-envs/{id}/hosts/69396def-4192-dbc7-5c01-819e7f27b01b");
+    for (method, path, limit) in [
+        ("POST", "/v2/clusters".to_owned(), 1 << 20),
+        ("PUT", format!("{host}/progress"), 1 << 20),
+        ("POST", "/v2/infra-envs".to_owned(), 2 << 20),
+        ("PATCH", format!("{host}/ignition"), 2 << 20),
+        ("POST", format!("{host}/instructions"), 64 << 20),
+    ] {
+        let answer = head(method, &path, limit + 1);
+        assert!(answer.contains(&format!("larger than {limit} bytes")), "{method} {path}: {answer}");
+    }
+    let output = "x".repeat(3 << 20);
+    let reply = json!({"step_type": "verify-vips", "step_id": "x", "output": output});
+    assert_eq!(running.json("POST", &format!("{host}/instructions"), &reply).status, 404, "taken, for no host");
+}
+
+#[test]
 fn nonsense_is_told_apart() {
     let running = Running::start(Files::default());
     let id = infra_env(&running);

@@ -26,10 +26,23 @@ pub struct Endpoint {
     pub path: &'static str,
     /// What it does.
     pub run: Handler,
+    /// A larger body is refused, in bytes.
+    pub body_limit: usize,
 }
 
+/// What settings fit into many times over.
+pub const DEFAULT_BODY_BYTES: usize = 1 << 20;
+/// Bodies that hold an Ignition config in a text field, quoted.
+const IGNITION_BODY_BYTES: usize = 2 << 20;
+/// An inventory of 15000 disks is 10 MB, a connectivity report of 1000 peers less.
+const REPLY_BODY_BYTES: usize = 64 << 20;
+
 const fn endpoint(method: Method, path: &'static str, run: Handler) -> Endpoint {
-    Endpoint { method, path, run }
+    sized(method, path, run, DEFAULT_BODY_BYTES)
+}
+
+const fn sized(method: Method, path: &'static str, run: Handler, body_limit: usize) -> Endpoint {
+    Endpoint { method, path, run, body_limit }
 }
 
 /// Every endpoint with a JSON body or none.
@@ -44,7 +57,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/cancel", clusters::cancel),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/reset", clusters::reset),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/files", downloads::cluster_file),
-    endpoint(Method::POST, "/v2/infra-envs", infra_envs::create),
+    sized(Method::POST, "/v2/infra-envs", infra_envs::create, IGNITION_BODY_BYTES),
     endpoint(Method::GET, "/v2/infra-envs", infra_envs::list),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}", infra_envs::get),
     endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}", infra_envs::delete),
@@ -56,10 +69,10 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::update),
     endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::delete),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::get_ignition),
-    endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::set_ignition),
+    sized(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::set_ignition, IGNITION_BODY_BYTES),
     endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/installer-args", hosts::set_installer_args),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", agent::instructions),
-    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", agent::reply),
+    sized(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", agent::reply, REPLY_BODY_BYTES),
     endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/progress", agent::progress),
     endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/logs-progress", agent::logs_progress),
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/logs-progress", clusters::logs_progress),
