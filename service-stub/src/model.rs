@@ -222,6 +222,44 @@ pub struct Event {
     pub props: String,
 }
 
+impl Event {
+    /// No text of a stored event is longer, in bytes.
+    pub const MAX_TEXT_BYTES: usize = 4096;
+
+    /// Cuts its texts to size. `props` is a document: cut it would be none, so it goes as a whole.
+    pub fn bound(&mut self) {
+        for text in [&mut self.name, &mut self.message, &mut self.request_id] {
+            let mut end = text.len().min(Self::MAX_TEXT_BYTES);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+        }
+        if self.props.len() > Self::MAX_TEXT_BYTES {
+            self.props.clear();
+        }
+    }
+}
+
 fn user_category() -> String {
     "user".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_of_events_are_cut() {
+        // A character of two bytes lies across the bound.
+        let long = format!("x{}", "ä".repeat(5000));
+        let document = serde_json::json!({"severity": "info", "message": long, "props": long,
+            "event_time": "2026-11-21T03:15:46.000Z"});
+        let mut event: Event = serde_json::from_value(document).unwrap();
+        event.bound();
+        assert_eq!((event.message.len(), event.props.as_str()), (Event::MAX_TEXT_BYTES - 1, ""));
+        let bounded = event.clone();
+        event.bound();
+        assert_eq!(event, bounded);
+    }
 }

@@ -162,11 +162,12 @@ impl Change {
         self.hosts.insert(key);
     }
 
-    /// Records an event.
+    /// Records an event, its texts cut to size.
     pub fn event(&mut self, mut event: Event) {
         if event.request_id.is_empty() {
             event.request_id = self.request_id.clone();
         }
+        event.bound();
         self.events.push(event);
     }
 

@@ -22,6 +22,8 @@ use serde_json::{Value, json};
 const AGENT_VERSION: HeaderName = HeaderName::from_static("discovery_agent_version");
 /// A longer image reference is nonsense.
 const MAX_VERSION_CHARS: usize = 512;
+/// The real service's column for it.
+const MAX_PROGRESS_INFO_CHARS: usize = 2048;
 
 /// POST /v2/infra-envs/{id}/hosts.
 pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
@@ -306,6 +308,7 @@ pub fn report(
     stage: HostStage,
     detail: &str,
 ) -> Result<(), Refusal> {
+    let detail = detail.char_indices().nth(MAX_PROGRESS_INFO_CHARS).map_or(detail, |(end, _)| &detail[..end]);
     let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
     let list = pass::stages(&record).stages();
     let decided = stages::report(record.state, record.host.progress.as_ref(), list, stage, detail, change.now);
