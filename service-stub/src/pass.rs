@@ -29,7 +29,7 @@ pub fn settle_cluster(service: &Service, change: &mut Change, id: ClusterId) {
     for _ in 0..MAX_ROUNDS {
         let Some(cluster) = change.model().clusters.get(&id).cloned() else { return };
         let hosts_moved = settle_hosts(service, change, &cluster);
-        let cluster_moved = settle_one_cluster(change, &cluster);
+        let cluster_moved = settle_one_cluster(service, change, &cluster);
         if !hosts_moved && !cluster_moved {
             return;
         }
@@ -170,7 +170,7 @@ pub fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, to: Cluste
     }
 }
 
-fn settle_one_cluster(change: &mut Change, before: &ClusterRecord) -> bool {
+fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRecord) -> bool {
     let Some(current) = change.model().clusters.get(&before.cluster.id).cloned() else { return false };
     let mut record = ClusterRecord::clone(&current);
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
@@ -184,7 +184,7 @@ fn settle_one_cluster(change: &mut Change, before: &ClusterRecord) -> bool {
     let states: Vec<_> = hosts.iter().map(|host| (host.state, host.effective_role())).collect();
     let step = cluster_state::refresh(&cluster_state::Facts {
         state: record.state,
-        in_state: change.now.seconds_since(record.cluster.status_updated_at),
+        in_state: since(change.now, record.cluster.status_updated_at, service.started),
         hosts: &states,
         control_plane_count: masters(&record),
         input_missing: findings.as_ref().is_some_and(check::cluster::Findings::input_missing),

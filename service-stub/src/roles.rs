@@ -59,7 +59,7 @@ fn weight(inventory: &Inventory) -> (bool, f64) {
     let cpus = inventory.cpu.as_ref().map_or(0, |cpu| cpu.count) as f64;
     let memory = inventory.memory.as_ref().map_or(0, |memory| memory.usable_bytes) as f64 / GIB;
     let eligible = inventory.disks.iter().filter(|disk| disk.installation_eligibility.eligible);
-    let disks = eligible.map(|disk| disk.size_bytes).sum::<u64>() as f64 / GIB;
+    let disks = eligible.fold(0_u64, |sum, disk| sum.saturating_add(disk.size_bytes)) as f64 / GIB;
     (!inventory.gpus.is_empty(), (cpus - 4.0) + 0.1 * (memory - 16.0) + 0.004 * (disks - 100.0))
 }
 
@@ -104,6 +104,13 @@ mod tests {
         let plan = |masters| plan(&Requirements::default(), &cluster(masters), &hosts);
         assert_eq!(plan(2), [Worker, Worker, Master, Master, Worker]);
         assert_eq!(plan(4), [Master, Worker, Master, Master, Master], "the accelerator last");
+    }
+
+    #[test]
+    fn disks_of_any_size_have_a_weight() {
+        let disk = json!({"size_bytes": u64::MAX, "installation_eligibility": {"eligible": true}});
+        let inventory: Inventory = serde_json::from_value(json!({"disks": [disk.clone(), disk]})).unwrap();
+        assert!(weight(&inventory).1.is_finite());
     }
 
     #[test]
