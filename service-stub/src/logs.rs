@@ -57,6 +57,14 @@ impl Owner {
         }
     }
 
+    fn forget(self, state: &Path) {
+        // A host's cluster may still be there; a controller's is not when this is called.
+        match self {
+            Self::Host(cluster, key) => forget(state, cluster, Some(key.host)),
+            Self::Controller(cluster) => forget(state, cluster, None),
+        }
+    }
+
     fn check(self, service: &Service) -> Result<(), Refusal> {
         let model = service.store.model();
         let (Self::Host(cluster, _) | Self::Controller(cluster)) = self;
@@ -126,6 +134,19 @@ impl Upload {
     }
 }
 
+/// Removes what a deleted host uploaded, or with no `host` what everything in a deleted cluster did. The records are
+/// gone by now, so that a failure is only logged.
+pub fn forget(state: &Path, cluster: ClusterId, host: Option<HostId>) {
+    let of_cluster = state.join("logs").join(cluster.to_string());
+    let path = host.map_or(of_cluster.clone(), |host| of_cluster.join(host.to_string()));
+    match std::fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "the logs of what was deleted can't be removed: remove them by hand");
+        }
+        _ => {}
+    }
+}
+
 /// Removes what uploads cut short by a crash left behind.
 pub fn clean(state: &Path) -> io::Result<()> {
     let list = |path: &Path| match std::fs::read_dir(path) {
@@ -184,6 +205,8 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
     blocking(move || {
         upload.keep(&directory, &state).map_err(refusal)?;
         note(&service, call.request_id(), owner)?;
+        // It may have been deleted while its logs were coming in.
+        owner.check(&service).inspect_err(|_| owner.forget(&state))?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })
     .await

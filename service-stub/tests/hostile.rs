@@ -164,6 +164,19 @@ fn uploads_are_whole_or_not_there() {
     assert_eq!(upload("logs_type=controller", form, whole), 204);
     assert_eq!(files(), ["logs.tar.gz"]);
     assert_eq!(running.get(&format!("{API}/v2/clusters/{cluster}/logs?logs_type=controller")).body, b"logs");
+
+    let body = json!({"name": "c", "pull_secret": pull_secret(), "cluster_id": cluster});
+    let infra_env = running.json("POST", "/v2/infra-envs", &body).document()["id"].as_str().unwrap().to_owned();
+    let host = "69396def-4192-dbc7-5c01-819e7f27b01b";
+    let hosts = format!("/v2/infra-envs/{infra_env}/hosts");
+    assert_eq!(running.json("POST", &hosts, &json!({"host_id": host})).status, 201);
+    assert_eq!(upload(&format!("logs_type=host&host_id={host}&infra_env_id={infra_env}"), form, whole), 204);
+    let of_cluster = running.state.path().join("logs").join(&cluster);
+    assert!(of_cluster.join(host).join("logs.tar.gz").exists());
+    assert_eq!(running.request("DELETE", &format!("{API}{hosts}/{host}"), &[], b"").status, 204);
+    assert!(!of_cluster.join(host).exists() && of_cluster.join("controller").exists(), "the host's go, no others");
+    assert_eq!(running.request("DELETE", &format!("{API}/v2/clusters/{cluster}"), &[], b"").status, 204);
+    assert!(!of_cluster.exists());
 }
 
 #[test]

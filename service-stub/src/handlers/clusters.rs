@@ -4,6 +4,7 @@ use super::{find_cluster, shapes};
 use crate::check::host::valid_hostname;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
+use crate::logs;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::pass;
@@ -196,7 +197,7 @@ pub fn hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::OK, &documents.collect::<Vec<_>>()))
 }
 
-/// DELETE /v2/clusters/{id}: its hosts go with it.
+/// DELETE /v2/clusters/{id}: its hosts go with it, and all logs.
 pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     service.change(call.request_id(), |change| {
@@ -216,8 +217,10 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let text = format!("Deregistered cluster {}", record.cluster.name);
         events::cluster(change, &record, "cluster_deregistered", Severity::Info, text, Value::Null);
         change.remove_cluster(id);
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
-    })
+        Ok::<_, Refusal>(())
+    })?;
+    logs::forget(service.store.directory(), id, None);
+    Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 
 /// POST /v2/clusters/{id}/actions/install.

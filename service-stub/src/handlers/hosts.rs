@@ -5,6 +5,7 @@ use crate::check::{disks, host::valid_hostname};
 use crate::documents;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
+use crate::logs;
 use crate::model::{HostKey, HostRecord};
 use crate::pass;
 use crate::service::Service;
@@ -115,15 +116,19 @@ fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<()
 /// DELETE /v2/infra-envs/{id}/hosts/{id}. An unknown host is 500 in the real service; 404 says what it is.
 pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
-    service.change(call.request_id(), |change| {
+    let cluster = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
         events::host(change, &record, "host_deregistered", Severity::Info, "deregistered", Value::Null);
         change.remove_host(key);
         if let Some(cluster) = record.host.cluster_id {
             pass::settle_soon(service, change, cluster);
         }
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
-    })
+        Ok::<_, Refusal>(record.host.cluster_id)
+    })?;
+    if let Some(cluster) = cluster {
+        logs::forget(service.store.directory(), cluster, Some(key.host));
+    }
+    Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 
 #[derive(Default, Deserialize, Serialize)]
