@@ -105,6 +105,21 @@ fn nonsense_is_told_apart() {
     assert_eq!(cluster("machine_networks", json!([{"cidr": "10.0.0.0/99"}])).0, 400);
     assert_eq!(cluster("control_plane_count", json!(0)).0, 400);
     assert_eq!(cluster("disk_encryption", json!({"enable_on": "all"})).0, 501, "never pretended");
+    assert_eq!(cluster("vip_dhcp_allocation", json!(true)).0, 501);
+    assert_eq!(cluster("schedulable_masters", json!(true)).0, 501);
+    let vips = |api: Value, ingress: Value| {
+        let body = json!({"name": "c", "openshift_version": "4.22", "pull_secret": pull_secret(),
+            "vip_dhcp_allocation": false, "schedulable_masters": false, "api_vips": api, "ingress_vips": ingress});
+        running.json("POST", "/v2/clusters", &body).status
+    };
+    let [one, two, three] = ["10.0.0.5", "fd00::5", "10.0.0.6"].map(|ip| json!({"ip": ip}));
+    assert_eq!(vips(json!([one]), json!([three])), 201);
+    assert_eq!(vips(json!([one, two]), json!([one, two])), 201);
+    assert_eq!(vips(json!([one, two]), json!([three])), 400, "counts differ");
+    assert_eq!(vips(json!([one, two, three]), json!([one, two, three])), 400, "more than two");
+    for bad in [json!({"ip": "10.0.0.256"}), json!({"ip": 5}), json!({}), json!("10.0.0.5"), json!(null)] {
+        assert_eq!(vips(json!([bad]), json!([one])), 400, "{bad}");
+    }
     let (status, text) = cluster("pull_secret", json!("hunter2"));
     assert!(status == 400 && !text.contains("hunter2"), "{text}");
 

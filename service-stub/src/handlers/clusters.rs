@@ -18,7 +18,7 @@ use api::{
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 /// POST /v2/clusters.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
@@ -51,6 +51,12 @@ fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
     }
     check_pull_secret(params.pull_secret.expose())?;
     check_encryption(params.disk_encryption.as_ref())?;
+    check_vips(params.api_vips.as_deref().unwrap_or_default(), params.ingress_vips.as_deref().unwrap_or_default())?;
+    let flags =
+        [("vip_dhcp_allocation", params.vip_dhcp_allocation), ("schedulable_masters", params.schedulable_masters)];
+    if let Some((name, _)) = flags.iter().find(|(_, value)| *value == Some(true)) {
+        return Err(Refusal::not_implemented(&format!("field {name}")));
+    }
     let single = params.high_availability_mode.as_deref() == Some("None");
     let masters = params.control_plane_count.unwrap_or(if single { 1 } else { 3 });
     if !(1..=5).contains(&masters) || single && masters != 1 {
@@ -153,6 +159,25 @@ fn check_encryption(setting: Option<&Value>) -> Result<(), Refusal> {
         None | Some("none" | "") => Ok(()),
         Some(_) => Err(Refusal::not_implemented("disk_encryption")),
     }
+}
+
+/// One address of each kind, or one per address family.
+fn check_vips(api: &[Value], ingress: &[Value]) -> Result<(), Refusal> {
+    if api.len() > 2 || api.len() != ingress.len() {
+        return Err(Refusal::invalid(format!(
+            "there are {} api_vips and {} ingress_vips: give as many of one as of the other, at most 2",
+            api.len(),
+            ingress.len()
+        )));
+    }
+    for (name, vip) in api.iter().map(|vip| ("api_vips", vip)).chain(ingress.iter().map(|vip| ("ingress_vips", vip))) {
+        let ip = vip.get("ip").and_then(Value::as_str);
+        if ip.and_then(|ip| ip.parse::<IpAddr>().ok()).is_none() {
+            let ip = ip.unwrap_or_default();
+            return Err(Refusal::invalid(format!("{name} needs objects with an IP address as 'ip': '{ip}' is none")));
+        }
+    }
+    Ok(())
 }
 
 /// GET /v2/clusters.
