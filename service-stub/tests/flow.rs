@@ -251,6 +251,8 @@ fn progress_never_goes_back_and_failures_end_it() {
     assert_eq!(world.put(machine, HostStage::Installing, "").unwrap_err().status(), Some(409), "not being installed");
     world.running.client().install_cluster(world.cluster.id).unwrap();
     world.put(machine, HostStage::WritingImageToDisk, "10%").unwrap();
+    world.put(machine, HostStage::WritingImageToDisk, &"ä".repeat(5000)).unwrap();
+    assert_eq!(world.host(machine).progress.unwrap().progress_info, "ä".repeat(2048));
     assert_eq!(world.put(machine, HostStage::Installing, "").unwrap_err().status(), Some(409));
     assert_eq!(world.put(machine, HostStage::WaitingForBootkube, "").unwrap_err().status(), Some(409));
     world.put(machine, HostStage::Failed, "the disk is gone").unwrap();
