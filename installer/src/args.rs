@@ -3,6 +3,7 @@
 //! The words are coreos-installer's; the list and the characters a value may hold are those of agent contract §6.11.
 
 use crate::plan::Image;
+use api::{INSTALLER_FLAGS, is_installer_value_char};
 use std::path::PathBuf;
 
 /// Where NetworkManager keeps the profiles that `--copy-network` copies.
@@ -33,7 +34,7 @@ pub enum ArgsError {
         source: serde_json::Error,
     },
     /// A flag outside the allow-list.
-    #[error("installer argument '{flag}' is not allowed; allowed are {}", ALLOWED.join(" "))]
+    #[error("installer argument '{flag}' is not allowed; allowed are {}", INSTALLER_FLAGS.join(" "))]
     Flag {
         /// As given.
         flag: String,
@@ -71,23 +72,6 @@ pub enum ArgsError {
         /// The flag.
         flag: String,
     },
-}
-
-const ALLOWED: [&str; 9] = [
-    "--append-karg",
-    "--delete-karg",
-    "-n",
-    "--copy-network",
-    "--network-dir",
-    "--save-partlabel",
-    "--save-partindex",
-    "--image-url",
-    "--image-file",
-];
-
-/// Whether a value may hold `c`. The published pattern has `+-=` inside a class, which is the range from `+` to `=`.
-fn allowed(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "@!#$%*()_/.,\";':{}[]".contains(c) || ('+'..='=').contains(&c)
 }
 
 /// Reads `text`, the JSON list inside `installer_args`; absent and empty mean no arguments.
@@ -135,9 +119,9 @@ fn check(position: usize, word: &str) -> Result<(), ArgsError> {
         return Err(ArgsError::Empty);
     }
     if word.starts_with('-') {
-        return if ALLOWED.contains(&word) { Ok(()) } else { Err(ArgsError::Flag { flag: word.to_owned() }) };
+        return if INSTALLER_FLAGS.contains(&word) { Ok(()) } else { Err(ArgsError::Flag { flag: word.to_owned() }) };
     }
-    match word.chars().find(|&c| !allowed(c)) {
+    match word.chars().find(|&c| !is_installer_value_char(c)) {
         Some(bad) => Err(ArgsError::Value { position, bad }),
         None => Ok(()),
     }
@@ -198,7 +182,7 @@ mod tests {
 
     #[test]
     fn values_hold_exactly_the_published_characters() {
-        let accepted: String = (' '..='~').filter(|&c| allowed(c)).collect();
+        let accepted: String = (' '..='~').filter(|&c| is_installer_value_char(c)).collect();
         assert_eq!(
             accepted,
             r##"!"#$%'()*+,-./0123456789:;<=@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz{}"##

@@ -1,20 +1,11 @@
 //! The host's name (contract §7.5).
 
 use crate::Root;
-use api::Interface;
+use api::{FORBIDDEN_HOSTNAMES, Interface};
 use std::net::IpAddr;
 
-/// Names that say nothing; the last two are the kernel's before anyone set one.
-const FORBIDDEN: [&str; 8] = [
-    "localhost",
-    "localhost.localdomain",
-    "localhost4",
-    "localhost4.localdomain4",
-    "localhost6",
-    "localhost6.localdomain6",
-    "(none)",
-    "",
-];
+/// The kernel's own names before anyone set one.
+const UNSET: [&str; 2] = ["(none)", ""];
 /// Kinds of interfaces that a name may be taken from.
 const NAMING_KINDS: [&str; 3] = ["physical", "vlan", "bond"];
 
@@ -22,7 +13,11 @@ const NAMING_KINDS: [&str; 3] = ["physical", "vlan", "bond"];
 /// reach the host at.
 pub(crate) fn hostname(root: &Root, interfaces: &[Interface]) -> String {
     let name = root.attribute("/proc/sys/kernel/hostname").unwrap_or_default();
-    if FORBIDDEN.contains(&name.as_str()) { from_mac(interfaces).unwrap_or(name) } else { name }
+    if FORBIDDEN_HOSTNAMES.contains(&name.as_str()) || UNSET.contains(&name.as_str()) {
+        from_mac(interfaces).unwrap_or(name)
+    } else {
+        name
+    }
 }
 
 fn from_mac(interfaces: &[Interface]) -> Option<String> {
@@ -81,7 +76,7 @@ mod tests {
         ];
         assert_eq!(named("node-7", &interfaces), "node-7");
         assert_eq!(named("localhost.example.com", &interfaces), "localhost.example.com");
-        for name in FORBIDDEN {
+        for name in FORBIDDEN_HOSTNAMES.into_iter().chain(UNSET) {
             assert_eq!(named(name, &interfaces), "a8-cd-16-ae-79-01", "{name}");
             assert_eq!(named(name, &interfaces[2..]), name);
         }

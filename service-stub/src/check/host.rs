@@ -19,14 +19,6 @@ const MEMORY_TOLERANCE_MIB: u64 = 100;
 const SERVICE_AHEAD: i64 = 20 * 60;
 /// The host's clock may be ahead of the service's by this much, seconds.
 const HOST_AHEAD: i64 = 60 * 60;
-const FORBIDDEN_NAMES: [&str; 6] = [
-    "localhost",
-    "localhost.localdomain",
-    "localhost4",
-    "localhost4.localdomain4",
-    "localhost6",
-    "localhost6.localdomain6",
-];
 
 /// What the hosts of one cluster share.
 #[derive(Debug, Default)]
@@ -250,7 +242,10 @@ pub fn valid_hostname(name: &str) -> bool {
             && label.len() <= 63
             && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
-    name.len() <= 63 && name.split('.').all(label) && !name.starts_with('-') && !FORBIDDEN_NAMES.contains(&name)
+    name.len() <= 63
+        && name.split('.').all(label)
+        && !name.starts_with('-')
+        && !api::FORBIDDEN_HOSTNAMES.contains(&name)
 }
 
 fn hostname_valid(context: &Context) -> Verdict {

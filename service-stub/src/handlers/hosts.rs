@@ -162,26 +162,11 @@ struct InstallerArgs {
     args: Vec<String>,
 }
 
-const FLAGS: [&str; 9] = [
-    "--append-karg",
-    "--delete-karg",
-    "-n",
-    "--copy-network",
-    "--network-dir",
-    "--save-partlabel",
-    "--save-partindex",
-    "--image-url",
-    "--image-file",
-];
-
-/// Flags by list, everything else by the characters the real service lets pass. In its pattern `+-=` is a range: the
-/// characters from `+` to `=`.
+/// Flags by list, everything else by the characters the real service lets pass.
 fn allowed(arg: &str) -> bool {
-    let plain =
-        |b: u8| b.is_ascii_alphanumeric() || (b'+'..=b'=').contains(&b) || b"@!#$%*()_.,\"';:{}[]/".contains(&b);
     match arg.starts_with('-') {
-        true => FLAGS.contains(&arg.split('=').next().unwrap_or(arg)),
-        false => !arg.is_empty() && arg.bytes().all(plain),
+        true => api::INSTALLER_FLAGS.contains(&arg),
+        false => !arg.is_empty() && arg.chars().all(api::is_installer_value_char),
     }
 }
 
@@ -213,12 +198,15 @@ mod tests {
             "-n",
             "--image-url",
             "http://10.0.0.1/a.raw.gz",
-            "--save-partlabel=data*",
+            "--save-partlabel",
+            "data*",
             "console=ttyS0,115200n8",
         ] {
             assert!(allowed(good), "{good}");
         }
-        for bad in ["--insecure", "--ignition-file", "-i", "", "a b", "a\nb", "$(reboot)`", "a|b", "ümlaut"] {
+        for bad in
+            ["--insecure", "--append-karg=a", "--ignition-file", "-i", "", "a b", "a\nb", "$(reboot)`", "a|b", "ümlaut"]
+        {
             assert!(!allowed(bad), "{bad}");
         }
     }
