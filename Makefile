@@ -9,7 +9,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup binary demo test lint bench dist clean
+.PHONY: all setup peers binary demo test lint bench dist clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -22,6 +22,12 @@ all: binary
 setup:
 	@.ci/setup
 
+# The program whose command lines and ISO areas we must agree with, as its authors release it; tests compare with it.
+PEERS := $(CARGO_TARGET_DIR)/peers
+peers: setup
+	@[ -x $(PEERS)/bin/coreos-installer ] || { echo "peers: building coreos-installer 0.27.0"; \
+		CARGO_TARGET_DIR=$(PEERS)/build cargo install --quiet --locked --root $(PEERS) coreos-installer@0.27.0 && rm -rf $(PEERS)/build; }
+
 binary: setup
 	cargo build --quiet --release --target $(TARGET) --package landfall
 
@@ -29,7 +35,8 @@ demo: binary
 	cargo build --quiet --package qemu-tests
 	LANDFALL_BIN=$(BINARY) $(CARGO_TARGET_DIR)/debug/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
 
-test: binary
+test: export PATH := $(PEERS)/bin:$(PATH)
+test: binary peers
 	LANDFALL_BIN=$(BINARY) cargo test --workspace --exclude qemu-tests
 	LANDFALL_BIN=$(BINARY) cargo test --package qemu-tests -- --test-threads=1 --nocapture
 
@@ -38,7 +45,8 @@ lint:
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 
-bench: binary
+bench: export PATH := $(PEERS)/bin:$(PATH)
+bench: binary peers
 	LANDFALL_BIN=$(BINARY) .ci/bench
 
 dist: binary
