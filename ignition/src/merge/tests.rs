@@ -1,3 +1,5 @@
+//! Merging by the keys and append rules of Ignition, and what hostile documents do to it.
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Archives written, read back, concatenated, damaged.
+
 use super::*;
 use proptest::prelude::*;
 
