@@ -4,6 +4,7 @@
 //! All files are read through a [`Root`], the running system or a tree captured from another machine. A fact that can't be
 //! read is left out, and the log says why; the same machine gives the same bytes.
 
+mod ask;
 mod boot;
 pub mod cli;
 mod cpu;
@@ -15,6 +16,7 @@ mod limit;
 mod memory;
 mod mounts;
 mod net;
+mod record;
 mod root;
 mod smbios;
 #[cfg(test)]
@@ -30,8 +32,7 @@ use smbios::Smbios;
 /// What is reported where there is no management controller.
 const NO_BMC: (&str, &str) = ("0.0.0.0", "::/0");
 
-/// The inventory of a machine. `root` being the running system, netlink is asked for addresses and routes, and each disk for
-/// its first sector; a captured tree has neither.
+/// The inventory of a machine, the running one or a captured one.
 pub fn collect(root: &Root) -> Inventory {
     let smbios = Smbios::read(root);
     let mounts = mounts::mounts(root);

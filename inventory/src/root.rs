@@ -1,17 +1,20 @@
 //! The tree that facts are read from: the running system, or one captured from another machine.
 
+use crate::{
+    ask::{Patience, Question},
+    record::{self, Kind, Recorder},
+};
 use nix::{
     dir::Dir,
     fcntl::{OFlag, openat, readlinkat},
     sys::stat::{Mode, SFlag, fstat},
 };
 use std::{
-    collections::VecDeque,
-    ffi::OsString,
+    collections::{BTreeMap, VecDeque},
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, Read},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    os::unix::fs::FileTypeExt,
     path::{Component, Path, PathBuf},
 };
 
@@ -24,7 +27,10 @@ const MAX_DEPTH: usize = 64;
 /// Entries of one directory. The largest are the memory blocks of a machine with many terabytes.
 const MAX_ENTRIES: usize = 200_000;
 
-/// A directory that stands for `/`, and the only way this crate reads files.
+/// Longest answer of a captured device or table.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// A directory that stands for `/`, and the only way this crate reads files and asks devices.
 ///
 /// Every path is followed component by component from the directory's own handle, absolute links and `..` included, so
 /// that nothing outside it is ever opened: a captured tree whose `/proc/self` or `/sys` links lead to absolute paths is
@@ -32,7 +38,11 @@ const MAX_ENTRIES: usize = 200_000;
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
-    live: bool,
+    /// What the running system is asked with; a captured tree has only files.
+    patience: Option<Patience>,
+    recorder: Option<Recorder>,
+    /// Files a captured machine refused to read.
+    refused: BTreeMap<PathBuf, i32>,
 }
 
 /// A root that can't be used.
@@ -61,21 +71,69 @@ impl Root {
         let dir = nix::fcntl::open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
             .map_err(|errno| fail(errno.into()))?;
         let live = std::fs::canonicalize(path).map_err(fail)? == Path::new("/");
-        Ok(Self { dir, live })
+        let mut root = Self { dir, patience: live.then(Patience::default), recorder: None, refused: BTreeMap::new() };
+        if !live {
+            root.refused = record::parse_refused(&root.text(record::REFUSED, ANSWER_BYTES).unwrap_or_default());
+        }
+        Ok(root)
+    }
+
+    /// Keeps all that is read from now on.
+    pub(crate) fn recording(mut self) -> Self {
+        self.recorder = Some(Recorder::default());
+        self
+    }
+
+    /// What was read since.
+    pub(crate) fn into_record(self) -> Option<Recorder> {
+        self.recorder
     }
 
     /// Whether this is the running system, whose devices and netlink may be asked too.
     pub fn is_live(&self) -> bool {
-        self.live
+        self.patience.is_some()
+    }
+
+    /// The answer of the kernel or a device, or what a captured machine had answered. One that does not answer in time is
+    /// not asked again.
+    pub(crate) fn ask(&self, question: &Question) -> io::Result<Vec<u8>> {
+        self.ask_all(std::slice::from_ref(question)).pop().unwrap_or_else(|| Err(io::ErrorKind::Other.into()))
+    }
+
+    /// The answers to several questions, in their order; devices are asked at the same time.
+    pub(crate) fn ask_all(&self, questions: &[Question]) -> Vec<io::Result<Vec<u8>>> {
+        let Some(patience) = &self.patience else {
+            return questions.iter().map(|question| self.read(question.path(), ANSWER_BYTES)).collect();
+        };
+        let answers = patience.ask_all(questions);
+        if let Some(recorder) = &self.recorder {
+            for (question, answer) in questions.iter().zip(&answers) {
+                if let Ok(bytes) = answer {
+                    recorder.answer(Path::new(&question.path()), bytes);
+                }
+            }
+        }
+        answers
     }
 
     /// The whole of a regular file; `FileTooLarge` if it is longer than `limit_bytes`.
     pub fn read(&self, path: impl AsRef<Path>, limit_bytes: usize) -> io::Result<Vec<u8>> {
         let found = self.follow(path.as_ref(), true)?;
+        if let Some(errno) = self.refused.get(&found.path) {
+            return Err(io::Error::from_raw_os_error(*errno));
+        }
+        let read = self.read_found(&found, limit_bytes);
+        if let Some(recorder) = &self.recorder {
+            recorder.file(&found.path, &read);
+        }
+        read
+    }
+
+    fn read_found(&self, found: &Found, limit_bytes: usize) -> io::Result<Vec<u8>> {
         if !has_type(found.handle.as_fd(), SFlag::S_IFREG)? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let file = File::from(self.reopen(&found, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
+        let file = File::from(self.reopen(found, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
         let limit = u64::try_from(limit_bytes).unwrap_or(u64::MAX);
         let mut bytes = Vec::new();
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -134,6 +192,12 @@ impl Root {
             }
         }
         names.sort_unstable();
+        if self.recorder.is_some() {
+            // What is listed has to be there on a replay, read or not.
+            for name in &names {
+                let _ = self.follow(&found.path.join(name), false);
+            }
+        }
         Ok(names)
     }
 
@@ -178,23 +242,6 @@ impl Root {
         self.follow(path, true).and_then(|found| has_type(found.handle.as_fd(), SFlag::S_IFBLK)).unwrap_or(false)
     }
 
-    /// Opens a block device of the running system for reading, without waiting for a medium or for locks.
-    pub(crate) fn open_block_device(&self, path: &Path) -> io::Result<File> {
-        if !self.live {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "a captured tree has no devices"));
-        }
-        let found = self.follow(path, true)?;
-        if !has_type(found.handle.as_fd(), SFlag::S_IFBLK)? {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device"));
-        }
-        let file = File::from(self.reopen(&found, OFlag::O_RDONLY | OFlag::O_NONBLOCK)?);
-        if file.metadata()?.file_type().is_block_device() {
-            Ok(file)
-        } else {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device any more"))
-        }
-    }
-
     fn reopen(&self, found: &Found, flags: OFlag) -> io::Result<OwnedFd> {
         let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let fd = match (&found.parent, found.path.file_name()) {
@@ -202,6 +249,14 @@ impl Root {
             _ => openat(&found.handle, ".", flags, Mode::empty())?,
         };
         Ok(fd)
+    }
+
+    fn record(&self, above: &[(OsString, OwnedFd)], name: &OsStr, kind: impl FnOnce() -> Kind) {
+        if let Some(recorder) = &self.recorder {
+            let mut path = PathBuf::from("/");
+            path.extend(above.iter().map(|(name, _)| name));
+            recorder.entry(&path.join(name), kind());
+        }
     }
 
     fn follow(&self, path: &Path, follow_last: bool) -> io::Result<Found> {
@@ -223,6 +278,7 @@ impl Root {
                     return Err(nix::Error::ELOOP.into());
                 }
                 let target = PathBuf::from(readlinkat(&fd, "")?);
+                self.record(&at, &name, || Kind::Link(target.clone()));
                 if target.is_absolute() {
                     at.clear();
                 }
@@ -232,6 +288,7 @@ impl Root {
             if at.len() >= MAX_DEPTH {
                 return Err(nix::Error::ENAMETOOLONG.into());
             }
+            self.record(&at, &name, || kind(&fd));
             at.push((name, fd));
         }
         let mut path = PathBuf::from("/");
@@ -246,6 +303,20 @@ impl Root {
             }
             None => Found { handle: self.dir.try_clone()?, parent: None, path },
         })
+    }
+}
+
+/// What an unfollowed handle is of.
+fn kind(fd: &OwnedFd) -> Kind {
+    let is = |wanted| has_type(fd.as_fd(), wanted).unwrap_or(false);
+    if is(SFlag::S_IFDIR) {
+        Kind::Directory
+    } else if is(SFlag::S_IFREG) {
+        Kind::Unread
+    } else if is(SFlag::S_IFLNK) {
+        readlinkat(fd, "").map_or(Kind::Special, |target| Kind::Link(target.into()))
+    } else {
+        Kind::Special
     }
 }
 
@@ -312,7 +383,6 @@ mod tests {
         assert_eq!(root.attribute("/big"), None);
         assert_eq!(root.list("/"), ["a", "big", "pipe", "secret"]);
         assert!(root.is_dir("/a/b") && !root.is_dir("/big") && root.exists("/big") && !root.exists("/none"));
-        assert!(root.open_block_device(Path::new("/big")).is_err());
     }
 
     #[test]

@@ -10,13 +10,12 @@ mod udev;
 mod usage;
 mod vpd;
 
-use crate::{Root, mounts::Mount};
+use crate::{Root, ask::Question, mounts::Mount};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};
 use kind::DriveType;
 use std::{
-    collections::BTreeMap,
-    io::Read,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 use usage::Usage;
@@ -36,7 +35,12 @@ pub(crate) fn disks(root: &Root, mounts: &[Mount], swaps: &[String]) -> Vec<Disk
         return vec![appliance_disk(root, appliance, &all, &links)];
     }
     let usage = Usage::new(root, &all, mounts, swaps);
-    all.iter().filter(|device| is_reported(device)).map(|device| disk(root, device, &links, &usage)).collect()
+    let reported: Vec<&Device> = all.iter().filter(|device| is_reported(device)).collect();
+    let bootable = bootable_disks(root, &reported);
+    let found = reported
+        .into_iter()
+        .map(|device| Disk { bootable: bootable.contains(&device.name), ..disk(root, device, &links, &usage) });
+    found.collect()
 }
 
 fn is_reported(device: &Device) -> bool {
@@ -52,7 +56,6 @@ fn disk(root: &Root, device: &Device, links: &Links, usage: &Usage) -> Disk {
     let drive_type = kind::drive_type(root, device);
     let judgement = eligibility::judge(root, device, drive_type, usage);
     Disk {
-        bootable: has_boot_signature(root, device),
         drive_type: drive_type.as_str().to_owned(),
         has_uuid: identifiers::has_device_identification(root, device),
         hctl: device.hctl(root).unwrap_or_default(),
@@ -74,6 +77,7 @@ fn disk(root: &Root, device: &Device, links: &Links, usage: &Usage) -> Disk {
         by_id: place.by_id,
         by_path: place.by_path,
         path: place.path,
+        ..Disk::default()
     }
 }
 
@@ -98,19 +102,22 @@ fn iscsi(root: &Root, device: &Device) -> Iscsi {
     Iscsi { host_ip_address: address.unwrap_or_default() }
 }
 
-/// 55 AA at the end of the first 512 bytes. Floppy drives are not asked, since that alone takes seconds, nor is what has no
-/// medium.
-fn has_boot_signature(root: &Root, device: &Device) -> bool {
-    if !root.is_live() || device.size_bytes < 512 || device.name.starts_with("fd") {
-        return false;
+/// Names of the disks with 55 AA at the end of their first 512 bytes. Floppy drives are not asked, since that alone takes
+/// seconds, nor is what has no medium.
+fn bootable_disks(root: &Root, devices: &[&Device]) -> BTreeSet<String> {
+    let asked = || devices.iter().filter(|device| device.size_bytes >= 512 && !device.name.starts_with("fd"));
+    let questions: Vec<_> = asked().map(|device| Question::FirstSector { disk: device.name.clone() }).collect();
+    let mut bootable = BTreeSet::new();
+    for (device, answer) in asked().zip(root.ask_all(&questions)) {
+        match answer {
+            Ok(sector) if sector.get(510..512) == Some(&[0x55, 0xaa]) => {
+                bootable.insert(device.name.clone());
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(disk = device.name, %error, "cannot read the first sector"),
+        }
     }
-    let mut sector = [0; 512];
-    let read = root.open_block_device(&device.node()).and_then(|mut disk| disk.read_exact(&mut sector));
-    if let Err(error) = read {
-        tracing::debug!(disk = device.name, %error, "cannot read the first sector");
-        return false;
-    }
-    sector.ends_with(&[0x55, 0xaa])
+    bootable
 }
 
 /// The names a disk is found by; empty ones are unknown.

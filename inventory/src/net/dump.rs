@@ -35,8 +35,8 @@ pub(crate) enum DumpError {
     Truncated { what: &'static str, len_bytes: usize },
 }
 
-/// The payloads of all messages the kernel answers with.
-pub(crate) fn dump(request: Request) -> Result<Vec<Vec<u8>>, DumpError> {
+/// The payloads of all messages the kernel answers with, each behind its length (`u32`, little endian).
+pub(crate) fn dump(request: Request) -> Result<Vec<u8>, DumpError> {
     let mut table = Vec::new();
     for attempt in 1..=ATTEMPTS {
         let (messages, changed) = dump_once(request, attempt)?;
@@ -49,7 +49,24 @@ pub(crate) fn dump(request: Request) -> Result<Vec<Vec<u8>>, DumpError> {
     Ok(table)
 }
 
-fn dump_once(request: Request, sequence: u32) -> Result<(Vec<Vec<u8>>, bool), DumpError> {
+fn push_message(table: &mut Vec<u8>, payload: &[u8]) {
+    // A datagram, and so a message, is far below 4 GiB.
+    table.extend(u32::try_from(payload.len()).unwrap_or(0).to_le_bytes());
+    table.extend(payload);
+}
+
+/// The messages of a dumped table, up to one that is cut.
+pub(super) fn messages(table: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = table;
+    std::iter::from_fn(move || {
+        let (len, after) = rest.split_first_chunk()?;
+        let (message, after) = after.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+        rest = after;
+        Some(message)
+    })
+}
+
+fn dump_once(request: Request, sequence: u32) -> Result<(Vec<u8>, bool), DumpError> {
     let what = request.name();
     let fail = |source| DumpError::Io { what, source };
     let mut socket = Socket::new(NETLINK_ROUTE).map_err(fail)?;
@@ -84,7 +101,7 @@ fn dump_once(request: Request, sequence: u32) -> Result<(Vec<Vec<u8>>, bool), Du
             match frame {
                 Frame::Message { payload, inconsistent } => {
                     changed |= inconsistent;
-                    table.push(payload.to_vec());
+                    push_message(&mut table, payload);
                 }
                 Frame::End { inconsistent } => return Ok((table, changed || inconsistent)),
                 // A namespace that never had a route has no table yet.
@@ -92,5 +109,21 @@ fn dump_once(request: Request, sequence: u32) -> Result<(Vec<Vec<u8>>, bool), Du
                 Frame::Error(errno) => return Err(fail(io::Error::from_raw_os_error(errno))),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back() {
+        let mut table = Vec::new();
+        push_message(&mut table, b"one");
+        push_message(&mut table, b"");
+        push_message(&mut table, b"three");
+        assert_eq!(messages(&table).collect::<Vec<_>>(), [&b"one"[..], b"", b"three"]);
+        assert_eq!(messages(&table[..table.len() - 1]).count(), 2);
+        assert_eq!(messages(&[255; 9]).count(), 0);
     }
 }

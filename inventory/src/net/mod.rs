@@ -1,17 +1,19 @@
 //! Network interfaces and routes (contract §7.3, §7.7).
 //!
-//! The running system is asked by netlink. A captured tree tells what its sysfs does: the links, but neither their
-//! addresses nor routes.
+//! The kernel is asked by netlink. Where there is no such answer, as in a tree that was not captured by us, sysfs tells of
+//! the links, but neither of their addresses nor of routes.
 
 mod dump;
 mod link;
 mod netlink;
 mod route;
 
-use crate::Root;
+pub(crate) use dump::dump;
+pub(crate) use netlink::Request;
+
+use crate::{Root, ask::Question};
 use api::{Interface, Route};
 use link::{Address, Link};
-use netlink::Request;
 use route::RouteEntry;
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -26,18 +28,15 @@ pub(crate) struct Network {
     pub routes: Vec<Route>,
 }
 
-/// Looks at the network of the running system, or at what a captured tree holds of it.
+/// Looks at the machine's network.
 pub(crate) fn network(root: &Root) -> Network {
-    if !root.is_live() {
-        return assemble(root, link::from_sysfs(root), &[], &[]);
-    }
-    let links = match table(Request::Links, link::parse_link) {
+    let links = match table(root, Request::Links, link::parse_link) {
         links if links.is_empty() => link::from_sysfs(root),
         links => links,
     };
-    let addresses = table(Request::Addresses, link::parse_address);
-    let mut routes = table(Request::Ipv4Routes, route::parse_route);
-    routes.extend(table(Request::Ipv6Routes, route::parse_route));
+    let addresses = table(root, Request::Addresses, link::parse_address);
+    let mut routes = table(root, Request::Ipv4Routes, route::parse_route);
+    routes.extend(table(root, Request::Ipv6Routes, route::parse_route));
     assemble(root, links, &addresses, &routes)
 }
 
@@ -47,11 +46,17 @@ pub(crate) fn sysfs_macs(root: &Root) -> Vec<String> {
 }
 
 /// A table of the kernel. One that fails does not cost the others.
-fn table<T>(request: Request, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
-    match dump::dump(request) {
-        Ok(messages) => messages.iter().filter_map(|message| parse(message)).collect(),
+fn table<T>(root: &Root, request: Request, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
+    match root.ask(&Question::Table(request)) {
+        Ok(table) => dump::messages(&table).filter_map(parse).collect(),
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "missing from the inventory");
+            if root.is_live() {
+                tracing::warn!(
+                    table = request.name(),
+                    error = &error as &dyn std::error::Error,
+                    "missing from the inventory"
+                );
+            }
             Vec::new()
         }
     }

@@ -12,7 +12,7 @@ use netlink_packet_route::{
 };
 
 /// A table of the kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Request {
     /// `RTM_GETLINK`.
     Links,

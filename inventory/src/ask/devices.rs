@@ -1,0 +1,74 @@
+//! Answers of the running system. The only file that opens devices.
+
+use super::{Question, sys};
+use crate::net;
+use nix::fcntl::OFlag;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+};
+
+/// Where drivers put the first management controller's node.
+const IPMI_NODES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
+
+/// Asks the running system. May wait as long as the device does.
+pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
+    match question {
+        Question::Table(request) => net::dump(*request).map_err(io::Error::other),
+        Question::FirstSector { disk } => {
+            // Through the page cache: a reader that waits there can be killed, one of direct I/O can't.
+            let mut sector = vec![0; 512];
+            open_disk(disk)?.read_exact(&mut sector)?;
+            Ok(sector)
+        }
+        Question::ScsiPage { disk, page } => sys::scsi_page(&open_disk(disk)?, *page),
+        Question::AtaIdentify { disk } => sys::ata_identify(&open_disk(disk)?),
+        Question::AtaSmartData { disk } => sys::ata_smart_data(&open_disk(disk)?),
+        Question::AtaSmartThresholds { disk } => sys::ata_smart_thresholds(&open_disk(disk)?),
+        Question::NvmeController { controller } => sys::nvme_controller(&open_controller(controller)?),
+        Question::NvmeHealth { controller } => sys::nvme_health(&open_controller(controller)?),
+        Question::Ipmi { netfn, command, data } => sys::ipmi(&open_ipmi()?, *netfn, *command, data),
+        Question::Driver { interface } => sys::ethtool_driver(interface),
+        Question::FeatureNames { interface } => sys::ethtool_feature_names(interface),
+        Question::Features { interface } => sys::ethtool_features(interface),
+        Question::PrivateFlagNames { interface } => sys::ethtool_private_flag_names(interface),
+        Question::PrivateFlags { interface } => sys::ethtool_private_flags(interface),
+        Question::PermanentAddress { interface } => sys::ethtool_permanent_address(interface),
+    }
+}
+
+/// Opens without waiting for a medium or for locks.
+fn open_disk(disk: &str) -> io::Result<File> {
+    let file = open(&format!("/dev/{}", disk.replace('!', "/")), false)?;
+    if file.metadata()?.file_type().is_block_device() { Ok(file) } else { Err(not("a block device")) }
+}
+
+fn open_controller(controller: &str) -> io::Result<File> {
+    let file = open(&format!("/dev/{controller}"), false)?;
+    if file.metadata()?.file_type().is_char_device() { Ok(file) } else { Err(not("a character device")) }
+}
+
+fn open_ipmi() -> io::Result<File> {
+    let mut first = None;
+    for node in IPMI_NODES {
+        match open(node, true) {
+            Ok(file) if file.metadata()?.file_type().is_char_device() => return Ok(file),
+            Ok(_) => {}
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or_else(|| not("a management controller's node")))
+}
+
+fn open(node: &str, write: bool) -> io::Result<File> {
+    if node.split('/').any(|part| part == "..") {
+        return Err(not("a device's name"));
+    }
+    let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
+    OpenOptions::new().read(true).write(write).custom_flags(flags.bits()).open(node)
+}
+
+fn not(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("not {what}"))
+}

@@ -1,0 +1,10 @@
+//! Facts that no file tells: a kernel table, a page of a disk, a reply of the management controller. One question has one
+//! answer in bytes, which a capture keeps as a file, so that all that is made of them is the same on a replay.
+
+mod devices;
+mod patience;
+mod question;
+pub(crate) mod sys;
+
+pub(crate) use patience::Patience;
+pub(crate) use question::Question;

@@ -1,0 +1,92 @@
+//! What can be asked, and where a capture keeps the answer. Pure.
+
+use crate::net::Request;
+
+/// A question to the kernel or to a device. Disks and interfaces go by their kernel names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Question {
+    /// A whole table by netlink: each message's payload behind its length (`u32`, little endian).
+    Table(Request),
+    /// The first 512 bytes of a disk.
+    FirstSector { disk: String },
+    /// A SCSI vital product data page, header included (SPC-5 6.7.2).
+    ScsiPage { disk: String, page: u8 },
+    /// ATA IDENTIFY DEVICE by ATA PASS-THROUGH (ACS-4 7.13, SAT-4 12.2): 512 bytes.
+    AtaIdentify { disk: String },
+    /// ATA SMART READ DATA: 512 bytes.
+    AtaSmartData { disk: String },
+    /// ATA SMART READ THRESHOLDS: 512 bytes.
+    AtaSmartThresholds { disk: String },
+    /// NVMe Identify Controller (CNS 01h) of `nvme0` and the like: 4096 bytes.
+    NvmeController { controller: String },
+    /// NVMe SMART / Health Information log page (02h), all namespaces: 512 bytes.
+    NvmeHealth { controller: String },
+    /// A request to the management controller, on its system interface, LUN 0: the reply from its completion code on.
+    Ipmi { netfn: u8, command: u8, data: Vec<u8> },
+    /// `struct ethtool_drvinfo`, 196 bytes.
+    Driver { interface: String },
+    /// Names of the offload features, 32 bytes each (`ETH_SS_FEATURES`).
+    FeatureNames { interface: String },
+    /// Their states: `struct ethtool_get_features_block`, 16 bytes for each 32 features.
+    Features { interface: String },
+    /// Names of the driver's own flags, 32 bytes each (`ETH_SS_PRIV_FLAGS`).
+    PrivateFlagNames { interface: String },
+    /// Their states: 32 bits.
+    PrivateFlags { interface: String },
+    /// The hardware address the port was made with, 6 bytes for Ethernet.
+    PermanentAddress { interface: String },
+}
+
+impl Question {
+    /// The file of a capture that holds the answer, absolute in its root.
+    pub fn path(&self) -> String {
+        let disk = |disk: &str, what: &str| format!("/landfall/disks/{}/{what}", flat(disk));
+        let port = |interface: &str, what: &str| format!("/landfall/interfaces/{}/{what}", flat(interface));
+        match self {
+            Self::Table(request) => format!("/landfall/netlink/{}", request.name().replace(' ', "-")),
+            Self::FirstSector { disk: name } => disk(name, "first-sector"),
+            Self::ScsiPage { disk: name, page } => disk(name, &format!("scsi-page-{page:02x}")),
+            Self::AtaIdentify { disk: name } => disk(name, "ata-identify"),
+            Self::AtaSmartData { disk: name } => disk(name, "ata-smart-data"),
+            Self::AtaSmartThresholds { disk: name } => disk(name, "ata-smart-thresholds"),
+            Self::NvmeController { controller } => disk(controller, "nvme-identify-controller"),
+            Self::NvmeHealth { controller } => disk(controller, "nvme-health"),
+            Self::Ipmi { netfn, command, data } => {
+                let data: String = data.iter().map(|byte| format!("-{byte:02x}")).collect();
+                format!("/landfall/ipmi/{netfn:02x}-{command:02x}{data}")
+            }
+            Self::Driver { interface } => port(interface, "driver"),
+            Self::FeatureNames { interface } => port(interface, "feature-names"),
+            Self::Features { interface } => port(interface, "features"),
+            Self::PrivateFlagNames { interface } => port(interface, "private-flag-names"),
+            Self::PrivateFlags { interface } => port(interface, "private-flags"),
+            Self::PermanentAddress { interface } => port(interface, "permanent-address"),
+        }
+    }
+
+    /// The device that is spoken to, by which one that hangs is left alone from then on; `None` for those that only the
+    /// kernel itself answers.
+    pub fn device(&self) -> Option<String> {
+        match self {
+            Self::FirstSector { disk }
+            | Self::ScsiPage { disk, .. }
+            | Self::AtaIdentify { disk }
+            | Self::AtaSmartData { disk }
+            | Self::AtaSmartThresholds { disk } => Some(disk.clone()),
+            Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
+            Self::Ipmi { .. } => Some("ipmi0".to_owned()),
+            Self::Table(_)
+            | Self::Driver { .. }
+            | Self::FeatureNames { .. }
+            | Self::Features { .. }
+            | Self::PrivateFlagNames { .. }
+            | Self::PrivateFlags { .. }
+            | Self::PermanentAddress { .. } => None,
+        }
+    }
+}
+
+/// A kernel name as one path component.
+fn flat(name: &str) -> String {
+    name.replace('/', "!")
+}
