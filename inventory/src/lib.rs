@@ -16,7 +16,9 @@ mod limit;
 mod memory;
 mod mounts;
 mod net;
+mod pci;
 mod record;
+pub mod report;
 mod root;
 mod smbios;
 #[cfg(test)]

@@ -1,0 +1,3 @@
+//! What the PCI bus tells of its functions.
+
+pub(crate) mod names;

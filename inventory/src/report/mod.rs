@@ -1,0 +1,39 @@
+//! The deep facts of a machine, for certification and for comparing machines: what the service's inventory has no words for.
+//!
+//! Units stand in the names of the facts. A fact that can't be had is absent, lists are sorted, and the same machine gives
+//! the same bytes but for what it measures (temperatures, counters).
+
+mod kernel;
+
+pub use kernel::Kernel;
+
+use crate::{Root, identity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Raised when a fact changes its name or meaning; new facts leave it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// All that is known of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Version of this form.
+    pub schema_version: u32,
+    /// Id the assisted-installer service knows this host by.
+    pub host_id: String,
+    /// What the id was made from: board-serial, system-uuid, mac or nothing.
+    pub host_id_source: String,
+    /// The running kernel.
+    pub kernel: Kernel,
+}
+
+/// The report of a machine, the running one or a captured one.
+pub fn collect(root: &Root) -> Report {
+    let identity = identity::host_id(root);
+    Report {
+        schema_version: SCHEMA_VERSION,
+        host_id: identity.id.to_string(),
+        host_id_source: identity.source.to_string(),
+        kernel: kernel::kernel(root),
+    }
+}
