@@ -31,6 +31,7 @@ struct Cli {
 enum Command {
     Agent(agent::cli::Agent),
     Inventory(inventory::cli::Inventory),
+    Capture(inventory::capture::cli::Capture),
     Netcheck(netcheck::cli::Netcheck),
     Install(installer::cli::Install),
     Ignition(ignition::cli::Ignition),
@@ -43,6 +44,7 @@ impl Command {
         match self {
             Self::Agent(agent) => agent.run(),
             Self::Inventory(inventory) => inventory.run().map(success),
+            Self::Capture(capture) => capture.run().map(success),
             Self::Netcheck(netcheck) => netcheck.run().map(success),
             Self::Install(install) => install.run(),
             Self::Ignition(ignition) => ignition.run().map(success),
@@ -55,7 +57,7 @@ impl Command {
     fn only_prints(&self) -> bool {
         match self {
             Self::Inventory(_) | Self::Netcheck(_) | Self::Ignition(_) => true,
-            Self::Agent(_) | Self::Install(_) | Self::Iso(_) | Self::Serve(_) => false,
+            Self::Agent(_) | Self::Capture(_) | Self::Install(_) | Self::Iso(_) | Self::Serve(_) => false,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod ask;
 mod boot;
+pub mod capture;
 pub mod cli;
 mod cpu;
 mod disks;

@@ -2,6 +2,7 @@
 
 use crate::{
     ask::{Patience, Question},
+    capture::{self, ArchiveError},
     record::{self, Kind, Recorder},
 };
 use nix::{
@@ -17,6 +18,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Component, Path, PathBuf},
 };
+use tempfile::TempDir;
 
 /// Longest attribute read by [`Root::attribute`]; a sysfs attribute is one page.
 const ATTRIBUTE_BYTES: usize = 4096;
@@ -43,14 +45,29 @@ pub struct Root {
     recorder: Option<Recorder>,
     /// Files a captured machine refused to read.
     refused: BTreeMap<PathBuf, i32>,
+    /// Where an archive was unpacked to, removed with it.
+    _unpacked: Option<TempDir>,
 }
 
 /// A root that can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open {} as a system root: it must be a directory such as / or an unpacked capture", path.display())]
-pub struct RootError {
-    path: PathBuf,
-    source: io::Error,
+pub enum RootError {
+    /// Neither a directory nor a file.
+    #[error("cannot open {} as a system root: it must be a directory such as / or a capture", path.display())]
+    Open {
+        /// As given.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A file that is no capture.
+    #[error("cannot use {} as a system root: it must be a directory such as / or a capture", path.display())]
+    Archive {
+        /// As given.
+        path: PathBuf,
+        /// Cause.
+        source: ArchiveError,
+    },
 }
 
 /// The end of a followed path.
@@ -64,14 +81,30 @@ struct Found {
 }
 
 impl Root {
-    /// The running system when `path` is `/`, else a captured tree.
+    /// The running system when `path` is `/`, else a captured tree: a directory, or a file of `landfall capture` or other
+    /// tar archive, which is unpacked into a temporary directory.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RootError> {
         let path = path.as_ref();
-        let fail = |source| RootError { path: path.to_owned(), source };
+        if !path.is_file() {
+            return Self::open_dir(path);
+        }
+        let (unpacked, root) =
+            capture::unpack(path).map_err(|source| RootError::Archive { path: path.to_owned(), source })?;
+        Ok(Self { _unpacked: Some(unpacked), ..Self::open_dir(&root)? })
+    }
+
+    fn open_dir(path: &Path) -> Result<Self, RootError> {
+        let fail = |source| RootError::Open { path: path.to_owned(), source };
         let dir = nix::fcntl::open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
             .map_err(|errno| fail(errno.into()))?;
         let live = std::fs::canonicalize(path).map_err(fail)? == Path::new("/");
-        let mut root = Self { dir, patience: live.then(Patience::default), recorder: None, refused: BTreeMap::new() };
+        let mut root = Self {
+            dir,
+            patience: live.then(Patience::default),
+            recorder: None,
+            refused: BTreeMap::new(),
+            _unpacked: None,
+        };
         if !live {
             root.refused = record::parse_refused(&root.text(record::REFUSED, ANSWER_BYTES).unwrap_or_default());
         }
@@ -341,7 +374,7 @@ mod tests {
     use super::*;
     use std::{fs, os::unix::fs::symlink};
 
-    fn tree() -> (tempfile::TempDir, Root) {
+    fn tree() -> (TempDir, Root) {
         let outer = tempfile::tempdir().unwrap();
         fs::write(outer.path().join("secret"), "outside").unwrap();
         let inner = outer.path().join("root");

@@ -45,6 +45,20 @@ impl Smbios {
             .find(|name| !name.is_empty())
     }
 
+    /// Serial numbers, asset tags and the system's UUID.
+    pub(crate) fn serials(&self) -> Vec<String> {
+        // Type, and where the numbers of the strings stand (DSP0134 7.2 to 7.5, 7.18, 7.23, 7.40).
+        const STRINGS: [(u8, &[usize]); 7] =
+            [(1, &[7]), (2, &[7, 8]), (3, &[7, 8]), (4, &[0x20, 0x21]), (17, &[0x18, 0x19]), (22, &[7]), (39, &[8, 9])];
+        let mut found = Vec::new();
+        for structure in self.0.iter() {
+            let kind = structure.header.struct_type();
+            let places = STRINGS.iter().filter(|(of, _)| *of == kind).flat_map(|(_, places)| *places);
+            found.extend(places.filter_map(|place| structure.get_field_string(*place).to_utf8_lossy()));
+        }
+        found.iter().map(|text| text.trim().to_owned()).collect()
+    }
+
     /// Whether the firmware says that it is a virtual machine's; `None` when it is too old to say.
     pub(crate) fn is_virtual(&self) -> Option<bool> {
         let bios = self.0.first::<SMBiosInformation<'_>>()?;

@@ -1,0 +1,125 @@
+//! `landfall capture`: a machine in a file.
+
+use super::Captured;
+use crate::Root;
+use anyhow::{Context, ensure};
+use std::{
+    io::{IsTerminal, Write, stderr, stdout},
+    path::{Path, PathBuf},
+};
+
+/// Write everything this machine's inventory and report are made of into a file
+///
+/// The file is a .tar.gz of what was read of /sys, /proc, /run/udev and /dev/disk, and of the kernel's and the devices' raw
+/// answers. `landfall inventory --root FILE` and `landfall report --root FILE` then tell of this machine wherever they run.
+/// Nothing is written to any disk of the machine but that file. Root's rights are needed for SMBIOS, serial numbers and
+/// answers of devices.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  landfall capture -o rack7-node3.tar.gz
+  landfall capture --scrub -o for-support.tar.gz
+  ssh node landfall capture -o - > node.tar.gz
+  landfall report --root node.tar.gz")]
+pub struct Capture {
+    /// File to write; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace serial numbers, asset tags, UUIDs, world-wide names and MAC addresses
+    ///
+    /// The same value becomes the same replacement throughout this file, and another one in the next. Makers stay known by
+    /// their part of an address. Host name, IP addresses, labels and the kernel's command line are not replaced.
+    #[arg(long)]
+    scrub: bool,
+    /// Capture this captured tree or file again
+    #[arg(long, value_name = "DIR|FILE", default_value = "/")]
+    root: PathBuf,
+}
+
+impl Capture {
+    /// Runs the subcommand. What can't be read is missing from the file, as it is from an inventory.
+    pub fn run(self) -> anyhow::Result<()> {
+        let is_stdout = self.output == Path::new("-");
+        ensure!(!is_stdout || !stdout().is_terminal(), "a capture is no text: send it to a file with -o FILE");
+        let captured = Captured::take(Root::open(&self.root)?);
+        let captured = if self.scrub { captured.scrub() } else { captured };
+        if is_stdout {
+            return captured.write(stdout().lock()).context("cannot write the capture to standard output");
+        }
+        let fail = || format!("cannot write the capture to {}", self.output.display());
+        let dir = self.output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Whole or not at all, and for its owner alone: it holds serial numbers.
+        let mut file = tempfile::NamedTempFile::new_in(dir).with_context(fail)?;
+        captured.write(file.as_file_mut()).with_context(fail)?;
+        let len_bytes = file.as_file().metadata().with_context(fail)?.len();
+        file.persist(&self.output).with_context(fail)?;
+        let _ = writeln!(stderr(), "{}: {} entries, {len_bytes} bytes", self.output.display(), captured.len());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{collect, identity, testing::Tree};
+
+    fn machine() -> Tree {
+        let tree = Tree::new(&[
+            ("sys/class/dmi/id/board_serial", "123-456-789\n"),
+            ("sys/devices/pci0000:00/block/sda/size", "2048\n"),
+            ("sys/devices/pci0000:00/block/sda/dev", "8:0\n"),
+            ("sys/devices/pci0000:00/block/sda/device/wwid", "naa.5000c500a1b2c3d4\n"),
+            ("run/udev/data/b8:0", "E:ID_WWN=0x5000c500a1b2c3d4\n"),
+            ("landfall/disks/sda/first-sector", ""),
+            ("proc/meminfo", "MemTotal: 1024 kB\n"),
+            ("proc/unrelated", "secret"),
+        ]);
+        tree.add("landfall/disks/sda/first-sector", [&[0; 510][..], &[0x55, 0xaa]].concat());
+        tree.link("sys/block/sda", "../devices/pci0000:00/block/sda");
+        tree.link("dev/disk/by-id/wwn-0x5000c500a1b2c3d4", "../../sda");
+        tree
+    }
+
+    fn capture(tree: &Tree, scrub: bool) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("machine.tar.gz");
+        Capture { output: output.clone(), scrub, root: tree.path().to_owned() }.run().unwrap();
+        (dir, output)
+    }
+
+    #[test]
+    fn a_replay_tells_the_same() {
+        let tree = machine();
+        let (_dir, file) = capture(&tree, false);
+        let (of_tree, of_file) = (tree.root(), Root::open(&file).unwrap());
+        let (first, again) = (collect(&of_tree), collect(&of_file));
+        assert!(first.disks[0].bootable && first.disks[0].by_id.ends_with("a1b2c3d4"));
+        assert_eq!(first, again);
+        assert_eq!(identity::host_id(&of_tree), identity::host_id(&of_file));
+        assert!(!of_file.exists("/proc/unrelated"));
+        // A capture of the capture is the capture.
+        let second = file.with_file_name("second.tar.gz");
+        Capture { output: second.clone(), scrub: false, root: file.clone() }.run().unwrap();
+        assert_eq!(std::fs::read(file).unwrap(), std::fs::read(second).unwrap());
+    }
+
+    #[test]
+    fn a_scrubbed_machine_is_another_of_the_same_make() {
+        let tree = machine();
+        let (_dir, file) = capture(&tree, true);
+        let (first, scrubbed) = (collect(&tree.root()), collect(&Root::open(&file).unwrap()));
+        let (disk, other) = (&first.disks[0], &scrubbed.disks[0]);
+        assert_eq!((disk.size_bytes, disk.bootable), (other.size_bytes, other.bootable));
+        assert_ne!(disk.wwn, other.wwn);
+        assert_eq!(other.by_id, format!("/dev/disk/by-id/wwn-{}", other.wwn));
+        assert_ne!(identity::host_id(&tree.root()).id, identity::host_id(&Root::open(&file).unwrap()).id);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written() {
+        let tree = machine();
+        let output = PathBuf::from("/nonexistent/machine.tar.gz");
+        let error = Capture { output, scrub: false, root: tree.path().to_owned() }.run().unwrap_err();
+        assert_eq!(error.to_string(), "cannot write the capture to /nonexistent/machine.tar.gz");
+    }
+}
