@@ -3,7 +3,13 @@
 //! Units stand in the names of the facts. A fact that can't be had is absent, lists are sorted, and the same machine gives
 //! the same bytes but for what it measures (temperatures, counters).
 
+mod condition;
+mod diff;
+mod expect;
+mod fields;
 mod kernel;
+mod schema;
+mod starter;
 
 pub use kernel::Kernel;
 

@@ -1,0 +1,346 @@
+//! What a machine is expected to be: a TOML tree shaped like the report, of which only what is named is compared.
+
+use super::{
+    condition::{Condition, ConditionError},
+    fields,
+    schema::Shape,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+use toml::{
+    Spanned,
+    de::{DeArray, DeTable, DeValue},
+};
+
+/// Key of a list's entry: how many elements shall be like it.
+const COUNT: &str = "count";
+/// Key of a table: whether there shall be nothing of that name.
+const ABSENT: &str = "absent";
+
+/// What is expected of a report.
+#[derive(Debug)]
+pub(super) struct Expectation(Fields);
+
+type Fields = Vec<(String, Check)>;
+
+/// What is expected at one place.
+#[derive(Debug)]
+enum Check {
+    Fields(Fields),
+    /// One of the conditions holds.
+    OneOf(Vec<Condition>),
+    /// For each condition the list has a value that meets it.
+    Holds(Vec<Condition>),
+    /// As many elements as said are like each of these.
+    Elements(Vec<Kind>),
+    Absent(bool),
+    /// A list with nothing in it.
+    Empty,
+}
+
+/// Elements of a list that are alike in the named fields.
+#[derive(Debug)]
+struct Kind {
+    count: Condition,
+    fields: Fields,
+    /// The fields as they were written, for messages.
+    written: String,
+}
+
+/// One place where a report is not as expected.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Difference {
+    /// Where, with dots between names; an element of a list is named by what it is known by.
+    pub path: String,
+    /// What was expected, as it was written.
+    pub expected: String,
+    /// What the report has; null when nothing.
+    pub found: Value,
+    /// Of a list: which element comes nearest, and what it lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
+}
+
+/// An expectation that can't be understood, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {fault}")]
+pub(super) struct ExpectError {
+    line: usize,
+    fault: Fault,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("no valid TOML: {0}")]
+    Toml(String),
+    #[error("a report has no {path}; {hint}")]
+    Unknown { path: String, hint: String },
+    #[error("{path}: {source}")]
+    Condition { path: String, source: ConditionError },
+    #[error("{path} is {is}, but what is written here is {written}")]
+    Form { path: String, is: &'static str, written: &'static str },
+    #[error("{path}: `absent` stands alone and is true or false")]
+    Absent { path: String },
+}
+
+impl Expectation {
+    /// Understands an expectation of a report with that shape.
+    pub(super) fn parse(text: &str, shape: &Shape<'_>) -> Result<Self, ExpectError> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            ExpectError { line: line(text, at), fault: Fault::Toml(error.message().to_owned()) }
+        })?;
+        Reader { text }.fields(table.get_ref(), shape, "").map(Self)
+    }
+
+    /// Where a report is not as expected, in the order of the expectation.
+    pub(super) fn differences(&self, report: &Value) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        compare_fields(&self.0, Some(report), "", &mut differences);
+        differences
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: expected {}, found {}", self.path, self.expected, told(&self.found))?;
+        self.nearest.as_ref().map_or(Ok(()), |nearest| write!(f, "; nearest: {nearest}"))
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn fail<T>(&self, at: usize, fault: Fault) -> Result<T, ExpectError> {
+        Err(ExpectError { line: line(self.text, at), fault })
+    }
+
+    fn fields(&self, table: &DeTable<'_>, shape: &Shape<'_>, path: &str) -> Result<Fields, ExpectError> {
+        let mut fields = Vec::new();
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            let path = join(path, name);
+            let Some(shape) = shape.field(name) else {
+                let hint = match shape.nearest_field(name) {
+                    Some(nearest) => format!("did you mean {nearest}?"),
+                    None => format!("known there: {}", shape.fields().into_iter().collect::<Vec<_>>().join(", ")),
+                };
+                return self.fail(key.span().start, Fault::Unknown { path, hint });
+            };
+            fields.push((key.span().start, name.to_owned(), self.check(value, &shape, &path)?));
+        }
+        // As written: the map has sorted them.
+        fields.sort_by_key(|(at, ..)| *at);
+        Ok(fields.into_iter().map(|(_, name, check)| (name, check)).collect())
+    }
+
+    fn check(&self, value: &Spanned<DeValue<'_>>, shape: &Shape<'_>, path: &str) -> Result<Check, ExpectError> {
+        let at = value.span().start;
+        match value.get_ref() {
+            DeValue::Table(table) if table.contains_key(ABSENT) => {
+                match table.values().map(|value| value.get_ref().as_bool()).collect::<Vec<_>>()[..] {
+                    [Some(absent)] => Ok(Check::Absent(absent)),
+                    _ => self.fail(at, Fault::Absent { path: path.to_owned() }),
+                }
+            }
+            DeValue::Table(table) if shape.has_fields() => self.fields(table, shape, path).map(Check::Fields),
+            DeValue::Array(values) => match shape.element() {
+                Some(_) if values.is_empty() => Ok(Check::Empty),
+                Some(element) if element.has_fields() => self.kinds(values, &element, path).map(Check::Elements),
+                Some(element) => self.conditions(values, &element, path).map(Check::Holds),
+                None => self.conditions(values, shape, path).map(Check::OneOf),
+            },
+            _ => self.condition(value, shape, path).map(|condition| Check::OneOf(vec![condition])),
+        }
+    }
+
+    fn kinds(&self, values: &DeArray<'_>, element: &Shape<'_>, path: &str) -> Result<Vec<Kind>, ExpectError> {
+        let kind = |value: &Spanned<DeValue<'_>>| {
+            let DeValue::Table(table) = value.get_ref() else {
+                let written = value.get_ref().type_str();
+                let fault = Fault::Form { path: path.to_owned(), is: "a list of tables ([[...]])", written };
+                return self.fail(value.span().start, fault);
+            };
+            let mut table = table.clone();
+            let count = table.remove(COUNT);
+            let count = match count {
+                Some(count) => self.number(&count, &join(path, COUNT))?,
+                None => self.told(Condition::number(">= 1", false), value.span().start, path)?,
+            };
+            let fields = self.fields(&table, element, path)?;
+            let written = fields.iter().map(|(name, check)| check.written(name)).collect::<Vec<_>>().join(", ");
+            Ok(Kind { count, fields, written })
+        };
+        values.iter().map(kind).collect()
+    }
+
+    fn conditions(&self, values: &DeArray<'_>, shape: &Shape<'_>, path: &str) -> Result<Vec<Condition>, ExpectError> {
+        values.iter().map(|value| self.condition(value, shape, path)).collect()
+    }
+
+    fn condition(&self, value: &Spanned<DeValue<'_>>, shape: &Shape<'_>, path: &str) -> Result<Condition, ExpectError> {
+        let at = value.span().start;
+        let number = shape.may_be("integer") || shape.may_be("number");
+        match value.get_ref() {
+            DeValue::Boolean(truth) if shape.may_be("boolean") => Ok(Condition::truth(*truth)),
+            DeValue::String(text) if shape.may_be("string") => self.told(Condition::text(text), at, path),
+            DeValue::Integer(_) | DeValue::Float(_) | DeValue::String(_) if number => self.number(value, path),
+            other => {
+                let is = match () {
+                    () if number => "a number",
+                    () if shape.may_be("boolean") => "true or false",
+                    () if shape.may_be("string") => "a text",
+                    () if shape.element().is_some_and(|element| element.has_fields()) => "a list of tables ([[...]])",
+                    () if shape.element().is_some() => "a list ([...])",
+                    () => "a table",
+                };
+                self.fail(at, Fault::Form { path: path.to_owned(), is, written: other.type_str() })
+            }
+        }
+    }
+
+    fn number(&self, value: &Spanned<DeValue<'_>>, path: &str) -> Result<Condition, ExpectError> {
+        let at = value.span().start;
+        let written = match value.get_ref() {
+            DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => number.to_string(),
+                Err(_) => number.as_str().to_owned(),
+            },
+            DeValue::Float(number) => number.as_str().to_owned(),
+            DeValue::String(text) => text.clone().into_owned(),
+            other => {
+                let fault = Fault::Form { path: path.to_owned(), is: "a number", written: other.type_str() };
+                return self.fail(at, fault);
+            }
+        };
+        self.told(Condition::number(&written, path.ends_with("_bytes")), at, path)
+    }
+
+    fn told<T>(&self, result: Result<T, ConditionError>, at: usize, path: &str) -> Result<T, ExpectError> {
+        result.or_else(|source| self.fail(at, Fault::Condition { path: path.to_owned(), source }))
+    }
+}
+
+impl Check {
+    /// As one would write it after its name.
+    fn written(&self, name: &str) -> String {
+        match self {
+            Self::OneOf(conditions) => format!("{name} {}", one_of(conditions)),
+            Self::Fields(fields) => {
+                fields.iter().map(|(field, check)| check.written(&join(name, field))).collect::<Vec<_>>().join(", ")
+            }
+            Self::Holds(conditions) => conditions.iter().map(|c| format!("{name} with {c}")).collect::<Vec<_>>().join(", "),
+            Self::Elements(kinds) => kinds.iter().map(|kind| format!("{} {name}", kind.told())).collect::<Vec<_>>().join(", "),
+            Self::Absent(true) => format!("no {name}"),
+            Self::Absent(false) => format!("any {name}"),
+            Self::Empty => format!("no {name}"),
+        }
+    }
+}
+
+impl Kind {
+    fn told(&self) -> String {
+        let of = if self.written.is_empty() { String::new() } else { format!(" with {}", self.written) };
+        format!("{}{of}", self.count)
+    }
+}
+
+fn compare_fields(fields: &Fields, found: Option<&Value>, path: &str, differences: &mut Vec<Difference>) {
+    for (name, check) in fields {
+        let found = found.and_then(|found| found.get(name)).filter(|found| !found.is_null());
+        compare(check, found, &join(path, name), differences);
+    }
+}
+
+fn compare(check: &Check, found: Option<&Value>, path: &str, differences: &mut Vec<Difference>) {
+    let mut differ = |expected: String, found: Value, nearest| {
+        differences.push(Difference { path: path.to_owned(), expected, found, nearest });
+    };
+    let list = || found.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    match check {
+        Check::Fields(fields) => compare_fields(fields, found, path, differences),
+        Check::OneOf(conditions) => {
+            if !found.is_some_and(|found| conditions.iter().any(|condition| condition.holds(found))) {
+                differ(one_of(conditions), found.cloned().unwrap_or_default(), None);
+            }
+        }
+        Check::Holds(conditions) => {
+            for condition in conditions {
+                if !list().iter().any(|found| condition.holds(found)) {
+                    differ(format!("{condition} among them"), found.cloned().unwrap_or_default(), None);
+                }
+            }
+        }
+        Check::Elements(kinds) => {
+            for kind in kinds {
+                let faults: Vec<_> = list().iter().map(|element| kind.faults(element, path)).collect();
+                let count = faults.iter().filter(|faults| faults.is_empty()).count();
+                if !kind.count.holds(&count.into()) {
+                    let too_few = (count..=faults.len()).any(|more| kind.count.holds(&more.into()));
+                    differ(kind.told(), count.into(), too_few.then(|| nearest(&faults)).flatten());
+                }
+            }
+        }
+        Check::Absent(absent) => {
+            let there = found.is_some_and(|found| !is_empty(found));
+            if there == *absent {
+                let expected = if *absent { "nothing" } else { "anything" };
+                differ(expected.to_owned(), found.cloned().unwrap_or_default(), None);
+            }
+        }
+        Check::Empty => {
+            if !list().is_empty() {
+                differ("none".to_owned(), found.cloned().unwrap_or_default(), None);
+            }
+        }
+    }
+}
+
+impl Kind {
+    fn faults(&self, element: &Value, path: &str) -> Vec<Difference> {
+        let mut faults = Vec::new();
+        compare_fields(&self.fields, Some(element), &fields::element_path(path, element), &mut faults);
+        faults
+    }
+}
+
+/// The element with the fewest faults, which is probably the one that is not as it should be.
+fn nearest(faults: &[Vec<Difference>]) -> Option<String> {
+    let faults = faults.iter().filter(|faults| !faults.is_empty()).min_by_key(|faults| faults.len())?;
+    let first = faults.first()?;
+    let more = if faults.len() > 1 { format!(" and {} more", faults.len() - 1) } else { String::new() };
+    Some(format!("{} is {}{more}", first.path, told(&first.found)))
+}
+
+fn one_of(conditions: &[Condition]) -> String {
+    conditions.iter().map(Condition::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+/// A found value on one line.
+pub(super) fn told(found: &Value) -> String {
+    match found {
+        Value::Null => "nothing".to_owned(),
+        Value::Array(values) if values.is_empty() => "nothing".to_owned(),
+        Value::Array(values) if values.iter().all(|value| !value.is_object()) => {
+            values.iter().map(told).collect::<Vec<_>>().join(", ")
+        }
+        Value::Array(values) => values.len().to_string(),
+        Value::Object(_) => "some".to_owned(),
+        plain => plain.to_string(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+pub(super) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn line(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}

@@ -1,0 +1,59 @@
+//! What sort of fact a field is, by its name: what tells the elements of a list apart, what belongs to one machine alone,
+//! and what changes while nothing was changed.
+
+use super::expect::join;
+use serde_json::Value;
+
+/// What an element of a list is known by, the best first; several names stand for their values together.
+const KNOWN_BY: [&[&str]; 6] = [&["address"], &["name"], &["path"], &["bank_locator", "locator"], &["locator"], &["id"]];
+
+/// Facts that no other machine of the same make has.
+const OF_ONE_MACHINE: [&str; 4] = ["host_id", "host_id_source", "command_line", "uuid"];
+
+/// Facts that are measured or counted.
+const MEASURED: [&str; 1] = ["uptime_seconds"];
+
+/// Whether only one machine has this value: serial numbers and addresses, and where it happens to be.
+pub(super) fn is_of_one_machine(name: &str) -> bool {
+    OF_ONE_MACHINE.contains(&name) || name.contains("serial")
+}
+
+/// Whether the value changes by itself.
+pub(super) fn is_measured(name: &str) -> bool {
+    MEASURED.contains(&name)
+}
+
+/// Whether it tells elements of a list apart.
+pub(super) fn is_name(name: &str) -> bool {
+    KNOWN_BY.iter().any(|names| names.contains(&name))
+}
+
+/// The names whose values tell all elements of each list apart.
+pub(super) fn telling(lists: [&[Value]; 2]) -> Option<&'static [&'static str]> {
+    let tells = |names: &[&str], list: &[Value]| {
+        let mut values: Vec<_> = list.iter().map(|element| known_as(names, element)).collect();
+        values.sort();
+        values.iter().all(Option::is_some) && values.windows(2).all(|pair| pair[0] != pair[1])
+    };
+    KNOWN_BY.into_iter().find(|names| lists.iter().all(|list| tells(names, list)))
+}
+
+/// What an element is known as by these names.
+pub(super) fn known_as(names: &[&str], element: &Value) -> Option<String> {
+    let values: Option<Vec<String>> = names.iter().map(|name| plain(element.get(name)?)).collect();
+    values.map(|values| values.join(" "))
+}
+
+/// The path of an element of a list, for people.
+pub(super) fn element_path(path: &str, element: &Value) -> String {
+    let name = KNOWN_BY.iter().find_map(|names| known_as(names, element)).unwrap_or_default();
+    format!("{path}[{name}]")
+}
+
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,96 @@
+//! The expectation that a machine meets as it is, to begin a file for its kind from.
+
+use super::{
+    condition::{literal_bytes, literal_text},
+    expect::{ExpectError, Expectation},
+    fields,
+    schema::Shape,
+};
+use serde_json::{Map, Value};
+
+/// What a starting file says of itself.
+const HEADER: &str = "\
+# What a machine of this kind is expected to be; made from one by `landfall report --print-expect`.
+# Only what is named here is compared: delete what does not matter, loosen the rest.
+#   numbers   8   \">= 8\"   \">= 60 GiB, < 70 GiB\"      texts   \"Intel*\"   \"!= Vulnerable*\"   [\"this\", \"or that\"]
+#   [[a.list]]  count = elements like this one, or \">= 2\"; without count at least one
+#   [a.table] absent = true, or a.fact.absent = true: there is no such thing
+";
+
+/// A report that can't be written as an expectation.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StarterError {
+    #[error("the report cannot be written as TOML")]
+    Toml(#[from] toml::ser::Error),
+    #[error("what was written of the report is not understood again")]
+    Expect(#[from] ExpectError),
+}
+
+/// An expectation file that a report of that shape meets. What belongs to one machine alone, and what is measured, is left
+/// out.
+pub(super) fn expectation(report: &Value, shape: &Shape<'_>) -> Result<String, StarterError> {
+    let expected = expected("", report, shape)?.unwrap_or_else(|| Value::Object(Map::new()));
+    Ok(format!("{HEADER}\n{}", toml::to_string(&expected)?))
+}
+
+/// What to expect of a value so that it is met by it; `None` when there is nothing to say.
+fn expected(name: &str, found: &Value, shape: &Shape<'_>) -> Result<Option<Value>, StarterError> {
+    Ok(match found {
+        Value::Null => None,
+        Value::Bool(_) => Some(found.clone()),
+        Value::Number(number) => {
+            let bytes = number.as_u64().filter(|_| name.ends_with("_bytes")).and_then(literal_bytes);
+            // TOML's integers end earlier.
+            let large = || number.as_u64().filter(|number| i64::try_from(*number).is_err()).map(|number| number.to_string());
+            Some(bytes.or_else(large).map_or_else(|| found.clone(), Value::String))
+        }
+        Value::String(text) => Some(Value::String(literal_text(text))),
+        Value::Object(object) => {
+            let fields = expected_fields(object, shape, fields::is_of_one_machine)?;
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        Value::Array(values) => {
+            let Some(element) = shape.element() else { return Ok(None) };
+            if element.has_fields() {
+                return kinds(values, &element).map(Some);
+            }
+            let values = values.iter().map(|value| expected(name, value, &element)).collect::<Result<Vec<_>, _>>()?;
+            Some(values.into_iter().flatten().collect())
+        }
+    })
+}
+
+fn expected_fields(
+    object: &Map<String, Value>,
+    shape: &Shape<'_>,
+    left_out: impl Fn(&str) -> bool,
+) -> Result<Map<String, Value>, StarterError> {
+    let mut fields = Map::new();
+    for (name, value) in object.iter().filter(|(name, _)| !left_out(name) && !fields::is_measured(name)) {
+        let Some(shape) = shape.field(name) else { continue };
+        if let Some(value) = expected(name, value, &shape)? {
+            fields.insert(name.clone(), value);
+        }
+    }
+    Ok(fields)
+}
+
+/// The number of elements, and of each kind the number of elements that are like it.
+fn kinds(values: &[Value], element: &Shape<'_>) -> Result<Value, StarterError> {
+    let mut kinds: Vec<Map<String, Value>> = vec![Map::new()];
+    for object in values.iter().filter_map(Value::as_object) {
+        // Slots and names are left out: which of the same things is where does not make another kind of machine.
+        let left_out = |name: &str| fields::is_of_one_machine(name) || fields::is_name(name);
+        let kind = expected_fields(object, element, left_out)?;
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    for kind in &mut kinds {
+        // Counted as it will be: an element may also be like another that says less.
+        let like = Expectation::parse(&toml::to_string(kind)?, element)?;
+        let count = values.iter().filter(|value| like.differences(value).is_empty()).count();
+        kind.insert("count".to_owned(), count.into());
+    }
+    Ok(kinds.into_iter().map(Value::Object).collect())
+}
