@@ -31,6 +31,7 @@ struct Cli {
 enum Command {
     Agent(agent::cli::Agent),
     Inventory(inventory::cli::Inventory),
+    Report(inventory::report::cli::Report),
     Capture(inventory::capture::cli::Capture),
     Netcheck(netcheck::cli::Netcheck),
     Install(installer::cli::Install),
@@ -44,6 +45,7 @@ impl Command {
         match self {
             Self::Agent(agent) => agent.run(),
             Self::Inventory(inventory) => inventory.run().map(success),
+            Self::Report(report) => report.run(),
             Self::Capture(capture) => capture.run().map(success),
             Self::Netcheck(netcheck) => netcheck.run().map(success),
             Self::Install(install) => install.run(),
@@ -56,7 +58,7 @@ impl Command {
     /// Whether its purpose is what it prints. A broken pipe in the others is a connection that failed.
     fn only_prints(&self) -> bool {
         match self {
-            Self::Inventory(_) | Self::Netcheck(_) | Self::Ignition(_) => true,
+            Self::Inventory(_) | Self::Report(_) | Self::Netcheck(_) | Self::Ignition(_) => true,
             Self::Agent(_) | Self::Capture(_) | Self::Install(_) | Self::Iso(_) | Self::Serve(_) => false,
         }
     }

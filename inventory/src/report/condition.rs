@@ -74,7 +74,9 @@ pub(super) enum ConditionError {
     NoNumber(String),
     #[error("`{0}` is no unit of bytes; known are KiB, MiB, GiB, TiB, kB, MB, GB and TB")]
     NoUnit(String),
-    #[error("`{0}` has a unit, but only fields named *_bytes are in bytes; give the plain number in the field's own unit")]
+    #[error(
+        "`{0}` has a unit, but only fields named *_bytes are in bytes; give the plain number in the field's own unit"
+    )]
     UnitOfNoBytes(String),
     #[error("`{0}` compares a text, which can only be equal or not (\"!= ...\")")]
     TextOrder(String),
@@ -144,7 +146,7 @@ pub(super) fn literal_text(text: &str) -> String {
 pub(super) fn literal_bytes(bytes: u64) -> Option<String> {
     UNITS[..3].iter().rev().find_map(|(name, base, exponent)| {
         let unit = u64::from(*base).pow(u32::from(*exponent));
-        (bytes >= unit && bytes % unit == 0).then(|| format!("{} {name}", bytes / unit))
+        (bytes >= unit && bytes.is_multiple_of(unit)).then(|| format!("{} {name}", bytes / unit))
     })
 }
 
@@ -253,7 +255,9 @@ mod tests {
     #[test]
     fn texts_may_have_gaps() {
         let holds = |written: &str, found: &str| Condition::text(written).unwrap().holds(&json!(found));
-        assert!(holds("Intel*", "Intel(R) Xeon") && holds("*Xeon", "Intel(R) Xeon") && holds("I*(R)*n", "Intel(R) Xeon"));
+        assert!(
+            holds("Intel*", "Intel(R) Xeon") && holds("*Xeon", "Intel(R) Xeon") && holds("I*(R)*n", "Intel(R) Xeon")
+        );
         assert!(holds("[AMD/ATI]", "[AMD/ATI]") && !holds("intel*", "Intel") && !holds("", "x") && holds("", ""));
         assert!(holds("!= Vulnerable*", "Mitigation: PTI") && !holds("!= Vulnerable*", "Vulnerable: no microcode"));
         assert!(holds(r"\*", "*") && !holds(r"\*", "x") && holds("*a*b", "aab") && !holds("*a*b", "aabc"));
@@ -267,7 +271,9 @@ mod tests {
         assert!(holds("64", 64) && !holds("64", 65) && holds("= 64", 64) && holds("!= 64", 65) && holds("1_000", 1000));
         assert!(holds(">= 64 GiB", 64 << 30) && !holds("> 64 GiB", 64 << 30) && holds("64GiB", 64 << 30));
         assert!(holds(">= 60 GiB, < 64 GiB", 61 << 30) && !holds(">= 60 GiB, < 64 GiB", 64 << 30));
-        assert!(holds("1.5 TiB", 3 << 39) && holds("960 GB", 960_000_000_000) && holds("18446744073709551615", u64::MAX));
+        assert!(
+            holds("1.5 TiB", 3 << 39) && holds("960 GB", 960_000_000_000) && holds("18446744073709551615", u64::MAX)
+        );
         assert!(!holds("18446744073709551615", u64::MAX - 1));
         assert!(Condition::number(">= 2.5", false).unwrap().holds(&json!(2.5)));
         assert!(!Condition::number("1", false).unwrap().holds(&json!("1")));

@@ -52,7 +52,8 @@ impl Walk<'_> {
                 let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
                 for name in names {
                     if self.measured || !fields::is_measured(name) {
-                        let of = |object: &serde_json::Map<String, Value>| object.get(name).cloned().unwrap_or_default();
+                        let of =
+                            |object: &serde_json::Map<String, Value>| object.get(name).cloned().unwrap_or_default();
                         self.value(&join(path, name), &of(a), &of(b));
                     }
                 }

@@ -232,8 +232,12 @@ impl Check {
             Self::Fields(fields) => {
                 fields.iter().map(|(field, check)| check.written(&join(name, field))).collect::<Vec<_>>().join(", ")
             }
-            Self::Holds(conditions) => conditions.iter().map(|c| format!("{name} with {c}")).collect::<Vec<_>>().join(", "),
-            Self::Elements(kinds) => kinds.iter().map(|kind| format!("{} {name}", kind.told())).collect::<Vec<_>>().join(", "),
+            Self::Holds(conditions) => {
+                conditions.iter().map(|c| format!("{name} with {c}")).collect::<Vec<_>>().join(", ")
+            }
+            Self::Elements(kinds) => {
+                kinds.iter().map(|kind| format!("{} {name}", kind.told())).collect::<Vec<_>>().join(", ")
+            }
             Self::Absent(true) => format!("no {name}"),
             Self::Absent(false) => format!("any {name}"),
             Self::Empty => format!("no {name}"),

@@ -1,11 +1,13 @@
 //! What sort of fact a field is, by its name: what tells the elements of a list apart, what belongs to one machine alone,
 //! and what changes while nothing was changed.
 
-use super::expect::join;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+/// Names of fields that together tell what an element is.
+pub(super) type Names = &'static [&'static str];
 
 /// What an element of a list is known by, the best first; several names stand for their values together.
-const KNOWN_BY: [&[&str]; 6] = [&["address"], &["name"], &["path"], &["bank_locator", "locator"], &["locator"], &["id"]];
+const KNOWN_BY: [Names; 6] = [&["address"], &["name"], &["path"], &["bank_locator", "locator"], &["locator"], &["id"]];
 
 /// Facts that no other machine of the same make has.
 const OF_ONE_MACHINE: [&str; 4] = ["host_id", "host_id_source", "command_line", "uuid"];
@@ -29,7 +31,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 /// The names whose values tell all elements of each list apart.
-pub(super) fn telling(lists: [&[Value]; 2]) -> Option<&'static [&'static str]> {
+pub(super) fn telling(lists: [&[Value]; 2]) -> Option<Names> {
     let tells = |names: &[&str], list: &[Value]| {
         let mut values: Vec<_> = list.iter().map(|element| known_as(names, element)).collect();
         values.sort();
@@ -40,13 +42,22 @@ pub(super) fn telling(lists: [&[Value]; 2]) -> Option<&'static [&'static str]> {
 
 /// What an element is known as by these names.
 pub(super) fn known_as(names: &[&str], element: &Value) -> Option<String> {
-    let values: Option<Vec<String>> = names.iter().map(|name| plain(element.get(name)?)).collect();
+    joined(names, element.as_object()?)
+}
+
+fn joined(names: &[&str], element: &Map<String, Value>) -> Option<String> {
+    let values: Option<Vec<String>> = names.iter().map(|name| plain(element.get(*name)?)).collect();
     values.map(|values| values.join(" "))
+}
+
+/// What an element is known as, and by which names.
+pub(super) fn name_of(element: &Map<String, Value>) -> Option<(Names, String)> {
+    KNOWN_BY.iter().find_map(|names| Some((*names, joined(names, element)?)))
 }
 
 /// The path of an element of a list, for people.
 pub(super) fn element_path(path: &str, element: &Value) -> String {
-    let name = KNOWN_BY.iter().find_map(|names| known_as(names, element)).unwrap_or_default();
+    let name = element.as_object().and_then(name_of).map(|(_, name)| name).unwrap_or_default();
     format!("{path}[{name}]")
 }
 

@@ -3,13 +3,16 @@
 //! Units stand in the names of the facts. A fact that can't be had is absent, lists are sorted, and the same machine gives
 //! the same bytes but for what it measures (temperatures, counters).
 
+pub mod cli;
 mod condition;
 mod diff;
 mod expect;
 mod fields;
 mod kernel;
+mod page;
 mod schema;
 mod starter;
+mod warnings;
 
 pub use kernel::Kernel;
 

@@ -49,7 +49,12 @@ impl<'a> Shape<'a> {
 
     /// Names of the fields, sorted.
     pub(super) fn fields(&self) -> BTreeSet<&'a str> {
-        self.forms.iter().filter_map(|form| form.get("properties")?.as_object()).flat_map(Map::keys).map(String::as_str).collect()
+        self.forms
+            .iter()
+            .filter_map(|form| form.get("properties")?.as_object())
+            .flat_map(Map::keys)
+            .map(String::as_str)
+            .collect()
     }
 
     /// Whether fields may be named below it.
@@ -134,6 +139,9 @@ mod tests {
 
     #[test]
     fn distance_counts_edits() {
-        assert_eq!([("", "abc"), ("abc", "abc"), ("abd", "abc"), ("ac", "abc")].map(|(a, b)| distance(a, b)), [3, 0, 1, 1]);
+        assert_eq!(
+            [("", "abc"), ("abc", "abc"), ("abd", "abc"), ("ac", "abc")].map(|(a, b)| distance(a, b)),
+            [3, 0, 1, 1]
+        );
     }
 }

@@ -41,7 +41,8 @@ fn expected(name: &str, found: &Value, shape: &Shape<'_>) -> Result<Option<Value
         Value::Number(number) => {
             let bytes = number.as_u64().filter(|_| name.ends_with("_bytes")).and_then(literal_bytes);
             // TOML's integers end earlier.
-            let large = || number.as_u64().filter(|number| i64::try_from(*number).is_err()).map(|number| number.to_string());
+            let large =
+                || number.as_u64().filter(|number| i64::try_from(*number).is_err()).map(|number| number.to_string());
             Some(bytes.or_else(large).map_or_else(|| found.clone(), Value::String))
         }
         Value::String(text) => Some(Value::String(literal_text(text))),
@@ -93,4 +94,151 @@ fn kinds(values: &[Value], element: &Shape<'_>) -> Result<Value, StarterError> {
         kind.insert("count".to_owned(), count.into());
     }
     Ok(kinds.into_iter().map(Value::Object).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::diff;
+    use proptest::{
+        collection::{btree_map, btree_set, vec},
+        option,
+        prelude::*,
+    };
+    use schemars::JsonSchema;
+    use serde::Serialize;
+    use serde_json::json;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// A small machine with all that a report may be made of.
+    #[derive(Clone, Debug, Serialize, JsonSchema)]
+    struct Toy {
+        maker: Option<String>,
+        serial_number: String,
+        memory: Option<Memory>,
+        flaws: BTreeMap<String, String>,
+    }
+
+    #[derive(Clone, Debug, Serialize, JsonSchema)]
+    struct Memory {
+        installed_bytes: u64,
+        ecc: Option<bool>,
+        devices: Vec<Dimm>,
+    }
+
+    #[derive(Clone, Debug, Serialize, JsonSchema)]
+    struct Dimm {
+        locator: String,
+        size_bytes: Option<u64>,
+        volts: Option<f64>,
+        ranks: BTreeSet<u8>,
+        chips: Vec<Chip>,
+    }
+
+    #[derive(Clone, Debug, Serialize, JsonSchema)]
+    struct Chip {
+        maker: Option<String>,
+    }
+
+    prop_compose! {
+        fn chip()(maker in option::of(r"[a-b*\\\\=!]{0,3}")) -> Chip { Chip { maker } }
+    }
+    prop_compose! {
+        fn dimm()(
+            locator in "[A-D]", size_bytes in option::of(0..3u64), shift in 0..50u32, volts in option::of(-2.0..2.0f64),
+            ranks in btree_set(0..3u8, 0..3), chips in vec(chip(), 0..3),
+        ) -> Dimm {
+            Dimm { locator, size_bytes: size_bytes.map(|size| size << shift), volts, ranks, chips }
+        }
+    }
+    prop_compose! {
+        fn memory()(installed_bytes: u64, ecc: Option<bool>, devices in vec(dimm(), 0..5)) -> Memory {
+            Memory { installed_bytes, ecc, devices }
+        }
+    }
+    prop_compose! {
+        fn toy()(
+            maker in option::of(".{0,8}"), serial_number in "[0-9]{3}", memory in option::of(memory()),
+            flaws in btree_map("[a-c. ]{1,3}", "[A-C]{0,2}", 0..3),
+        ) -> Toy {
+            Toy { maker, serial_number, memory, flaws }
+        }
+    }
+
+    /// Pointers to all plain values that a starting file speaks of.
+    fn compared(pointer: &str, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(object) => {
+                for (name, value) in
+                    object.iter().filter(|(name, _)| !matches!(name.as_str(), "serial_number" | "locator"))
+                {
+                    compared(&format!("{pointer}/{name}"), value, found);
+                }
+            }
+            Value::Array(values) => {
+                values.iter().enumerate().for_each(|(at, value)| compared(&format!("{pointer}/{at}"), value, found));
+            }
+            Value::Null => {}
+            _ => found.push(pointer.to_owned()),
+        }
+    }
+
+    fn changed(value: &Value) -> Value {
+        match value {
+            Value::Bool(truth) => json!(!truth),
+            Value::Number(number) => number.as_u64().map_or(json!(7.5), |number| json!(number ^ 0x80)),
+            _ => json!("changed"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_machine_meets_its_own_expectation_until_it_changes(toy in toy(), which: prop::sample::Index) {
+            let schema = schemars::schema_for!(Toy).to_value();
+            let shape = Shape::of(&schema);
+            let report = serde_json::to_value(&toy).unwrap();
+            let text = expectation(&report, &shape).unwrap();
+            let expectation = Expectation::parse(&text, &shape).unwrap();
+            prop_assert_eq!(expectation.differences(&report), [], "{}", text);
+            prop_assert_eq!(diff::changes(&report, &report, true), []);
+            let mut pointers = Vec::new();
+            compared("", &report, &mut pointers);
+            prop_assume!(!pointers.is_empty());
+            let pointer = which.get(&pointers);
+            let mut other = report.clone();
+            let place = other.pointer_mut(pointer).unwrap();
+            *place = changed(place);
+            prop_assert!(!expectation.differences(&other).is_empty(), "{} in {}", pointer, text);
+            prop_assert!(!diff::changes(&report, &other, false).is_empty(), "{}", pointer);
+        }
+    }
+
+    #[test]
+    fn like_elements_are_counted_together() {
+        let chips = Vec::new();
+        let dimm = |locator: &str, size_bytes| Dimm {
+            locator: locator.to_owned(),
+            size_bytes,
+            volts: None,
+            ranks: BTreeSet::from([2]),
+            chips: chips.clone(),
+        };
+        let devices = vec![dimm("A1", Some(32 << 30)), dimm("A2", Some(32 << 30)), dimm("B1", None)];
+        let memory = Some(Memory { installed_bytes: 64 << 30, ecc: None, devices });
+        let toy = Toy { maker: Some("*".to_owned()), serial_number: "1".to_owned(), memory, flaws: BTreeMap::new() };
+        let schema = schemars::schema_for!(Toy).to_value();
+        let text = expectation(&serde_json::to_value(toy).unwrap(), &Shape::of(&schema)).unwrap();
+        let body = &text[HEADER.len()..];
+        let wanted = r#"
+maker = '\*'
+
+[memory]
+installed_bytes = "64 GiB"
+
+[[memory.devices]]
+count = 3
+"#;
+        assert!(body.starts_with(wanted), "{body}");
+        assert!(body.contains("count = 2\nranks = [2]\nsize_bytes = \"32 GiB\"") && !body.contains("A1"), "{body}");
+    }
 }
