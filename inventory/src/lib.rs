@@ -10,6 +10,8 @@ pub mod capture;
 pub mod cli;
 mod cpu;
 mod disks;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gpu;
 mod hostname;
 pub mod identity;
@@ -21,7 +23,7 @@ mod pci;
 mod record;
 pub mod report;
 mod root;
-mod smbios;
+pub mod smbios;
 #[cfg(test)]
 mod testing;
 mod vendor;
