@@ -8,7 +8,7 @@ use crate::{
 use api::{Client, ClientError, HostCreateParams, HostId, HostRegistration, InfraEnvId, NextStepRequest, RetryPolicy};
 use inventory::{
     Root, RootError,
-    identity::{Identity, Source, host_id},
+    identity::{Identity, host_id},
 };
 use std::{error::Error, time::Duration};
 
@@ -109,14 +109,7 @@ pub fn identify(settings: &Settings) -> Result<HostId, RootError> {
         return Ok(given);
     }
     let Identity { id, source } = host_id(&Root::open("/")?);
-    match source {
-        Source::Nothing => tracing::error!(
-            %id,
-            "this host has no board serial, system UUID or network card to be told by: all such hosts look like one; \
-             give each its own --host-id"
-        ),
-        _ => tracing::debug!(%id, %source, "identity from the hardware"),
-    }
+    tracing::info!(%id, %source, "identity of this host");
     Ok(id)
 }
 

@@ -1,9 +1,10 @@
 //! Who a host is (contract §2): the same hardware gives the same id as the assisted-installer's own agent does, so that a host
 //! known to the service stays the same host.
 //!
-//! The rules may not be improved one-sidedly: a placeholder added here changes the ids of hosts already known by it.
+//! The rules may not be improved one-sidedly: a placeholder added here changes the ids of hosts already known by it. What
+//! an operator can do for machines that share one is to name the id himself (`landfall.host_id=`), which no such host had.
 
-use crate::{Root, net::sysfs_macs};
+use crate::{Root, net::sysfs_macs, smbios::Smbios};
 use api::HostId;
 use md5::{Digest, Md5};
 use std::fmt;
@@ -33,12 +34,43 @@ const PLACEHOLDER_SERIALS: [&str; 10] = [
 const PLACEHOLDER_UUIDS: [Uuid; 2] =
     [uuid!("00000000-0000-0000-0000-000000000000"), uuid!("03000200-0400-0500-0006-000700080009")];
 
+/// Board serials, in lower case, that hosts are known by although many boards share them.
+const SHARED_SERIALS: [&str; 16] = [
+    "to be filled by o.e.m.",
+    "to be filled by oem",
+    "o.e.m.",
+    "oem",
+    "n/a",
+    "na",
+    "not applicable",
+    "not available",
+    "invalid",
+    "empty",
+    "system serial number",
+    "base board serial number",
+    "board serial number",
+    "serial number",
+    "123456789",
+    "0123456789",
+];
+
+/// What an operator's own id is called on the kernel's command line and in an SMBIOS OEM string.
+const OVERRIDE: &str = "landfall.host_id=";
+/// A file that QEMU gives with `-fw_cfg name=opt/landfall/host_id,string=…`.
+const FW_CFG: &str = "/sys/firmware/qemu_fw_cfg/by_name/opt/landfall/host_id/raw";
+
 /// The id of every host that has nothing to tell it by.
 const FAILURE: Uuid = uuid!("deaddead-dead-dead-dead-deaddeaddead");
 
 /// Where an identity comes from, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// The operator's, on the kernel's command line.
+    KernelArgument,
+    /// The operator's, from QEMU.
+    FwCfg,
+    /// The operator's, from the firmware's table.
+    OemString,
     /// MD5 of the baseboard's serial number.
     BoardSerial,
     /// The firmware's system UUID itself.
@@ -53,6 +85,9 @@ impl Source {
     /// Short name.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::KernelArgument => "kernel-argument",
+            Self::FwCfg => "fw-cfg",
+            Self::OemString => "oem-string",
             Self::BoardSerial => "board-serial",
             Self::SystemUuid => "system-uuid",
             Self::Mac => "mac",
@@ -80,7 +115,17 @@ pub struct Identity {
 /// numbers from others.
 pub fn host_id(root: &Root) -> Identity {
     let identity = |id, source| Identity { id: HostId(id), source };
+    if let Some((id, source)) = operators(root) {
+        return identity(id, source);
+    }
     if let Some(serial) = board_serial(root) {
+        if is_shared(&serial) {
+            tracing::warn!(
+                serial,
+                "other boards have this serial number too, and with it this host's id: tell them apart by the kernel \
+                 argument {OVERRIDE}UUID"
+            );
+        }
         return identity(md5(&serial), Source::BoardSerial);
     }
     if let Some(uuid) = system_uuid(root) {
@@ -88,8 +133,42 @@ pub fn host_id(root: &Root) -> Identity {
     }
     match sysfs_macs(root).iter().min() {
         Some(mac) => identity(md5(mac), Source::Mac),
-        None => identity(FAILURE, Source::Nothing),
+        None => {
+            tracing::warn!("nothing tells this host from others: give it an id by the kernel argument {OVERRIDE}UUID");
+            identity(FAILURE, Source::Nothing)
+        }
     }
+}
+
+/// An id that the operator gave, the most deliberate way first. One that is no UUID is told and passed over: a host under
+/// another name is better than none.
+fn operators(root: &Root) -> Option<(Uuid, Source)> {
+    let command_line = root.text("/proc/cmdline", 64 << 10).unwrap_or_default();
+    let argument = command_line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(OVERRIDE)).next_back();
+    let oem_strings = Smbios::read(root).oem_strings();
+    let oem_string = oem_strings.iter().find_map(|text| text.trim().strip_prefix(OVERRIDE));
+    let given = [
+        (argument.map(str::to_owned), Source::KernelArgument),
+        (root.text(FW_CFG, 4096), Source::FwCfg),
+        (oem_string.map(str::to_owned), Source::OemString),
+    ];
+    given.into_iter().find_map(|(text, source)| {
+        let text = text?;
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        let uuid = text.parse().ok();
+        if uuid.is_none() {
+            tracing::warn!(%source, id = text, "the host id given is no UUID and is not used");
+        }
+        Some((uuid?, source))
+    })
+}
+
+/// Whether a serial number is one that makers put on board after board.
+fn is_shared(serial: &str) -> bool {
+    let lower = serial.to_lowercase();
+    let mut characters = lower.chars();
+    let first = characters.next();
+    SHARED_SERIALS.contains(&lower.as_str()) || characters.all(|c| Some(c) == first)
 }
 
 fn board_serial(root: &Root) -> Option<String> {
@@ -173,6 +252,39 @@ mod tests {
             ("sys/class/net/bonding_masters", "bond0\n"),
         ]);
         assert_eq!(host_id(&tree.root()).id.to_string(), "5fbf9397-0231-3d13-9fba-46c95209335b");
+    }
+
+    #[test]
+    fn the_operator_has_the_last_word() {
+        let tree = Tree::new(&[(&BOARD_SERIAL[1..], "123-456-789\n")]);
+        let oem = "landfall.host_id=11111111-0000-0000-0000-000000000003";
+        let table = [&[11, 5, 0, 0, 2][..], b"other\0", oem.as_bytes(), b"\0\0"].concat();
+        let found = || host_id(&tree.root());
+        let is = |last: char, source| {
+            let id = format!("11111111-0000-0000-0000-00000000000{last}");
+            assert_eq!((found().id.to_string(), found().source), (id, source));
+        };
+        tree.add("sys/firmware/dmi/tables/DMI", table);
+        is('3', Source::OemString);
+        tree.add(&FW_CFG[1..], "11111111-0000-0000-0000-000000000002\0");
+        is('2', Source::FwCfg);
+        tree.add("proc/cmdline", "quiet landfall.host_id=11111111-0000-0000-0000-000000000001 ro\n");
+        is('1', Source::KernelArgument);
+        // What can't be understood costs nothing but itself.
+        tree.add("proc/cmdline", "landfall.host_id=node-7\n");
+        is('2', Source::FwCfg);
+        tree.add(&FW_CFG[1..], "").add("sys/firmware/dmi/tables/DMI", "");
+        assert_eq!(found().source, Source::BoardSerial);
+    }
+
+    #[test]
+    fn serials_that_many_boards_have() {
+        for serial in ["To be filled by O.E.M.", "0123456789", "N/A", "0000000", "xxxx", "."] {
+            assert!(is_shared(serial), "{serial}");
+        }
+        for serial in ["123-456-789", "Other", "L1HF02A02SD"] {
+            assert!(!is_shared(serial), "{serial}");
+        }
     }
 
     #[test]
