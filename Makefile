@@ -3,19 +3,21 @@
 #   make demo [HOSTS=3] [BASE_ISO=live.iso] [IMAGE=metal.raw.xz]   install virtual machines end to end and show them
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
 #   make lint       formatting, clippy, rustdoc
+#   make fuzz [SECONDS=60]   each fuzz target for that long
 #   make bench      against the peer programs, as ratios
 #   make dist       the static binary, stripped, for every target the toolchain has
 #   make setup      what the others call: packages, QEMU, the musl target
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test lint bench dist clean
+.PHONY: all setup peers binary demo test fuzz lint bench dist clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
 TARGET := x86_64-unknown-linux-musl
 BINARY := $(CARGO_TARGET_DIR)/$(TARGET)/release/landfall
 HOSTS ?= 3
+SECONDS ?= 60
 
 all: binary
 
@@ -39,6 +41,10 @@ test: export PATH := $(PEERS)/bin:$(PATH)
 test: binary peers
 	LANDFALL_BIN=$(BINARY) cargo test --workspace --exclude qemu-tests
 	LANDFALL_BIN=$(BINARY) cargo test --package qemu-tests -- --test-threads=1 --nocapture
+	.ci/fuzz 5
+
+fuzz: setup
+	.ci/fuzz $(SECONDS)
 
 lint:
 	cargo fmt --all --check
