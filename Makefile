@@ -3,7 +3,7 @@
 #   make demo [HOSTS=3] [BASE_ISO=live.iso] [IMAGE=metal.raw.xz]   install virtual machines end to end and show them
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
 #   make lint       formatting, clippy, rustdoc
-#   make fuzz [SECONDS=60]   each fuzz target for that long
+#   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make bench      against the peer programs, as ratios
 #   make dist       the static binary, stripped, for every target the toolchain has
 #   make setup      what the others call: packages, QEMU, the musl target
@@ -17,7 +17,7 @@ export CARGO_TARGET_DIR
 TARGET := x86_64-unknown-linux-musl
 BINARY := $(CARGO_TARGET_DIR)/$(TARGET)/release/landfall
 HOSTS ?= 3
-SECONDS ?= 60
+FUZZ_SECONDS ?= 60
 
 all: binary
 
@@ -44,7 +44,7 @@ test: binary peers
 	.ci/fuzz 5
 
 fuzz: setup
-	.ci/fuzz $(SECONDS)
+	.ci/fuzz $(FUZZ_SECONDS)
 
 lint:
 	cargo fmt --all --check
