@@ -142,8 +142,9 @@ pub(super) fn literal_text(text: &str) -> String {
     escaped
 }
 
-/// A number of bytes as people write it, if that loses nothing.
-pub(super) fn literal_bytes(bytes: u64) -> Option<String> {
+/// A number as people write it, if it is one of bytes and that loses nothing.
+pub(super) fn literal_bytes(path: &str, number: &Value) -> Option<String> {
+    let bytes = number.as_u64().filter(|_| path.ends_with("_bytes"))?;
     UNITS[..3].iter().rev().find_map(|(name, base, exponent)| {
         let unit = u64::from(*base).pow(u32::from(*exponent));
         (bytes >= unit && bytes.is_multiple_of(unit)).then(|| format!("{} {name}", bytes / unit))
@@ -300,7 +301,7 @@ mod tests {
         #[test]
         fn bytes_as_written_are_those_bytes(count in 0..u64::MAX >> 30, shift in 0..31u32) {
             let bytes = count << shift;
-            let written = literal_bytes(bytes).unwrap_or_else(|| bytes.to_string());
+            let written = literal_bytes("a_bytes", &json!(bytes)).unwrap_or_else(|| bytes.to_string());
             prop_assert!(Condition::number(&written, true).unwrap().holds(&json!(bytes)));
             prop_assert!(!Condition::number(&written, true).unwrap().holds(&json!(bytes ^ 1)));
         }

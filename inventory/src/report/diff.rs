@@ -25,9 +25,11 @@ pub(super) struct Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.before, &self.after) {
-            (before, Value::Null) => write!(f, "- {}: {}", self.path, summary(before)),
-            (Value::Null, after) => write!(f, "+ {}: {}", self.path, summary(after)),
-            (before, after) => write!(f, "~ {}: {} -> {}", self.path, summary(before), summary(after)),
+            (before, Value::Null) => write!(f, "- {}: {}", self.path, summary(&self.path, before)),
+            (Value::Null, after) => write!(f, "+ {}: {}", self.path, summary(&self.path, after)),
+            (before, after) => {
+                write!(f, "~ {}: {} -> {}", self.path, summary(&self.path, before), summary(&self.path, after))
+            }
         }
     }
 }
@@ -115,14 +117,79 @@ impl Walk<'_> {
 }
 
 /// A value on one line: of a table, its plain values.
-fn summary(value: &Value) -> String {
-    match value {
-        Value::Object(object) => object
-            .iter()
-            .filter(|(_, value)| !value.is_object() && !value.is_array())
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect::<Vec<_>>()
-            .join(", "),
-        other => told(other),
+fn summary(path: &str, value: &Value) -> String {
+    let Value::Object(object) = value else { return told(path, value) };
+    let is_plain = |value: &Value| match value {
+        Value::Array(values) => !values.is_empty() && values.iter().all(is_scalar),
+        plain => is_scalar(plain),
+    };
+    let plain = object.iter().filter(|(_, value)| is_plain(value));
+    plain.map(|(name, value)| format!("{name} {}", told(name, value))).collect::<Vec<_>>().join(", ")
+}
+
+fn is_scalar(value: &Value) -> bool {
+    !value.is_null() && !value.is_object() && !value.is_array()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::toy::{server, toy};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn lines(before: &Value, after: &Value) -> Vec<String> {
+        changes(before, after, false).iter().map(Change::to_string).collect()
+    }
+
+    #[test]
+    fn elements_are_compared_by_name_not_by_place() {
+        let (before, mut after) = (server(), server());
+        after["memory"]["devices"].as_array_mut().unwrap().reverse();
+        assert_eq!(lines(&before, &after), [""; 0]);
+        after["memory"]["devices"][0]["size_bytes"] = json!(16);
+        after["memory"]["devices"][2]["locator"] = json!("C1");
+        after["memory"]["devices"][1]["ranks"] = json!([2, 4]);
+        after["memory"]["ecc"] = Value::Null;
+        after["memory"]["installed_bytes"] = json!(5);
+        let wanted = [
+            "- memory.devices[A1]: locator \"A1\", ranks 1, 2, size_bytes 32 GiB",
+            "- memory.devices[A2].ranks[]: 1",
+            "+ memory.devices[A2].ranks[]: 4",
+            "+ memory.devices[B1].size_bytes: 16",
+            "+ memory.devices[C1]: locator \"C1\", ranks 1, 2, size_bytes 32 GiB",
+            "- memory.ecc: true",
+            "~ memory.installed_bytes: 64 GiB -> 5",
+        ];
+        assert_eq!(lines(&before, &after), wanted);
+    }
+
+    #[test]
+    fn what_nothing_tells_apart_is_compared_whole() {
+        let before = json!({"caches": [{"level": 1}, {"level": 1}, {"level": 2, "maker": null}]});
+        let after = json!({"caches": [{"level": 2}, {"level": 1}, {"level": 3}]});
+        assert_eq!(lines(&before, &after), ["- caches[]: level 1", "+ caches[]: level 3"]);
+        assert_eq!(lines(&before, &json!({})).len(), 3);
+        assert_eq!(lines(&json!({"caches": []}), &json!({})), [""; 0]);
+    }
+
+    #[test]
+    fn what_changes_by_itself_counts_only_when_asked() {
+        let (before, after) = (json!({"uptime_seconds": 1}), json!({"uptime_seconds": 2}));
+        assert_eq!((changes(&before, &after, false).len(), changes(&before, &after, true).len()), (0, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn the_way_back_is_the_way_there_turned_round(a in toy(), b in toy()) {
+            let (a, b) = (serde_json::to_value(a).unwrap(), serde_json::to_value(b).unwrap());
+            let turned = |change: Change| Change { path: change.path, before: change.after, after: change.before };
+            let key = |change: &Change| serde_json::to_string(change).unwrap();
+            let mut back: Vec<Change> = changes(&b, &a, true).into_iter().map(turned).collect();
+            let mut there = changes(&a, &b, true);
+            back.sort_by_key(key);
+            there.sort_by_key(key);
+            prop_assert_eq!(there, back);
+        }
     }
 }

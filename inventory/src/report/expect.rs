@@ -1,7 +1,7 @@
 //! What a machine is expected to be: a TOML tree shaped like the report, of which only what is named is compared.
 
 use super::{
-    condition::{Condition, ConditionError},
+    condition::{Condition, ConditionError, literal_bytes},
     fields,
     schema::Shape,
 };
@@ -104,7 +104,7 @@ impl Expectation {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: expected {}, found {}", self.path, self.expected, told(&self.found))?;
+        write!(f, "{}: expected {}, found {}", self.path, self.expected, told(&self.path, &self.found))?;
         self.nearest.as_ref().map_or(Ok(()), |nearest| write!(f, "; nearest: {nearest}"))
     }
 }
@@ -233,10 +233,10 @@ impl Check {
                 fields.iter().map(|(field, check)| check.written(&join(name, field))).collect::<Vec<_>>().join(", ")
             }
             Self::Holds(conditions) => {
-                conditions.iter().map(|c| format!("{name} with {c}")).collect::<Vec<_>>().join(", ")
+                format!("{name} with {}", conditions.iter().map(Condition::to_string).collect::<Vec<_>>().join(" and "))
             }
             Self::Elements(kinds) => {
-                kinds.iter().map(|kind| format!("{} {name}", kind.told())).collect::<Vec<_>>().join(", ")
+                kinds.iter().map(|kind| format!("{name} ({})", kind.told())).collect::<Vec<_>>().join(", ")
             }
             Self::Absent(true) => format!("no {name}"),
             Self::Absent(false) => format!("any {name}"),
@@ -316,24 +316,24 @@ fn nearest(faults: &[Vec<Difference>]) -> Option<String> {
     let faults = faults.iter().filter(|faults| !faults.is_empty()).min_by_key(|faults| faults.len())?;
     let first = faults.first()?;
     let more = if faults.len() > 1 { format!(" and {} more", faults.len() - 1) } else { String::new() };
-    Some(format!("{} is {}{more}", first.path, told(&first.found)))
+    Some(format!("{} is {}{more}", first.path, told(&first.path, &first.found)))
 }
 
 fn one_of(conditions: &[Condition]) -> String {
     conditions.iter().map(Condition::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// A found value on one line.
-pub(super) fn told(found: &Value) -> String {
+/// A found value on one line, in the words that an expectation of it could have.
+pub(super) fn told(path: &str, found: &Value) -> String {
     match found {
         Value::Null => "nothing".to_owned(),
         Value::Array(values) if values.is_empty() => "nothing".to_owned(),
         Value::Array(values) if values.iter().all(|value| !value.is_object()) => {
-            values.iter().map(told).collect::<Vec<_>>().join(", ")
+            values.iter().map(|value| told(path, value)).collect::<Vec<_>>().join(", ")
         }
         Value::Array(values) => values.len().to_string(),
         Value::Object(_) => "some".to_owned(),
-        plain => plain.to_string(),
+        plain => literal_bytes(path, plain).unwrap_or_else(|| plain.to_string()),
     }
 }
 
@@ -347,4 +347,148 @@ pub(super) fn join(path: &str, name: &str) -> String {
 
 fn line(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{
+        schema,
+        toy::{self, server},
+    };
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Expectation, ExpectError> {
+        Expectation::parse(text, &Shape::of(&toy::schema()))
+    }
+
+    fn differences(text: &str) -> Vec<String> {
+        parse(text).unwrap().differences(&server()).iter().map(Difference::to_string).collect()
+    }
+
+    #[test]
+    fn only_what_is_named_is_compared() {
+        let met = r#"
+            maker = ["B*", 'A\*']
+            memory.installed_bytes = ">= 60 GiB, < 70 GiB"
+            memory.ecc = true
+            flaws.l1tf = "Vuln*"
+            flaws.meltdown.absent = true
+            memory.devices = [{ count = 3 }, { size_bytes = "32 GiB", ranks = [2], count = 2 }, { size_bytes.absent = true }]
+        "#;
+        assert_eq!(differences(met), [""; 0]);
+        assert_eq!(differences(""), [""; 0]);
+    }
+
+    #[test]
+    fn a_line_for_each_difference_in_the_order_of_the_file() {
+        let other = r#"
+            serial_number = "2"
+            maker = ["B*", "C*"]
+            flaws.l1tf = "!= Vuln*"
+            flaws.meltdown = "Not affected"
+            flaws.l1tf2.absent = false
+            [memory]
+            installed_bytes = "128 GiB"
+            ecc.absent = true
+            devices = []
+        "#;
+        let lines = [
+            r#"serial_number: expected "2", found "1""#,
+            r#"maker: expected "B*" or "C*", found "A*""#,
+            r#"flaws.l1tf: expected "!= Vuln*", found "Vulnerable""#,
+            r#"flaws.meltdown: expected "Not affected", found nothing"#,
+            "flaws.l1tf2: expected anything, found nothing",
+            "memory.installed_bytes: expected 128 GiB, found 64 GiB",
+            "memory.ecc: expected nothing, found true",
+            "memory.devices: expected none, found 3",
+        ];
+        assert_eq!(differences(other), lines);
+    }
+
+    #[test]
+    fn elements_are_counted_and_the_nearest_is_named() {
+        let lines = [
+            "memory.devices: expected 3 with size_bytes 32 GiB, found 2; nearest: memory.devices[B1].size_bytes is nothing",
+            "memory.devices: expected <= 1 with ranks with 1 and 2, found 3",
+            "memory.devices: expected >= 1 with chips (>= 1 with maker \"x\"), found 0; nearest: memory.devices[A1].chips is 0",
+        ];
+        let other = r#"
+            [[memory.devices]]
+            count = 3
+            size_bytes = "32 GiB"
+            [[memory.devices]]
+            count = "<= 1"
+            ranks = [1, 2]
+            [[memory.devices]]
+            [[memory.devices.chips]]
+            maker = "x"
+        "#;
+        assert_eq!(differences(other), lines);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_line() {
+        let error = |text: &str| parse(text).unwrap_err().to_string();
+        for (text, message) in [
+            ("\nmakr = 'x'", "line 2: a report has no makr; did you mean maker?"),
+            ("[memory.modules]", "line 1: a report has no memory.modules; known there: devices, ecc, installed_bytes"),
+            ("memory.ecc = 'yes'", "line 1: memory.ecc is true or false, but what is written here is string"),
+            ("memory = 1", "line 1: memory is a table, but what is written here is integer"),
+            (
+                "memory.devices = 1",
+                "line 1: memory.devices is a list of tables ([[...]]), but what is written here is integer",
+            ),
+            (
+                "memory.devices = [1]",
+                "line 1: memory.devices is a list of tables ([[...]]), but what is written here is integer",
+            ),
+            (
+                "[memory.devices]",
+                "line 1: memory.devices is a list of tables ([[...]]), but what is written here is table",
+            ),
+            ("maker = 1", "line 1: maker is a text, but what is written here is integer"),
+            ("maker = '> 1'", "line 1: maker: `> 1` compares a text, which can only be equal or not (\"!= ...\")"),
+            (
+                "[[memory.devices]]\ncount = 'x'",
+                "line 2: memory.devices.count: `x` is no number; write one, or conditions such as \">= 64\" or \"> 1, <= 4\"",
+            ),
+            ("maker.absent = 'x'", "line 1: maker: `absent` stands alone and is true or false"),
+            ("maker = 2020-01-01", "line 1: maker is a text, but what is written here is datetime"),
+            ("a = 'x\n", "line 1: no valid TOML: invalid literal string, expected `'`"),
+        ] {
+            assert_eq!(error(text), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_may_be_written_as_toml_allows() {
+        let met = "memory.installed_bytes = 0x10_0000_0000\n[[memory.devices]]\ncount = 0\nvolts = 1.5";
+        assert_eq!(differences(met), [""; 0]);
+    }
+
+    #[test]
+    fn no_field_of_a_report_is_named_as_a_word_of_the_language() {
+        fn check(value: &Value) {
+            let properties = value.get("properties").and_then(Value::as_object);
+            for word in [COUNT, ABSENT] {
+                assert!(!properties.is_some_and(|properties| properties.contains_key(word)), "{word} in {value}");
+            }
+            match value {
+                Value::Object(object) => object.values().for_each(check),
+                Value::Array(values) => values.iter().for_each(check),
+                _ => {}
+            }
+        }
+        check(&schema::report());
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_panics(text in r#"([a-z]{1,3}|memory|devices|[\[\]{}=.,"' \n]|count|absent|[0-9]){0,20}"#) {
+            if let Ok(expectation) = parse(&text) {
+                expectation.differences(&server());
+            }
+        }
+    }
 }

@@ -9,8 +9,8 @@ pub(super) type Names = &'static [&'static str];
 /// What an element of a list is known by, the best first; several names stand for their values together.
 const KNOWN_BY: [Names; 6] = [&["address"], &["name"], &["path"], &["bank_locator", "locator"], &["locator"], &["id"]];
 
-/// Facts that no other machine of the same make has.
-const OF_ONE_MACHINE: [&str; 4] = ["host_id", "host_id_source", "command_line", "uuid"];
+/// Facts that no other machine of the same make has, and what says nothing of the machine at all.
+const OF_ONE_MACHINE: [&str; 5] = ["schema_version", "host_id", "host_id_source", "command_line", "uuid"];
 
 /// Facts that are measured or counted.
 const MEASURED: [&str; 1] = ["uptime_seconds"];

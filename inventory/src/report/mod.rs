@@ -12,6 +12,8 @@ mod kernel;
 mod page;
 mod schema;
 mod starter;
+#[cfg(test)]
+mod toy;
 mod warnings;
 
 pub use kernel::Kernel;

@@ -39,11 +39,10 @@ fn expected(name: &str, found: &Value, shape: &Shape<'_>) -> Result<Option<Value
         Value::Null => None,
         Value::Bool(_) => Some(found.clone()),
         Value::Number(number) => {
-            let bytes = number.as_u64().filter(|_| name.ends_with("_bytes")).and_then(literal_bytes);
             // TOML's integers end earlier.
             let large =
                 || number.as_u64().filter(|number| i64::try_from(*number).is_err()).map(|number| number.to_string());
-            Some(bytes.or_else(large).map_or_else(|| found.clone(), Value::String))
+            Some(literal_bytes(name, found).or_else(large).map_or_else(|| found.clone(), Value::String))
         }
         Value::String(text) => Some(Value::String(literal_text(text))),
         Value::Object(object) => {
@@ -99,71 +98,12 @@ fn kinds(values: &[Value], element: &Shape<'_>) -> Result<Value, StarterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::diff;
-    use proptest::{
-        collection::{btree_map, btree_set, vec},
-        option,
-        prelude::*,
+    use crate::report::{
+        diff,
+        toy::{schema, server, toy},
     };
-    use schemars::JsonSchema;
-    use serde::Serialize;
+    use proptest::prelude::*;
     use serde_json::json;
-    use std::collections::{BTreeMap, BTreeSet};
-
-    /// A small machine with all that a report may be made of.
-    #[derive(Clone, Debug, Serialize, JsonSchema)]
-    struct Toy {
-        maker: Option<String>,
-        serial_number: String,
-        memory: Option<Memory>,
-        flaws: BTreeMap<String, String>,
-    }
-
-    #[derive(Clone, Debug, Serialize, JsonSchema)]
-    struct Memory {
-        installed_bytes: u64,
-        ecc: Option<bool>,
-        devices: Vec<Dimm>,
-    }
-
-    #[derive(Clone, Debug, Serialize, JsonSchema)]
-    struct Dimm {
-        locator: String,
-        size_bytes: Option<u64>,
-        volts: Option<f64>,
-        ranks: BTreeSet<u8>,
-        chips: Vec<Chip>,
-    }
-
-    #[derive(Clone, Debug, Serialize, JsonSchema)]
-    struct Chip {
-        maker: Option<String>,
-    }
-
-    prop_compose! {
-        fn chip()(maker in option::of(r"[a-b*\\\\=!]{0,3}")) -> Chip { Chip { maker } }
-    }
-    prop_compose! {
-        fn dimm()(
-            locator in "[A-D]", size_bytes in option::of(0..3u64), shift in 0..50u32, volts in option::of(-2.0..2.0f64),
-            ranks in btree_set(0..3u8, 0..3), chips in vec(chip(), 0..3),
-        ) -> Dimm {
-            Dimm { locator, size_bytes: size_bytes.map(|size| size << shift), volts, ranks, chips }
-        }
-    }
-    prop_compose! {
-        fn memory()(installed_bytes: u64, ecc: Option<bool>, devices in vec(dimm(), 0..5)) -> Memory {
-            Memory { installed_bytes, ecc, devices }
-        }
-    }
-    prop_compose! {
-        fn toy()(
-            maker in option::of(".{0,8}"), serial_number in "[0-9]{3}", memory in option::of(memory()),
-            flaws in btree_map("[a-c. ]{1,3}", "[A-C]{0,2}", 0..3),
-        ) -> Toy {
-            Toy { maker, serial_number, memory, flaws }
-        }
-    }
 
     /// Pointers to all plain values that a starting file speaks of.
     fn compared(pointer: &str, value: &Value, found: &mut Vec<String>) {
@@ -194,7 +134,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_machine_meets_its_own_expectation_until_it_changes(toy in toy(), which: prop::sample::Index) {
-            let schema = schemars::schema_for!(Toy).to_value();
+            let schema = schema();
             let shape = Shape::of(&schema);
             let report = serde_json::to_value(&toy).unwrap();
             let text = expectation(&report, &shape).unwrap();
@@ -215,30 +155,26 @@ mod tests {
 
     #[test]
     fn like_elements_are_counted_together() {
-        let chips = Vec::new();
-        let dimm = |locator: &str, size_bytes| Dimm {
-            locator: locator.to_owned(),
-            size_bytes,
-            volts: None,
-            ranks: BTreeSet::from([2]),
-            chips: chips.clone(),
-        };
-        let devices = vec![dimm("A1", Some(32 << 30)), dimm("A2", Some(32 << 30)), dimm("B1", None)];
-        let memory = Some(Memory { installed_bytes: 64 << 30, ecc: None, devices });
-        let toy = Toy { maker: Some("*".to_owned()), serial_number: "1".to_owned(), memory, flaws: BTreeMap::new() };
-        let schema = schemars::schema_for!(Toy).to_value();
-        let text = expectation(&serde_json::to_value(toy).unwrap(), &Shape::of(&schema)).unwrap();
+        let schema = schema();
+        let text = expectation(&server(), &Shape::of(&schema)).unwrap();
         let body = &text[HEADER.len()..];
         let wanted = r#"
-maker = '\*'
+maker = 'A\*'
+
+[flaws]
+l1tf = "Vulnerable"
 
 [memory]
+ecc = true
 installed_bytes = "64 GiB"
 
 [[memory.devices]]
 count = 3
 "#;
         assert!(body.starts_with(wanted), "{body}");
-        assert!(body.contains("count = 2\nranks = [2]\nsize_bytes = \"32 GiB\"") && !body.contains("A1"), "{body}");
+        assert!(
+            body.contains("count = 2\nranks = [1, 2]\nsize_bytes = \"32 GiB\"") && !body.contains("A1"),
+            "{body}"
+        );
     }
 }
