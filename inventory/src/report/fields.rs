@@ -6,14 +6,26 @@ use serde_json::{Map, Value};
 /// Names of fields that together tell what an element is.
 pub(super) type Names = &'static [&'static str];
 
-/// What an element of a list is known by, the best first; several names stand for their values together.
-const KNOWN_BY: [Names; 6] = [&["address"], &["name"], &["path"], &["bank_locator", "locator"], &["locator"], &["id"]];
+/// What an element of a list is known by, the best first.
+const KNOWN_BY: [Names; 8] = [
+    &["address"],
+    &["name"],
+    &["path"],
+    &["bank_locator", "locator"],
+    &["locator"],
+    &["designation"],
+    &["socket"],
+    &["handle"],
+];
+
+/// What else only says where something is, or what it belongs to.
+const PLACES: [&str; 5] = ["parent", "physical_function", "bus_address", "slot", "iommu_group"];
 
 /// Facts that no other machine of the same make has, and what says nothing of the machine at all.
-const OF_ONE_MACHINE: [&str; 5] = ["schema_version", "host_id", "host_id_source", "command_line", "uuid"];
+const OF_ONE_MACHINE: [&str; 6] = ["schema_version", "host_id", "host_id_source", "command_line", "uuid", "asset_tag"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 1] = ["uptime_seconds"];
+const MEASURED: [&str; 3] = ["aer", "power_state", "uptime_seconds"];
 
 /// Whether only one machine has this value: serial numbers and addresses, and where it happens to be.
 pub(super) fn is_of_one_machine(name: &str) -> bool {
@@ -25,9 +37,9 @@ pub(super) fn is_measured(name: &str) -> bool {
     MEASURED.contains(&name)
 }
 
-/// Whether it tells elements of a list apart.
-pub(super) fn is_name(name: &str) -> bool {
-    KNOWN_BY.iter().any(|names| names.contains(&name))
+/// Whether it tells elements of a list apart, and not what they are.
+pub(super) fn is_place(name: &str) -> bool {
+    KNOWN_BY.iter().any(|names| names.contains(&name)) || PLACES.contains(&name) || name.ends_with("_handle")
 }
 
 /// The names whose values tell all elements of each list apart.

@@ -3,7 +3,7 @@
 //! What the sections say is laid out from the report's JSON, so that a new fact has its line at once; only the order of the
 //! parts and the columns of the longer tables are chosen here.
 
-use super::{Report, warnings::warnings};
+use super::{Report, fields, warnings::warnings};
 use serde_json::{Map, Value};
 use std::{
     fmt::Write,
@@ -22,8 +22,36 @@ const MAX_LABEL: usize = 28;
 const FIRST: [&str; 1] = ["kernel"];
 /// Parts that are told at the top, or only to machines.
 const TOLD: [&str; 3] = ["schema_version", "host_id", "host_id_source"];
-/// Tables: the path of the list, and its columns.
-const TABLES: [(&str, &[&str]); 0] = [];
+/// How the lists of these names are told.
+const TABLES: [Table; 2] = [
+    Table {
+        list: "memory_devices",
+        columns: &[
+            ("slot", "{locator}"),
+            ("bank", "{bank_locator}"),
+            ("size", "{size_bytes}"),
+            ("type", "{memory_type}"),
+            ("speed", "{configured_speed_mts}"),
+            ("rank", "{rank}"),
+            ("maker", "{manufacturer}"),
+            ("part", "{part_number}"),
+            ("serial", "{serial_number}"),
+        ],
+        but: "",
+    },
+    Table {
+        list: "pci",
+        columns: &[
+            ("address", "{address}"),
+            ("class", "{class}"),
+            ("vendor", "{vendor}"),
+            ("device", "{device}"),
+            ("driver", "{driver}"),
+            ("link", "{link.speed_gts} x{link.width_lanes}"),
+        ],
+        but: "physical_function",
+    },
+];
 /// Units at the end of names, and how they follow the value.
 const UNITS: [(&str, &str); 10] = [
     ("_celsius", " °C"),
@@ -37,6 +65,15 @@ const UNITS: [(&str, &str); 10] = [
     ("_hours", " h"),
     ("_seconds", " s"),
 ];
+
+/// A list whose elements have a line each.
+struct Table {
+    list: &'static str,
+    /// Heads and texts of the columns; a text stays empty unless the element has all fields in it.
+    columns: &'static [(&'static str, &'static str)],
+    /// Elements that have this field are only counted.
+    but: &'static str,
+}
 
 /// How the page is to look.
 #[derive(Clone, Copy, Debug)]
@@ -99,73 +136,70 @@ impl Page {
         self.text.push('\n');
         self.heading(&capitalized(&label(name)), BOLD);
         match part {
-            Value::Object(fields) => self.fields(name, fields),
+            Value::Object(fields) => self.fields(fields),
             Value::Array(list) => self.list(name, list),
             plain => self.wrapped("", &told(name, plain)),
         }
     }
 
     /// Plain values as names and values, then lists of tables.
-    fn fields(&mut self, path: &str, fields: &Map<String, Value>) {
+    fn fields(&mut self, fields: &Map<String, Value>) {
         let mut lines = Vec::new();
         let mut lists = Vec::new();
-        flatten(path, "", fields, &mut lines, &mut lists);
+        flatten("", fields, &mut lines, &mut lists);
         let width = lines.iter().map(|(label, _)| chars(label)).filter(|len| *len <= MAX_LABEL).max().unwrap_or(0);
         for (label, value) in lines {
             self.wrapped(&format!("{label:width$}  "), &value);
         }
-        for (path, label, list) in lists {
+        for (name, label, list) in lists {
             let _ = writeln!(self.text, "{:INDENT$}{label} ({})", "", list.len());
-            self.list(&path, list);
+            self.list(name, list);
         }
     }
 
-    fn list(&mut self, path: &str, list: &[Value]) {
-        let columns = TABLES.iter().find(|(table, _)| *table == path).map(|(_, columns)| *columns);
+    fn list(&mut self, name: &str, list: &[Value]) {
         let rows: Vec<&Map<String, Value>> = list.iter().filter_map(Value::as_object).collect();
-        match columns {
-            Some(columns) => self.table(path, columns, &rows),
-            None => rows.iter().for_each(|row| self.row(path, row)),
+        match TABLES.iter().find(|table| table.list == name) {
+            Some(table) => self.table(table, &rows),
+            None => rows.iter().for_each(|row| self.row(row)),
         }
     }
 
-    /// A line for each element, a column for each field that any has.
-    fn table(&mut self, path: &str, columns: &[&str], rows: &[&Map<String, Value>]) {
-        let cell = |row: &Map<String, Value>, column: &str| {
-            let found = column.split('.').try_fold(None, |at: Option<&Value>, name| match at {
-                None => row.get(name).map(Some),
-                Some(at) => at.get(name).map(Some),
-            });
-            found.flatten().map(|value| told(column, value)).unwrap_or_default()
-        };
-        let mut cells: Vec<Vec<String>> = columns
-            .iter()
-            .map(|column| {
-                let name = column.rsplit('.').next().unwrap_or(column);
-                [label(name)].into_iter().chain(rows.iter().map(|row| cell(row, column))).collect()
-            })
-            .collect();
-        cells.retain(|column: &Vec<String>| column[1..].iter().any(|cell| !cell.is_empty()));
-        let widths: Vec<usize> =
-            cells.iter().map(|column| column.iter().map(|cell| chars(cell)).max().unwrap_or(0)).collect();
-        let total: usize = INDENT + widths.iter().map(|width| width + 2).sum::<usize>();
-        if total > self.columns + 2 {
-            return rows.iter().for_each(|row| self.row(path, row));
+    /// A line for each element, a column for all that any has.
+    fn table(&mut self, table: &Table, rows: &[&Map<String, Value>]) {
+        let told: Vec<_> = rows.iter().filter(|row| !row.contains_key(table.but)).collect();
+        let mut columns: Vec<Vec<String>> = Vec::new();
+        for (head, text) in table.columns {
+            let cells: Vec<String> = told.iter().map(|row| filled(text, row)).collect();
+            if cells.iter().any(|cell| !cell.is_empty()) {
+                columns.push([(*head).to_owned()].into_iter().chain(cells).collect());
+            }
         }
-        for line in 0..=rows.len() {
+        let widest = |column: &Vec<String>| column.iter().map(|cell| chars(cell)).max().unwrap_or(0);
+        let mut widths: Vec<usize> = columns.iter().map(widest).collect();
+        let room = (self.columns + 2).saturating_sub(INDENT + 2 * widths.len());
+        while widths.iter().sum::<usize>() > room {
+            // The widest has to give.
+            let Some(width) = widths.iter_mut().max() else { break };
+            *width -= 1;
+        }
+        for line in 0..=told.len() {
             let mut text = " ".repeat(INDENT);
-            for (column, width) in cells.iter().zip(&widths) {
-                let _ = write!(text, "{:width$}  ", column[line]);
+            for (column, width) in columns.iter().zip(&widths) {
+                let _ = write!(text, "{:width$}  ", cut(&column[line], *width));
             }
             let _ = writeln!(self.text, "{}", text.trim_end());
+        }
+        if told.len() < rows.len() {
+            let _ = writeln!(self.text, "{:INDENT$}and {} with a {}", "", rows.len() - told.len(), label(table.but));
         }
     }
 
     /// An element of a list that makes no table.
-    fn row(&mut self, path: &str, row: &Map<String, Value>) {
+    fn row(&mut self, row: &Map<String, Value>) {
         let (mut lines, mut lists) = (Vec::new(), Vec::new());
-        flatten(path, "", row, &mut lines, &mut lists);
-        let name = super::fields::name_of(row);
+        flatten("", row, &mut lines, &mut lists);
+        let name = fields::name_of(row);
         let known = |label: &str| name.as_ref().is_some_and(|(names, _)| names.contains(&label));
         let told = lines.iter().filter(|(label, _)| !known(label)).map(|(label, value)| format!("{label} {value}"));
         let told: Vec<String> =
@@ -196,24 +230,45 @@ impl Page {
     }
 }
 
-type Lists<'a> = Vec<(String, String, &'a [Value])>;
+type Lists<'a> = Vec<(&'a str, String, &'a [Value])>;
 
-/// The plain values of a table and of the tables in it, by name; and the lists of tables, by path and name.
-fn flatten<'a>(
-    path: &str,
-    prefix: &str,
-    fields: &'a Map<String, Value>,
-    lines: &mut Vec<(String, String)>,
-    lists: &mut Lists<'a>,
-) {
+/// The plain values of a table and of the tables in it, by label; and the lists of tables, by name and label.
+fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(String, String)>, lists: &mut Lists<'a>) {
     for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
-        let (path, label) = (format!("{path}.{name}"), format!("{prefix}{}", label(name)));
+        let label = format!("{prefix}{}", label(name));
         match value {
-            Value::Object(fields) => flatten(&path, &format!("{label} "), fields, lines, lists),
-            Value::Array(list) if list.iter().any(Value::is_object) => lists.push((path, label, list)),
+            Value::Object(fields) => flatten(&format!("{label} "), fields, lines, lists),
+            Value::Array(list) if list.iter().any(Value::is_object) => lists.push((name, label, list)),
             plain => lines.push((label, told(name, plain))),
         }
     }
+}
+
+/// A column's text of an element: each `{field}` is replaced by its value. Empty if one is missing.
+fn filled(text: &str, row: &Map<String, Value>) -> String {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, (path, after))) =
+        rest.split_once('{').and_then(|(b, rest)| Some((b, rest.split_once('}')?)))
+    {
+        let mut names = path.split('.');
+        let first = names.next().and_then(|name| row.get(name));
+        let Some(value) = names.try_fold(first, |value, name| Some(value?.get(name))).flatten() else {
+            return String::new();
+        };
+        filled.push_str(before);
+        filled.push_str(&told(path, value));
+        rest = after;
+    }
+    filled + rest
+}
+
+/// Not longer than that many characters.
+fn cut(text: &str, width: usize) -> String {
+    if chars(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// A value with the unit that its name ends with.
@@ -224,8 +279,13 @@ fn told(name: &str, value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => match number.as_u64() {
             Some(bytes) if name.ends_with("_bytes") => size(bytes),
-            _ => format!("{number}{}", UNITS.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)),
+            _ => format!(
+                "{}{}",
+                number.to_string().trim_end_matches(".0"),
+                UNITS.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
+            ),
         },
+        Value::String(text) if text.is_empty() => "none".to_owned(),
         Value::String(text) => printable(text),
         Value::Array(values) => values.iter().map(|value| told(name, value)).collect::<Vec<_>>().join(", "),
         Value::Object(_) => "some".to_owned(),
@@ -272,4 +332,85 @@ fn is_empty(value: &Value) -> bool {
 
 fn chars(text: &str) -> usize {
     text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::toy::{server, toy};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn lines(value: &Value, columns: usize) -> Vec<String> {
+        let page = page(&Report::default(), value, Look { columns, colour: false });
+        page.lines().skip(1).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn parts_have_headings_names_and_units() {
+        let wanted = [
+            "",
+            "Flaws",
+            "  l1tf  Vulnerable",
+            "",
+            "Maker",
+            "  A*",
+            "",
+            "Memory",
+            "  ecc        yes",
+            "  installed  64 GiB",
+            "  devices (3)",
+            "  A1  ranks 1, 2, size 32 GiB",
+            "  A2  ranks 1, 2, size 32 GiB",
+            "  B1  ranks 1, 2",
+            "",
+            "Serial number",
+            "  1",
+        ];
+        assert_eq!(lines(&server(), 100), wanted);
+    }
+
+    #[test]
+    fn tables_fit() {
+        let function = |address: &str, device: &str, driver: Option<&str>| {
+            let link = json!({"speed_gts": 16.0, "width_lanes": 4});
+            json!({"address": address, "class": "NVMe", "device": device, "driver": driver, "link": link})
+        };
+        let long = "A very long name that somebody gave to a device of theirs, and more";
+        let list = [
+            function("0000:00:01.0", "Short", Some("nvme")),
+            function("0000:00:02.0", long, None),
+            json!({"physical_function": "x"}),
+        ];
+        let wanted = [
+            "",
+            "Pci",
+            "  address       class  device                       driver  link",
+            "  0000:00:01.0  NVMe   Short                        nvme    16 GT/s x4",
+            "  0000:00:02.0  NVMe   A very long name that some…          16 GT/s x4",
+            "  and 1 with a physical function",
+        ];
+        assert_eq!(lines(&json!({"pci": list}), 70), wanted);
+    }
+
+    #[test]
+    fn what_firmware_wrote_cannot_move_the_cursor() {
+        let text = lines(&json!({"a": {"b": "x\u{1b}[2Jy\nz"}}), 80).join("\n");
+        assert!(text.ends_with("b  x\u{fffd}[2Jy\u{fffd}z"), "{text:?}");
+    }
+
+    #[test]
+    fn sizes_are_read_at_a_glance() {
+        let told = [0, 1023, 1024, 1536, 34_359_738_368, 960_197_124_096, u64::MAX].map(size);
+        assert_eq!(told, ["0 B", "1023 B", "1 KiB", "1.5 KiB", "32 GiB", "894.2 GiB", "16777215.9 TiB"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_longer_than_the_terminal(toy in toy(), columns in MIN_COLUMNS..MAX_COLUMNS) {
+            for line in lines(&serde_json::to_value(toy).unwrap(), columns) {
+                prop_assert!(chars(&line) <= columns, "{line}");
+            }
+        }
+    }
 }

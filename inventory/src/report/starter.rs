@@ -80,7 +80,7 @@ fn kinds(values: &[Value], element: &Shape<'_>) -> Result<Value, StarterError> {
     let mut kinds: Vec<Map<String, Value>> = vec![Map::new()];
     for object in values.iter().filter_map(Value::as_object) {
         // Slots and names are left out: which of the same things is where does not make another kind of machine.
-        let left_out = |name: &str| fields::is_of_one_machine(name) || fields::is_name(name);
+        let left_out = |name: &str| fields::is_of_one_machine(name) || fields::is_place(name);
         let kind = expected_fields(object, element, left_out)?;
         if !kinds.contains(&kind) {
             kinds.push(kind);
@@ -172,9 +172,6 @@ installed_bytes = "64 GiB"
 count = 3
 "#;
         assert!(body.starts_with(wanted), "{body}");
-        assert!(
-            body.contains("count = 2\nranks = [1, 2]\nsize_bytes = \"32 GiB\"") && !body.contains("A1"),
-            "{body}"
-        );
+        assert!(body.contains("count = 2\nranks = [1, 2]\nsize_bytes = \"32 GiB\"") && !body.contains("A1"), "{body}");
     }
 }
