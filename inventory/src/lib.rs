@@ -5,6 +5,7 @@
 //! read is left out, and the log says why; the same machine gives the same bytes.
 
 mod ask;
+mod bmc;
 mod boot;
 pub mod capture;
 pub mod cli;
@@ -39,12 +40,26 @@ const NO_BMC: (&str, &str) = ("0.0.0.0", "::/0");
 
 /// The inventory of a machine, the running one or a captured one.
 pub fn collect(root: &Root) -> Inventory {
+    // A management controller takes longer than all the rest.
+    let controller = bmc::Machine::find(root);
+    std::thread::scope(|scope| {
+        let addresses = controller.map(|mut controller| scope.spawn(move || bmc::addresses(&mut controller)));
+        let inventory = collect_from_host(root);
+        let found = addresses.and_then(|addresses| addresses.join().ok()).unwrap_or_default();
+        let text = |address: Option<String>, none: &str| address.unwrap_or_else(|| none.to_owned());
+        Inventory {
+            bmc_address: text(found.ipv4.map(|ip| ip.to_string()), NO_BMC.0),
+            bmc_v6address: text(found.ipv6.map(|ip| ip.to_string()), NO_BMC.1),
+            ..inventory
+        }
+    })
+}
+
+fn collect_from_host(root: &Root) -> Inventory {
     let smbios = Smbios::read(root);
     let mounts = mounts::mounts(root);
     let network = net::network(root);
     Inventory {
-        bmc_address: NO_BMC.0.to_owned(),
-        bmc_v6address: NO_BMC.1.to_owned(),
         boot: Some(boot::boot(root, &mounts)),
         cpu: Some(cpu::cpu(root, &smbios)),
         disks: disks::disks(root, &mounts, &mounts::swaps(root)),
@@ -55,6 +70,6 @@ pub fn collect(root: &Root) -> Inventory {
         routes: network.routes,
         system_vendor: Some(vendor::system_vendor(root, &smbios)),
         tpm_version: boot::tpm_version(root),
-        truncation: None,
+        ..Inventory::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Answers of the running system. The only file that opens devices.
 
-use super::{Question, sys};
+use super::{Question, scsi, sys};
 use crate::net;
 use nix::fcntl::OFlag;
 use std::{
@@ -22,10 +22,10 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
             open_disk(disk)?.read_exact(&mut sector)?;
             Ok(sector)
         }
-        Question::ScsiPage { disk, page } => sys::scsi_page(&open_disk(disk)?, *page),
-        Question::AtaIdentify { disk } => sys::ata_identify(&open_disk(disk)?),
-        Question::AtaSmartData { disk } => sys::ata_smart_data(&open_disk(disk)?),
-        Question::AtaSmartThresholds { disk } => sys::ata_smart_thresholds(&open_disk(disk)?),
+        Question::ScsiPage { disk, page } => scsi::page(&open_disk(disk)?, *page),
+        Question::AtaIdentify { disk } => scsi::ata_identify(&open_disk(disk)?),
+        Question::AtaSmartData { disk } => scsi::ata_smart_data(&open_disk(disk)?),
+        Question::AtaSmartThresholds { disk } => scsi::ata_smart_thresholds(&open_disk(disk)?),
         Question::NvmeController { controller } => sys::nvme_controller(&open_controller(controller)?),
         Question::NvmeHealth { controller } => sys::nvme_health(&open_controller(controller)?),
         Question::Ipmi { netfn, command, data } => sys::ipmi(&open_ipmi()?, *netfn, *command, data),
@@ -35,6 +35,7 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::PrivateFlagNames { interface } => sys::ethtool_private_flag_names(interface),
         Question::PrivateFlags { interface } => sys::ethtool_private_flags(interface),
         Question::PermanentAddress { interface } => sys::ethtool_permanent_address(interface),
+        Question::LinkSettings { interface } => sys::ethtool_link_settings(interface),
     }
 }
 

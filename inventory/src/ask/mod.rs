@@ -4,6 +4,7 @@
 mod devices;
 mod patience;
 mod question;
+mod scsi;
 pub(crate) mod sys;
 
 pub(crate) use patience::Patience;

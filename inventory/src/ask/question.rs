@@ -35,6 +35,8 @@ pub(crate) enum Question {
     PrivateFlags { interface: String },
     /// The hardware address the port was made with, 6 bytes for Ethernet.
     PermanentAddress { interface: String },
+    /// `struct ethtool_link_settings` up to its masks, 48 bytes.
+    LinkSettings { interface: String },
 }
 
 impl Question {
@@ -61,6 +63,7 @@ impl Question {
             Self::PrivateFlagNames { interface } => port(interface, "private-flag-names"),
             Self::PrivateFlags { interface } => port(interface, "private-flags"),
             Self::PermanentAddress { interface } => port(interface, "permanent-address"),
+            Self::LinkSettings { interface } => port(interface, "link-settings"),
         }
     }
 
@@ -75,13 +78,15 @@ impl Question {
             | Self::AtaSmartThresholds { disk } => Some(disk.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::Ipmi { .. } => Some("ipmi0".to_owned()),
-            Self::Table(_)
-            | Self::Driver { .. }
-            | Self::FeatureNames { .. }
-            | Self::Features { .. }
-            | Self::PrivateFlagNames { .. }
-            | Self::PrivateFlags { .. }
-            | Self::PermanentAddress { .. } => None,
+            // A driver may ask the card's firmware, which may hang as well.
+            Self::Driver { interface }
+            | Self::FeatureNames { interface }
+            | Self::Features { interface }
+            | Self::PrivateFlagNames { interface }
+            | Self::PrivateFlags { interface }
+            | Self::PermanentAddress { interface }
+            | Self::LinkSettings { interface } => Some(interface.clone()),
+            Self::Table(_) => None,
         }
     }
 }
