@@ -7,8 +7,8 @@
 mod lan;
 mod reply;
 
-pub(crate) use lan::{Addresses, addresses};
-pub(crate) use reply::{DeviceId, device_id, guid};
+pub(crate) use lan::{Channel, addresses, channels};
+pub(crate) use reply::{device_id, guid};
 
 use crate::{Root, ask::Question};
 use std::{
@@ -79,6 +79,23 @@ impl Controller for Machine<'_> {
             }
         }
     }
+}
+
+/// A controller whose replies are cut from these bytes, and all that is asked of one.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    struct Noise<'a>(&'a [u8]);
+    impl Controller for Noise<'_> {
+        fn request(&mut self, _: u8, _: u8, _: &[u8]) -> Option<Vec<u8>> {
+            let (len, rest) = self.0.split_first()?;
+            let (reply, rest) = rest.split_at_checked(usize::from(len & 31))?;
+            self.0 = rest;
+            Some(reply.to_vec())
+        }
+    }
+    addresses(&mut Noise(bytes));
+    channels(&mut Noise(bytes));
+    device_id(&mut Noise(bytes));
+    guid(&mut Noise(bytes));
 }
 
 #[cfg(test)]

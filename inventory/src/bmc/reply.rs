@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn guids() {
-        let uuid: Uuid = "5a204df8-6d8c-4f5e-93d3-5c1ca22bb1f7".parse().unwrap();
+        let uuid: Uuid = "5a204df8-6d8c-4fae-93d3-5c1ca22bb1f7".parse().unwrap();
         let mut backwards = uuid.into_bytes();
         backwards.reverse();
         for reply in [uuid.to_bytes_le(), uuid.into_bytes(), backwards] {

@@ -1,6 +1,6 @@
 //! Controllers of many kinds, good and bad.
 
-use super::*;
+use super::{lan::Addresses, *};
 use crate::testing::Tree;
 use proptest::prelude::*;
 use std::{cell::Cell, collections::BTreeMap};
@@ -121,24 +121,9 @@ fn a_machine_without_one() {
     assert!(Machine::find(&tree.root()).is_none());
 }
 
-/// Cuts its replies from noise.
-struct Noise<'a>(&'a [u8]);
-
-impl Controller for Noise<'_> {
-    fn request(&mut self, _: u8, _: u8, _: &[u8]) -> Option<Vec<u8>> {
-        let (len, rest) = self.0.split_first()?;
-        let (reply, rest) = rest.split_at_checked(usize::from(len & 31))?;
-        self.0 = rest;
-        Some(reply.to_vec())
-    }
-}
-
 proptest! {
     #[test]
     fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..4000)) {
-        addresses(&mut Noise(&bytes));
-        device_id(&mut Noise(&bytes));
-        guid(&mut Noise(&bytes));
-        lan::channels(&mut Noise(&bytes));
+        fuzz(&bytes);
     }
 }

@@ -9,6 +9,7 @@ mod diff;
 mod expect;
 mod fields;
 mod kernel;
+pub mod management;
 mod page;
 mod schema;
 mod starter;
@@ -17,6 +18,7 @@ mod toy;
 mod warnings;
 
 pub use kernel::Kernel;
+pub use management::ManagementController;
 
 use crate::{Root, identity};
 use schemars::JsonSchema;
@@ -36,6 +38,9 @@ pub struct Report {
     pub host_id_source: String,
     /// The running kernel.
     pub kernel: Kernel,
+    /// The management controller (BMC), if there is one that answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management_controller: Option<ManagementController>,
 }
 
 /// The report of a machine, the running one or a captured one.
@@ -46,5 +51,6 @@ pub fn collect(root: &Root) -> Report {
         host_id: identity.id.to_string(),
         host_id_source: identity.source.to_string(),
         kernel: kernel::kernel(root),
+        management_controller: management::management_controller(root),
     }
 }
