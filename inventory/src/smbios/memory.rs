@@ -188,10 +188,11 @@ structure! {
 }
 
 fn capacity_bytes(s: &Structure<'_>) -> Option<u64> {
-    match s.dword(0x07)? {
-        0x8000_0000 => s.qword(0x0f),
-        kib => Some(u64::from(kib) << 10),
-    }
+    let bytes = match s.dword(0x07)? {
+        0x8000_0000 => s.qword(0x0f)?,
+        kib => u64::from(kib) << 10,
+    };
+    Some(bytes).filter(|&bytes| bytes != 0)
 }
 
 /// 7.18.2, 7.18.5.

@@ -323,7 +323,7 @@ fn register_spacing_bytes(s: &Structure<'_>) -> Option<u8> {
 fn vendor_id(s: &Structure<'_>) -> Option<String> {
     let bytes: [u8; 4] = s.array(0x04)?;
     let letters = bytes.iter().take_while(|&&byte| byte != 0);
-    let text: String = letters.map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { ' ' }).collect();
+    let text: String = letters.map(|&byte| if matches!(byte, b' '..=b'~') { byte.into() } else { '.' }).collect();
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 

@@ -154,14 +154,12 @@ fn count(s: &Structure<'_>, at: usize, extended_at: usize) -> Option<u16> {
     }
 }
 
-/// 7.8.1: KiB, or 64 KiB when the highest bit is set; sizes that don't fit the word are in a double word.
+/// KiB, or 64 KiB when the highest bit is set (7.8). Later versions have all sizes, not only those that don't fit the word, in a
+/// double word too.
 fn cache_bytes(s: &Structure<'_>, at: usize, extended_at: usize) -> Option<u64> {
-    let (size, in_64_kib) = match s.word(at)? {
-        0xffff => {
-            let size = s.dword(extended_at)?;
-            (size & 0x7fff_ffff, size >> 31 != 0)
-        }
-        size => (u32::from(size & 0x7fff), size >> 15 != 0),
+    let (size, in_64_kib) = match s.dword(extended_at) {
+        Some(size) => (size & 0x7fff_ffff, size >> 31 != 0),
+        None => s.word(at).map(|size| (u32::from(size & 0x7fff), size >> 15 != 0))?,
     };
     Some(u64::from(size) << if in_64_kib { 16 } else { 10 })
 }

@@ -207,3 +207,71 @@ macro_rules! structure {
     };
 }
 pub(super) use structure;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(table: &[u8]) -> Vec<Structure<'_>> {
+        structures(table, None).collect()
+    }
+
+    #[test]
+    fn a_structure_whose_end_is_missing_is_none() {
+        let table = [1, 5, 7, 0, 1, b'a', 0, b'b', 0, 0];
+        for len in 0..table.len() {
+            assert!(all(&table[..len]).is_empty(), "{len}");
+        }
+        let structures = all(&table);
+        assert_eq!((structures[0].kind, structures[0].handle, structures[0].texts(9).len()), (1, 7, 2));
+        assert_eq!(structures[0].text(4).as_deref(), Some("a"));
+        assert_eq!(structures[0].text(5), None);
+    }
+
+    #[test]
+    fn a_lying_length_ends_the_table() {
+        for length in [0, 3, 9, 255] {
+            assert!(all(&[1, length, 0, 0, 0, 0]).is_empty(), "{length}");
+        }
+    }
+
+    #[test]
+    fn as_many_structures_as_fit_are_too_many() {
+        assert_eq!(all(&[4, 4, 0, 0, 0, 0].repeat(170_000)).len(), MAX_STRUCTURES);
+    }
+
+    #[test]
+    fn strings_by_number() {
+        let table = [1, 8, 0, 0, 0, 1, 2, 3, b' ', b'x', b' ', 0, b' ', 0, 0];
+        let [structure] = all(&table)[..] else { panic!() };
+        assert_eq!([4, 5, 6, 7, 8].map(|at| structure.text(at)), [None, Some("x".to_owned()), None, None, None]);
+    }
+
+    #[test]
+    fn names_of_values() {
+        const NAMES: &Names = &[(1, &["One", "Unknown"]), (0x80, &["Other"])];
+        assert_eq!(
+            [1, 2, 0x80].map(|value| name(value, NAMES)),
+            [Some("One"), None, Some("Other")].map(|n| n.map(str::to_owned))
+        );
+        assert_eq!([0, 3, 0xff].map(|value| name(value, NAMES)), ["0x00", "0x03", "0xff"].map(|n| Some(n.to_owned())));
+        let table = [0, 5, 0, 0, 0b1010_0110, 0, 0];
+        assert_eq!(all(&table)[0].name_of_bits(4, 5..7, NAMES).as_deref(), Some("One"));
+        assert_eq!(flags(0b1010, 1, &["first", "second", "third"]), ["first", "third"]);
+    }
+
+    #[test]
+    fn versions() {
+        let version = |entry_point: &[u8]| Version::parse(entry_point).map(|version| version.to_string());
+        assert_eq!(version(b"_SM_\x00\x1f\x02\x08").as_deref(), Some("2.8"));
+        assert_eq!(version(b"_SM3_\x00\x18\x03\x07").as_deref(), Some("3.7"));
+        assert_eq!([version(b"_SM3_\x00\x18\x03"), version(b"_DMI_\x00\x02\x08"), version(b"")], [None, None, None]);
+    }
+
+    #[test]
+    fn old_tables_have_big_endian_uuids() {
+        let old =
+            |major, minor| structures(&[1, 4, 0, 0, 0, 0], Some(Version { major, minor })).all(|s| s.big_endian_uuid);
+        assert_eq!([old(2, 1), old(2, 5), old(2, 6), old(3, 0)], [true, true, false, false]);
+    }
+}
