@@ -223,7 +223,7 @@ fn a_server_with_large_parts() {
     assert_eq!((slot.slot_type.as_deref(), slot.width.as_deref()), (Some("PCI Express 5 x16"), Some("x16")));
     assert_eq!(slot.bus_address.as_deref(), Some("0001:81:01.2"));
     let device = &facts.memory_devices[0];
-    assert_eq!((device.size_bytes, device.memory_type.as_deref()), (Some(64 << 30), Some("DDR5")));
+    assert_eq!((device.size_bytes, device.memory_type.as_deref()), (Some(256 << 30), Some("DDR5")));
     assert_eq!((device.total_width_bits, device.data_width_bits), (Some(80), Some(64)));
     assert_eq!((device.speed_mts, device.configured_speed_mts), (Some(0x3c80), Some(4800)));
     assert_eq!((device.volatile_bytes, device.non_volatile_bytes), (Some(256 << 30), Some(0)));
