@@ -17,10 +17,11 @@ mod starter;
 mod toy;
 mod warnings;
 
+pub use crate::pci::{Aer, Function, Link, Sriov};
 pub use kernel::Kernel;
 pub use management::ManagementController;
 
-use crate::{Root, identity};
+use crate::{Root, identity, pci};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,9 @@ pub struct Report {
     /// The management controller (BMC), if there is one that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management_controller: Option<ManagementController>,
+    /// PCI functions, by address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pci: Vec<Function>,
 }
 
 /// The report of a machine, the running one or a captured one.
@@ -52,5 +56,6 @@ pub fn collect(root: &Root) -> Report {
         host_id_source: identity.source.to_string(),
         kernel: kernel::kernel(root),
         management_controller: management::management_controller(root),
+        pci: pci::functions(root),
     }
 }
