@@ -9,10 +9,7 @@ use crate::Root;
 use names::{Ids, Names};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 pub(crate) const DEVICES: &str = "/sys/bus/pci/devices";
 

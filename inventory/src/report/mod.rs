@@ -3,14 +3,19 @@
 //! Units stand in the names of the facts. A fact that can't be had is absent, lists are sorted, and the same machine gives
 //! the same bytes but for what it measures (temperatures, counters).
 
+mod caches;
 pub mod cli;
 mod condition;
+mod cpuinfo;
 mod diff;
 mod expect;
 mod fields;
 mod kernel;
+mod lists;
 pub mod management;
+mod numa;
 mod page;
+mod processors;
 mod schema;
 mod starter;
 #[cfg(test)]
@@ -18,8 +23,11 @@ mod toy;
 mod warnings;
 
 pub use crate::pci::{Aer, Function, Link, Sriov};
+pub use caches::Cache;
 pub use kernel::Kernel;
 pub use management::ManagementController;
+pub use numa::{HugePages, NumaNode};
+pub use processors::{Frequency, Package, Processors};
 
 use crate::{Root, identity, pci};
 use schemars::JsonSchema;
@@ -42,6 +50,8 @@ pub struct Report {
     /// The management controller (BMC), if there is one that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management_controller: Option<ManagementController>,
+    /// Processors, their caches and NUMA nodes.
+    pub processors: Processors,
     /// PCI functions, by address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<Function>,
@@ -56,6 +66,7 @@ pub fn collect(root: &Root) -> Report {
         host_id_source: identity.source.to_string(),
         kernel: kernel::kernel(root),
         management_controller: management::management_controller(root),
+        processors: processors::processors(root),
         pci: pci::functions(root),
     }
 }
