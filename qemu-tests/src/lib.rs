@@ -1,6 +1,7 @@
 //! Whole machines for tests: a VM driver, a switch between VMs, the service, and racks made of them.
 
 pub mod accel;
+pub mod bmc;
 pub mod images;
 pub mod interrupt;
 pub mod media;
@@ -10,6 +11,7 @@ pub mod qmp;
 pub mod rack;
 pub mod serial;
 pub mod service;
+pub mod shell;
 pub mod switch;
 mod sys;
 pub mod table;

@@ -1,8 +1,9 @@
-//! The live ISO and the OS images racks start from, with the `landfall` under test inside.
+//! The live ISO, the OS images and the small system that machines start from, with the `landfall` under test inside.
 
 use crate::{
-    images::{Compression, LiveIso, SectorSize, live_iso, metal_image},
+    images::{self, Compression, Drivers, LiveIso, SectorSize, live_iso, metal_image},
     service,
+    vm::DirectKernel,
 };
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -21,4 +22,12 @@ pub fn agent_iso() -> Result<PathBuf> {
 /// An OS image. Built unless there is one of the same inputs.
 pub fn os_image(sector: SectorSize, compression: Compression) -> Result<PathBuf> {
     metal_image(sector, compression).with_context(|| format!("building the OS image ({sector:?}, {compression:?})"))
+}
+
+/// A small system with the program and a shell in it, for [`crate::vm::Vm::shell`]. Built unless there is one of the same inputs.
+pub fn shell_system(drivers: Drivers) -> Result<DirectKernel> {
+    let built = images::shell_system(drivers, &service::binary()?);
+    let (kernel, initrd) = built.with_context(|| format!("building the system with a shell ({drivers:?})"))?;
+    // With a tick that comes again and again it is no harm that emulation loses one.
+    Ok(DirectKernel { kernel, initrd, arguments: format!("{} panic=-1 highres=off nohz=off", images::TEST_KARGS) })
 }

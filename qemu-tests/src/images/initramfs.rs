@@ -1,7 +1,7 @@
 //! The initramfs both kinds of machine boot: a busybox init that runs the real Ignition on the first boot.
 
-use super::{elf, root, store, tools, tree};
-use anyhow::{Context, Result, bail};
+use super::{root, store, tools, tree};
+use anyhow::{Result, bail};
 use std::{
     fs::File,
     path::{Path, PathBuf},
@@ -22,7 +22,10 @@ pub(super) fn initramfs() -> Result<PathBuf> {
         }
         let ignition = ignition()?;
         tree::place(&ignition, &tree.join("usr/bin/ignition"))?;
-        install_libraries(&base, &tree, &ignition)?;
+        let mut programs: Vec<PathBuf> = PROGRAMS.iter().map(|name| Path::new("usr/sbin").join(name)).collect();
+        // An absolute path stays itself when joined to the base: Ignition isn't part of it.
+        programs.push(ignition);
+        root::install_libraries(&base, &tree, programs)?;
         root::install_busybox(&tree)?;
         let modules = tree::list(&store::data_dir().join("initramfs.modules"))?;
         root::kernel()?.install_modules(&modules, &tree)?;
@@ -46,18 +49,4 @@ fn ignition() -> Result<PathBuf> {
         }
     }
     bail!("{} holds no program named ignition", package.display())
-}
-
-fn install_libraries(base: &Path, tree: &Path, ignition: &Path) -> Result<()> {
-    let dirs = root::library_dirs(base)?;
-    let mut programs: Vec<PathBuf> = PROGRAMS.iter().map(|name| Path::new("usr/sbin").join(name)).collect();
-    // An absolute path stays itself when joined to the base: Ignition isn't part of it.
-    programs.push(ignition.to_owned());
-    for library in elf::closure(base, &dirs, programs)? {
-        let file = base.join(&library).canonicalize().with_context(|| format!("following {}", library.display()))?;
-        tree::place(&file, &tree.join(&library))?;
-    }
-    // Programs name the loader by its path below lib64, a link to one of the libraries just placed.
-    tree::overlay(&base.join("usr/lib64"), &tree.join("usr/lib64"))?;
-    Ok(())
 }

@@ -1,5 +1,5 @@
-//! Builds what the test machines boot: a live ISO and metal disk images with CoreOS layout, from distribution packages and
-//! without privileges. Built once per change of their inputs, below `target/vm/images`.
+//! Builds what the test machines boot: a live ISO and metal disk images with CoreOS layout, and a small system with a shell, from
+//! distribution packages and without privileges. Built once per change of their inputs, below `target/vm/images`.
 //!
 //! Machines tell how far they are in lines on the first serial port that start with `@@ `, in this order:
 //!
@@ -26,12 +26,14 @@ mod iso;
 mod kernel;
 mod metal;
 mod root;
+mod shell;
 mod store;
 mod tools;
 mod tree;
 
 pub use iso::{LiveIso, live_iso};
 pub use metal::{Compression, SectorSize, metal_image};
+pub use shell::{Drivers, shell_system};
 
 /// Kernel arguments of every test image: the serial console; no timer check, which fails under emulation on a busy host; no
 /// cipher self-tests, which take a second there.

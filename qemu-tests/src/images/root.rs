@@ -78,6 +78,16 @@ pub(super) fn library_dirs(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
+/// Puts the libraries of `base` that `programs` of it need into `tree`, and the loader.
+pub(super) fn install_libraries(base: &Path, tree: &Path, programs: Vec<PathBuf>) -> Result<()> {
+    for library in elf::closure(base, &library_dirs(base)?, programs)? {
+        let file = base.join(&library).canonicalize().with_context(|| format!("following {}", library.display()))?;
+        tree::place(&file, &tree.join(&library))?;
+    }
+    // Programs name the loader by its path below lib64, a link to one of the libraries just placed.
+    tree::overlay(&base.join("usr/lib64"), &tree.join("usr/lib64"))
+}
+
 /// The root common to live and installed machines; a directory.
 pub(super) fn base() -> Result<PathBuf> {
     store::cached("root", "d", &inputs()?, |_, root| {

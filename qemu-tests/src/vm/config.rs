@@ -1,6 +1,6 @@
 //! A machine as it is asked for, and QEMU's arguments for it.
 
-use super::{OVMF_CODE, Vm, VmError};
+use super::{Vm, VmError, paths_in};
 use crate::accel;
 use api::Mac;
 use std::{
@@ -16,6 +16,19 @@ pub enum Firmware {
     Bios,
     /// OVMF, with variables of its own.
     Uefi,
+    /// OVMF that checks what it starts against Microsoft's keys; needs the machine `q35,smm=on`.
+    UefiSecure,
+}
+
+impl Firmware {
+    /// OVMF's program and the variables it begins with.
+    pub(super) fn ovmf(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Bios => None,
+            Self::Uefi => Some(("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd")),
+            Self::UefiSecure => Some(("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd")),
+        }
+    }
 }
 
 /// A virtio disk.
@@ -56,6 +69,8 @@ pub struct DirectKernel {
 pub struct VmBuilder {
     pub(super) name: String,
     pub(super) run: String,
+    machine: String,
+    processors: String,
     memory_mib: u32,
     pub(super) firmware: Firmware,
     pub(super) disks: Vec<Disk>,
@@ -64,6 +79,9 @@ pub struct VmBuilder {
     uuid: Option<String>,
     serial: Option<String>,
     pub(super) kernel: Option<DirectKernel>,
+    pub(super) tpm: bool,
+    shell: bool,
+    more: Vec<OsString>,
     reboot: bool,
 }
 
@@ -72,6 +90,8 @@ impl VmBuilder {
         Self {
             name,
             run,
+            machine: "pc".to_owned(),
+            processors: "1".to_owned(),
             memory_mib: 512,
             firmware: Firmware::Bios,
             disks: Vec::new(),
@@ -80,6 +100,9 @@ impl VmBuilder {
             uuid: None,
             serial: None,
             kernel: None,
+            tpm: false,
+            shell: false,
+            more: Vec::new(),
             reboot: true,
         }
     }
@@ -87,6 +110,18 @@ impl VmBuilder {
     /// MiB of memory, 512 unless told.
     pub fn memory_mib(mut self, mib: u32) -> Self {
         self.memory_mib = mib;
+        self
+    }
+
+    /// QEMU's `-machine`, `pc` unless told.
+    pub fn machine(mut self, machine: impl Into<String>) -> Self {
+        self.machine = machine.into();
+        self
+    }
+
+    /// QEMU's `-smp`, one processor unless told.
+    pub fn processors(mut self, processors: impl Into<String>) -> Self {
+        self.processors = processors.into();
         self
     }
 
@@ -126,6 +161,24 @@ impl VmBuilder {
         self
     }
 
+    /// A TPM 2.0, new at each start of the process.
+    pub fn tpm(mut self) -> Self {
+        self.tpm = true;
+        self
+    }
+
+    /// The port that [`Vm::shell`] needs.
+    pub fn shell(mut self) -> Self {
+        self.shell = true;
+        self
+    }
+
+    /// Any other hardware, as an option of QEMU (`-device`) and its value.
+    pub fn with(mut self, option: &str, value: impl Into<OsString>) -> Self {
+        self.more.extend([option.into(), value.into()]);
+        self
+    }
+
     /// Whether a guest's reboot starts it again in the same process (the default) or ends the process.
     pub fn reboot(mut self, reboot: bool) -> Self {
         self.reboot = reboot;
@@ -137,28 +190,38 @@ impl VmBuilder {
         Vm::start(self)
     }
 
-    /// QEMU's arguments, with its control socket and its UEFI variables.
-    pub(super) fn arguments(&self, qmp: &Path, vars: &Path) -> Vec<OsString> {
+    /// QEMU's arguments; its sockets and its UEFI variables are in `dir`.
+    pub(super) fn arguments(&self, dir: &Path) -> Vec<OsString> {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| args.extend([name.into(), value]);
         add("-name", self.name.clone().into());
         add("-accel", accel::choose().argument().into());
-        for (name, value) in
-            [("-machine", "pc"), ("-cpu", "max"), ("-smp", "1"), ("-display", "none"), ("-serial", "stdio")]
-        {
+        add("-machine", self.machine.clone().into());
+        add("-smp", self.processors.clone().into());
+        for (name, value) in [("-cpu", "max"), ("-display", "none"), ("-serial", "stdio")] {
             add(name, value.into());
         }
         add("-m", self.memory_mib.to_string().into());
-        add("-qmp", with_path("unix:", qmp, ",server=on,wait=off"));
+        add("-qmp", with_path("unix:", &dir.join(paths_in::QMP), ",server=on,wait=off"));
         if let Some(uuid) = &self.uuid {
             add("-uuid", uuid.into());
         }
         if let Some(serial) = &self.serial {
             add("-smbios", format!("type=1,manufacturer=Landfall,product=Test machine,serial={serial}").into());
         }
-        if self.firmware == Firmware::Uefi {
-            add("-drive", with_path("if=pflash,format=raw,unit=0,readonly=on,file=", Path::new(OVMF_CODE), ""));
-            add("-drive", with_path("if=pflash,format=raw,unit=1,file=", vars, ""));
+        if let Some((code, _)) = self.firmware.ovmf() {
+            add("-drive", with_path("if=pflash,format=raw,unit=0,readonly=on,file=", Path::new(code), ""));
+            add("-drive", with_path("if=pflash,format=raw,unit=1,file=", &dir.join(paths_in::UEFI_VARIABLES), ""));
+        }
+        if self.tpm {
+            add("-chardev", with_path("socket,id=tpm,path=", &dir.join(paths_in::TPM), ""));
+            add("-tpmdev", "emulator,id=tpm,chardev=tpm".into());
+            add("-device", "tpm-tis,tpmdev=tpm".into());
+        }
+        if self.shell {
+            add("-device", "virtio-serial-pci".into());
+            add("-chardev", with_path("socket,id=shell,server=on,wait=off,path=", &dir.join(paths_in::SHELL), ""));
+            add("-device", "virtserialport,chardev=shell,name=shell".into());
         }
         for (index, disk) in self.disks.iter().enumerate() {
             // The host's page cache outlives QEMU, so "unsafe" risks a disk only when the host itself goes down.
@@ -193,6 +256,7 @@ impl VmBuilder {
             add("-initrd", direct.initrd.clone().into());
             add("-append", direct.arguments.clone().into());
         }
+        args.extend(self.more.iter().cloned());
         args.push("-nodefaults".into());
         if !self.reboot {
             args.push("-no-reboot".into());
@@ -201,8 +265,8 @@ impl VmBuilder {
     }
 }
 
-/// An option value that ends in a path; QEMU wants commas in it doubled.
-fn with_path(before: &str, path: &Path, after: &str) -> OsString {
+/// An option value with a path in it; QEMU wants commas there doubled.
+pub fn with_path(before: &str, path: &Path, after: &str) -> OsString {
     let mut value = OsString::from(before);
     value.push(path.to_string_lossy().replace(',', ",,"));
     value.push(after);

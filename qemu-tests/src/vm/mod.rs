@@ -3,7 +3,7 @@
 mod config;
 mod error;
 
-pub use config::{DirectKernel, Disk, Firmware, Nic, VmBuilder};
+pub use config::{DirectKernel, Disk, Firmware, Nic, VmBuilder, with_path};
 pub use error::{ConsoleState, VmError};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     process::Process,
     qmp::Qmp,
     serial::{Fate, Marker, Serial},
+    shell::Shell,
 };
 use serde_json::{Value, json};
 use std::{
@@ -22,10 +23,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
-const OVMF_VARS: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+/// The machine's files in its own directory.
+mod paths_in {
+    pub(super) const QMP: &str = "qmp";
+    pub(super) const UEFI_VARIABLES: &str = "vars.fd";
+    pub(super) const TPM: &str = "tpm";
+    pub(super) const TPM_STATE: &str = "tpm-state";
+    pub(super) const SHELL: &str = "shell";
+}
+
 /// QEMU makes its control socket before it runs a guest instruction; this is for a machine under load.
 const QMP_LIMIT: Duration = Duration::from_secs(60);
+/// Likewise: swtpm listens as soon as it runs.
+const TPM_LIMIT: Duration = Duration::from_secs(60);
 
 /// A running machine. Dropping it is pulling its plug.
 #[derive(Debug)]
@@ -33,6 +43,7 @@ pub struct Vm {
     config: VmBuilder,
     process: Process,
     serial: Serial,
+    tpm: Option<Process>,
     qmp: Option<Qmp>,
     dir: tempfile::TempDir,
     log: PathBuf,
@@ -62,11 +73,12 @@ impl Vm {
         }
         let logs = paths::log_dir(&config.run).map_err(prepare(&paths::target_dir()))?;
         let dir = paths::socket_dir().map_err(prepare(&std::env::temp_dir()))?;
-        if config.firmware == Firmware::Uefi {
-            std::fs::copy(OVMF_VARS, dir.path().join("vars.fd")).map_err(|source| VmError::Missing {
+        if let Some((_, variables)) = config.firmware.ovmf() {
+            let copied = std::fs::copy(variables, dir.path().join(paths_in::UEFI_VARIABLES));
+            copied.map_err(|source| VmError::Missing {
                 vm: vm.clone(),
                 what: "cannot copy the UEFI variables",
-                path: OVMF_VARS.into(),
+                path: variables.into(),
                 hint: "install the package ovmf",
                 source,
             })?;
@@ -87,8 +99,9 @@ impl Vm {
         for path in [log.clone(), log.with_extension("qemu.log")] {
             File::create(&path).map_err(prepare(&path))?;
         }
+        let tpm = start_tpm(&config, dir.path(), &log)?;
         let (process, serial) = launch(&config, dir.path(), &log)?;
-        Ok(Self { config, process, serial, qmp: None, dir, log, retried: false })
+        Ok(Self { config, process, serial, tpm, qmp: None, dir, log, retried: false })
     }
 
     /// Its name.
@@ -144,7 +157,7 @@ impl Vm {
             Fate::Running => Ok(false),
             Fate::Panic(line) => Err(VmError::Panicked { vm: self.config.name.clone(), line, state: self.state() }),
             Fate::TimerPanic => {
-                let line = "IO-APIC + timer doesn't work, twice".to_owned();
+                let line = "its timer doesn't work, twice".to_owned();
                 Err(VmError::Panicked { vm: self.config.name.clone(), line, state: self.state() })
             }
             Fate::Ended => {
@@ -172,8 +185,16 @@ impl Vm {
     pub fn restart(&mut self) -> Result<(), VmError> {
         let _ = self.process.kill();
         self.qmp = None;
+        self.tpm = start_tpm(&self.config, self.dir.path(), &self.log)?;
         (self.process, self.serial) = launch(&self.config, self.dir.path(), &self.log)?;
         Ok(())
+    }
+
+    /// The shell of a machine that runs [`crate::images::shell_system`], once it is there.
+    pub fn shell(&mut self, limit: Duration) -> Result<Shell, VmError> {
+        self.wait_for("shell", limit)?;
+        let path = self.dir.path().join(paths_in::SHELL);
+        Shell::connect(&path).map_err(|source| VmError::Prepare { vm: self.config.name.clone(), path, source })
     }
 
     /// Pulls the plug.
@@ -183,27 +204,28 @@ impl Vm {
 
     /// Presses the power button.
     pub fn power_down(&mut self) -> Result<(), VmError> {
-        self.qmp("system_powerdown", json!({})).map(drop)
+        self.execute("system_powerdown", json!({})).map(drop)
     }
 
     /// Ends QEMU in order.
     pub fn quit(&mut self) -> Result<(), VmError> {
-        self.qmp("quit", json!({})).map(drop)
+        self.execute("quit", json!({})).map(drop)
     }
 
     /// Plugs the cable of interface `index` in or out.
     pub fn set_link(&mut self, index: usize, up: bool) -> Result<(), VmError> {
-        self.qmp("set_link", json!({ "name": format!("net{index}"), "up": up })).map(drop)
+        self.execute("set_link", json!({ "name": format!("net{index}"), "up": up })).map(drop)
     }
 
     /// QEMU's word for the machine's state: `running`, `paused`, `shutdown`, …
     pub fn status(&mut self) -> Result<String, VmError> {
-        let answer = self.qmp("query-status", json!({}))?;
+        let answer = self.execute("query-status", json!({}))?;
         Ok(answer.get("status").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
-    fn qmp(&mut self, command: &str, arguments: Value) -> Result<Value, VmError> {
-        let path = self.dir.path().join("qmp");
+    /// Any other command of QEMU's control socket.
+    pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, VmError> {
+        let path = self.dir.path().join(paths_in::QMP);
         let result = match &mut self.qmp {
             Some(qmp) => qmp.execute(command, arguments),
             None => Qmp::connect(&path, QMP_LIMIT).and_then(|qmp| self.qmp.insert(qmp).execute(command, arguments)),
@@ -230,6 +252,42 @@ impl Vm {
     }
 }
 
+/// A TPM with nothing in it; it ends when the QEMU that connected to it does.
+fn start_tpm(config: &VmBuilder, dir: &Path, log: &Path) -> Result<Option<Process>, VmError> {
+    if !config.tpm {
+        return Ok(None);
+    }
+    let (socket, state, log) = (dir.join(paths_in::TPM), dir.join(paths_in::TPM_STATE), log.with_extension("tpm.log"));
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| VmError::Prepare { vm: config.name.clone(), path, source }
+    };
+    for old in [&socket, &state] {
+        let _ = if old.is_dir() { std::fs::remove_dir_all(old) } else { std::fs::remove_file(old) };
+    }
+    std::fs::create_dir(&state).map_err(failed(&state))?;
+    let mut command = Command::new("swtpm");
+    command.args(["socket", "--tpm2", "--tpmstate"]).arg(with_path("dir=", &state, ""));
+    command.arg("--ctrl").arg(with_path("type=unixio,path=", &socket, ""));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).map_err(failed(&log))?);
+    let mut process = Process::spawn(command).map_err(|source| VmError::Missing {
+        vm: config.name.clone(),
+        what: "cannot start",
+        path: "swtpm".into(),
+        hint: "install the package swtpm",
+        source,
+    })?;
+    let deadline = Instant::now() + TPM_LIMIT;
+    while !socket.exists() {
+        let ended = process.ended().map_err(failed(&socket))?;
+        if ended.is_some() || Instant::now() >= deadline {
+            return Err(failed(&log)(io::Error::other("swtpm does not listen")));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(Some(process))
+}
+
 fn launch(config: &VmBuilder, dir: &Path, log: &Path) -> Result<(Process, Serial), VmError> {
     let open = |path: PathBuf| {
         File::options().create(true).append(true).open(&path).map_err(|source| VmError::Prepare {
@@ -240,11 +298,12 @@ fn launch(config: &VmBuilder, dir: &Path, log: &Path) -> Result<(Process, Serial
     };
     let console = open(log.to_owned())?;
     let errors = open(log.with_extension("qemu.log"))?;
-    let qmp = dir.join("qmp");
-    // QEMU refuses to listen where an old socket lies only in some versions; away with it.
-    let _ = std::fs::remove_file(&qmp);
+    // QEMU refuses to listen where an old socket lies only in some versions; away with them.
+    for socket in [paths_in::QMP, paths_in::SHELL] {
+        let _ = std::fs::remove_file(dir.join(socket));
+    }
     let mut command = Command::new(QEMU);
-    command.args(config.arguments(&qmp, &dir.join("vars.fd")));
+    command.args(config.arguments(dir));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     tracing::debug!(vm = config.name, ?command, "starting");
     let spawn = |source| VmError::Spawn { vm: config.name.clone(), source };
