@@ -1,0 +1,125 @@
+//! What `landfall` says of a machine, asked in the machine's own shell.
+// Each suite uses its part of it.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use qemu_tests::{paths, service, shell::Shell, vm::Vm};
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// Names a directory to keep captures in.
+const KEEP_ENV: &str = "LANDFALL_KEEP_CAPTURES";
+/// Five times what a boot takes under TCG on a busy machine.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// For a single command, likewise.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// The shell of a machine, and what it said that it shouldn't have.
+pub struct Facts {
+    shell: Shell,
+    differences: Vec<String>,
+}
+
+impl Facts {
+    pub fn of(vm: &mut Vm) -> Self {
+        Self { shell: vm.shell(BOOT_LIMIT).unwrap_or_else(|error| panic!("{error}")), differences: Vec::new() }
+    }
+
+    /// Notes where `found` is other than `expected`; [`Facts::all_as_expected`] tells.
+    pub fn compare(&mut self, what: &str, found: &Value, expected: &Value) {
+        match (found, expected) {
+            (Value::Object(some), Value::Object(others)) => {
+                let keys: BTreeSet<&String> = some.keys().chain(others.keys()).collect();
+                keys.iter().for_each(|key| self.compare(&format!("{what}.{key}"), &found[*key], &expected[*key]));
+            }
+            _ if found == expected => {}
+            _ => self.differences.push(format!("{what} is {found}, not {expected}")),
+        }
+    }
+
+    /// Ends the test unless all that was compared was the same.
+    pub fn all_as_expected(&self) {
+        assert!(
+            self.differences.is_empty(),
+            "{} differences:\n{}",
+            self.differences.len(),
+            self.differences.join("\n")
+        );
+    }
+
+    /// Standard output of a script that must succeed.
+    pub fn run(&mut self, script: &str) -> Vec<u8> {
+        self.shell.run(&format!("set -e\n{script}"), LIMIT).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub fn text(&mut self, script: &str) -> String {
+        String::from_utf8(self.run(script)).unwrap()
+    }
+
+    /// The inventory.
+    pub fn inventory(&mut self) -> Value {
+        self.inventory_within(LIMIT)
+    }
+
+    /// The inventory, which must be the same twice, byte for byte.
+    pub fn stable_inventory(&mut self) -> Value {
+        let first = self.run("landfall inventory");
+        let second = self.run("landfall inventory");
+        assert!(first == second, "{}\n{}", String::from_utf8_lossy(&first), String::from_utf8_lossy(&second));
+        serde_json::from_slice(&first).unwrap()
+    }
+
+    /// The inventory, if it comes within `limit`.
+    pub fn inventory_within(&mut self, limit: Duration) -> Value {
+        let output = self.shell.run("landfall inventory", limit).unwrap_or_else(|error| panic!("{error}"));
+        serde_json::from_slice(&output).unwrap()
+    }
+
+    /// What `wanted` takes from an inventory, as soon as it does.
+    pub fn until<T>(&mut self, wanted: impl Fn(&Value) -> Option<T>) -> T {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let inventory = self.inventory();
+            match wanted(&inventory) {
+                Some(found) => return found,
+                None if Instant::now() >= deadline => {
+                    panic!("not within {} s; now it is {inventory:#}", LIMIT.as_secs())
+                }
+                None => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    /// The name of the interface with this address.
+    pub fn interface(&mut self, mac: &str) -> String {
+        self.try_interface(mac).unwrap_or_else(|| panic!("no interface has the address {mac}"))
+    }
+
+    pub fn try_interface(&mut self, mac: &str) -> Option<String> {
+        let names = self.text(&format!("cd /sys/class/net; grep -l {mac} */address || :"));
+        names.lines().next().and_then(|line| line.split('/').next()).map(str::to_owned)
+    }
+
+    /// Captures the machine: replayed here, the inventory must be the same.
+    pub fn replays(&mut self, name: &str) {
+        let here = self.run("landfall inventory");
+        let capture = self.run("landfall capture -o -");
+        let dir = match std::env::var_os(KEEP_ENV).filter(|dir| !dir.is_empty()) {
+            Some(dir) => PathBuf::from(dir),
+            None => paths::log_dir("hardware").unwrap(),
+        };
+        fs::create_dir_all(&dir).unwrap();
+        let file = dir.join(format!("{name}.tar.gz"));
+        fs::write(&file, capture).unwrap();
+        let mut replay = Command::new(service::binary().unwrap());
+        let replayed = replay.arg("inventory").arg("--root").arg(&file).output().unwrap();
+        assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+        let [replayed, here] = [replayed.stdout, here].map(|json| serde_json::from_slice::<Value>(&json).unwrap());
+        self.compare(&format!("replayed {name}"), &replayed, &here);
+    }
+}

@@ -1,0 +1,385 @@
+//! The machine with everything that QEMU emulates. Each value it is given is written down once, here, beside what an inventory
+//! must make of it.
+
+use api::Mac;
+use qemu_tests::{
+    bmc::{Bmc, BmcConfig},
+    images::Drivers,
+    media, paths,
+    vm::{DirectKernel, Firmware, Vm, VmBuilder, with_path},
+};
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File},
+    net::Ipv4Addr,
+    os::unix::fs::FileExt,
+    path::Path,
+    process::Command,
+};
+
+pub const MIB: u64 = 1 << 20;
+pub const MEMORY_MIB: u32 = 768;
+pub const SYSTEM_UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
+pub const PROCESSOR: &str = "Landfall Test Processor 9000";
+/// A flag that `max` has and this machine's processors haven't.
+pub const FLAG_OFF: &str = "avx2";
+pub const BOOT_MAC: &str = "01-52-54-00-aa-bb-01";
+/// The disk whose reads are made to hang.
+pub const HANGING_SERIAL: &str = "HANG-SER-9";
+/// The SATA disk has one partition, from 1 MiB on.
+pub const PARTITIONED_SERIAL: &str = "SATA-SER-6";
+/// One disk behind two ports of the adapter.
+pub const TWO_PATHS_SERIAL: &str = "MPATH7";
+
+/// What `-smbios` is given: types and their fields.
+pub const SMBIOS: [(u8, &[(&str, &str)]); 10] = [
+    (0, &[("vendor", "AcmeBIOS"), ("version", "1.2.3"), ("date", "01/02/2026"), ("release", "4.5")]),
+    (
+        1,
+        &[
+            ("manufacturer", "Acme"),
+            ("product", "R740"),
+            ("version", "v7"),
+            ("serial", "ABC123"),
+            ("sku", "SKU9"),
+            ("family", "PowerX"),
+        ],
+    ),
+    (
+        2,
+        &[
+            ("manufacturer", "Board Acme"),
+            ("product", "BRD1"),
+            ("version", "b2"),
+            ("serial", "BRD-SER"),
+            ("asset", "BRD-ASSET"),
+            ("location", "slot3"),
+        ],
+    ),
+    (
+        3,
+        &[
+            ("manufacturer", "Case Acme"),
+            ("version", "c3"),
+            ("serial", "CHS-SER"),
+            ("asset", "CHS-ASSET"),
+            ("sku", "CHS-SKU"),
+        ],
+    ),
+    (
+        4,
+        &[
+            ("sock_pfx", "CPU"),
+            ("manufacturer", "Chip Acme"),
+            ("version", "Xeon-Gold"),
+            ("serial", "CPU-SER"),
+            ("asset", "CPU-ASSET"),
+            ("part", "CPU-PART"),
+            ("max-speed", "3900"),
+            ("current-speed", "2600"),
+        ],
+    ),
+    (
+        8,
+        &[("internal_reference", "J1A1"), ("external_reference", "COM A"), ("connector_type", "8"), ("port_type", "9")],
+    ),
+    (
+        9,
+        &[
+            ("slot_designation", "PCIE-1"),
+            ("slot_type", "0xa5"),
+            ("slot_data_bus_width", "0xd"),
+            ("current_usage", "4"),
+            ("slot_length", "3"),
+            ("slot_id", "1"),
+            ("slot_characteristics1", "4"),
+            ("slot_characteristics2", "1"),
+            ("pci_device", "nic2"),
+        ],
+    ),
+    (11, &[("value", "io.kube-example:token=abc")]),
+    (
+        17,
+        &[
+            ("loc_pfx", "DIMM_A"),
+            ("bank", "B0"),
+            ("manufacturer", "Hynix"),
+            ("serial", "DIMM-SER"),
+            ("asset", "DIMM-AS"),
+            ("part", "HMA82"),
+            ("speed", "3200"),
+        ],
+    ),
+    (41, &[("designation", "Onboard LAN"), ("instance", "1"), ("kind", "ethernet"), ("pcidev", "nic3")]),
+];
+
+/// The field `key` of the SMBIOS structure of type `kind`.
+pub fn smbios(kind: u8, key: &str) -> &'static str {
+    let fields = SMBIOS.iter().find(|(of, _)| *of == kind).unwrap().1;
+    fields.iter().find(|(name, _)| *name == key).unwrap().1
+}
+
+/// An interface.
+pub struct Interface {
+    pub mac: &'static str,
+    /// QEMU's model with its options.
+    pub device: &'static str,
+    pub pci: &'static str,
+    /// As below `/sys/class/net/NAME/device`: of virtio's own bus, where it is one.
+    pub vendor: &'static str,
+    pub product: &'static str,
+    pub speed_mbps: i64,
+}
+
+/// Interface 0 is the one that gets addresses, 1 gets a VLAN, 2 and 3 become a bond, 4 goes to a bridge.
+pub const INTERFACES: [Interface; 5] = [
+    Interface {
+        mac: "52:54:00:aa:bb:01",
+        device: "virtio-net-pci,speed=25000,duplex=full",
+        pci: "05",
+        vendor: "0x1af4",
+        product: "0x0001",
+        speed_mbps: 25000,
+    },
+    Interface {
+        mac: "52:54:00:aa:bb:02",
+        device: "e1000",
+        pci: "06",
+        vendor: "0x8086",
+        product: "0x100e",
+        speed_mbps: 1000,
+    },
+    Interface {
+        mac: "52:54:00:aa:bb:03",
+        device: "e1000e",
+        pci: "07",
+        vendor: "0x8086",
+        product: "0x10d3",
+        speed_mbps: 1000,
+    },
+    Interface {
+        mac: "52:54:00:aa:bb:04",
+        device: "igb",
+        pci: "08",
+        vendor: "0x8086",
+        product: "0x10c9",
+        speed_mbps: 1000,
+    },
+    // Without a speed of its own virtio says -1.
+    Interface {
+        mac: "52:54:00:aa:bb:05",
+        device: "virtio-net-pci",
+        pci: "09",
+        vendor: "0x1af4",
+        product: "0x0001",
+        speed_mbps: -1,
+    },
+];
+
+/// A disk.
+pub struct Disk {
+    pub serial: &'static str,
+    pub mib: u64,
+    /// QEMU's device with its options.
+    pub device: &'static str,
+    /// What the inventory says of it beside name, path, id, serial number, size and eligibility.
+    pub inventory: Value,
+}
+
+pub fn disks() -> Vec<Disk> {
+    let disk = |serial, mib, device, inventory| Disk { serial, mib, device, inventory };
+    let path = |path: &str| format!("/dev/disk/by-path/pci-0000:00:{path}");
+    let wwn = |wwn: &str| format!("/dev/disk/by-id/wwn-{wwn}");
+    vec![
+        disk(
+            "VBLK-SER-1",
+            64,
+            "virtio-blk-pci,addr=0x10",
+            json!({"drive_type": "HDD", "vendor": "0x1af4", "by_path": path("10.0")}),
+        ),
+        disk(
+            "NVME-SER-2",
+            65,
+            "nvme,addr=0x11",
+            json!({
+                "drive_type": "SSD", "model": "QEMU NVMe Ctrl", "by_path": path("11.0-nvme-1"), "has_uuid": true,
+                // The kernel makes it of the vendor, the serial number and the model, in hexadecimal, and the namespace.
+                "wwn": "nvme.1b36-4e564d452d5345522d32-51454d55204e564d65204374726c-00000001",
+            }),
+        ),
+        disk(
+            "SCSI-SER-3",
+            66,
+            "scsi-hd,bus=hba.0,scsi-id=0,wwn=0x5000c500a1b2c3d4,vendor=ACME,product=DISK3,ver=F1.2,rotation_rate=7200",
+            json!({
+                "drive_type": "HDD", "vendor": "ACME", "model": "DISK3", "has_uuid": true,
+                "wwn": "0x5000c500a1b2c3d4", "by_id": wwn("0x5000c500a1b2c3d4"),
+                "by_path": path("03.0-scsi-0:0:0:0"), "hctl": "0:0:0:0",
+            }),
+        ),
+        disk(
+            "4KN-SER-4",
+            68,
+            "virtio-blk-pci,addr=0x12,logical_block_size=4096,physical_block_size=4096",
+            json!({"drive_type": "HDD", "vendor": "0x1af4", "by_path": path("12.0")}),
+        ),
+        disk(
+            "USB-SER-5",
+            69,
+            "usb-storage,bus=usb.0,removable=on",
+            json!({
+                "drive_type": "HDD", "vendor": "QEMU", "model": "QEMU_HARDDISK", "removable": true, "has_uuid": true,
+                "by_path": path("04.0-usb-0:1:1.0-scsi-0:0:0:0"), "hctl": "1:0:0:0",
+            }),
+        ),
+        disk(
+            PARTITIONED_SERIAL,
+            70,
+            "ide-hd,bus=ide.0,wwn=0x5000c500deadbeef,model=SAMSUNG-X,rotation_rate=1,ver=FW-6",
+            json!({
+                "drive_type": "SSD", "vendor": "ATA", "model": "SAMSUNG-X", "has_uuid": true, "bootable": true,
+                "wwn": "0x5000c500deadbeef", "by_id": wwn("0x5000c500deadbeef"),
+                "by_path": path("1f.2-ata-1.0"), "hctl": "2:0:0:0",
+            }),
+        ),
+        disk(
+            TWO_PATHS_SERIAL,
+            71,
+            "scsi-hd,bus=hba.0,scsi-id=5,wwn=0x5000c5000000cafe,share-rw=on,port_index=1,port_wwn=0x5000c5000000c001",
+            json!({
+                "drive_type": "HDD", "vendor": "QEMU", "model": "QEMU_HARDDISK", "has_uuid": true,
+                "wwn": "0x5000c5000000cafe", "by_path": path("03.0-scsi-0:0:5:0"), "hctl": "0:0:5:0",
+            }),
+        ),
+        disk(
+            TWO_PATHS_SERIAL,
+            71,
+            "scsi-hd,bus=hba.0,scsi-id=6,wwn=0x5000c5000000cafe,share-rw=on,port_index=2,port_wwn=0x5000c5000000c002",
+            json!({
+                "drive_type": "HDD", "vendor": "QEMU", "model": "QEMU_HARDDISK", "has_uuid": true,
+                "wwn": "0x5000c5000000cafe", "by_path": path("03.0-scsi-0:0:6:0"), "hctl": "0:0:6:0",
+            }),
+        ),
+        disk(
+            "CD-SER-8",
+            4,
+            "ide-cd,bus=ide.1",
+            json!({
+                "drive_type": "ODD", "vendor": "QEMU", "model": "QEMU_DVD-ROM", "removable": true, "has_uuid": true,
+                "is_installation_media": true, "by_path": path("1f.2-ata-2.0"), "hctl": "3:0:0:0",
+            }),
+        ),
+        disk(
+            HANGING_SERIAL,
+            72,
+            "virtio-blk-pci,addr=0x13",
+            json!({"drive_type": "HDD", "vendor": "0x1af4", "by_path": path("13.0")}),
+        ),
+    ]
+}
+
+/// The management controller.
+pub fn bmc() -> BmcConfig {
+    BmcConfig {
+        channel: 3,
+        firmware: (2, 0x15),
+        manufacturer: 674,
+        product: 0x0100,
+        mac: Mac([0x52, 0x54, 0, 0xbb, 0xcc, 1]),
+        ipv4: (Ipv4Addr::new(192, 0, 2, 77), 24),
+        ipv6_static: Some(("2001:db8:1::77".parse().unwrap(), 64)),
+        ipv6_dynamic: Some(("2001:db8:2::77".parse().unwrap(), 64)),
+    }
+}
+
+/// What the machine needs for as long as it runs.
+pub struct Parts {
+    pub kernel: DirectKernel,
+    _bmc: Bmc,
+    _disks: tempfile::TempDir,
+}
+
+/// Whether this QEMU is new enough (9.0) for slots in SMBIOS and for igb. Says so if not.
+pub fn is_complete() -> bool {
+    let output = Command::new("qemu-system-x86_64").arg("--version").output().unwrap().stdout;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    let major = text.split("version ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
+    let is_complete = major.is_some_and(|major: u32| major >= 9);
+    if !is_complete {
+        println!("left out, since QEMU is older than 9.0: the igb interface, SMBIOS slots");
+    }
+    is_complete
+}
+
+/// Interfaces that this QEMU has.
+pub fn interfaces() -> impl Iterator<Item = (usize, &'static Interface)> {
+    let is_complete = is_complete();
+    INTERFACES.iter().enumerate().filter(move |(_, interface)| is_complete || interface.device != "igb")
+}
+
+/// What QEMU calls the disk at `index`.
+pub fn drive(index: usize) -> String {
+    format!("drive{index}")
+}
+
+/// Switches the machine on.
+pub fn start(name: &str) -> (Parts, Vm) {
+    let mut kernel = media::shell_system(Drivers::Full).unwrap();
+    kernel.arguments += &format!(" BOOTIF={BOOT_MAC}");
+    let (controller, dir) = (Bmc::start(bmc()).unwrap(), paths::scratch_dir().unwrap());
+    let mut vm = Vm::builder("hardware", name)
+        .machine("q35")
+        .processors("2,sockets=2")
+        .memory_mib(MEMORY_MIB)
+        .firmware(Firmware::Bios)
+        .kernel(kernel.clone())
+        .tpm()
+        .shell()
+        .with("-cpu", format!("max,-{FLAG_OFF},model-id={PROCESSOR}"))
+        .with("-uuid", SYSTEM_UUID);
+    for (kind, fields) in SMBIOS.iter().filter(|(kind, _)| *kind != 9 || is_complete()) {
+        let fields: String = fields.iter().map(|(name, value)| format!(",{name}={value}")).collect();
+        vm = vm.with("-smbios", format!("type={kind}{fields}"));
+    }
+    vm = vm
+        .with("-chardev", with_path("socket,id=bmc,server=on,wait=off,path=", &controller.socket(), ""))
+        .with("-device", "ipmi-bmc-extern,id=bmc0,chardev=bmc")
+        .with("-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2")
+        .with("-device", "i6300esb,addr=0x1d")
+        .with("-device", "virtio-scsi-pci,id=hba,addr=0x03")
+        .with("-device", "qemu-xhci,id=usb,addr=0x04");
+    for (index, Interface { device, mac, pci, .. }) in interfaces() {
+        vm = vm.with("-netdev", format!("user,id=net{index},ipv6=off,restrict=on"));
+        vm = vm.with("-device", format!("{device},id=nic{index},netdev=net{index},mac={mac},addr=0x{pci},romfile="));
+    }
+    for (index, disk) in disks().iter().enumerate() {
+        vm = plug_in(vm, &drive(index), disk, &dir.path().join(disk.serial));
+    }
+    (Parts { kernel, _bmc: controller, _disks: dir }, vm.start().unwrap())
+}
+
+/// Both paths of the one disk open the same file.
+fn plug_in(vm: VmBuilder, drive: &str, disk: &Disk, path: &Path) -> VmBuilder {
+    if !path.exists() {
+        let file = File::create(path).unwrap();
+        file.set_len(disk.mib * MIB).unwrap();
+        if disk.serial == PARTITIONED_SERIAL {
+            file.write_all_at(&partition_table(disk.mib), 0).unwrap();
+        }
+    }
+    let read_only = if disk.device.starts_with("ide-cd") { ",media=cdrom,readonly=on" } else { "" };
+    let options = format!("if=none,id={drive},format=raw,cache=unsafe,file.locking=off{read_only},file=");
+    vm.with("-drive", with_path(&options, &fs::canonicalize(path).unwrap(), ""))
+        .with("-device", format!("{},drive={drive},serial={}", disk.device, disk.serial))
+}
+
+/// An MBR with one Linux partition from 1 MiB to the end.
+fn partition_table(mib: u64) -> [u8; 512] {
+    let mut mbr = [0; 512];
+    let sectors = u32::try_from((mib - 1) * MIB / 512).unwrap();
+    mbr[446..454].copy_from_slice(&[0, 0, 0, 0, 0x83, 0, 0, 0]);
+    mbr[454..458].copy_from_slice(&2048_u32.to_le_bytes());
+    mbr[458..462].copy_from_slice(&sectors.to_le_bytes());
+    mbr[510..].copy_from_slice(&[0x55, 0xaa]);
+    mbr
+}
