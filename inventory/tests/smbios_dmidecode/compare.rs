@@ -1,13 +1,16 @@
 //! Our facts in dmidecode's words, compared with what it printed of the same structure. Each structure is taken apart field by
 //! field, so that a new field does not compile until it is compared.
 
-use crate::dump::Block;
+use crate::{
+    dump::Block,
+    words::{bytes_of, printable, size, size_of_kib, volts},
+};
 use inventory::smbios::*;
 
 /// Families by number (DSP0134, 7.5.2), of those the dumps have.
 const FAMILIES: [(u16, &str); 5] =
     [(0x6b, "Zen"), (0xb3, "Xeon"), (0xcd, "Core i5"), (0x101, "ARMv8"), (0x100, "ARMv7")];
-/// Names of later versions of the specification than dmidecode 3.4 knows.
+/// Names of later versions of the specification than dmidecode knows.
 const NEWER: [&str; 3] = ["CAMM", "HBM3", "0x05"];
 
 /// One structure's facts against its block.
@@ -301,16 +304,22 @@ impl Compare<'_> {
     pub fn slot(&self, fact: &Slot) {
         let Slot { handle: _, designation, slot_type, width, usage, length, id, bus_address } = fact;
         self.text("Designation", designation);
-        // Both in one.
+        let width = width.as_deref().map(|width| if width.starts_with("0x") { "<OUT OF SPEC>" } else { width });
         let kind = slot_type.as_deref().unwrap_or("Unknown");
         let kind = if kind.starts_with("0x") { "<OUT OF SPEC>" } else { kind };
-        let width = match width.as_deref() {
-            None | Some("Other") => String::new(),
-            Some(width) if width.starts_with("0x") => "<OUT OF SPEC> ".to_owned(),
-            Some(width) => format!("{width} "),
-        };
         // dmidecode's spelling.
-        self.is("Type", Some(format!("{width}{kind}").replace("CXL Flexbus", "CXL FLexbus")), &[]);
+        let kind = kind.replace("CXL Flexbus", "CXL FLexbus");
+        // Before dmidecode 3.6 both are in one line, the width if it has a name, and the key is that of a number.
+        let printed = self.printed("Data Bus Width").filter(|text| text.parse::<u8>().is_err());
+        let (expected, kind) = match printed {
+            Some(printed) => (printed.rsplit(" or ").next().map(|width| width.replace(" bit", "-bit")), kind),
+            None => {
+                let prefix = width.filter(|width| *width != "Other").map(|width| format!("{width} "));
+                (None, prefix.unwrap_or_default() + &kind)
+            }
+        };
+        assert!(expected.is_none_or(|expected| expected == width.unwrap_or("Unknown")), "{width:?} {printed:?}");
+        self.is("Type", Some(kind), &[]);
         self.name("Current Usage", usage);
         self.name("Length", length);
         if let Some(printed) = self.printed("ID") {
@@ -323,9 +332,12 @@ impl Compare<'_> {
 
     pub fn memory_array(&self, fact: &MemoryArray) {
         let MemoryArray { handle: _, location, usage, error_correction, maximum_capacity_bytes, device_count } = fact;
-        // The specification's name; dmidecode has that of a slot.
-        let location = location.as_ref().map(|name| name.replace("CXL Add-on Card", "CXL Flexbus 1.0"));
-        self.name("Location", &location);
+        // Before dmidecode 3.6 a slot's name.
+        let is_slot =
+            self.printed("Location") == Some("CXL Flexbus 1.0") && location.as_deref() == Some("CXL Add-on Card");
+        if !is_slot {
+            self.name("Location", location);
+        }
         self.name("Use", usage);
         self.name("Error Correction Type", error_correction);
         self.is("Maximum Capacity", maximum_capacity_bytes.map(size), &["Unknown", "0 bytes", "0 kB"]);
@@ -461,39 +473,4 @@ impl Compare<'_> {
         self.is("Firmware Revision", firmware_version.clone(), &[]);
         self.text("Description", description);
     }
-}
-
-/// dmidecode prints a dot for each byte that is not printable ASCII.
-pub fn printable(text: &str) -> String {
-    text.bytes().map(|byte| if (b' '..0x7f).contains(&byte) { char::from(byte) } else { '.' }).collect()
-}
-
-/// As dmidecode writes sizes: in the largest unit, or in the next one if there is something left for it.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 7] = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
-    let part = |unit: usize| bytes >> (10 * unit) & 0x3ff;
-    let mut unit = (1..7).rev().find(|unit| part(*unit) != 0).unwrap_or(0);
-    if unit > 0 && part(unit - 1) != 0 {
-        unit -= 1;
-    }
-    let above = if unit < 6 { part(unit + 1) << 10 } else { 0 };
-    format!("{} {}", part(unit) + above, UNITS[unit])
-}
-
-fn size_of_kib(bytes: u64) -> String {
-    if bytes == 0 { "0 kB".to_owned() } else { size(bytes) }
-}
-
-/// Of a size that is printed without loss.
-fn bytes_of(printed: &str) -> u64 {
-    let (number, unit) = printed.split_once(' ').unwrap();
-    let unit = ["bytes", "kB", "MB", "GB", "TB", "PB"].iter().position(|name| *name == unit).unwrap();
-    number.parse::<u64>().unwrap() << (10 * unit)
-}
-
-fn volts(mv: u16) -> String {
-    let thousandths = format!("{}.{:03}", mv / 1000, mv % 1000);
-    let digits = if mv % 100 == 0 { 1 } else { 3 };
-    let text = &thousandths[..thousandths.len() - 3 + digits];
-    format!("{} V", if digits == 3 { text.trim_end_matches('0') } else { text })
 }

@@ -5,6 +5,7 @@
 
 mod compare;
 mod dump;
+mod words;
 
 use compare::Compare;
 use dump::Dump;
@@ -33,8 +34,8 @@ fn agrees(dump: &[u8]) -> Option<usize> {
             assert_eq!(handles, printed);
         };
     }
-    each!(0, &facts.bios, bios);
-    each!(1, &facts.system, system);
+    each!(0, facts.bios.iter(), bios);
+    each!(1, facts.system.iter(), system);
     each!(2, &facts.baseboards, baseboard);
     each!(3, &facts.chassis, chassis);
     each!(4, &facts.processors, processor);
@@ -42,7 +43,7 @@ fn agrees(dump: &[u8]) -> Option<usize> {
     each!(9, &facts.slots, slot);
     each!(16, &facts.memory_arrays, memory_array);
     each!(17, &facts.memory_devices, memory_device);
-    each!(32, &facts.boot_status, boot_status);
+    each!(32, facts.boot_status.iter(), boot_status);
     each!(38, &facts.ipmi_devices, ipmi_device);
     each!(41, &facts.onboard_devices, onboard_device);
     each!(43, &facts.tpms, tpm);
@@ -50,7 +51,7 @@ fn agrees(dump: &[u8]) -> Option<usize> {
         (1..).map_while(|n| Some(block.values.get(&format!("String {n}"))?.first().cloned().unwrap_or_default()))
     });
     let strings: Vec<_> = strings.filter(|text| !text.is_empty() && text != "<BAD INDEX>").collect();
-    assert_eq!(facts.oem_strings.iter().map(|text| compare::printable(text)).collect::<Vec<_>>(), strings);
+    assert_eq!(facts.oem_strings.iter().map(|text| words::printable(text)).collect::<Vec<_>>(), strings);
     Some(compared)
 }
 
@@ -143,7 +144,7 @@ impl Noise {
                 0..=2 => value % 10,
                 3 => 0xff,
                 4 => 0,
-                5 => 0x80 | value % 8,
+                5 => 0x80 | (value % 8),
                 _ => value,
             };
             bytes.extend(vec![value; usize::from(run % 3) + 1]);
