@@ -10,26 +10,37 @@ mod cpuinfo;
 mod diff;
 mod expect;
 mod fields;
+mod firmware;
 mod kernel;
 mod lists;
 pub mod management;
+mod memory;
 mod numa;
 mod page;
 mod processors;
 mod schema;
+mod slots;
 mod starter;
+mod system;
 #[cfg(test)]
 mod toy;
 mod warnings;
 
-pub use crate::pci::{Aer, Function, Link, Sriov};
+pub use crate::{
+    pci::{Aer, Function, Link, Sriov},
+    smbios,
+};
 pub use caches::Cache;
+pub use firmware::{Firmware, FirmwareResource};
 pub use kernel::Kernel;
 pub use management::ManagementController;
+pub use memory::{CountedModule, Memory, MemoryController, Mismatch};
 pub use numa::{HugePages, NumaNode};
 pub use processors::{Frequency, Package, Processors};
+pub use slots::Slot;
+pub use system::System;
 
-use crate::{Root, identity, pci};
+use crate::{Root, identity, pci, smbios::Smbios};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,11 +58,23 @@ pub struct Report {
     pub host_id_source: String,
     /// The running kernel.
     pub kernel: Kernel,
+    /// The machine: model, boards, chassis.
+    pub system: System,
+    /// Its firmware.
+    pub firmware: Firmware,
     /// The management controller (BMC), if there is one that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management_controller: Option<ManagementController>,
     /// Processors, their caches and NUMA nodes.
     pub processors: Processors,
+    /// Memory: modules, sockets, errors.
+    pub memory: Memory,
+    /// Expansion slots, in the firmware's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<Slot>,
+    /// Devices on the system board that the firmware tells of, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub onboard_devices: Vec<smbios::OnboardDevice>,
     /// PCI functions, by address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<Function>,
@@ -60,13 +83,20 @@ pub struct Report {
 /// The report of a machine, the running one or a captured one.
 pub fn collect(root: &Root) -> Report {
     let identity = identity::host_id(root);
+    let smbios = Smbios::read(root);
+    let pci = pci::functions(root);
     Report {
         schema_version: SCHEMA_VERSION,
         host_id: identity.id.to_string(),
         host_id_source: identity.source.to_string(),
         kernel: kernel::kernel(root),
         management_controller: management::management_controller(root),
-        processors: processors::processors(root),
-        pci: pci::functions(root),
+        system: system::system(root, &smbios),
+        firmware: firmware::firmware(root, &smbios),
+        processors: processors::processors(root, &smbios),
+        memory: memory::memory(root, &smbios),
+        slots: slots::slots(&smbios, &pci),
+        onboard_devices: smbios.onboard_devices(),
+        pci,
     }
 }

@@ -6,7 +6,10 @@ use super::{
     lists,
     numa::{self, NumaNode},
 };
-use crate::Root;
+use crate::{
+    Root,
+    smbios::{self, Smbios},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +24,9 @@ pub struct Processors {
     /// Packages that have a CPU online, by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
+    /// Sockets, filled or empty, as the firmware tells of them (SMBIOS type 4), in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<smbios::Processor>,
     /// Cores of all packages that have a CPU online.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
@@ -137,7 +143,7 @@ pub struct Frequency {
     pub turbo: Option<bool>,
 }
 
-pub(super) fn processors(root: &Root) -> Processors {
+pub(super) fn processors(root: &Root, smbios: &Smbios) -> Processors {
     let text = |name: &str| root.attribute(format!("{CPUS}/{name}"));
     let info = cpuinfo::parse(&root.text("/proc/cpuinfo", MAX_CPUINFO_BYTES).unwrap_or_default());
     let online = text("online").map(|list| lists::parse(&list)).filter(|cpus| !cpus.is_empty());
@@ -148,6 +154,7 @@ pub(super) fn processors(root: &Root) -> Processors {
         cores: total(packages.iter().map(|package| package.cores)),
         threads: total(packages.iter().map(|package| package.threads)),
         packages,
+        sockets: smbios.processors(),
         smt_active: text("smt/active").and_then(|text| switch(&text)),
         smt_control: text("smt/control").filter(|text| !text.is_empty()),
         present: text("present"),
@@ -291,7 +298,7 @@ mod tests {
 
     #[test]
     fn packages_cores_threads() {
-        let found = processors(&server().root());
+        let found = processors(&server().root(), &Smbios::default());
         assert_eq!((found.packages.len(), found.cores, found.threads), (2, Some(4), Some(7)));
         let [first, second] = &found.packages[..] else { panic!() };
         assert_eq!((first.cores, first.threads, first.cpus.as_str(), first.dies), (2, 4, "0-1,4-5", None));
@@ -315,7 +322,7 @@ mod tests {
         }
         tree.add("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
         tree.add("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n");
-        let found = processors(&tree.root());
+        let found = processors(&tree.root(), &Smbios::default());
         let frequency = found.frequency.unwrap();
         assert_eq!(frequency.drivers, ["intel_pstate"]);
         assert_eq!(frequency.governors, ["performance", "powersave"]);
@@ -326,6 +333,6 @@ mod tests {
 
     #[test]
     fn nothing_known() {
-        assert_eq!(processors(&Tree::new(&[]).root()), Processors::default());
+        assert_eq!(processors(&Tree::new(&[]).root(), &Smbios::default()), Processors::default());
     }
 }

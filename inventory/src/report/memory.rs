@@ -1,0 +1,277 @@
+//! Memory: the modules the firmware tells of, and the errors the kernel counted.
+
+use crate::{
+    Root,
+    smbios::{MemoryArray, MemoryDevice, Smbios},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+const CONTROLLERS: &str = "/sys/devices/system/edac/mc";
+/// Modules of one controller.
+const MAX_MODULES: usize = 1024;
+
+/// The memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Memory {
+    /// Sum of all modules, bytes (SMBIOS type 17).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub installed_bytes: Option<u64>,
+    /// What the kernel has to give, bytes (MemTotal of /proc/meminfo).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usable_bytes: Option<u64>,
+    /// The most the board takes, bytes (SMBIOS type 16).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum_capacity_bytes: Option<u64>,
+    /// Sockets with a module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub populated_sockets: Option<u32>,
+    /// Sockets without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub empty_sockets: Option<u32>,
+    /// Whether errors are corrected, by the firmware's word on the system memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc: Option<bool>,
+    /// Facts in which the modules differ that should all be the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mismatches: Vec<Mismatch>,
+    /// Sockets whose module runs slower than it could.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub below_rated_speed: Vec<String>,
+    /// Sets of sockets, in the firmware's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrays: Vec<MemoryArray>,
+    /// Modules and empty sockets, in the firmware's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<MemoryDevice>,
+    /// Memory controllers whose errors the kernel counts (EDAC).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<MemoryController>,
+}
+
+/// A fact of the modules with more than one value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mismatch {
+    /// Name of the fact.
+    pub name: String,
+    /// Its values, sorted.
+    pub values: Vec<String>,
+}
+
+/// A memory controller (/sys/devices/system/edac/mc; Documentation/admin-guide/RAS/main.rst).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryController {
+    /// The kernel's name of it: `mc0`.
+    pub name: String,
+    /// What it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Memory it has, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Errors corrected since the driver was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrected_errors: Option<u64>,
+    /// Errors that could not be corrected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncorrected_errors: Option<u64>,
+    /// Its modules or their ranks, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<CountedModule>,
+}
+
+/// A module, or a rank of one, whose errors are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CountedModule {
+    /// The kernel's name of it: `dimm0`, `rank3`.
+    pub name: String,
+    /// The driver's label, at best that of the socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Where it is: `channel 0 slot 1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Size, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// How errors are found and corrected: `SECDED`, `S4ECD4ED`, `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_correction: Option<String>,
+    /// Errors corrected since the driver was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrected_errors: Option<u64>,
+    /// Errors that could not be corrected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncorrected_errors: Option<u64>,
+}
+
+pub(super) fn memory(root: &Root, smbios: &Smbios) -> Memory {
+    let devices = smbios.memory_devices();
+    let arrays = smbios.memory_arrays();
+    let sockets = |wanted| {
+        let count = devices.iter().filter(|device| device.installed == Some(wanted)).count();
+        u32::try_from(count).ok().filter(|_| !devices.is_empty())
+    };
+    let system: Vec<&MemoryArray> =
+        arrays.iter().filter(|array| array.usage.as_deref() == Some("System Memory")).collect();
+    let corrections = system.iter().filter_map(|array| array.error_correction.as_deref());
+    let capacity = system.iter().filter_map(|array| array.maximum_capacity_bytes).fold(0, u64::saturating_add);
+    let usable = root.text("/proc/meminfo", 64 << 10);
+    Memory {
+        installed_bytes: Some(smbios.memory_bytes()).filter(|bytes| *bytes > 0),
+        usable_bytes: usable.and_then(|text| {
+            text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB").and_then(kib)
+        }),
+        maximum_capacity_bytes: Some(capacity).filter(|bytes| *bytes > 0),
+        populated_sockets: sockets(true),
+        empty_sockets: sockets(false),
+        ecc: corrections.map(|correction| correction.contains("ECC")).reduce(|a, b| a && b),
+        mismatches: mismatches(&devices),
+        below_rated_speed: below_rated_speed(&devices),
+        controllers: controllers(root),
+        arrays,
+        devices,
+    }
+}
+
+fn kib(text: &str) -> Option<u64> {
+    text.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What should be the same for all modules. Ranks and sizes may differ by design, and are worth a look all the same.
+fn mismatches(devices: &[MemoryDevice]) -> Vec<Mismatch> {
+    type Fact = fn(&MemoryDevice) -> Option<String>;
+    const FACTS: [(&str, Fact); 6] = [
+        ("configured_speed_mts", |device| Some(device.configured_speed_mts?.to_string())),
+        ("memory_type", |device| device.memory_type.clone()),
+        ("part_number", |device| device.part_number.clone()),
+        ("rank", |device| Some(device.rank?.to_string())),
+        ("size_bytes", |device| Some(device.size_bytes?.to_string())),
+        ("speed_mts", |device| Some(device.speed_mts?.to_string())),
+    ];
+    let installed = || devices.iter().filter(|device| device.installed == Some(true));
+    let mismatch = |(name, fact): (&str, Fact)| {
+        let values: BTreeSet<String> = installed().filter_map(fact).collect();
+        (values.len() > 1).then(|| Mismatch { name: name.to_owned(), values: values.into_iter().collect() })
+    };
+    FACTS.into_iter().filter_map(mismatch).collect()
+}
+
+fn below_rated_speed(devices: &[MemoryDevice]) -> Vec<String> {
+    let is_slow = |device: &&MemoryDevice| {
+        device.installed == Some(true)
+            && device.configured_speed_mts.zip(device.speed_mts).is_some_and(|(configured, rated)| configured < rated)
+    };
+    devices.iter().filter(is_slow).filter_map(|device| device.locator.clone()).collect()
+}
+
+fn controllers(root: &Root) -> Vec<MemoryController> {
+    let is_numbered = |name: &str, prefix: &str| {
+        name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let names = root.list(CONTROLLERS).into_iter().filter(|name| is_numbered(name, "mc"));
+    let controller = |name: String| {
+        let dir = format!("{CONTROLLERS}/{name}");
+        let modules = root.list(&dir).into_iter().filter(|name| is_numbered(name, "dimm") || is_numbered(name, "rank"));
+        MemoryController {
+            model: root.attribute(format!("{dir}/mc_name")),
+            size_bytes: mib(root, &format!("{dir}/size_mb")),
+            corrected_errors: root.number(format!("{dir}/ce_count")),
+            uncorrected_errors: root.number(format!("{dir}/ue_count")),
+            modules: modules.take(MAX_MODULES).map(|name| module(root, &dir, name)).collect(),
+            name,
+        }
+    };
+    names.map(controller).collect()
+}
+
+fn module(root: &Root, controller: &str, name: String) -> CountedModule {
+    let dir = format!("{controller}/{name}");
+    let text = |name: &str| root.attribute(format!("{dir}/{name}")).filter(|text| !text.is_empty());
+    CountedModule {
+        label: text("dimm_label"),
+        location: text("dimm_location"),
+        size_bytes: mib(root, &format!("{dir}/size")),
+        error_correction: text("dimm_edac_mode"),
+        corrected_errors: root.number(format!("{dir}/dimm_ce_count")),
+        uncorrected_errors: root.number(format!("{dir}/dimm_ue_count")),
+        name,
+    }
+}
+
+fn mib(root: &Root, path: &str) -> Option<u64> {
+    root.number::<u64>(path)?.checked_mul(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    fn module_of(locator: &str, speeds: (u32, u32), part: &str) -> MemoryDevice {
+        MemoryDevice {
+            locator: Some(locator.to_owned()),
+            installed: Some(true),
+            speed_mts: Some(speeds.0),
+            configured_speed_mts: Some(speeds.1),
+            part_number: Some(part.to_owned()),
+            ..MemoryDevice::default()
+        }
+    }
+
+    #[test]
+    fn modules_that_differ() {
+        let empty = MemoryDevice { installed: Some(false), speed_mts: Some(1), ..MemoryDevice::default() };
+        let mut devices = vec![module_of("A1", (3200, 2933), "X"), module_of("B1", (2933, 2933), "X"), empty];
+        assert_eq!(below_rated_speed(&devices), ["A1"]);
+        let found = mismatches(&devices);
+        assert_eq!(
+            (found.len(), found[0].name.as_str(), found[0].values.join(" ")),
+            (1, "speed_mts", "2933 3200".to_owned())
+        );
+        devices[1] = module_of("B1", (3200, 2933), "X");
+        assert_eq!(mismatches(&devices), []);
+    }
+
+    #[test]
+    fn the_firmware_says_whether_errors_are_corrected() {
+        let array =
+            |correction| [&[16, 15, 0, 0, 3, 3, correction][..], &[0, 0, 0, 1, 0xfe, 0xff, 4, 0, 0, 0]].concat();
+        let ecc = |table: Vec<u8>| memory(&Tree::new(&[]).root(), &Smbios::parse(table)).ecc;
+        assert_eq!(ecc(array(6)), Some(true));
+        assert_eq!(ecc(array(3)), Some(false));
+        assert_eq!(ecc([array(6), array(3)].concat()), Some(false));
+        let found = memory(&Tree::new(&[]).root(), &Smbios::parse(array(5)));
+        assert_eq!(
+            (found.ecc, found.maximum_capacity_bytes, found.populated_sockets),
+            (Some(true), Some(16 << 30), None)
+        );
+    }
+
+    #[test]
+    fn errors_the_kernel_counted() {
+        let mc = "sys/devices/system/edac/mc/mc0";
+        let tree = Tree::new(&[("proc/meminfo", "MemTotal:       16384 kB\n")]);
+        for (name, text) in [
+            ("mc_name", "Skylake Socket#0 IMC#0\n"),
+            ("size_mb", "65536\n"),
+            ("ce_count", "3\n"),
+            ("ue_count", "0\n"),
+            ("dimm0/dimm_label", "CPU_SrcID#0_MC#0_Chan#0_DIMM#0\n"),
+            ("dimm0/size", "32768\n"),
+            ("dimm0/dimm_ce_count", "3\n"),
+            ("power/control", "auto\n"),
+        ] {
+            tree.add(&format!("{mc}/{name}"), text);
+        }
+        let found = memory(&tree.root(), &Smbios::default());
+        let controller = &found.controllers[0];
+        assert_eq!((controller.name.as_str(), controller.size_bytes), ("mc0", Some(64 << 30)));
+        assert_eq!((controller.corrected_errors, controller.uncorrected_errors), (Some(3), Some(0)));
+        assert_eq!((controller.modules.len(), controller.modules[0].corrected_errors), (1, Some(3)));
+        assert_eq!(controller.modules[0].uncorrected_errors, None);
+        assert_eq!((found.usable_bytes, found.installed_bytes, found.empty_sockets), (Some(16 << 20), None, None));
+        assert_eq!(memory(&Tree::new(&[]).root(), &Smbios::default()), Memory::default());
+    }
+}
