@@ -38,6 +38,12 @@ pub(crate) fn tpm_version(root: &Root) -> String {
     }
 }
 
+/// The label of the ISO that a live system was booted from (`coreos.liveiso=`). Blanks in it are written as dracut does.
+pub(crate) fn live_label(boot: &Boot) -> Option<String> {
+    let label = argument(&boot.command_line, LIVE_ARGUMENTS[0])?.trim_matches('"').replace("\\x20", " ");
+    (!label.is_empty()).then_some(label)
+}
+
 fn argument<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
     command_line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name))
 }
@@ -80,6 +86,8 @@ mod tests {
         assert_eq!(found.pxe_interface, "01-52-54-00-aa-bb-01");
         assert_eq!(found.secure_boot_state, "NotSupported");
         assert_eq!(found.device_type, "ephemeral");
+        assert_eq!(live_label(&found).as_deref(), Some("rhcos-9.6"));
+        assert_eq!(live_label(&Boot::default()), None);
     }
 
     #[test]

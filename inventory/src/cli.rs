@@ -1,11 +1,14 @@
 //! `landfall inventory`: the facts by hand, and as the child process of an agent's step.
 
-use crate::{Limits, Root, collect, identity};
+use crate::{GpuFilter, Limits, Root, collect_with, identity};
 use anyhow::Context;
 use std::{
-    io::{Write, stdout},
+    io::{Read, Write, stdout},
     path::PathBuf,
 };
+
+/// Longest file of `--gpu-config-file`.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Report what this machine is: processors, memory, disks, interfaces, routes, firmware
 ///
@@ -31,7 +34,7 @@ pub struct Inventory {
     /// Print only the host's id, and what it was made from: board-serial, system-uuid, mac or nothing
     ///
     /// Hosts with nothing to tell them apart by all get deaddead-dead-dead-dead-deaddeaddead.
-    #[arg(long, conflicts_with_all = ["pretty", "output_max_size", "disk_min_size"])]
+    #[arg(long, conflicts_with_all = ["pretty", "output_max_size", "disk_min_size", "gpu_config_file"])]
     host_id: bool,
     /// Leave out disks until the JSON fits; 0 is no limit
     ///
@@ -41,6 +44,12 @@ pub struct Inventory {
     /// Leave out disks that are smaller; 0 is no limit
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     disk_min_size: u64,
+    /// Which PCI functions count as graphics or accelerators: YAML with the lists classes, vendors and models
+    ///
+    /// Such as `classes: ['0300']`, `vendors: ['0302 10de']`, `models: ['1200 1da3 1020']`. It stands for the built-in list of
+    /// classes 0300, 0302, 0380 and 1200, which is used when the file can't be.
+    #[arg(long, value_name = "FILE")]
+    gpu_config_file: Option<PathBuf>,
 }
 
 impl Inventory {
@@ -57,11 +66,27 @@ impl Inventory {
             let identity = identity::host_id(&root);
             return Ok(format!("{} {}\n", identity.id, identity.source));
         }
-        let inventory = self.limits().apply(collect(&root));
+        let inventory = self.limits().apply(collect_with(&root, &self.gpu_filter()));
         Ok(if self.pretty {
             serde_json::to_string_pretty(&inventory)? + "\n"
         } else {
             serde_json::to_string(&inventory)?
+        })
+    }
+
+    /// The operator's own file, not one of the machine looked at.
+    fn gpu_filter(&self) -> GpuFilter {
+        let Some(path) = &self.gpu_config_file else { return GpuFilter::default() };
+        let read = || -> anyhow::Result<GpuFilter> {
+            let file = std::fs::File::open(path)?;
+            let mut text = String::new();
+            file.take(MAX_CONFIG_BYTES).read_to_string(&mut text)?;
+            Ok(GpuFilter::parse(&text)?)
+        };
+        read().unwrap_or_else(|error| {
+            let error = format!("{error:#}");
+            tracing::warn!(path = %path.display(), error, "GPU configuration cannot be used: the built-in one is");
+            GpuFilter::default()
         })
     }
 
@@ -126,6 +151,21 @@ mod tests {
         assert_eq!(disks(&["--disk-min-size=2000000"]), (1, None));
         assert_eq!(disks(&["--output-max-size=0", "--disk-min-size=0"]), (2, None));
         assert_eq!(disks(&["--output-max-size=100"]), (0, Some("full".to_owned())));
+    }
+
+    #[test]
+    fn which_gpus_count() {
+        let tree = machine();
+        tree.add(
+            "sys/bus/pci/devices/0000:03:00.0/modalias",
+            "pci:v000010DEd000015F8sv00000000sd00000000bc03sc02i00\n",
+        );
+        tree.add("gpus.yaml", "models: ['1200 1da3 1020']\n").add("bad.yaml", "models: '1200'\n");
+        let gpus = |file: &str| {
+            let option = format!("--gpu-config-file={}", tree.path().join(file).display());
+            serde_json::from_str::<api::Inventory>(&output(&tree, &[&option])).unwrap().gpus.len()
+        };
+        assert_eq!((gpus("gpus.yaml"), gpus("bad.yaml"), gpus("none.yaml")), (0, 1, 1));
     }
 
     #[test]

@@ -2,66 +2,120 @@
 
 use crate::{Root, smbios::Smbios};
 use api::Cpu;
-use std::collections::BTreeSet;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 /// Some 2 KiB a processor, and thousands of processors.
 const MAX_CPUINFO_BYTES: usize = 32 << 20;
 
 /// Arm's part numbers have no text in `/proc/cpuinfo`: implementer, part, name (from the vendors' reference manuals).
-const ARM_PARTS: [(&str, &str, &str); 17] = [
+const ARM_PARTS: [(&str, &str, &str); 56] = [
+    ("0x41", "0xd02", "Cortex-A34"),
     ("0x41", "0xd03", "Cortex-A53"),
+    ("0x41", "0xd04", "Cortex-A35"),
+    ("0x41", "0xd05", "Cortex-A55"),
     ("0x41", "0xd07", "Cortex-A57"),
     ("0x41", "0xd08", "Cortex-A72"),
+    ("0x41", "0xd09", "Cortex-A73"),
+    ("0x41", "0xd0a", "Cortex-A75"),
     ("0x41", "0xd0b", "Cortex-A76"),
     ("0x41", "0xd0c", "Neoverse-N1"),
+    ("0x41", "0xd0d", "Cortex-A77"),
+    ("0x41", "0xd0e", "Cortex-A76AE"),
     ("0x41", "0xd40", "Neoverse-V1"),
+    ("0x41", "0xd41", "Cortex-A78"),
     ("0x41", "0xd42", "Cortex-A78AE"),
+    ("0x41", "0xd44", "Cortex-X1"),
+    ("0x41", "0xd46", "Cortex-A510"),
+    ("0x41", "0xd47", "Cortex-A710"),
+    ("0x41", "0xd48", "Cortex-X2"),
     ("0x41", "0xd49", "Neoverse-N2"),
+    ("0x41", "0xd4a", "Neoverse-E1"),
+    ("0x41", "0xd4b", "Cortex-A78C"),
+    ("0x41", "0xd4d", "Cortex-A715"),
+    ("0x41", "0xd4e", "Cortex-X3"),
     ("0x41", "0xd4f", "Neoverse-V2"),
+    ("0x41", "0xd80", "Cortex-A520"),
+    ("0x41", "0xd81", "Cortex-A720"),
+    ("0x41", "0xd82", "Cortex-X4"),
     ("0x41", "0xd83", "Neoverse-V3AE"),
     ("0x41", "0xd84", "Neoverse-V3"),
     ("0x41", "0xd8e", "Neoverse-N3"),
+    ("0x42", "0x516", "ThunderX2"),
+    ("0x43", "0x0a0", "ThunderX"),
     ("0x43", "0x0a1", "ThunderX-88XX"),
+    ("0x43", "0x0a2", "ThunderX-81XX"),
+    ("0x43", "0x0a3", "ThunderX-83XX"),
     ("0x43", "0x0af", "ThunderX2-99xx"),
+    ("0x43", "0x0b0", "OcteonTX2"),
+    ("0x46", "0x001", "A64FX"),
+    ("0x46", "0x003", "MONAKA"),
     ("0x48", "0xd01", "TaiShan-v110"),
+    ("0x48", "0xd02", "TaiShan-v120"),
+    ("0x4e", "0x004", "Carmel"),
+    ("0x50", "0x000", "X-Gene"),
+    ("0x51", "0xc00", "Falkor"),
+    ("0x51", "0xc01", "Saphira"),
+    ("0x6d", "0xd49", "Azure-Cobalt-100"),
+    ("0x70", "0x660", "FTC660"),
+    ("0x70", "0x661", "FTC661"),
+    ("0x70", "0x662", "FTC662"),
+    ("0x70", "0x663", "FTC663"),
+    ("0x70", "0x664", "FTC664"),
+    ("0x70", "0x862", "FTC862"),
     ("0xc0", "0xac3", "Ampere-1"),
     ("0xc0", "0xac4", "Ampere-1a"),
+    ("0xc0", "0xac5", "Ampere-1b"),
 ];
 
 /// `cpu`.
-pub(crate) fn cpu(root: &Root, smbios: &Smbios) -> Cpu {
-    let text = root.text("/proc/cpuinfo", MAX_CPUINFO_BYTES).unwrap_or_default();
-    let info = CpuInfo(&text);
-    let flags = info.get("flags").or_else(|| info.get("Features")).or_else(|| info.get("features"));
-    let flags = flags.map(|flags| flags.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>());
+pub(crate) fn cpu(root: &Root, info: &CpuInfo, smbios: &Smbios) -> Cpu {
+    let flags = info.flags().map(|flags| flags.map(str::to_owned).collect::<Vec<_>>());
+    let processors = processors(root);
     Cpu {
-        architecture: architecture(root, &info),
-        count: count(root, &info),
-        frequency: frequency_mhz(root, &info, flags.as_deref().unwrap_or_default()),
-        model_name: model_name(&info, smbios).unwrap_or_default(),
+        architecture: architecture(root, info),
+        count: count(root, info, &processors),
+        frequency: frequency_mhz(root, info, &processors),
+        model_name: model_name(info, smbios).unwrap_or_default(),
         flags,
     }
 }
 
-/// The text of `/proc/cpuinfo`: `key : value` lines, the processors one after the other.
-struct CpuInfo<'a>(&'a str);
+/// The text of `/proc/cpuinfo`: `key : value` lines, the processors one after the other. It takes the kernel a while to
+/// write, so it is read once.
+pub(crate) struct CpuInfo(String);
 
-impl<'a> CpuInfo<'a> {
-    fn all(&self, key: &'a str) -> impl Iterator<Item = &'a str> {
+impl CpuInfo {
+    pub(crate) fn read(root: &Root) -> Self {
+        Self(root.text("/proc/cpuinfo", MAX_CPUINFO_BYTES).unwrap_or_default())
+    }
+
+    fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.lines().filter_map(move |line| {
             let (name, value) = line.split_once(':')?;
             (name.trim() == key).then(|| value.trim())
         })
     }
 
-    fn get(&self, key: &'a str) -> Option<&'a str> {
+    /// The first value that is not empty.
+    pub(crate) fn get<'a>(&'a self, key: &'a str) -> Option<&'a str> {
         self.all(key).find(|value| !value.is_empty())
+    }
+
+    /// Features of the first processor, as each architecture calls them.
+    pub(crate) fn flags(&self) -> Option<impl Iterator<Item = &str>> {
+        let keys = ["flags", "Features", "features", "ASEs implemented"];
+        Some(keys.into_iter().find_map(|key| self.get(key))?.split_ascii_whitespace())
     }
 }
 
+/// Names of the processors' directories, offline ones included.
+fn processors(root: &Root) -> Vec<String> {
+    let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+    root.list(CPUS).into_iter().filter(is_cpu).collect()
+}
+
 /// The kernel's name of the architecture. A captured tree of an older kernel tells it only by the layout of cpuinfo.
-fn architecture(root: &Root, info: &CpuInfo<'_>) -> String {
+fn architecture(root: &Root, info: &CpuInfo) -> String {
     if let Some(name) = root.attribute("/proc/sys/kernel/arch").filter(|name| !name.is_empty()) {
         return name;
     }
@@ -72,7 +126,7 @@ fn architecture(root: &Root, info: &CpuInfo<'_>) -> String {
     }
     let name = match info.get("vendor_id") {
         Some("IBM/S390") => "s390x",
-        Some(_) if info.get("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "lm")) => "x86_64",
+        Some(_) if info.flags().is_some_and(|mut flags| flags.any(|flag| flag == "lm")) => "x86_64",
         _ if info.get("CPU implementer").is_some() => "aarch64",
         _ if info.get("cpu").is_some_and(|cpu| cpu.starts_with("POWER")) => "ppc64le",
         _ => "",
@@ -81,14 +135,12 @@ fn architecture(root: &Root, info: &CpuInfo<'_>) -> String {
 }
 
 /// Processors present, offline ones included, as lscpu's `CPU(s)`.
-fn count(root: &Root, info: &CpuInfo<'_>) -> u64 {
+fn count(root: &Root, info: &CpuInfo, processors: &[String]) -> u64 {
     let present = root.attribute(format!("{CPUS}/present")).and_then(|list| count_list(&list));
-    let directories = || {
-        let is_cpu = |name: &&String| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
-        Some(root.list(CPUS).iter().filter(is_cpu).count()).filter(|n| *n > 0)
-    };
-    let listed = || Some(info.all("processor").count());
-    let found = present.or_else(|| directories().or_else(listed).and_then(|n| u64::try_from(n).ok()));
+    let directories = || Some(processors.len()).filter(|n| *n > 0);
+    // s390x lists them as "processor 0: version = …".
+    let numbered = || info.0.lines().filter(|line| line.starts_with("processor")).count();
+    let found = present.or_else(|| u64::try_from(directories().unwrap_or_else(numbered)).ok());
     found.unwrap_or(0)
 }
 
@@ -107,25 +159,27 @@ fn count_list(list: &str) -> Option<u64> {
 ///
 /// `cpu MHz` of a processor that counts its real cycles (`aperfmperf`) is a measurement that differs with every read; the
 /// inventory should not, so the nominal frequency in the model's name stands in for it.
-fn frequency_mhz(root: &Root, info: &CpuInfo<'_>, flags: &[String]) -> f64 {
-    let limits_khz: BTreeSet<u32> = root
-        .list(CPUS)
-        .iter()
-        .filter(|name| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok()))
-        .filter_map(|name| root.number(format!("{CPUS}/{name}/cpufreq/cpuinfo_max_freq")))
-        .collect();
-    if let Some(khz) = limits_khz.last() {
-        return f64::from(*khz) / 1000.0;
+fn frequency_mhz(root: &Root, info: &CpuInfo, processors: &[String]) -> f64 {
+    let limit_khz = |name: &String| root.number::<u32>(format!("{CPUS}/{name}/cpufreq/cpuinfo_max_freq"));
+    if let Some(khz) = processors.iter().filter_map(limit_khz).max() {
+        return f64::from(khz) / 1000.0;
     }
     let highest =
         |key| info.all(key).filter_map(|mhz| mhz.parse::<f64>().ok()).filter(|mhz| mhz.is_finite()).fold(0.0, f64::max);
     if info.get("cpu MHz static").is_some() {
         return highest("cpu MHz static");
     }
-    if flags.iter().any(|flag| flag == "aperfmperf") {
+    if info.flags().is_some_and(|mut flags| flags.any(|flag| flag == "aperfmperf")) {
         return info.get("model name").and_then(nominal_mhz).unwrap_or(0.0);
     }
-    highest("cpu MHz")
+    if info.get("cpu MHz").is_some() {
+        return highest("cpu MHz");
+    }
+    // POWER: "clock : 3800.000000MHz".
+    info.get("clock")
+        .and_then(|clock| clock.strip_suffix("MHz")?.parse().ok())
+        .filter(|mhz: &f64| mhz.is_finite())
+        .unwrap_or(0.0)
 }
 
 /// The frequency in a name such as `Intel(R) Xeon(R) CPU E5-2695 v4 @ 2.10GHz`, MHz.
@@ -139,7 +193,8 @@ fn nominal_mhz(model: &str) -> Option<f64> {
     number.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0).map(|n| n * factor)
 }
 
-fn model_name(info: &CpuInfo<'_>, smbios: &Smbios) -> Option<String> {
+/// lscpu's `Model name`, or `Machine type` on s390x.
+fn model_name(info: &CpuInfo, smbios: &Smbios) -> Option<String> {
     if info.get("vendor_id") == Some("IBM/S390") {
         // "processor 0: version = FF,  identification = 1A2B3C,  machine = 8561"
         let line = info.0.lines().find(|line| line.starts_with("processor ") && line.contains("machine ="))?;
@@ -150,7 +205,9 @@ fn model_name(info: &CpuInfo<'_>, smbios: &Smbios) -> Option<String> {
             ARM_PARTS.iter().find(|(i, p, _)| *i == implementer && *p == part).map(|(_, _, name)| (*name).to_owned());
         return known.or_else(|| smbios.processor());
     }
-    info.get("model name").or_else(|| info.get("cpu")).map(str::to_owned).or_else(|| smbios.processor())
+    // x86 and LoongArch, POWER, RISC-V, MIPS.
+    let keys = ["model name", "Model Name", "cpu", "uarch", "cpu model"];
+    keys.into_iter().find_map(|key| info.get(key)).map(str::to_owned).or_else(|| smbios.processor())
 }
 
 #[cfg(test)]
@@ -159,7 +216,8 @@ mod tests {
     use crate::testing::Tree;
 
     fn of(tree: &Tree) -> Cpu {
-        cpu(&tree.root(), &Smbios::parse(Vec::new()))
+        let root = tree.root();
+        cpu(&root, &CpuInfo::read(&root), &Smbios::parse(Vec::new()))
     }
 
     #[test]
@@ -201,6 +259,17 @@ mod tests {
             (found.architecture.as_str(), found.model_name.as_str(), found.frequency),
             ("s390x", "8561", 5200.0)
         );
+    }
+
+    #[test]
+    fn a_power_machine() {
+        let cpuinfo = "processor\t: 0\ncpu\t\t: POWER9 (architected), altivec supported\nclock\t\t: 2900.000000MHz\n\
+                       revision\t: 2.2 (pvr 004e 1202)\n\nprocessor\t: 1\ncpu\t\t: POWER9 (architected), altivec supported\n\
+                       clock\t\t: 2900.000000MHz\n\ntimebase\t: 512000000\nplatform\t: pSeries\n";
+        let found = of(&Tree::new(&[("proc/cpuinfo", cpuinfo)]));
+        assert_eq!((found.architecture.as_str(), found.count, found.frequency), ("ppc64le", 2, 2900.0));
+        assert_eq!(found.model_name, "POWER9 (architected), altivec supported");
+        assert_eq!(found.flags, None);
     }
 
     #[test]

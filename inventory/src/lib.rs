@@ -29,10 +29,12 @@ pub mod smbios;
 mod testing;
 mod vendor;
 
+pub use gpu::{GpuFilter, GpuFilterError};
 pub use limit::Limits;
 pub use root::{Root, RootError};
 
 use api::Inventory;
+use cpu::CpuInfo;
 use smbios::Smbios;
 
 /// What is reported where there is no management controller.
@@ -40,11 +42,16 @@ const NO_BMC: (&str, &str) = ("0.0.0.0", "::/0");
 
 /// The inventory of a machine, the running one or a captured one.
 pub fn collect(root: &Root) -> Inventory {
+    collect_with(root, &GpuFilter::default())
+}
+
+/// The same, with a choice of what counts as graphics or accelerators.
+pub fn collect_with(root: &Root, gpus: &GpuFilter) -> Inventory {
     // A management controller takes longer than all the rest.
     let controller = bmc::Machine::find(root);
     std::thread::scope(|scope| {
         let addresses = controller.map(|mut controller| scope.spawn(move || bmc::addresses(&mut controller)));
-        let inventory = collect_from_host(root);
+        let inventory = collect_from_host(root, gpus);
         let found = addresses.and_then(|addresses| addresses.join().ok()).unwrap_or_default();
         let text = |address: Option<String>, none: &str| address.unwrap_or_else(|| none.to_owned());
         Inventory {
@@ -55,20 +62,25 @@ pub fn collect(root: &Root) -> Inventory {
     })
 }
 
-fn collect_from_host(root: &Root) -> Inventory {
+fn collect_from_host(root: &Root, gpus: &GpuFilter) -> Inventory {
     let smbios = Smbios::read(root);
+    let info = CpuInfo::read(root);
     let mounts = mounts::mounts(root);
-    let network = net::network(root);
+    let boot = boot::boot(root, &mounts);
+    let mut network = net::network(root);
+    if !vendor::is_virtual(root, &info, &smbios) {
+        net::name_by_firmware(root, &smbios, &mut network.interfaces);
+    }
     Inventory {
-        boot: Some(boot::boot(root, &mounts)),
-        cpu: Some(cpu::cpu(root, &smbios)),
-        disks: disks::disks(root, &mounts, &mounts::swaps(root)),
-        gpus: gpu::gpus(root),
+        cpu: Some(cpu::cpu(root, &info, &smbios)),
+        disks: disks::disks(root, &mounts, &mounts::swaps(root), boot::live_label(&boot).as_deref()),
+        boot: Some(boot),
+        gpus: gpu::gpus(root, gpus),
         hostname: hostname::hostname(root, &network.interfaces),
         interfaces: network.interfaces,
         memory: Some(memory::memory(root, &smbios)),
         routes: network.routes,
-        system_vendor: Some(vendor::system_vendor(root, &smbios)),
+        system_vendor: Some(vendor::system_vendor(root, &info, &smbios)),
         tpm_version: boot::tpm_version(root),
         ..Inventory::default()
     }

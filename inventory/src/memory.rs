@@ -5,11 +5,19 @@ use api::Memory;
 
 const BLOCKS: &str = "/sys/devices/system/memory";
 
-/// `memory`. Installed memory comes from the firmware, else from the kernel's memory blocks, else is what the kernel uses.
+/// `memory`. Installed memory comes from the firmware, else from the kernel's memory blocks (`ghw`, by the name of the real
+/// agent's library), else is what the kernel uses.
+///
+/// That library also looks for the kernel's first words in `/var/log/syslog` and in the end calls `MemTotal` its own
+/// finding. Neither is done here: the file may tell of another boot, and for `meminfo` the service allows for the part that
+/// the kernel keeps to itself.
 pub(crate) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     let usable_bytes = root.text("/proc/meminfo", 64 << 10).and_then(|text| mem_total(&text)).unwrap_or(0);
-    let sources = [("dmidecode", smbios.memory_bytes()), ("ghw", online_block_bytes(root)), ("meminfo", usable_bytes)];
-    let (method, physical_bytes) = sources.into_iter().find(|(_, bytes)| *bytes != 0).unwrap_or_default();
+    let found = |method: &'static str, bytes: u64| (bytes != 0).then_some((method, bytes));
+    let (method, physical_bytes) = found("dmidecode", smbios.memory_bytes())
+        .or_else(|| found("ghw", online_block_bytes(root)))
+        .or_else(|| found("meminfo", usable_bytes))
+        .unwrap_or_default();
     Memory { physical_bytes, physical_bytes_method: method.to_owned(), usable_bytes }
 }
 

@@ -12,6 +12,8 @@ pub(crate) struct Mount {
     pub device: (u32, u32),
     /// Mount point.
     pub target: String,
+    /// Kind of the file system.
+    pub kind: String,
     /// What is mounted, often `/dev/…`.
     pub source: String,
 }
@@ -34,15 +36,17 @@ pub(crate) fn swaps(root: &Root) -> Vec<String> {
     table.lines().skip(1).filter_map(|line| Some(unescape(line.split_ascii_whitespace().next()?))).collect()
 }
 
-fn parse_mount(line: &str) -> Option<Mount> {
+pub(crate) fn parse_mount(line: &str) -> Option<Mount> {
     let (place, what) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(2);
     let (major, minor) = place.next()?.split_once(':')?;
     let target = place.nth(1)?;
-    let source = what.split(' ').nth(1)?;
+    let (kind, source) = what.split_once(' ')?;
+    let source = source.split(' ').next()?;
     Some(Mount {
         device: (major.parse().ok()?, minor.parse().ok()?),
         target: unescape(target),
+        kind: unescape(kind),
         source: unescape(source),
     })
 }
@@ -80,11 +84,17 @@ mod tests {
                 "Filename\t\tType\t\tSize\tUsed\tPriority\n/dev/sda3   partition\t1\t0\t-2\n/a\\040b file 1 0 -3\n",
             ),
         ]);
-        let boot = Mount { device: (8, 2), target: "/boot".to_owned(), source: "/dev/sda2".to_owned() };
+        let mount = |device, target: &str, kind: &str, source: &str| Mount {
+            device,
+            target: target.to_owned(),
+            kind: kind.to_owned(),
+            source: source.to_owned(),
+        };
+        let boot = mount((8, 2), "/boot", "ext4", "/dev/sda2");
         assert_eq!(mounts(&tree.root()), [boot]);
         assert_eq!(swaps(&tree.root()), ["/dev/sda3", "/a b"]);
         tree.add("proc/1/mountinfo", "noise\n1 2 0:33 /x /a\\040b\\011 rw - btrfs /dev/sdb\\0401 rw\n9 9 9 - 9\n");
-        let odd = Mount { device: (0, 33), target: "/a b\t".to_owned(), source: "/dev/sdb 1".to_owned() };
+        let odd = mount((0, 33), "/a b\t", "btrfs", "/dev/sdb 1");
         assert_eq!(mounts(&tree.root()), [odd]);
     }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use nix::{
     dir::Dir,
-    fcntl::{OFlag, openat, readlinkat},
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat},
     sys::stat::{Mode, SFlag, fstat},
 };
 use std::{
@@ -28,6 +28,9 @@ const MAX_LINKS: usize = 40;
 const MAX_DEPTH: usize = 64;
 /// Entries of one directory. The largest are the memory blocks of a machine with many terabytes.
 const MAX_ENTRIES: usize = 200_000;
+
+/// A sysfs attribute is a page at most: most files are read into this much of the stack, and kept in as much as they have.
+const FIRST_READ_BYTES: usize = 4096;
 
 /// Longest answer of a captured device or table.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -151,6 +154,14 @@ impl Root {
 
     /// The whole of a regular file; `FileTooLarge` if it is longer than `limit_bytes`.
     pub fn read(&self, path: impl AsRef<Path>, limit_bytes: usize) -> io::Result<Vec<u8>> {
+        if let Some(at_once) = self.at_once(path.as_ref(), OFlag::O_PATH) {
+            if !has_type(at_once?.as_fd(), SFlag::S_IFREG)? {
+                return Err(not_regular());
+            }
+            if let Some(file) = self.at_once(path.as_ref(), READ) {
+                return read_file(File::from(file?), limit_bytes);
+            }
+        }
         let found = self.follow(path.as_ref(), true)?;
         if let Some(errno) = self.refused.get(&found.path) {
             return Err(io::Error::from_raw_os_error(*errno));
@@ -164,16 +175,27 @@ impl Root {
 
     fn read_found(&self, found: &Found, limit_bytes: usize) -> io::Result<Vec<u8>> {
         if !has_type(found.handle.as_fd(), SFlag::S_IFREG)? {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(not_regular());
         }
-        let file = File::from(self.reopen(found, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
-        let limit = u64::try_from(limit_bytes).unwrap_or(u64::MAX);
-        let mut bytes = Vec::new();
-        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() > limit_bytes {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {limit_bytes} bytes")));
+        read_file(File::from(self.reopen(found, READ)?), limit_bytes)
+    }
+
+    /// Opens by a single call, where the kernel itself keeps the path below the root (Linux 5.6) and nobody has to know what
+    /// lies on the way. `None` where that can't be had; errors are about the path.
+    fn at_once(&self, path: &Path, flags: OFlag) -> Option<io::Result<OwnedFd>> {
+        if self.recorder.is_some() || !self.refused.is_empty() {
+            return None;
         }
-        Ok(bytes)
+        let how = OpenHow::new()
+            .flags(flags | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        match openat2(&self.dir, path, how) {
+            // Forbidden or unknown here, a file renamed meanwhile, or a link of procfs that is followed word by word.
+            Err(
+                nix::Error::ENOSYS | nix::Error::EPERM | nix::Error::EAGAIN | nix::Error::EXDEV | nix::Error::ELOOP,
+            ) => None,
+            other => Some(other.map_err(Into::into)),
+        }
     }
 
     /// A text file of at most `limit_bytes`; bytes that are no UTF-8 become U+FFFD. `None` when it can't be read.
@@ -215,8 +237,15 @@ impl Root {
     }
 
     fn try_list(&self, path: &Path) -> io::Result<Vec<String>> {
-        let found = self.follow(path, true)?;
-        let mut dir = Dir::from_fd(self.reopen(&found, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)?;
+        let at_once = self.at_once(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY).transpose()?;
+        let (fd, found) = match at_once {
+            Some(fd) => (fd, None),
+            None => {
+                let found = self.follow(path, true)?;
+                (self.reopen(&found, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?, Some(found))
+            }
+        };
+        let mut dir = Dir::from_fd(fd)?;
         let mut names = Vec::new();
         for entry in dir.iter().take(MAX_ENTRIES) {
             match entry?.file_name().to_str() {
@@ -225,7 +254,7 @@ impl Root {
             }
         }
         names.sort_unstable();
-        if self.recorder.is_some() {
+        if let Some(found) = found.filter(|_| self.recorder.is_some()) {
             // What is listed has to be there on a replay, read or not.
             for name in &names {
                 let _ = self.follow(&found.path.join(name), false);
@@ -236,14 +265,19 @@ impl Root {
 
     /// Whether there is a directory of that name, links followed.
     pub fn is_dir(&self, path: impl AsRef<Path>) -> bool {
-        self.follow(path.as_ref(), true)
-            .and_then(|found| has_type(found.handle.as_fd(), SFlag::S_IFDIR))
-            .unwrap_or(false)
+        self.handle(path.as_ref()).and_then(|handle| has_type(handle.as_fd(), SFlag::S_IFDIR)).unwrap_or(false)
     }
 
     /// Whether there is something of that name, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.follow(path.as_ref(), true).is_ok()
+        self.handle(path.as_ref()).is_ok()
+    }
+
+    fn handle(&self, path: &Path) -> io::Result<OwnedFd> {
+        match self.at_once(path, OFlag::O_PATH) {
+            Some(at_once) => at_once,
+            None => Ok(self.follow(path, true)?.handle),
+        }
     }
 
     /// The path without links, absolute within this root; `None` when it leads nowhere.
@@ -272,7 +306,7 @@ impl Root {
 
     /// Whether there is a block device node of that name.
     pub(crate) fn is_block_device(&self, path: &Path) -> bool {
-        self.follow(path, true).and_then(|found| has_type(found.handle.as_fd(), SFlag::S_IFBLK)).unwrap_or(false)
+        self.handle(path).and_then(|handle| has_type(handle.as_fd(), SFlag::S_IFBLK)).unwrap_or(false)
     }
 
     fn reopen(&self, found: &Found, flags: OFlag) -> io::Result<OwnedFd> {
@@ -337,6 +371,35 @@ impl Root {
             None => Found { handle: self.dir.try_clone()?, parent: None, path },
         })
     }
+}
+
+/// A handle to read by, that neither waits nor takes a terminal.
+const READ: OFlag = OFlag::O_RDONLY.union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
+}
+
+fn read_file(mut file: File, limit_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut first = [0; FIRST_READ_BYTES];
+    let mut len = 0;
+    let is_whole = loop {
+        match file.read(&mut first[len..]) {
+            Ok(0) => break len < first.len(),
+            Ok(more) => len += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    };
+    let mut bytes = first[..len].to_vec();
+    if !is_whole {
+        let rest = limit_bytes.saturating_sub(len).saturating_add(1);
+        file.take(u64::try_from(rest).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
+    }
+    if bytes.len() > limit_bytes {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {limit_bytes} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// What an unfollowed handle is of.

@@ -1,9 +1,10 @@
 //! Who made the machine, and whether it is a virtual one (contract §7.14).
 
-use crate::{Root, smbios::Smbios};
+use crate::{Root, cpu::CpuInfo, smbios::Smbios};
 use api::SystemVendor;
 
 const DMI: &str = "/sys/class/dmi/id";
+const DEVICE_TREE: &str = "/proc/device-tree";
 /// What stands for a value that is not there.
 const UNKNOWN: &str = "unknown";
 
@@ -27,7 +28,7 @@ const VIRTUAL_PREFIXES: [&str; 13] = [
 const AMBIGUOUS_PREFIXES: [&str; 4] = ["Amazon EC2", "Google", "Oracle Corporation", "Xen"];
 
 /// `system_vendor`.
-pub(crate) fn system_vendor(root: &Root, smbios: &Smbios) -> SystemVendor {
+pub(crate) fn system_vendor(root: &Root, info: &CpuInfo, smbios: &Smbios) -> SystemVendor {
     let field = |name: &str| {
         root.attribute(format!("{DMI}/{name}")).filter(|text| !text.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned())
     };
@@ -35,7 +36,7 @@ pub(crate) fn system_vendor(root: &Root, smbios: &Smbios) -> SystemVendor {
         manufacturer: field("sys_vendor"),
         product_name: field("product_name"),
         serial_number: field("product_serial"),
-        r#virtual: is_virtual(root, smbios),
+        r#virtual: is_virtual(root, info, smbios),
     };
     if matches!(field("product_family").as_str(), "oVirt" | "RHV") {
         vendor.product_name = "oVirt".to_owned();
@@ -43,27 +44,29 @@ pub(crate) fn system_vendor(root: &Root, smbios: &Smbios) -> SystemVendor {
     if field("chassis_asset_tag") == "OracleCloud.com" {
         vendor.manufacturer = "OracleCloud.com".to_owned();
     }
-    if vendor.manufacturer == UNKNOWN && cpuinfo_value(root, "vendor_id").as_deref() == Some("IBM/S390") {
+    if vendor.manufacturer == UNKNOWN && info.get("vendor_id") == Some("IBM/S390") {
         vendor.manufacturer = "IBM/S390".to_owned();
         vendor.product_name = control_program(root).unwrap_or_else(|| "LPAR".to_owned());
     }
     vendor
 }
 
-/// A control program or the processor's hypervisor bit is proof. Firmware texts count only where they can't belong to a
-/// real machine, and a Xen host's own domain sees the hypervisor below it without being a guest.
-fn is_virtual(root: &Root, smbios: &Smbios) -> bool {
-    if root.text("/proc/xen/capabilities", 4096).is_some_and(|text| text.contains("control_d")) {
+/// Whether `systemd-detect-virt --vm` would find a virtual machine. A control program or the processor's hypervisor bit is
+/// proof. Firmware texts count only where they can't belong to a real machine, and a Xen host's own domain sees the
+/// hypervisor below it without being a guest.
+pub(crate) fn is_virtual(root: &Root, info: &CpuInfo, smbios: &Smbios) -> bool {
+    if is_xen_host(root) {
         return false;
     }
-    let has_bit = cpuinfo_value(root, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
-    if has_bit || control_program(root).is_some() {
+    let has_bit = info.flags().is_some_and(|mut flags| flags.any(|flag| flag == "hypervisor"));
+    let is_user_mode = info.get("vendor_id") == Some("User Mode Linux");
+    if has_bit || is_user_mode || control_program(root).is_some() || device_tree_tells(root) {
         return true;
     }
-    if root.exists("/proc/device-tree/hypervisor") || root.attribute("/sys/hypervisor/type").is_some() {
+    if root.attribute("/sys/hypervisor/type").is_some_and(|kind| !kind.is_empty()) {
         return true;
     }
-    let texts: Vec<String> = ["product_name", "sys_vendor", "board_vendor", "bios_vendor"]
+    let texts: Vec<String> = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"]
         .iter()
         .filter_map(|name| root.attribute(format!("{DMI}/{name}")))
         .collect();
@@ -71,11 +74,22 @@ fn is_virtual(root: &Root, smbios: &Smbios) -> bool {
     begins(&VIRTUAL_PREFIXES) && !begins(&AMBIGUOUS_PREFIXES) || smbios.is_virtual() == Some(true)
 }
 
-/// The first value of a key in `/proc/cpuinfo`.
-fn cpuinfo_value(root: &Root, key: &str) -> Option<String> {
-    let text = root.text("/proc/cpuinfo", 32 << 20)?;
-    let value = text.lines().find_map(|line| line.split_once(':').filter(|(name, _)| name.trim() == key))?.1;
-    Some(value.trim().to_owned())
+/// The privileged domain: `control_d` among its capabilities, or bit 11 (`XENFEAT_dom0`) among its features.
+fn is_xen_host(root: &Root) -> bool {
+    let features = || u64::from_str_radix(&root.attribute("/sys/hypervisor/properties/features")?, 16).ok();
+    match root.text("/proc/xen/capabilities", 4096) {
+        Some(text) => text.contains("control_d"),
+        None => features().is_some_and(|features| features & 1 << 11 != 0),
+    }
+}
+
+/// A hypervisor's node, QEMU's own ones, or a partition of a POWER machine that its console manages.
+fn device_tree_tells(root: &Root) -> bool {
+    let has = |name: &str| root.exists(format!("{DEVICE_TREE}/{name}"));
+    has("hypervisor")
+        || root.list(DEVICE_TREE).iter().any(|name| name.starts_with("fw-cfg"))
+        || has("ibm,partition-name") && has("hmc-managed?") && !has("chosen/qemu,graphic-width")
+        || root.attribute(format!("{DEVICE_TREE}/compatible")).is_some_and(|text| text.contains("qemu,pseries"))
 }
 
 /// s390x: what runs this guest, inner blanks kept: `z/VM    7.2.0`, `KVM/Linux`.
@@ -90,8 +104,13 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
 
+    fn with(tree: &Tree, table: Vec<u8>) -> SystemVendor {
+        let root = tree.root();
+        system_vendor(&root, &CpuInfo::read(&root), &Smbios::parse(table))
+    }
+
     fn of(tree: &Tree) -> SystemVendor {
-        system_vendor(&tree.root(), &Smbios::parse(Vec::new()))
+        with(tree, Vec::new())
     }
 
     fn dmi(fields: &[(&str, &str)]) -> Tree {
@@ -139,6 +158,18 @@ mod tests {
         assert!(!is(dmi(&[("sys_vendor", "Oracle Corporation"), ("product_name", "ORACLE SERVER X9-2")])));
         assert!(is(dmi(&[("sys_vendor", "VMware, Inc.")])));
         assert!(is(Tree::new(&[("proc/device-tree/hypervisor/compatible", "linux,kvm")])));
+        assert!(is(Tree::new(&[("proc/device-tree/fw-cfg@9020000/compatible", "qemu,fw-cfg-mmio")])));
+        let lpar = [("proc/device-tree/ibm,partition-name", "p1\0"), ("proc/device-tree/hmc-managed?", "")];
+        assert!(is(Tree::new(&lpar)));
+        assert!(!is(Tree::new(&[("proc/device-tree/compatible", "ibm,powernv\0ibm,p9-openbmc\0")])));
+        assert!(is(Tree::new(&[
+            ("sys/hypervisor/type", "xen\n"),
+            ("sys/hypervisor/properties/features", "00000705\n")
+        ])));
+        assert!(!is(Tree::new(&[
+            ("sys/hypervisor/type", "xen\n"),
+            ("sys/hypervisor/properties/features", "00000f05\n")
+        ])));
     }
 
     #[test]
@@ -148,9 +179,9 @@ mod tests {
         bios[CHARACTERISTICS_AT] = 0x10;
         bios.extend([0, 0]);
         let ec2 = dmi(&[("sys_vendor", "Amazon EC2")]);
-        assert!(system_vendor(&ec2.root(), &Smbios::parse(bios.clone())).r#virtual);
+        assert!(with(&ec2, bios.clone()).r#virtual);
         bios[CHARACTERISTICS_AT] = 0;
-        assert!(!system_vendor(&ec2.root(), &Smbios::parse(bios)).r#virtual);
+        assert!(!with(&ec2, bios).r#virtual);
     }
 
     const CHARACTERISTICS_AT: usize = 0x13;

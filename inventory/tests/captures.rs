@@ -31,7 +31,12 @@ fn differences(place: &str, expected: &Value, found: &Value, to: &mut Vec<String
     match (expected, found) {
         (Value::Object(a), Value::Object(b)) => {
             for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
-                differences(&format!("{place}.{key}"), a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null), to);
+                differences(
+                    &format!("{place}.{key}"),
+                    a.get(key).unwrap_or(&Value::Null),
+                    b.get(key).unwrap_or(&Value::Null),
+                    to,
+                );
             }
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {

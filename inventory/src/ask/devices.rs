@@ -5,8 +5,8 @@ use crate::net;
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    io,
+    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
 };
 
 /// Where drivers put the first management controller's node.
@@ -16,12 +16,8 @@ const IPMI_NODES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
 pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
     match question {
         Question::Table(request) => net::dump(*request).map_err(io::Error::other),
-        Question::FirstSector { disk } => {
-            // Through the page cache: a reader that waits there can be killed, one of direct I/O can't.
-            let mut sector = vec![0; 512];
-            open_disk(disk)?.read_exact(&mut sector)?;
-            Ok(sector)
-        }
+        Question::FirstSector { disk } => read_at(disk, 0, 512),
+        Question::IsoDescriptor { disk } => read_at(disk, 16 * 2048, 2048),
         Question::ScsiPage { disk, page } => scsi::page(&open_disk(disk)?, *page),
         Question::AtaIdentify { disk } => scsi::ata_identify(&open_disk(disk)?),
         Question::AtaSmartData { disk } => scsi::ata_smart_data(&open_disk(disk)?),
@@ -37,6 +33,13 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::PermanentAddress { interface } => sys::ethtool_permanent_address(interface),
         Question::LinkSettings { interface } => sys::ethtool_link_settings(interface),
     }
+}
+
+/// Through the page cache: a reader that waits there can be killed, one of direct I/O can't.
+fn read_at(disk: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    open_disk(disk)?.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
 }
 
 /// Opens without waiting for a medium or for locks.

@@ -9,6 +9,8 @@ pub(crate) enum Question {
     Table(Request),
     /// The first 512 bytes of a disk.
     FirstSector { disk: String },
+    /// The first volume descriptor of a CD's file system: 2048 bytes at 32 KiB (ECMA-119, 8.1).
+    IsoDescriptor { disk: String },
     /// A SCSI vital product data page, header included (SPC-5 6.7.2).
     ScsiPage { disk: String, page: u8 },
     /// ATA IDENTIFY DEVICE by ATA PASS-THROUGH (ACS-4 7.13, SAT-4 12.2): 512 bytes.
@@ -47,6 +49,7 @@ impl Question {
         match self {
             Self::Table(request) => format!("/landfall/netlink/{}", request.name().replace(' ', "-")),
             Self::FirstSector { disk: name } => disk(name, "first-sector"),
+            Self::IsoDescriptor { disk: name } => disk(name, "iso-descriptor"),
             Self::ScsiPage { disk: name, page } => disk(name, &format!("scsi-page-{page:02x}")),
             Self::AtaIdentify { disk: name } => disk(name, "ata-identify"),
             Self::AtaSmartData { disk: name } => disk(name, "ata-smart-data"),
@@ -72,6 +75,7 @@ impl Question {
     pub fn device(&self) -> Option<String> {
         match self {
             Self::FirstSector { disk }
+            | Self::IsoDescriptor { disk }
             | Self::ScsiPage { disk, .. }
             | Self::AtaIdentify { disk }
             | Self::AtaSmartData { disk }

@@ -2,7 +2,7 @@
 
 use super::udev::Udev;
 use crate::Root;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "/sys/block";
 
@@ -24,6 +24,8 @@ pub(super) struct Device {
     pub dm_uuid: String,
     /// A leg of an NVMe multipath device.
     pub is_hidden: bool,
+    /// Write-protected, by a switch, by its nature or on demand.
+    pub is_read_only: bool,
     pub udev: Udev,
 }
 
@@ -35,6 +37,7 @@ pub(super) struct Partition {
     pub holders: Vec<String>,
     /// Name in the partition table, if it has any.
     pub label: String,
+    pub udev: Udev,
 }
 
 /// All block devices, by kernel name.
@@ -44,24 +47,32 @@ pub(super) fn devices(root: &Root) -> Vec<Device> {
 
 impl Device {
     fn read(root: &Root, name: String) -> Option<Self> {
-        let dir = format!("{BLOCK}/{name}");
-        let sys = root.resolve(&dir).filter(|sys| root.is_dir(sys))?;
-        let attribute = |file: &str| root.attribute(format!("{dir}/{file}"));
+        // Without the link, the kernel finds each file below it in fewer steps.
+        let sys = root.resolve(format!("{BLOCK}/{name}"))?;
+        // One directory tells which of the files are worth opening.
+        let entries = root.list(&sys);
+        let has = |file: &str| entries.binary_search_by(|entry| entry.as_str().cmp(file)).is_ok();
+        if entries.is_empty() && !root.is_dir(&sys) {
+            return None;
+        }
+        let attribute = |file: &str| if has(file) { root.attribute(sys.join(file)) } else { None };
+        let of_mapper = |file: &str| if has("dm") { root.attribute(sys.join(file)) } else { None };
+        let is_set = |file: &str| attribute(file).as_deref() == Some("1");
         let number = attribute("dev").and_then(|text| parse_number(&text));
-        let partitions = root
-            .list(&dir)
-            .into_iter()
-            .filter(|part| part.starts_with(&name) && root.is_dir(format!("{dir}/{part}")))
-            .map(|part| Partition::read(root, &format!("{dir}/{part}"), part))
+        let partitions = entries
+            .iter()
+            .filter(|part| part.starts_with(&name))
+            .filter_map(|part| Partition::read(root, &sys.join(part), part))
             .collect();
         Some(Self {
             number,
             size_bytes: attribute("size").and_then(|text| text.parse::<u64>().ok()?.checked_mul(512)).unwrap_or(0),
-            holders: root.list(format!("{dir}/holders")),
+            holders: if has("holders") { root.list(sys.join("holders")) } else { Vec::new() },
             partitions,
-            dm_name: attribute("dm/name").unwrap_or_default(),
-            dm_uuid: attribute("dm/uuid").unwrap_or_default(),
-            is_hidden: attribute("hidden").as_deref() == Some("1"),
+            dm_name: of_mapper("dm/name").unwrap_or_default(),
+            dm_uuid: of_mapper("dm/uuid").unwrap_or_default(),
+            is_hidden: is_set("hidden"),
+            is_read_only: is_set("ro"),
             udev: number.map(|number| Udev::read(root, number)).unwrap_or_default(),
             name,
             sys,
@@ -105,13 +116,18 @@ impl Device {
 }
 
 impl Partition {
-    fn read(root: &Root, dir: &str, name: String) -> Self {
-        let number = root.attribute(format!("{dir}/dev")).and_then(|text| parse_number(&text));
+    fn read(root: &Root, dir: &Path, name: &str) -> Option<Self> {
+        if !root.is_dir(dir) {
+            return None;
+        }
+        let number = root.attribute(dir.join("dev")).and_then(|text| parse_number(&text));
         let udev = number.map(|number| Udev::read(root, number)).unwrap_or_default();
-        let uevent = root.text(format!("{dir}/uevent"), 4096).unwrap_or_default();
-        let kernel_label = uevent.lines().find_map(|line| line.strip_prefix("PARTNAME="));
-        let label = udev.get("ID_PART_ENTRY_NAME").or(kernel_label).unwrap_or_default().to_owned();
-        Self { name, number, holders: root.list(format!("{dir}/holders")), label }
+        let kernel_label = || {
+            let uevent = root.text(dir.join("uevent"), 4096)?;
+            Some(uevent.lines().find_map(|line| line.strip_prefix("PARTNAME="))?.to_owned())
+        };
+        let label = udev.get("ID_PART_ENTRY_NAME").map(str::to_owned).or_else(kernel_label).unwrap_or_default();
+        Some(Self { name: name.to_owned(), number, holders: root.list(dir.join("holders")), label, udev })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why a disk may not be installed to (contract §7.12).
 //!
 //! Texts up to the mounted partitions are the real agent's. It sees neither whole-disk mounts, nor swap, nor what is mounted
-//! through LVM, RAID or encryption; those reasons are our own. A stack on a disk that nobody uses is no reason: it is what
+//! through LVM, RAID or encryption, nor write protection; those reasons are our own. A stack on a disk that nobody uses is no reason: it is what
 //! the last installation left, and goes with the next.
 
 use super::{
@@ -15,7 +15,7 @@ use crate::Root;
 /// Names of devices that an installer can boot from.
 const KNOWN_CONTROLLERS: [&str; 8] = ["sd", "hd", "vd", "nvme", "sr", "xvd", "mmc", "loop"];
 const ISO_MEDIUM: &str = "Disk appears to be an ISO installation media (has partition with mountpoint suffix iso)";
-const IBFT: &str = "/sys/firmware/ibft";
+const FIRMWARE: &str = "/sys/firmware";
 
 /// What was found out about a disk.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,14 @@ pub(super) struct Judgement {
 }
 
 /// Judges a disk. Its size is the service's business.
-pub(super) fn judge(root: &Root, device: &Device, drive_type: DriveType, usage: &Usage) -> Judgement {
+/// `live_label` is that of the live ISO, if this disk holds it.
+pub(super) fn judge(
+    root: &Root,
+    device: &Device,
+    drive_type: DriveType,
+    usage: &Usage,
+    live_label: Option<&str>,
+) -> Judgement {
     let mut judgement = Judgement::default();
     let begins = |prefix: &&str| device.name.starts_with(prefix);
     let is_special = device.is_multipath() || device.is_lvm() || ["dasd", "md"].iter().any(begins);
@@ -43,6 +50,14 @@ pub(super) fn judge(root: &Root, device: &Device, drive_type: DriveType, usage: 
     // An appliance installs to the disk it runs from.
     if !device.partitions.iter().any(|partition| partition.label.starts_with(APPLIANCE_PREFIX)) {
         judge_uses(device, usage, &mut judgement);
+    }
+    if let Some(label) = live_label.filter(|_| !judgement.is_installation_media) {
+        judgement.reasons.push(format!("Disk holds the live ISO '{label}' that the host booted from"));
+        judgement.is_installation_media = true;
+    }
+    // Of an optical drive that is no news, and the service refuses those anyway.
+    if device.is_read_only && drive_type != DriveType::Odd {
+        judgement.reasons.push("Disk is read-only".to_owned());
     }
     judgement
 }
@@ -102,11 +117,16 @@ fn missing_from_firmware(root: &Root, device: &Device) -> Option<&'static str> {
     let Some(target) = root.attribute(format!("/sys/class/iscsi_session/{session}/targetname")) else {
         return Some("Cannot find iSCSI target name");
     };
-    if !root.is_dir(IBFT) {
+    // The iBFT of software initiators, and what the firmware of each host bus adapter knows.
+    let is_boot_table = |name: &String| name == "ibft" || name.starts_with("iscsi_boot");
+    let tables: Vec<_> = root.list(FIRMWARE).into_iter().filter(is_boot_table).collect();
+    if tables.is_empty() {
         return Some("iBFT firmware is missing");
     }
-    let entries = root.list(IBFT);
-    let mut targets = entries.iter().filter(|name| name.contains("target"));
-    let is_ours = |name: &String| root.attribute(format!("{IBFT}/{name}/target-name")).as_ref() == Some(&target);
-    if targets.any(is_ours) { None } else { Some("iSCSI disk is missing from iBFT") }
+    let knows = |table: &String| {
+        let targets = root.list(format!("{FIRMWARE}/{table}")).into_iter().filter(|name| name.contains("target"));
+        let name = |entry: String| root.attribute(format!("{FIRMWARE}/{table}/{entry}/target-name"));
+        targets.filter_map(name).any(|name| name == target)
+    };
+    if tables.iter().any(knows) { None } else { Some("iSCSI disk is missing from iBFT") }
 }

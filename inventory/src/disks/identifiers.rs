@@ -50,18 +50,27 @@ pub(super) fn wwn(root: &Root, device: &Device, by_id: &str) -> Option<String> {
     from_page.or_else(|| Some(format!("0x{}", device.attribute(root, "device/wwid")?.strip_prefix("naa.")?)))
 }
 
-/// `has_uuid`: whether the device answers for its device identification page, as NVMe devices do in their own way. VMware
-/// hides it until `disk.EnableUUID` is set, and the service asks for it there.
-pub(super) fn has_device_identification(root: &Root, device: &Device) -> bool {
+/// `has_uuid`: whether the device answers for its device identification page. VMware hides it until `disk.EnableUUID` is
+/// set, and the service asks for it there. `None` if only the device itself can tell.
+///
+/// The kernel has read the page of most SCSI disks already, and asking it wakes no disk that sleeps. NVMe devices have no
+/// pages, but what is made of their identification stands for it.
+pub(super) fn has_device_identification(root: &Root, device: &Device) -> Option<bool> {
+    let page = |dir: &Path| root.read(dir.join("device/vpd_pg83"), MAX_PAGE_BYTES);
+    let has_page = |dir: &Path| page(dir).is_ok_and(|page| vpd::is_device_identification(&page));
     if device.name.starts_with("nvme") {
-        return device.attribute(root, "wwid").is_some();
+        let names_itself = |file: &&str| device.attribute(root, file).is_some();
+        return Some(["wwid", "nguid", "eui", "device/serial"].iter().any(names_itself));
     }
-    let has_page = |dir: &Path| root.read(dir.join("device/vpd_pg83"), MAX_PAGE_BYTES).is_ok_and(|page| page.len() > 4);
     if device.is_multipath() {
         let slaves = device.sys.join("slaves");
-        return root.list(&slaves).iter().any(|leg| has_page(&slaves.join(leg)));
+        return root.list(&slaves).iter().any(|leg| has_page(&slaves.join(leg))).then_some(true);
     }
-    has_page(&device.sys)
+    if has_page(&device.sys) {
+        return Some(true);
+    }
+    let speaks_scsi = ["sd", "sr", "st"].iter().any(|prefix| device.name.starts_with(prefix));
+    (!speaks_scsi).then_some(false)
 }
 
 fn ata(root: &Root, device: &Device) -> Option<(String, String)> {

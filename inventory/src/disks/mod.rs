@@ -4,18 +4,19 @@ mod device;
 mod eligibility;
 mod identifiers;
 mod kind;
+mod medium;
 #[cfg(test)]
 mod tests;
-mod udev;
+pub(crate) mod udev;
 mod usage;
-mod vpd;
+pub(crate) mod vpd;
 
 use crate::{Root, ask::Question, mounts::Mount};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};
 use kind::DriveType;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 use usage::Usage;
@@ -27,8 +28,8 @@ const APPLIANCE_PREFIX: &str = "agent";
 /// What an appliance's device is said to hold, so that it passes for an installation disk: 100 GiB.
 const APPLIANCE_BYTES: u64 = 100 << 30;
 
-/// `disks`, by kernel name.
-pub(crate) fn disks(root: &Root, mounts: &[Mount], swaps: &[String]) -> Vec<Disk> {
+/// `disks`, by kernel name. `live_label` is the label of the ISO that the kernel was told to boot from.
+pub(crate) fn disks(root: &Root, mounts: &[Mount], swaps: &[String], live_label: Option<&str>) -> Vec<Disk> {
     let all = devices(root);
     let links = Links::read(root, &all);
     if let Some(appliance) = all.iter().find(|device| device.dm_name.starts_with(APPLIANCE_PREFIX)) {
@@ -36,10 +37,12 @@ pub(crate) fn disks(root: &Root, mounts: &[Mount], swaps: &[String]) -> Vec<Disk
     }
     let usage = Usage::new(root, &all, mounts, swaps);
     let reported: Vec<&Device> = all.iter().filter(|device| is_reported(device)).collect();
-    let bootable = bootable_disks(root, &reported);
-    let found = reported
-        .into_iter()
-        .map(|device| Disk { bootable: bootable.contains(&device.name), ..disk(root, device, &links, &usage) });
+    let answers = ask(root, &reported);
+    let media = live_label.map(|label| medium::holders_of(root, label, &reported)).unwrap_or_default();
+    let found = reported.iter().zip(answers).map(|(device, answers)| {
+        let label = live_label.filter(|_| media.contains(device.name.as_str()));
+        Disk { bootable: answers.is_bootable, has_uuid: answers.has_uuid, ..disk(root, device, &links, &usage, label) }
+    });
     found.collect()
 }
 
@@ -51,13 +54,12 @@ fn is_reported(device: &Device) -> bool {
         && (!of_device_mapper || device.is_multipath() || device.is_lvm())
 }
 
-fn disk(root: &Root, device: &Device, links: &Links, usage: &Usage) -> Disk {
+fn disk(root: &Root, device: &Device, links: &Links, usage: &Usage, live_label: Option<&str>) -> Disk {
     let place = links.place(root, device);
     let drive_type = kind::drive_type(root, device);
-    let judgement = eligibility::judge(root, device, drive_type, usage);
+    let judgement = eligibility::judge(root, device, drive_type, usage, live_label);
     Disk {
         drive_type: drive_type.as_str().to_owned(),
-        has_uuid: identifiers::has_device_identification(root, device),
         hctl: device.hctl(root).unwrap_or_default(),
         holders: device.holders.join(","),
         id: place.id().to_owned(),
@@ -87,7 +89,9 @@ fn appliance_disk(root: &Root, device: &Device, all: &[Device], links: &Links) -
         by_id: place.by_id,
         by_path: place.by_path,
         drive_type: DriveType::Ssd.as_str().to_owned(),
-        has_uuid: all.iter().any(|device| identifiers::has_device_identification(root, device)),
+        has_uuid: ask(root, &all.iter().filter(|device| is_reported(device)).collect::<Vec<_>>())
+            .iter()
+            .any(|answers| answers.has_uuid),
         installation_eligibility: Eligibility { eligible: true, not_eligible_reasons: None },
         name: device.name.clone(),
         path: place.path,
@@ -102,22 +106,46 @@ fn iscsi(root: &Root, device: &Device) -> Iscsi {
     Iscsi { host_ip_address: address.unwrap_or_default() }
 }
 
-/// Names of the disks with 55 AA at the end of their first 512 bytes. Floppy drives are not asked, since that alone takes
-/// seconds, nor is what has no medium.
-fn bootable_disks(root: &Root, devices: &[&Device]) -> BTreeSet<String> {
-    let asked = || devices.iter().filter(|device| device.size_bytes >= 512 && !device.name.starts_with("fd"));
-    let questions: Vec<_> = asked().map(|device| Question::FirstSector { disk: device.name.clone() }).collect();
-    let mut bootable = BTreeSet::new();
-    for (device, answer) in asked().zip(root.ask_all(&questions)) {
-        match answer {
-            Ok(sector) if sector.get(510..512) == Some(&[0x55, 0xaa]) => {
-                bootable.insert(device.name.clone());
-            }
-            Ok(_) => {}
-            Err(error) => tracing::debug!(disk = device.name, %error, "cannot read the first sector"),
+/// What a disk itself was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Answers {
+    /// 55 AA at the end of its first 512 bytes.
+    is_bootable: bool,
+    has_uuid: bool,
+}
+
+/// Asks all disks at the same time. Floppy drives are left alone, since they take seconds to say that they are empty, and so
+/// is the content of what has no medium.
+fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
+    let mut answers = Vec::new();
+    let mut questions = Vec::new();
+    let mut asked = Vec::new();
+    for (index, device) in devices.iter().enumerate() {
+        let known = identifiers::has_device_identification(root, device);
+        answers.push(Answers { has_uuid: known == Some(true), is_bootable: false });
+        let disk = || device.name.clone();
+        if device.name.starts_with("fd") {
+            continue;
+        }
+        if device.size_bytes >= 512 {
+            questions.push(Question::FirstSector { disk: disk() });
+            asked.push(index);
+        }
+        if known.is_none() {
+            questions.push(Question::ScsiPage { disk: disk(), page: 0x83 });
+            asked.push(index);
         }
     }
-    bootable
+    for ((question, index), answer) in questions.iter().zip(asked).zip(root.ask_all(&questions)) {
+        match (answer, question) {
+            (Ok(sector), Question::FirstSector { .. }) => {
+                answers[index].is_bootable = sector.get(510..512) == Some(&[0x55, 0xaa]);
+            }
+            (Ok(page), _) => answers[index].has_uuid = vpd::is_device_identification(&page),
+            (Err(error), _) => tracing::debug!(?question, %error, "no answer"),
+        }
+    }
+    answers
 }
 
 /// The names a disk is found by; empty ones are unknown.

@@ -25,7 +25,9 @@ fn virtual_disk(tree: &Tree, name: &str, files: &[(&str, &str)]) {
 
 fn of(tree: &Tree) -> Vec<Disk> {
     let root = tree.root();
-    disks(&root, &mounts::mounts(&root), &mounts::swaps(&root))
+    let boot = crate::boot::boot(&root, &[]);
+    let label = crate::boot::live_label(&boot);
+    disks(&root, &mounts::mounts(&root), &mounts::swaps(&root), label.as_deref())
 }
 
 fn reasons(disk: &Disk) -> Vec<&str> {
@@ -283,6 +285,197 @@ fn appliances() {
     assert!(reasons(&found[0]).is_empty());
 }
 
+#[test]
+fn nvme_multipath_shows_its_head_alone() {
+    let tree = Tree::new(&[]);
+    let subsystem = "virtual/nvme-subsystem/nvme-subsys0";
+    for (file, content) in [("size", "8"), ("wwid", "eui.0025385b"), ("queue/rotational", "0"), ("dev", "259:1")] {
+        tree.add(&format!("sys/devices/{subsystem}/nvme0n1/{file}"), format!("{content}\n"));
+    }
+    tree.link("sys/block/nvme0n1", &format!("../devices/{subsystem}/nvme0n1"));
+    tree.link(&format!("sys/devices/{subsystem}/nvme0n1/device"), "../../nvme-subsys0");
+    tree.add(&format!("sys/devices/{subsystem}/model"), "INTEL SSDPE2KX010T8                     \n");
+    tree.add(&format!("sys/devices/{subsystem}/serial"), "PHLJ001\n");
+    for leg in ["nvme0c0n1", "nvme0c1n1"] {
+        let place = format!("pci0000:00/nvme/nvme{}", &leg[6..7]);
+        tree.add(&format!("sys/devices/{place}/{leg}/hidden"), "1\n");
+        tree.link(&format!("sys/block/{leg}"), &format!("../devices/{place}/{leg}"));
+    }
+    tree.link("dev/disk/by-id/nvme-eui.0025385b", "../../nvme0n1");
+    tree.link("dev/disk/by-id/nvme-eui.0025385b_1", "../../nvme0n1");
+    tree.link("dev/disk/by-id/nvme-INTEL_SSD", "../../nvme0n1");
+    let found = of(&tree);
+    assert_eq!(found.iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>(), ["nvme0n1"]);
+    assert_eq!((found[0].model.as_str(), found[0].serial.as_str()), ("INTEL SSDPE2KX010T8", "PHLJ001"));
+    // The last by name, as the service has always known it.
+    assert_eq!(found[0].id, "/dev/disk/by-id/nvme-eui.0025385b_1");
+    assert_eq!(found[0].wwn, "/dev/disk/by-id/nvme-eui.0025385b_1");
+    assert!(found[0].has_uuid && found[0].installation_eligibility.eligible);
+}
+
+#[test]
+fn multipath_and_its_members() {
+    let tree = Tree::new(&[]);
+    for (leg, lun) in [("sda", 0), ("sdb", 1)] {
+        let place = format!("pci0000:00/host{lun}/rport-{lun}:0-0/target{lun}:0:0/{lun}:0:0:0");
+        add(&tree, leg, &place, &[("dev", &format!("8:{}", lun * 16)), ("size", "8"), ("holders/dm-0/x", "")]);
+        tree.add(&format!("sys/devices/{place}/vpd_pg83"), [0, 0x83, 0, 4, 1, 0, 0, 0]);
+        let id_path = format!("pci-0000:00:0{lun}.0-fc-0x50-lun-0");
+        tree.add(&format!("run/udev/data/b8:{}", lun * 16), format!("E:ID_PATH={id_path}\nE:ID_WWN=0x600\n"));
+        tree.link(&format!("dev/disk/by-path/{id_path}"), &format!("../../{leg}"));
+        tree.link(&format!("sys/devices/virtual/block/dm-0/slaves/{leg}"), &format!("../../../../{place}/block/{leg}"));
+    }
+    let head =
+        [("dev", "253:0"), ("size", "8"), ("dm/uuid", "mpath-3600"), ("dm/name", "mpatha"), ("holders/dm-1/x", "")];
+    virtual_disk(&tree, "dm-0", &head);
+    virtual_disk(&tree, "dm-1", &[("dev", "253:1"), ("dm/uuid", "part1-mpath-3600"), ("dm/name", "mpatha1")]);
+    tree.add("run/udev/data/b253:0", "E:DM_WWN=0x600508b4\nE:DM_NAME=mpatha\n");
+    tree.link("dev/disk/by-id/wwn-0x600508b4", "../../dm-0");
+    let found = of(&tree);
+    let shown: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.drive_type.as_str(), d.holders.as_str())).collect();
+    assert_eq!(shown, [("dm-0", "Multipath", "dm-1"), ("sda", "FC", "dm-0"), ("sdb", "FC", "dm-0")]);
+    assert_eq!((found[0].wwn.as_str(), found[0].id.as_str()), ("0x600508b4", "/dev/disk/by-id/wwn-0x600508b4"));
+    assert!(found.iter().all(|disk| disk.has_uuid && reasons(disk).is_empty()));
+    mounted(&tree, &[("253:1", "/data", "/dev/mapper/mpatha1")]);
+    let used = of(&tree);
+    assert_eq!(reasons(&used[0]), ["Disk is in use by 'dm-1', which is mounted on '/data'"]);
+    assert_eq!(reasons(&used[1]), reasons(&used[2]));
+    assert_eq!(reasons(&used[1]), ["Disk is in use by 'dm-1', which is mounted on '/data'"]);
+}
+
+#[test]
+fn iscsi_by_a_host_bus_adapter() {
+    let place = "pci0000:00/0000:00:02.0/0000:05:00.1/host7/session3/target7:0:0/7:0:0:1";
+    let tree = Tree::new(&[
+        ("sys/class/iscsi_host/host7/ipaddress", "10.0.0.7\n"),
+        ("sys/class/iscsi_session/session3/targetname", "iqn.2024-01.com.example:boot\n"),
+        ("sys/firmware/iscsi_boot7/target0/target-name", "iqn.2024-01.com.example:boot\n"),
+    ]);
+    add(&tree, "sdc", place, &[("dev", "8:32"), ("size", "41943040")]);
+    tree.add(&format!("sys/devices/{place}/state"), "running\n");
+    tree.add("run/udev/data/b8:32", "E:ID_PATH=ip-10.0.0.5:3260-iscsi-iqn.2024-01.com.example:boot-lun-1\n");
+    let found = of(&tree);
+    assert_eq!((found[0].drive_type.as_str(), found[0].hctl.as_str()), ("iSCSI", "7:0:0:1"));
+    assert_eq!(found[0].iscsi.as_ref().unwrap().host_ip_address, "10.0.0.7");
+    assert_eq!(reasons(&found[0]), Vec::<&str>::new());
+    // Known to udev as one, but of no session.
+    let other = Tree::new(&[("run/udev/data/b8:32", "E:ID_PATH=ip-10.0.0.5:3260-iscsi-iqn.x-lun-1\n")]);
+    virtual_disk(&other, "sdc", &[("dev", "8:32"), ("device/state", "running")]);
+    let found = of(&other);
+    assert_eq!(reasons(&found[0]), ["Cannot find iSCSI session"]);
+    assert_eq!(found[0].iscsi, Some(Iscsi::default()));
+}
+
+#[test]
+fn the_live_medium_that_is_mounted_nowhere() {
+    let tree = Tree::new(&[("proc/cmdline", "BOOT_IMAGE=/vmlinuz coreos.liveiso=rhcos-9.6 quiet\n")]);
+    let mut descriptor = b"\x01CD001\x01".to_vec();
+    descriptor.resize(2048, b' ');
+    descriptor[40..49].copy_from_slice(b"rhcos-9.6");
+    for (name, number) in [("sda", "8:0"), ("sdb", "8:16"), ("sdc", "8:32"), ("sdd", "8:48")] {
+        virtual_disk(&tree, name, &[("dev", number), ("size", "4096")]);
+        tree.add(&format!("landfall/disks/{name}/iso-descriptor"), &descriptor);
+    }
+    descriptor[40..49].copy_from_slice(b"rhcos-9.5");
+    tree.add("landfall/disks/sdb/iso-descriptor", &descriptor);
+    // udev's word counts where it has looked.
+    tree.add("run/udev/data/b8:32", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=rhcos-9.6\n");
+    tree.add("run/udev/data/b8:48", "E:ID_FS_TYPE=xfs\nE:ID_FS_LABEL=rhcos-9.6\n");
+    let found = of(&tree);
+    let media: Vec<_> = found.iter().filter(|d| d.is_installation_media).map(|d| d.name.as_str()).collect();
+    assert_eq!(media, ["sda", "sdc"]);
+    assert_eq!(reasons(&found[0]), ["Disk holds the live ISO 'rhcos-9.6' that the host booted from"]);
+    assert!(found[1].installation_eligibility.eligible && found[3].installation_eligibility.eligible);
+}
+
+#[test]
+fn all_devices_of_a_btrfs_are_in_use() {
+    let tree = Tree::new(&[("sys/fs/btrfs/features/x", "")]);
+    for (name, number) in [("sda", "8:0"), ("sdb", "8:16"), ("sdc", "8:32")] {
+        virtual_disk(&tree, name, &[("dev", number), ("size", "8")]);
+    }
+    virtual_disk(&tree, "sdd", &[("dev", "8:48"), ("sdd2/dev", "8:50")]);
+    for name in ["sda", "sdb", "sdd2"] {
+        tree.dir(&format!("sys/fs/btrfs/5a0e/devices/{name}"));
+    }
+    tree.add("proc/1/mountinfo", "1 2 0:40 / /data rw - btrfs /dev/sdb rw\n");
+    let found = of(&tree);
+    assert_eq!(reasons(&found[0]), ["Disk is mounted on '/data'"]);
+    assert_eq!(reasons(&found[1]), ["Disk is mounted on '/data'"]);
+    assert_eq!(reasons(&found[2]), Vec::<&str>::new());
+    assert_eq!(reasons(&found[3]), ["Disk has partition 'sdd2' mounted on '/data'"]);
+}
+
+#[test]
+fn disks_that_cannot_be_written() {
+    let tree = Tree::new(&[]);
+    for name in ["sda", "sr0"] {
+        virtual_disk(&tree, name, &[("size", "8"), ("ro", "1")]);
+    }
+    // An empty card reader: its size is the service's business.
+    virtual_disk(&tree, "sdb", &[("size", "0"), ("ro", "0"), ("removable", "1")]);
+    let found = of(&tree);
+    assert_eq!(reasons(&found[0]), ["Disk is read-only"]);
+    assert_eq!((reasons(&found[1]), found[1].removable, found[1].size_bytes), (vec![], true, 0));
+    assert_eq!(reasons(&found[2]), Vec::<&str>::new());
+}
+
+#[test]
+fn a_page_that_only_the_disk_tells() {
+    let tree = Tree::new(&[("landfall/disks/sda/scsi-page-83", "\0\u{3}")]);
+    for name in ["sda", "sdb", "sdc", "vda"] {
+        virtual_disk(&tree, name, &[("size", "8")]);
+    }
+    tree.add("landfall/disks/sda/scsi-page-83", [0, 0x83, 0, 2, 1, 0]);
+    // Standard inquiry data, as some sticks answer each page.
+    tree.add("landfall/disks/sdb/scsi-page-83", [0, 0x80, 5, 2, 31]);
+    tree.add("landfall/disks/vda/scsi-page-83", [0, 0x83, 0, 2, 1, 0]);
+    tree.add("landfall/disks/sdc/first-sector", [vec![0; 510], vec![0x55, 0xaa]].concat());
+    let shown: Vec<_> = of(&tree).iter().map(|d| (d.has_uuid, d.bootable)).collect();
+    assert_eq!(shown, [(true, false), (false, false), (false, true), (false, false)]);
+}
+
+#[test]
+fn hostile_trees_cost_only_themselves() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let tree = Tree::new(&[]);
+    // Devices that hold each other, and one that holds itself.
+    virtual_disk(&tree, "sda", &[("holders/dm-0/x", ""), ("holders/sda/x", "")]);
+    virtual_disk(&tree, "dm-0", &[("dev", "253:0"), ("dm/uuid", "mpath-x"), ("holders/dm-1/x", "")]);
+    virtual_disk(
+        &tree,
+        "dm-1",
+        &[("dev", "253:1"), ("dm/uuid", "mpath-y"), ("holders/dm-0/x", ""), ("holders/sda/x", "")],
+    );
+    mounted(&tree, &[("253:1", "/data", "/dev/dm-1"), ("253:1", "/x'\\012y", "/dev/dm-1")]);
+    // Attributes beyond any page, numbers beyond any disk, names that are none.
+    virtual_disk(
+        &tree,
+        "sdb",
+        &[("size", "36028797018963968"), ("dev", "8:99999999999"), ("device/vendor", &"V".repeat(5000))],
+    );
+    virtual_disk(
+        &tree,
+        "sdc",
+        &[("size", "-1"), ("dev", ":"), ("removable", "1\n1"), ("device/model", "\u{1}\u{fffd} x\u{7f}")],
+    );
+    tree.add("run/udev/data/b8:0", "x".repeat(1 << 20))
+        .add("sys/devices/virtual/block/sdc/device/vpd_pg83", [0xff; 5000]);
+    tree.add("sys/devices/virtual/block/sdc/device/vpd_pg80", [0, 0x80, 0xff, 0xff, b' ', 0, 7, b' ']);
+    tree.link("sys/block/sdd", "sdd").link("sys/block/sde", "/nowhere").add("sys/block/sdf", "no directory");
+    std::fs::create_dir(tree.path().join("sys/block").join(OsStr::from_bytes(b"sd\xff"))).unwrap();
+    tree.link("dev/disk/by-id/wwn-0xloop", "wwn-0xloop").link("dev/disk/by-id/wwn-", "../../sdb");
+    let found = of(&tree);
+    assert_eq!(found.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["dm-0", "dm-1", "sda", "sdb", "sdc"]);
+    assert_eq!(reasons(&found[2]), ["Disk is in use by 'dm-1', which is mounted on '/data'"]);
+    assert_eq!(
+        (found[3].size_bytes, found[3].vendor.as_str(), found[3].by_id.as_str()),
+        (0, "", "/dev/disk/by-id/wwn-")
+    );
+    assert_eq!((found[4].size_bytes, found[4].serial.as_str(), found[4].removable), (0, "", false));
+    assert!(!found[4].has_uuid);
+}
+
 /// A loop device over a file of our own, detached on drop.
 struct Loop {
     node: String,
@@ -325,6 +518,6 @@ fn boot_signatures_are_read_from_the_device() {
     let all = devices(&root);
     for (device, expected) in [(&blank, false), (&bootable, true), (&tiny, false)] {
         let found = all.iter().find(|d| d.node() == Path::new(&device.node)).unwrap();
-        assert_eq!(bootable_disks(&root, &[found]).contains(&found.name), expected, "{}", device.node);
+        assert_eq!(ask(&root, &[found])[0].is_bootable, expected, "{}", device.node);
     }
 }

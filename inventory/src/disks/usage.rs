@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+const BTRFS: &str = "/sys/fs/btrfs";
+
 /// What a device is used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Use {
@@ -36,10 +38,14 @@ impl Usage {
                 usage.above.insert(partition.name.clone(), partition.holders.clone());
             }
         }
+        let pools = if mounts.iter().any(|mount| mount.kind == "btrfs") { btrfs_pools(root) } else { Vec::new() };
         for mount in mounts {
             // The number is the kernel's word; file systems without one of their own (btrfs) have only the source's text.
             let name = names.by_number.get(&mount.device).copied().or_else(|| names.by_source(root, &mount.source));
-            if let Some(name) = name {
+            let Some(name) = name else { continue };
+            let pool = if mount.kind == "btrfs" { pools.iter().find(|pool| pool.contains(name)) } else { None };
+            let others = pool.into_iter().flatten().map(String::as_str).filter(|other| *other != name);
+            for name in std::iter::once(name).chain(others) {
                 usage.direct.entry(name.to_owned()).or_default().push(Use::Mount(mount.target.clone()));
             }
         }
@@ -73,6 +79,12 @@ impl Usage {
         }
         found
     }
+}
+
+/// Kernel names of the devices of each btrfs in use. The mount table names but one of them.
+fn btrfs_pools(root: &Root) -> Vec<BTreeSet<String>> {
+    let devices = |id: String| root.list(format!("{BTRFS}/{id}/devices")).into_iter().collect::<BTreeSet<_>>();
+    root.list(BTRFS).into_iter().map(devices).filter(|pool| pool.len() > 1).collect()
 }
 
 /// Kernel names by all that a mount table may say instead.

@@ -28,6 +28,11 @@ pub(super) fn naa(page: &[u8]) -> Option<String> {
     Some(format!("0x{}", name.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
+/// Whether this is a device identification page (83h) at all: some disks answer each page with their standard data.
+pub(super) fn is_device_identification(page: &[u8]) -> bool {
+    body(page, 0x83).is_some()
+}
+
 /// Model and serial number of an ATA disk (page 89h); SCSI's own fields cut the model short.
 pub(super) fn ata_model_and_serial(page: &[u8]) -> Option<(String, String)> {
     body(page, 0x89)?;
@@ -79,6 +84,8 @@ mod tests {
         assert_eq!(naa(&page(&[&t10, &port, &short])).as_deref(), Some("0x5000c500a1b2c3d4"));
         assert_eq!(naa(&page(&[&long, &short])).unwrap(), format!("0x{}", "60".repeat(16)));
         assert_eq!(naa(&page(&[&t10, &port])), None);
+        assert!(is_device_identification(&page(&[&t10])) && is_device_identification(&page(&[])));
+        assert!(!is_device_identification(&[0, 0, 5, 2, 31]) && !is_device_identification(&[0, 0x83, 0]));
     }
 
     #[test]
@@ -102,6 +109,7 @@ mod tests {
             }
             serial(&page);
             naa(&page);
+            is_device_identification(&page);
             ata_model_and_serial(&page);
         }
     }

@@ -3,11 +3,13 @@
 //! The kernel is asked by netlink. Where there is no such answer, as in a tree that was not captured by us, sysfs tells of
 //! the links, but neither of their addresses nor of routes.
 
+mod biosdevname;
 mod dump;
 mod link;
 mod netlink;
 mod route;
 
+pub(crate) use biosdevname::name_by_firmware;
 pub(crate) use dump::dump;
 pub(crate) use netlink::Request;
 

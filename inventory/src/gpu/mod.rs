@@ -1,27 +1,40 @@
-//! Graphics and accelerators (contract §7.8): ids only. Their names come from a table that lives with the service's side.
+//! Graphics and accelerators (contract §7.8).
 
-use crate::Root;
+mod filter;
+
+pub use filter::{GpuFilter, GpuFilterError};
+
+use crate::{
+    Root,
+    pci::names::{Ids, Names},
+};
 use api::Gpu;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
-/// PCI base class and subclass: VGA, 3D, other display, processing accelerator.
-const CLASSES: [&str; 4] = ["0300", "0302", "0380", "1200"];
-/// Stands for a name that is not known here.
+/// Stands for a name that is not known.
 const UNKNOWN: &str = "unknown";
 
-/// `gpus`, by PCI address. A function that can't be understood is left out, the others stay.
-pub(crate) fn gpus(root: &Root) -> Vec<Gpu> {
+/// `gpus`, by PCI address. A function that can't be understood is left out, the others stay; without `pci.ids` they have no
+/// names, but are there.
+pub(crate) fn gpus(root: &Root, filter: &GpuFilter) -> Vec<Gpu> {
     let function = |address: String| {
         let function = parse(&root.attribute(format!("{DEVICES}/{address}/modalias"))?)?;
-        CLASSES.contains(&function.class.as_str()).then(|| Gpu {
-            address,
-            device_id: function.device,
-            name: UNKNOWN.to_owned(),
-            vendor: UNKNOWN.to_owned(),
-            vendor_id: function.vendor,
-        })
+        filter.wants(&function.class, &function.vendor, &function.device).then_some((address, function))
     };
-    root.list(DEVICES).into_iter().filter_map(function).collect()
+    let found: Vec<_> = root.list(DEVICES).into_iter().filter_map(function).collect();
+    let names = Names::read(root, &found.iter().map(|(_, function)| function.ids()).collect::<Vec<_>>());
+    let entry = |(address, function): (String, Function)| {
+        let ids = function.ids();
+        let known = |name: Option<&str>| name.unwrap_or(UNKNOWN).to_owned();
+        Gpu {
+            address,
+            name: known(names.device(ids.vendor, ids.device)),
+            vendor: known(names.vendor(ids.vendor)),
+            device_id: function.device,
+            vendor_id: function.vendor,
+        }
+    };
+    found.into_iter().map(entry).collect()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -29,6 +42,13 @@ struct Function {
     vendor: String,
     device: String,
     class: String,
+}
+
+impl Function {
+    fn ids(&self) -> Ids {
+        let number = |hex: &str| u16::from_str_radix(hex, 16).unwrap_or_default();
+        Ids { vendor: number(&self.vendor), device: number(&self.device), ..Ids::default() }
+    }
 }
 
 /// `pci:v000010DEd000015F8sv000010DEsd0000118Fbc03sc02i00`
@@ -62,7 +82,7 @@ mod tests {
             ("sys/bus/pci/devices/0000:05:00.0/modalias", "pci:v00001AF4d00001041sv00001AF4sd00001100bc02sc00i00\n"),
             ("sys/bus/pci/devices/odd/modalias", "pci:v0000€€€€"),
         ]);
-        let found = gpus(&tree.root());
+        let found = gpus(&tree.root(), &GpuFilter::default());
         let short = |gpu: &Gpu| (gpu.address.clone(), gpu.vendor_id.clone(), gpu.device_id.clone());
         let own = |a: &str, v: &str, d: &str| (a.to_owned(), v.to_owned(), d.to_owned());
         assert_eq!(
@@ -70,6 +90,26 @@ mod tests {
             [own("0000:04:00.0", "1af4", "1050"), own("0000:06:00.0", "10de", "15f8")]
         );
         assert_eq!((found[0].name.as_str(), found[0].vendor.as_str()), ("unknown", "unknown"));
+    }
+
+    #[test]
+    fn names_and_filters() {
+        let tree = Tree::new(&[
+            ("sys/bus/pci/devices/0000:03:00.0/modalias", "pci:v00001DA3d00001020sv00001DA3sd00000001bc12sc00i00\n"),
+            ("sys/bus/pci/devices/0000:06:00.0/modalias", "pci:v000010DEd000015F8sv000010DEsd0000118Fbc03sc02i00\n"),
+            (
+                "usr/share/hwdata/pci.ids",
+                "10de  NVIDIA Corporation\n\t15f8  GP100GL [Tesla P100 PCIe 16GB]\n1da3  Habana\n",
+            ),
+        ]);
+        let named = |filter: &GpuFilter| {
+            gpus(&tree.root(), filter).iter().map(|gpu| format!("{} / {}", gpu.vendor, gpu.name)).collect::<Vec<_>>()
+        };
+        let both = ["Habana / unknown", "NVIDIA Corporation / GP100GL [Tesla P100 PCIe 16GB]"];
+        assert_eq!(named(&GpuFilter::default()), both);
+        assert_eq!(named(&GpuFilter::parse("models: ['1200 1da3 1020']").unwrap()), both[..1]);
+        assert_eq!(named(&GpuFilter::parse("vendors:\n- 0302 10DE").unwrap()), both[1..]);
+        assert!(named(&GpuFilter::parse("vendors: ['0300 10de']").unwrap()).is_empty());
     }
 
     #[test]

@@ -1,0 +1,71 @@
+//! What several of these tests need: recorded machines, made-up ones, and what the real agent sent.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+/// A file or directory beside the repository, that not everyone has.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: no {}", path.display());
+    None
+}
+
+/// The machines that others recorded.
+pub const MACHINES: [&str; 5] = [
+    "machines/amd-ryzen-1600.tar.gz",
+    "machines/nvidia-accelerator.tar.gz",
+    "machines/offline-cpus.tar.gz",
+    "lsblk/simple-nvme.tar.xz",
+    "lsblk/simple-lvm.tar.xz",
+];
+
+/// All inventories that the real agent was seen to send.
+pub fn recorded_inventories() -> Vec<Value> {
+    let Some(dir) = shared("data/wire") else { return Vec::new() };
+    let read = |file: &str| serde_json::from_slice::<Value>(&fs::read(dir.join(file)).unwrap()).unwrap();
+    let sent = read("sno-install/0003-POST-v2_infra-envs_ID_hosts_ID_instructions-204.json");
+    // As the service keeps it: without the interfaces that it drops.
+    let kept = read("api/sno-host-known.json");
+    [&sent["request"]["body"]["output"], &kept["inventory"]]
+        .map(|text| serde_json::from_str(text.as_str().unwrap()).unwrap())
+        .to_vec()
+}
+
+/// A made-up machine in a temporary directory.
+pub struct Tree(tempfile::TempDir);
+
+impl Tree {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// In memory where that can be had: for trees of very many files.
+    pub fn in_memory() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn add(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub fn link(&self, path: &str, target: &str) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+    }
+}
