@@ -2,6 +2,7 @@
 
 use crate::{
     Root,
+    cpu::CpuInfo,
     smbios::{self, Baseboard, Chassis, Smbios},
     vendor,
 };
@@ -36,7 +37,7 @@ pub(super) fn system(root: &Root, smbios: &Smbios) -> System {
         baseboards: smbios.baseboards(),
         chassis: smbios.chassis(),
         oem_strings: smbios.oem_strings(),
-        is_virtual: vendor::system_vendor(root, smbios).r#virtual,
+        is_virtual: vendor::is_virtual(root, &CpuInfo::read(root), smbios),
     };
     if smbios.table_bytes().is_empty() {
         let text = |name: &str| root.attribute(format!("{DMI}/{name}")).filter(|text| !text.is_empty());
