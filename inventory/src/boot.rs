@@ -59,7 +59,7 @@ fn device_type(root: &Root, command_line: &str, mounts: &[Mount]) -> Option<&'st
 }
 
 /// The variable is four bytes of attributes and one of value.
-fn secure_boot(root: &Root) -> &'static str {
+pub(crate) fn secure_boot(root: &Root) -> &'static str {
     match root.read(SECURE_BOOT, 64).as_deref() {
         Ok([_, _, _, _, 0]) => "Disabled",
         Ok([_, _, _, _, 1]) => "Enabled",

@@ -11,6 +11,7 @@ mod diff;
 mod expect;
 mod fields;
 mod firmware;
+mod health;
 mod kernel;
 mod lists;
 pub mod management;
@@ -19,6 +20,8 @@ mod numa;
 mod page;
 mod processors;
 mod schema;
+mod security;
+mod sensors;
 mod slots;
 mod starter;
 mod system;
@@ -32,11 +35,14 @@ pub use crate::{
 };
 pub use caches::Cache;
 pub use firmware::{Firmware, FirmwareResource};
+pub use health::{Health, PowerSupply};
 pub use kernel::Kernel;
 pub use management::ManagementController;
 pub use memory::{CountedModule, Memory, MemoryController, Mismatch};
 pub use numa::{HugePages, NumaNode};
 pub use processors::{Frequency, Package, Processors};
+pub use security::{Iommu, Security, Tpm};
+pub use sensors::{Fan, Power, SensorChip, Temperature, ThermalZone, Voltage};
 pub use slots::Slot;
 pub use system::System;
 
@@ -78,6 +84,10 @@ pub struct Report {
     /// PCI functions, by address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<Function>,
+    /// Secure boot, TPM, IOMMU, protections.
+    pub security: Security,
+    /// Measurements and counted errors.
+    pub health: Health,
 }
 
 /// The report of a machine, the running one or a captured one.
@@ -85,16 +95,21 @@ pub fn collect(root: &Root) -> Report {
     let identity = identity::host_id(root);
     let smbios = Smbios::read(root);
     let pci = pci::functions(root);
+    let kernel = kernel::kernel(root);
+    let processors = processors::processors(root, &smbios);
+    let memory = memory::memory(root, &smbios);
     Report {
         schema_version: SCHEMA_VERSION,
         host_id: identity.id.to_string(),
         host_id_source: identity.source.to_string(),
-        kernel: kernel::kernel(root),
+        security: security::security(root, &smbios, &processors.flags, kernel.command_line.as_deref()),
+        health: health::health(root, &memory.controllers, &pci),
+        kernel,
         management_controller: management::management_controller(root),
         system: system::system(root, &smbios),
         firmware: firmware::firmware(root, &smbios),
-        processors: processors::processors(root, &smbios),
-        memory: memory::memory(root, &smbios),
+        processors,
+        memory,
         slots: slots::slots(&smbios, &pci),
         onboard_devices: smbios.onboard_devices(),
         pci,
