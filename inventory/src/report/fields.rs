@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 pub(super) type Names = &'static [&'static str];
 
 /// What an element of a list is known by, the best first.
-const KNOWN_BY: [Names; 8] = [
+const KNOWN_BY: [Names; 10] = [
     &["address"],
     &["name"],
     &["path"],
@@ -15,11 +15,28 @@ const KNOWN_BY: [Names; 8] = [
     &["locator"],
     &["designation"],
     &["socket"],
+    &["id"],
+    &["level", "type"],
     &["handle"],
 ];
 
-/// What else only says where something is, or what it belongs to.
-const PLACES: [&str; 5] = ["parent", "physical_function", "bus_address", "slot", "iommu_group"];
+/// What only says where something is, or what it belongs to.
+const PLACES: [&str; 14] = [
+    "address",
+    "bank_locator",
+    "bus_address",
+    "cpus",
+    "designation",
+    "handle",
+    "id",
+    "iommu_group",
+    "locator",
+    "name",
+    "parent",
+    "path",
+    "physical_function",
+    "slot",
+];
 
 /// Facts that no other machine of the same make has, and what says nothing of the machine at all.
 const OF_ONE_MACHINE: [&str; 6] = ["schema_version", "host_id", "host_id_source", "command_line", "uuid", "asset_tag"];
@@ -39,7 +56,7 @@ pub(super) fn is_measured(name: &str) -> bool {
 
 /// Whether it tells elements of a list apart, and not what they are.
 pub(super) fn is_place(name: &str) -> bool {
-    KNOWN_BY.iter().any(|names| names.contains(&name)) || PLACES.contains(&name) || name.ends_with("_handle")
+    PLACES.contains(&name) || name.ends_with("_handle")
 }
 
 /// The names whose values tell all elements of each list apart.

@@ -25,6 +25,7 @@ mod sensors;
 mod slots;
 mod starter;
 mod system;
+mod tables;
 #[cfg(test)]
 mod toy;
 mod warnings;

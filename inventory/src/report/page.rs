@@ -3,7 +3,11 @@
 //! What the sections say is laid out from the report's JSON, so that a new fact has its line at once; only the order of the
 //! parts and the columns of the longer tables are chosen here.
 
-use super::{Report, fields, warnings::warnings};
+use super::{
+    Report, fields,
+    tables::{TABLES, Table},
+    warnings::warnings,
+};
 use serde_json::{Map, Value};
 use std::{
     fmt::Write,
@@ -18,40 +22,13 @@ const INDENT: usize = 2;
 /// Widest column of names.
 const MAX_LABEL: usize = 28;
 
+/// Plain values of a list that are shown.
+const MANY: usize = 24;
+
 /// Parts that come first, in this order; the others follow by name.
-const FIRST: [&str; 1] = ["kernel"];
+const FIRST: [&str; 3] = ["processors", "kernel", "pci"];
 /// Parts that are told at the top, or only to machines.
 const TOLD: [&str; 3] = ["schema_version", "host_id", "host_id_source"];
-/// How the lists of these names are told.
-const TABLES: [Table; 2] = [
-    Table {
-        list: "memory_devices",
-        columns: &[
-            ("slot", "{locator}"),
-            ("bank", "{bank_locator}"),
-            ("size", "{size_bytes}"),
-            ("type", "{memory_type}"),
-            ("speed", "{configured_speed_mts}"),
-            ("rank", "{rank}"),
-            ("maker", "{manufacturer}"),
-            ("part", "{part_number}"),
-            ("serial", "{serial_number}"),
-        ],
-        but: "",
-    },
-    Table {
-        list: "pci",
-        columns: &[
-            ("address", "{address}"),
-            ("class", "{class}"),
-            ("vendor", "{vendor}"),
-            ("device", "{device}"),
-            ("driver", "{driver}"),
-            ("link", "{link.speed_gts} x{link.width_lanes}"),
-        ],
-        but: "physical_function",
-    },
-];
 /// Units at the end of names, and how they follow the value.
 const UNITS: [(&str, &str); 10] = [
     ("_celsius", " °C"),
@@ -65,15 +42,6 @@ const UNITS: [(&str, &str); 10] = [
     ("_hours", " h"),
     ("_seconds", " s"),
 ];
-
-/// A list whose elements have a line each.
-struct Table {
-    list: &'static str,
-    /// Heads and texts of the columns; a text stays empty unless the element has all fields in it.
-    columns: &'static [(&'static str, &'static str)],
-    /// Elements that have this field are only counted.
-    but: &'static str,
-}
 
 /// How the page is to look.
 #[derive(Clone, Copy, Debug)]
@@ -237,11 +205,19 @@ fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(St
     for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
         let label = format!("{prefix}{}", label(name));
         match value {
+            Value::Object(flaws) if name == "vulnerabilities" => lines.push((label, vulnerabilities(flaws))),
             Value::Object(fields) => flatten(&format!("{label} "), fields, lines, lists),
             Value::Array(list) if list.iter().any(Value::is_object) => lists.push((name, label, list)),
             plain => lines.push((label, told(name, plain))),
         }
     }
+}
+
+/// Those the machine is not affected by are only counted.
+fn vulnerabilities(flaws: &Map<String, Value>) -> String {
+    let (unaffected, affected): (Vec<_>, Vec<_>) = flaws.iter().partition(|(_, state)| *state == "Not affected");
+    let affected = affected.into_iter().map(|(name, state)| format!("{}: {}; ", label(name), told(name, state)));
+    affected.collect::<String>() + &format!("{} others: Not affected", unaffected.len())
 }
 
 /// A column's text of an element: each `{field}` is replaced by its value. Empty if one is missing.
@@ -287,6 +263,7 @@ fn told(name: &str, value: &Value) -> String {
         },
         Value::String(text) if text.is_empty() => "none".to_owned(),
         Value::String(text) => printable(text),
+        Value::Array(values) if values.len() > MANY => format!("{} of them, see --json", values.len()),
         Value::Array(values) => values.iter().map(|value| told(name, value)).collect::<Vec<_>>().join(", "),
         Value::Object(_) => "some".to_owned(),
     }
