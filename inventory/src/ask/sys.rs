@@ -1,4 +1,4 @@
-//! ioctls of devices and of network interfaces: the one place with unsafe code. Every request is bounded in time and in bytes.
+//! ioctls of devices, network interfaces and the terminal: the one place with unsafe code. Every request is bounded in time and in bytes.
 #![allow(unsafe_code)]
 
 use super::scsi::sense_key;
@@ -10,7 +10,7 @@ use nix::{
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, AsRawFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     ptr,
     sync::atomic::{AtomicI64, Ordering},
     time::{Duration, Instant},
@@ -27,6 +27,7 @@ nix::ioctl_readwrite!(nvme_admin, b'N', 0x41, NvmeCommand);
 nix::ioctl_read!(ipmi_send, b'i', 13, IpmiRequest);
 nix::ioctl_readwrite!(ipmi_receive_truncated, b'i', 11, IpmiReceived);
 nix::ioctl_readwrite_bad!(siocethtool, 0x8946, InterfaceRequest);
+nix::ioctl_read_bad!(window_size, libc::TIOCGWINSZ, libc::winsize);
 
 /// `struct sg_io_hdr` of scsi/sg.h.
 #[repr(C)]
@@ -407,6 +408,14 @@ fn ethtool_raw(interface: &str, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
     // SAFETY: the name ends with a zero, and every caller gives a buffer as long as the longest answer to its request.
     unsafe { siocethtool(socket.as_raw_fd(), &raw mut request) }?;
     Ok(buffer)
+}
+
+/// Columns of a terminal; `None` of what is none, and of one that does not know.
+pub(crate) fn terminal_columns(terminal: BorrowedFd<'_>) -> Option<u16> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel writes one `struct winsize`, which this is.
+    unsafe { window_size(terminal.as_raw_fd(), &raw mut size) }.ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

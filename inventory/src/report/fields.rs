@@ -39,7 +39,22 @@ const PLACES: [&str; 14] = [
 ];
 
 /// Facts that no other machine of the same make has, and what says nothing of the machine at all.
-const OF_ONE_MACHINE: [&str; 6] = ["schema_version", "host_id", "host_id_source", "command_line", "uuid", "asset_tag"];
+const OF_ONE_MACHINE: [&str; 14] = [
+    "asset_tag",
+    "command_line",
+    "eui64",
+    "guid",
+    "host_id",
+    "host_id_source",
+    "hostname",
+    "ipv4_address",
+    "ipv6_address",
+    "mac_address",
+    "schema_version",
+    "uuid",
+    "wwid",
+    "wwn",
+];
 
 /// Facts that are measured or counted.
 const MEASURED: [&str; 3] = ["aer", "power_state", "uptime_seconds"];

@@ -8,10 +8,12 @@ use super::{
     tables::{TABLES, Table},
     warnings::warnings,
 };
+use crate::ask::sys;
 use serde_json::{Map, Value};
 use std::{
     fmt::Write,
     io::{IsTerminal, stdout},
+    os::fd::AsFd,
 };
 
 /// Lines are no longer than this, however wide the terminal.
@@ -55,8 +57,8 @@ pub(super) struct Look {
 impl Look {
     /// For standard output as it is.
     pub(super) fn of_stdout() -> Self {
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let columns = sys::terminal_columns(stdout().as_fd()).map(usize::from);
         Self { columns: columns.unwrap_or(MAX_COLUMNS), colour }
     }
 }
@@ -120,7 +122,10 @@ impl Page {
             self.wrapped(&format!("{label:width$}  "), &value);
         }
         for (name, label, list) in lists {
-            let _ = writeln!(self.text, "{:INDENT$}{label} ({})", "", list.len());
+            self.text.push('\n');
+            if TABLES.iter().all(|table| table.list != name) {
+                let _ = writeln!(self.text, "{:INDENT$}{}", "", label.to_uppercase());
+            }
             self.list(name, list);
         }
     }
@@ -135,12 +140,12 @@ impl Page {
 
     /// A line for each element, a column for all that any has.
     fn table(&mut self, table: &Table, rows: &[&Map<String, Value>]) {
-        let told: Vec<_> = rows.iter().filter(|row| !row.contains_key(table.but)).collect();
+        let told: Vec<_> = rows.iter().filter(|row| !table.but.is_some_and(|(hides, _)| hides(row))).collect();
         let mut columns: Vec<Vec<String>> = Vec::new();
         for (head, text) in table.columns {
             let cells: Vec<String> = told.iter().map(|row| filled(text, row)).collect();
             if cells.iter().any(|cell| !cell.is_empty()) {
-                columns.push([(*head).to_owned()].into_iter().chain(cells).collect());
+                columns.push([head.to_uppercase()].into_iter().chain(cells).collect());
             }
         }
         let widest = |column: &Vec<String>| column.iter().map(|cell| chars(cell)).max().unwrap_or(0);
@@ -158,8 +163,8 @@ impl Page {
             }
             let _ = writeln!(self.text, "{}", text.trim_end());
         }
-        if told.len() < rows.len() {
-            let _ = writeln!(self.text, "{:INDENT$}and {} with a {}", "", rows.len() - told.len(), label(table.but));
+        if let Some((_, hidden)) = table.but.filter(|_| told.len() < rows.len()) {
+            self.wrapped("", &format!("and {}: {hidden}", rows.len() - told.len()));
         }
     }
 
@@ -205,7 +210,7 @@ fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(St
     for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
         let label = format!("{prefix}{}", label(name));
         match value {
-            Value::Object(flaws) if name == "vulnerabilities" => lines.push((label, vulnerabilities(flaws))),
+            Value::Object(flaws) if name == "vulnerabilities" => vulnerabilities(flaws, lines),
             Value::Object(fields) => flatten(&format!("{label} "), fields, lines, lists),
             Value::Array(list) if list.iter().any(Value::is_object) => lists.push((name, label, list)),
             plain => lines.push((label, told(name, plain))),
@@ -214,26 +219,30 @@ fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(St
 }
 
 /// Those the machine is not affected by are only counted.
-fn vulnerabilities(flaws: &Map<String, Value>) -> String {
+fn vulnerabilities(flaws: &Map<String, Value>, lines: &mut Vec<(String, String)>) {
     let (unaffected, affected): (Vec<_>, Vec<_>) = flaws.iter().partition(|(_, state)| *state == "Not affected");
-    let affected = affected.into_iter().map(|(name, state)| format!("{}: {}; ", label(name), told(name, state)));
-    affected.collect::<String>() + &format!("{} others: Not affected", unaffected.len())
+    lines.extend(affected.into_iter().map(|(name, state)| (label(name), told(name, state))));
+    if !unaffected.is_empty() {
+        lines.push(("not affected".to_owned(), format!("by {} vulnerabilities", unaffected.len())));
+    }
 }
 
-/// A column's text of an element: each `{field}` is replaced by its value. Empty if one is missing.
+/// A column's text of an element: each `{field}` is replaced by its value, `{one|other}` by the first there is.
+/// Empty if one is missing.
 fn filled(text: &str, row: &Map<String, Value>) -> String {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, (path, after))) =
         rest.split_once('{').and_then(|(b, rest)| Some((b, rest.split_once('}')?)))
     {
-        let mut names = path.split('.');
-        let first = names.next().and_then(|name| row.get(name));
-        let Some(value) = names.try_fold(first, |value, name| Some(value?.get(name))).flatten() else {
-            return String::new();
+        let found = |path: &str| {
+            let mut names = path.split('.');
+            let first = names.next().and_then(|name| row.get(name));
+            names.try_fold(first, |value, name| Some(value?.get(name))).flatten().map(|value| told(path, value))
         };
+        let Some(value) = path.split('|').find_map(found) else { return String::new() };
         filled.push_str(before);
-        filled.push_str(&told(path, value));
+        filled.push_str(&value);
         rest = after;
     }
     filled + rest
@@ -336,7 +345,8 @@ mod tests {
             "Memory",
             "  ecc        yes",
             "  installed  64 GiB",
-            "  devices (3)",
+            "",
+            "  DEVICES",
             "  A1  ranks 1, 2, size 32 GiB",
             "  A2  ranks 1, 2, size 32 GiB",
             "  B1  ranks 1, 2",
@@ -362,10 +372,10 @@ mod tests {
         let wanted = [
             "",
             "Pci",
-            "  address       class  device                       driver  link",
+            "  ADDRESS       CLASS  DEVICE                       DRIVER  LINK",
             "  0000:00:01.0  NVMe   Short                        nvme    16 GT/s x4",
             "  0000:00:02.0  NVMe   A very long name that some…          16 GT/s x4",
-            "  and 1 with a physical function",
+            "  and 1: bridges, parts of the processor and virtual functions",
         ];
         assert_eq!(lines(&json!({"pci": list}), 70), wanted);
     }
@@ -380,6 +390,13 @@ mod tests {
     fn sizes_are_read_at_a_glance() {
         let told = [0, 1023, 1024, 1536, 34_359_738_368, 960_197_124_096, u64::MAX].map(size);
         assert_eq!(told, ["0 B", "1023 B", "1 KiB", "1.5 KiB", "32 GiB", "894.2 GiB", "16777215.9 TiB"]);
+    }
+
+    #[test]
+    fn flaws_that_do_not_affect_it_are_counted() {
+        let flaws = json!({"mds": "Not affected", "l1tf": "Not affected", "spectre_v1": "Mitigation: x"});
+        let wanted = ["", "Processors", "  spectre v1    Mitigation: x", "  not affected  by 2 vulnerabilities"];
+        assert_eq!(lines(&json!({"processors": {"vulnerabilities": flaws}}), 80), wanted);
     }
 
     proptest! {

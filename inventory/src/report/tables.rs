@@ -1,14 +1,19 @@
 //! Which fields of the report's longer lists have a column on its page.
 
+use serde_json::{Map, Value};
+
 /// A list whose elements have a line each.
 pub(super) struct Table {
     /// Name of the list.
     pub list: &'static str,
     /// Heads and texts of the columns; a text stays empty unless the element has all fields in it.
     pub columns: &'static [(&'static str, &'static str)],
-    /// Elements that have this field are only counted.
-    pub but: &'static str,
+    /// Elements that are only counted, and what they are called.
+    pub but: Option<(Hides, &'static str)>,
 }
+
+/// Whether an element is hidden.
+type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are told.
 pub(super) const TABLES: [Table; 5] = [
@@ -25,19 +30,19 @@ pub(super) const TABLES: [Table; 5] = [
             ("part", "{part_number}"),
             ("serial", "{serial_number}"),
         ],
-        but: "",
+        but: None,
     },
     Table {
         list: "pci",
         columns: &[
             ("address", "{address}"),
-            ("class", "{class}"),
-            ("vendor", "{vendor}"),
-            ("device", "{device}"),
+            ("class", "{class|class_id}"),
+            ("vendor", "{vendor|vendor_id}"),
+            ("device", "{device|device_id}"),
             ("driver", "{driver}"),
             ("link", "{link.speed_gts} x{link.width_lanes}"),
         ],
-        but: "physical_function",
+        but: Some((is_part_of_the_board, "bridges, parts of the processor and virtual functions")),
     },
     Table {
         list: "packages",
@@ -50,7 +55,7 @@ pub(super) const TABLES: [Table; 5] = [
             ("microcode", "{microcode}"),
             ("cpus", "{cpus}"),
         ],
-        but: "",
+        but: None,
     },
     Table {
         list: "caches",
@@ -62,11 +67,20 @@ pub(super) const TABLES: [Table; 5] = [
             ("line", "{line_bytes}"),
             ("instances", "{instances}"),
         ],
-        but: "",
+        but: None,
     },
     Table {
         list: "numa_nodes",
         columns: &[("node", "{id}"), ("cpus", "{cpus}"), ("memory", "{memory_bytes}"), ("distances", "{distances}")],
-        but: "",
+        but: None,
     },
 ];
+
+/// Bridges (class 06), system peripherals (08) and signal processing (11), of which a processor has dozens, without a driver
+/// or with the bus's own; and virtual functions.
+fn is_part_of_the_board(function: &Map<String, Value>) -> bool {
+    let text = |name: &str| function.get(name).and_then(Value::as_str);
+    let is_plumbing =
+        text("class_id").is_some_and(|class| ["06", "08", "11"].iter().any(|base| class.starts_with(base)));
+    function.contains_key("physical_function") || is_plumbing && matches!(text("driver"), None | Some("pcieport"))
+}
