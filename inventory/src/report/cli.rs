@@ -333,6 +333,51 @@ mod tests {
         }
     }
 
+    /// A recorded machine, unpacked until dropped, and its path.
+    fn recorded(name: &str) -> Option<(tempfile::TempDir, String)> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/machines").join(name);
+        if !path.exists() {
+            eprintln!("skipped: no {}", path.display());
+            return None;
+        }
+        let (dir, root) = crate::capture::unpack(&path).unwrap();
+        Some((dir, root.to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn pages_of_recorded_machines() {
+        for (name, wanted) in [
+            ("amd-ryzen-1600.tar.gz", "  L3     Unified      8 MiB    16    64 B  2"),
+            ("nvidia-accelerator.tar.gz", "  0000:06:00.0  030200  10de    15f8    nvidia"),
+            (
+                "offline-cpus.tar.gz",
+                "  ! mmio stale data: Vulnerable: Clear CPU buffers attempted, no microcode; SMT Host state unknown",
+            ),
+        ] {
+            let Some((_dir, path)) = recorded(name) else { return };
+            let (page, code) = run(&["--root", &path]).unwrap();
+            assert!(code == 0 && page.lines().any(|line| line == wanted), "{name}: {page}");
+            assert!(page.lines().all(|line| line.chars().count() <= 100), "{name}: {page}");
+            assert_eq!(run(&["--root", &path]).unwrap().0, page, "the same machine, the same bytes");
+        }
+    }
+
+    #[test]
+    fn recorded_machines_are_themselves_and_not_each_other() {
+        let (one, other) = (recorded("amd-ryzen-1600.tar.gz"), recorded("offline-cpus.tar.gz"));
+        let (Some((_one, one)), Some((_other, other))) = (one, other) else { return };
+        let tree = Tree::new(&[]);
+        tree.add("expect.toml", run(&["--root", &one, "--print-expect"]).unwrap().0);
+        let file = tree.path().join("expect.toml");
+        let expect = |machine: &str| run(&["--root", machine, "--expect", file.to_str().unwrap()]).unwrap();
+        assert_eq!(expect(&one), (String::new(), 0));
+        let (lines, code) = expect(&other);
+        assert!(code == DIFFERENT && lines.contains("processors.cores: expected 6, found 2\n"), "{lines}");
+        assert_eq!(run(&["diff", &one, &one]).unwrap(), (String::new(), 0));
+        let (lines, code) = run(&["diff", &one, &other]).unwrap();
+        assert!(code == DIFFERENT && lines.contains("~ processors.cores: 6 -> 2\n"), "{lines}");
+    }
+
     #[test]
     fn options_that_exclude_each_other() {
         for words in [

@@ -15,6 +15,8 @@ use toml::{
 
 /// Key of a list's entry: how many elements shall be like it.
 const COUNT: &str = "count";
+/// Longest list that is told in full.
+const MANY: usize = 16;
 /// Key of a table: whether there shall be nothing of that name.
 const ABSENT: &str = "absent";
 
@@ -272,10 +274,10 @@ fn compare(check: &Check, found: Option<&Value>, path: &str, differences: &mut V
             }
         }
         Check::Holds(conditions) => {
-            for condition in conditions {
-                if !list().iter().any(|found| condition.holds(found)) {
-                    differ(format!("{condition} among them"), found.cloned().unwrap_or_default(), None);
-                }
+            let missing = conditions.iter().filter(|condition| !list().iter().any(|found| condition.holds(found)));
+            let missing: Vec<String> = missing.map(Condition::to_string).collect();
+            if !missing.is_empty() {
+                differ(format!("{} among them", missing.join(" and ")), found.cloned().unwrap_or_default(), None);
             }
         }
         Check::Elements(kinds) => {
@@ -328,6 +330,7 @@ pub(super) fn told(path: &str, found: &Value) -> String {
     match found {
         Value::Null => "nothing".to_owned(),
         Value::Array(values) if values.is_empty() => "nothing".to_owned(),
+        Value::Array(values) if values.len() > MANY => format!("{} others", values.len()),
         Value::Array(values) if values.iter().all(|value| !value.is_object()) => {
             values.iter().map(|value| told(path, value)).collect::<Vec<_>>().join(", ")
         }

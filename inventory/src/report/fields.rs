@@ -59,6 +59,14 @@ const OF_ONE_MACHINE: [&str; 14] = [
 /// Facts that are measured or counted.
 const MEASURED: [&str; 3] = ["aer", "power_state", "uptime_seconds"];
 
+/// Facts of which the kernel takes a part that changes with its version.
+const ROUGH: [&str; 1] = ["memory_bytes"];
+
+/// Whether like machines have only about the same.
+pub(super) fn is_rough(name: &str) -> bool {
+    ROUGH.contains(&name)
+}
+
 /// Whether only one machine has this value: serial numbers and addresses, and where it happens to be.
 pub(super) fn is_of_one_machine(name: &str) -> bool {
     OF_ONE_MACHINE.contains(&name) || name.contains("serial")

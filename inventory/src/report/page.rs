@@ -29,6 +29,8 @@ const MANY: usize = 24;
 
 /// Parts that come first, in this order; the others follow by name.
 const FIRST: [&str; 3] = ["processors", "kernel", "pci"];
+/// Titles of parts whose names do not say it.
+const TITLES: [(&str, &str); 1] = [("pci", "PCI functions")];
 /// Parts that are told at the top, or only to machines.
 const TOLD: [&str; 3] = ["schema_version", "host_id", "host_id_source"];
 /// Units at the end of names, and how they follow the value.
@@ -104,7 +106,8 @@ impl Page {
 
     fn part(&mut self, name: &str, part: &Value) {
         self.text.push('\n');
-        self.heading(&capitalized(&label(name)), BOLD);
+        let title = TITLES.iter().find(|(part, _)| *part == name).map(|(_, title)| (*title).to_owned());
+        self.heading(&title.unwrap_or_else(|| capitalized(&label(name))), BOLD);
         match part {
             Value::Object(fields) => self.fields(fields),
             Value::Array(list) => self.list(name, list),
@@ -121,6 +124,8 @@ impl Page {
         for (label, value) in lines {
             self.wrapped(&format!("{label:width$}  "), &value);
         }
+        let place = |name: &str| TABLES.iter().position(|table| table.list == name).unwrap_or(TABLES.len());
+        lists.sort_by_key(|(name, ..)| place(name));
         for (name, label, list) in lists {
             self.text.push('\n');
             if TABLES.iter().all(|table| table.list != name) {
@@ -371,7 +376,7 @@ mod tests {
         ];
         let wanted = [
             "",
-            "Pci",
+            "PCI functions",
             "  ADDRESS       CLASS  DEVICE                       DRIVER  LINK",
             "  0000:00:01.0  NVMe   Short                        nvme    16 GT/s x4",
             "  0000:00:02.0  NVMe   A very long name that some…          16 GT/s x4",

@@ -42,7 +42,13 @@ fn expected(name: &str, found: &Value, shape: &Shape<'_>) -> Result<Option<Value
             // TOML's integers end earlier.
             let large =
                 || number.as_u64().filter(|number| i64::try_from(*number).is_err()).map(|number| number.to_string());
-            Some(literal_bytes(name, found).or_else(large).map_or_else(|| found.clone(), Value::String))
+            let rough = || number.as_u64().filter(|_| fields::is_rough(name)).map(about);
+            Some(
+                rough()
+                    .or_else(|| literal_bytes(name, found))
+                    .or_else(large)
+                    .map_or_else(|| found.clone(), Value::String),
+            )
         }
         Value::String(text) => Some(Value::String(literal_text(text))),
         Value::Object(object) => {
@@ -66,13 +72,24 @@ fn expected_fields(
     left_out: impl Fn(&str) -> bool,
 ) -> Result<Map<String, Value>, StarterError> {
     let mut fields = Map::new();
-    for (name, value) in object.iter().filter(|(name, _)| !left_out(name) && !fields::is_measured(name)) {
+    // What an id means is only as new as the list of ids where it was looked up.
+    let is_told_by_id = |name: &str| object.contains_key(&format!("{name}_id"));
+    let is_kept = |name: &str| !left_out(name) && !fields::is_measured(name) && !is_told_by_id(name);
+    for (name, value) in object.iter().filter(|(name, _)| is_kept(name)) {
         let Some(shape) = shape.field(name) else { continue };
         if let Some(value) = expected(name, value, &shape)? {
             fields.insert(name.clone(), value);
         }
     }
     Ok(fields)
+}
+
+/// Within some five percent of these bytes.
+fn about(bytes: u64) -> String {
+    let (unit, name) = if bytes < 8 << 30 { (1 << 20, "MiB") } else { (1 << 30, "GiB") };
+    let low = (bytes - bytes / 20) / unit;
+    let high = bytes.saturating_add(bytes / 20) / unit + 1;
+    format!(">= {low} {name}, < {high} {name}")
 }
 
 /// The number of elements, and of each kind the number of elements that are like it.
@@ -151,6 +168,13 @@ mod tests {
             prop_assert!(!expectation.differences(&other).is_empty(), "{} in {}", pointer, text);
             prop_assert!(!diff::changes(&report, &other, false).is_empty(), "{}", pointer);
         }
+    }
+
+    #[test]
+    fn what_the_kernel_takes_its_part_of_is_rough() {
+        assert_eq!(about(0), ">= 0 MiB, < 1 MiB");
+        assert_eq!(about(134_843_318_272), ">= 119 GiB, < 132 GiB");
+        assert!(about(u64::MAX).starts_with(">= "));
     }
 
     #[test]

@@ -16,34 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are told.
-pub(super) const TABLES: [Table; 5] = [
-    Table {
-        list: "memory_devices",
-        columns: &[
-            ("slot", "{locator}"),
-            ("bank", "{bank_locator}"),
-            ("size", "{size_bytes}"),
-            ("type", "{memory_type}"),
-            ("speed", "{configured_speed_mts}"),
-            ("rank", "{rank}"),
-            ("maker", "{manufacturer}"),
-            ("part", "{part_number}"),
-            ("serial", "{serial_number}"),
-        ],
-        but: None,
-    },
-    Table {
-        list: "pci",
-        columns: &[
-            ("address", "{address}"),
-            ("class", "{class|class_id}"),
-            ("vendor", "{vendor|vendor_id}"),
-            ("device", "{device|device_id}"),
-            ("driver", "{driver}"),
-            ("link", "{link.speed_gts} x{link.width_lanes}"),
-        ],
-        but: Some((is_part_of_the_board, "bridges, parts of the processor and virtual functions")),
-    },
+pub(super) const TABLES: [Table; 4] = [
     Table {
         list: "packages",
         columns: &[
@@ -51,7 +24,7 @@ pub(super) const TABLES: [Table; 5] = [
             ("model", "{model_name}"),
             ("cores", "{cores}"),
             ("threads", "{threads}"),
-            ("stepping", "{family}/{model}/{stepping}"),
+            ("family/model/step", "{family}/{model}/{stepping}"),
             ("microcode", "{microcode}"),
             ("cpus", "{cpus}"),
         ],
@@ -74,6 +47,18 @@ pub(super) const TABLES: [Table; 5] = [
         columns: &[("node", "{id}"), ("cpus", "{cpus}"), ("memory", "{memory_bytes}"), ("distances", "{distances}")],
         but: None,
     },
+    Table {
+        list: "pci",
+        columns: &[
+            ("address", "{address}"),
+            ("class", "{class|class_id}"),
+            ("vendor", "{vendor|vendor_id}"),
+            ("device", "{device|device_id}"),
+            ("driver", "{driver}"),
+            ("link", "{link.speed_gts} x{link.width_lanes}"),
+        ],
+        but: Some((is_part_of_the_board, "bridges, parts of the processor and virtual functions")),
+    },
 ];
 
 /// Bridges (class 06), system peripherals (08) and signal processing (11), of which a processor has dozens, without a driver
@@ -83,4 +68,34 @@ fn is_part_of_the_board(function: &Map<String, Value>) -> bool {
     let is_plumbing =
         text("class_id").is_some_and(|class| ["06", "08", "11"].iter().any(|base| class.starts_with(base)));
     function.contains_key("physical_function") || is_plumbing && matches!(text("driver"), None | Some("pcieport"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::schema::{self, Shape};
+
+    /// The shape of the elements of the list of that name, wherever it is.
+    fn list<'a>(shape: &Shape<'a>, name: &str) -> Option<Shape<'a>> {
+        let inner = shape.fields().into_iter().filter_map(|field| Some((field, shape.field(field)?)));
+        inner.into_iter().find_map(|(field, shape)| match shape.element() {
+            Some(element) if field == name => Some(element),
+            Some(element) => list(&element, name),
+            None => list(&shape, name),
+        })
+    }
+
+    #[test]
+    fn every_column_is_a_field() {
+        let schema = schema::report();
+        for table in &TABLES {
+            let element = list(&Shape::of(&schema), table.list).unwrap_or_else(|| panic!("no list {}", table.list));
+            for (head, text) in table.columns {
+                for path in text.split('{').skip(1).flat_map(|rest| rest.split('}').next().unwrap().split('|')) {
+                    let field = path.split('.').try_fold(element.clone(), |shape, name| shape.field(name));
+                    assert!(field.is_some(), "{}: {head}: {path}", table.list);
+                }
+            }
+        }
+    }
 }
