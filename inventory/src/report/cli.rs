@@ -38,7 +38,8 @@ const STDIN: &str = "-";
   kernel.architecture = "x86_64"         # texts are equal; * stands for any part
   kernel.release = ["5.14.*", "6.*"]     # one of these; "!= 6.1.*": none such
   memory.installed_bytes = ">= 512 GiB"  # also =, !=, >, <=, <, or ">= 60 GiB, < 70 GiB"
-  tpm.absent = false                     # there is a TPM; true: there is none
+  security.secure_boot = "enabled"
+  management_controller.absent = false   # there is one; true: there is none
 
   [[memory.devices]]                     # elements of a list: how many are like this
   count = 16                             # or ">= 2", or 0; without count at least one
@@ -376,6 +377,21 @@ mod tests {
         assert_eq!(run(&["diff", &one, &one]).unwrap(), (String::new(), 0));
         let (lines, code) = run(&["diff", &one, &other]).unwrap();
         assert!(code == DIFFERENT && lines.contains("~ processors.cores: 6 -> 2\n"), "{lines}");
+    }
+
+    #[test]
+    fn the_example_of_the_help_is_understood() {
+        let help = <Cli as clap::CommandFactory>::command().get_after_help().unwrap().to_string();
+        let begin = help.find("  kernel.architecture").unwrap();
+        let example = &help[begin..help.find("In a list").unwrap()];
+        let tree = machine();
+        let (lines, code) = expected(&tree, example, &[]).unwrap();
+        assert!(code == DIFFERENT && lines.contains("memory.devices: expected 16 with"), "{lines}");
+        let readme = include_str!("../../../README.md");
+        let begin = readme.find("```toml\n").unwrap() + "```toml\n".len();
+        let example = &readme[begin..begin + readme[begin..].find("```").unwrap()];
+        let (lines, code) = expected(&tree, example, &[]).unwrap();
+        assert!(code == DIFFERENT && lines.contains("memory.devices: expected 16 with"), "{lines}");
     }
 
     #[test]

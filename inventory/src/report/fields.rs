@@ -7,60 +7,85 @@ use serde_json::{Map, Value};
 pub(super) type Names = &'static [&'static str];
 
 /// What an element of a list is known by, the best first.
-const KNOWN_BY: [Names; 10] = [
+const KNOWN_BY: [Names; 11] = [
     &["address"],
     &["name"],
-    &["path"],
     &["bank_locator", "locator"],
     &["locator"],
     &["designation"],
     &["socket"],
+    &["number"],
     &["id"],
     &["level", "type"],
+    &["product"],
     &["handle"],
 ];
 
 /// What only says where something is, or what it belongs to.
-const PLACES: [&str; 14] = [
+const PLACES: [&str; 13] = [
     "address",
     "bank_locator",
     "bus_address",
     "cpus",
     "designation",
-    "handle",
+    "functions",
     "id",
     "iommu_group",
     "locator",
     "name",
     "parent",
-    "path",
     "physical_function",
     "slot",
 ];
 
 /// Facts that no other machine of the same make has, and what says nothing of the machine at all.
-const OF_ONE_MACHINE: [&str; 14] = [
+const OF_ONE_MACHINE: [&str; 12] = [
     "asset_tag",
     "command_line",
-    "eui64",
+    "crash_records",
     "guid",
     "host_id",
     "host_id_source",
-    "hostname",
     "ipv4_address",
     "ipv6_address",
     "mac_address",
+    "pcrs",
     "schema_version",
     "uuid",
-    "wwid",
-    "wwn",
 ];
 
+/// Parts of names of what is unique in the world.
+const UNIQUE: [&str; 5] = ["serial", "wwid", "wwn", "eui64", "nguid"];
+
 /// Facts that are measured or counted.
-const MEASURED: [&str; 3] = ["aer", "power_state", "uptime_seconds"];
+const MEASURED: [&str; 23] = [
+    "aer",
+    "alarm",
+    "boot_up_state",
+    "charge_percent",
+    "corrected_errors",
+    "current_speed_mhz",
+    "last_attempt_status",
+    "last_attempt_version",
+    "memory_corrected_errors",
+    "memory_uncorrected_errors",
+    "pci_parity_errors",
+    "pcie_correctable_errors",
+    "pcie_fatal_errors",
+    "pcie_nonfatal_errors",
+    "power_state",
+    "power_supply_state",
+    "power_watts",
+    "speed_rpm",
+    "temperature_celsius",
+    "thermal_state",
+    "uncorrected_errors",
+    "uptime_seconds",
+    "voltage_millivolts",
+];
 
 /// Facts of which the kernel takes a part that changes with its version.
-const ROUGH: [&str; 1] = ["memory_bytes"];
+const ROUGH: [&str; 2] = ["memory_bytes", "usable_bytes"];
 
 /// Whether like machines have only about the same.
 pub(super) fn is_rough(name: &str) -> bool {
@@ -69,7 +94,7 @@ pub(super) fn is_rough(name: &str) -> bool {
 
 /// Whether only one machine has this value: serial numbers and addresses, and where it happens to be.
 pub(super) fn is_of_one_machine(name: &str) -> bool {
-    OF_ONE_MACHINE.contains(&name) || name.contains("serial")
+    OF_ONE_MACHINE.contains(&name) || UNIQUE.iter().any(|part| name.contains(part))
 }
 
 /// Whether the value changes by itself.
@@ -79,7 +104,12 @@ pub(super) fn is_measured(name: &str) -> bool {
 
 /// Whether it tells elements of a list apart, and not what they are.
 pub(super) fn is_place(name: &str) -> bool {
-    PLACES.contains(&name) || name.ends_with("_handle")
+    PLACES.contains(&name) || is_handle(name)
+}
+
+/// Whether it only ties structures of SMBIOS together.
+pub(super) fn is_handle(name: &str) -> bool {
+    name == "handle" || name.ends_with("_handle")
 }
 
 /// The names whose values tell all elements of each list apart.
@@ -118,5 +148,31 @@ fn plain(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::schema;
+
+    #[test]
+    fn every_name_is_of_a_field() {
+        fn names(value: &Value, found: &mut Vec<String>) {
+            if let Some(properties) = value.get("properties").and_then(Value::as_object) {
+                found.extend(properties.keys().cloned());
+            }
+            match value {
+                Value::Object(object) => object.values().for_each(|value| names(value, found)),
+                Value::Array(values) => values.iter().for_each(|value| names(value, found)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        names(&schema::report(), &mut found);
+        let known = KNOWN_BY.iter().flat_map(|names| names.iter());
+        for name in known.chain(&PLACES).chain(&OF_ONE_MACHINE).chain(&MEASURED).chain(&ROUGH) {
+            assert!(found.iter().any(|found| found == name), "{name} is no field of a report");
+        }
     }
 }

@@ -24,6 +24,7 @@ mod security;
 mod sensors;
 mod slots;
 mod starter;
+mod summary;
 mod system;
 mod tables;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::{
     Report, fields,
+    summary::summary,
     tables::{TABLES, Table},
     warnings::warnings,
 };
@@ -28,13 +29,16 @@ const MAX_LABEL: usize = 28;
 const MANY: usize = 24;
 
 /// Parts that come first, in this order; the others follow by name.
-const FIRST: [&str; 3] = ["processors", "kernel", "pci"];
+const FIRST: [&str; 8] =
+    ["system", "firmware", "processors", "memory", "slots", "onboard_devices", "management_controller", "security"];
+/// Parts that come last: the longest.
+const LAST: [&str; 1] = ["pci"];
 /// Titles of parts whose names do not say it.
 const TITLES: [(&str, &str); 1] = [("pci", "PCI functions")];
 /// Parts that are told at the top, or only to machines.
 const TOLD: [&str; 3] = ["schema_version", "host_id", "host_id_source"];
 /// Units at the end of names, and how they follow the value.
-const UNITS: [(&str, &str); 10] = [
+const UNITS: [(&str, &str); 13] = [
     ("_celsius", " °C"),
     ("_percent", " %"),
     ("_khz", " kHz"),
@@ -43,6 +47,9 @@ const UNITS: [(&str, &str); 10] = [
     ("_gts", " GT/s"),
     ("_mbps", " Mb/s"),
     ("_millivolts", " mV"),
+    ("_rpm", " rpm"),
+    ("_watts", " W"),
+    ("_mv", " mV"),
     ("_hours", " h"),
     ("_seconds", " s"),
 ];
@@ -70,6 +77,9 @@ pub(super) fn page(report: &Report, value: &Value, look: Look) -> String {
     let mut page =
         Page { text: String::new(), columns: look.columns.clamp(MIN_COLUMNS, MAX_COLUMNS), colour: look.colour };
     page.heading(&format!("Host {} (from {})", report.host_id, report.host_id_source), BOLD);
+    for (name, text) in summary(report) {
+        page.wrapped(&format!("{name:12}"), &text);
+    }
     let warnings = warnings(report);
     if !warnings.is_empty() {
         page.text.push('\n');
@@ -79,8 +89,9 @@ pub(super) fn page(report: &Report, value: &Value, look: Look) -> String {
         }
     }
     let Value::Object(parts) = value else { return page.text };
-    let rest = parts.keys().map(String::as_str).filter(|name| !FIRST.contains(name) && !TOLD.contains(name));
-    for name in FIRST.into_iter().chain(rest) {
+    let placed = |name: &&str| FIRST.contains(name) || LAST.contains(name) || TOLD.contains(name);
+    let rest = parts.keys().map(String::as_str).filter(|name| !placed(name));
+    for name in FIRST.into_iter().chain(rest).chain(LAST) {
         if let Some(part) = parts.get(name).filter(|part| !is_empty(part)) {
             page.part(name, part);
         }
@@ -180,8 +191,7 @@ impl Page {
         let name = fields::name_of(row);
         let known = |label: &str| name.as_ref().is_some_and(|(names, _)| names.contains(&label));
         let told = lines.iter().filter(|(label, _)| !known(label)).map(|(label, value)| format!("{label} {value}"));
-        let told: Vec<String> =
-            told.chain(lists.iter().map(|(_, label, list)| format!("{} {label}", list.len()))).collect();
+        let told: Vec<String> = told.chain(lists.iter().map(|(_, label, list)| measured(label, list))).collect();
         let name = name.as_ref().map_or("-", |(_, name)| name);
         self.wrapped(&format!("{name}  "), &told.join(", "));
     }
@@ -212,7 +222,7 @@ type Lists<'a> = Vec<(&'a str, String, &'a [Value])>;
 
 /// The plain values of a table and of the tables in it, by label; and the lists of tables, by name and label.
 fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(String, String)>, lists: &mut Lists<'a>) {
-    for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
+    for (name, value) in fields.iter().filter(|(name, value)| !is_empty(value) && !fields::is_handle(name)) {
         let label = format!("{prefix}{}", label(name));
         match value {
             Value::Object(flaws) if name == "vulnerabilities" => vulnerabilities(flaws, lines),
@@ -221,6 +231,18 @@ fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(St
             plain => lines.push((label, told(name, plain))),
         }
     }
+}
+
+/// What a list in an element says: what was measured, else how many there are.
+fn measured(label: &str, list: &[Value]) -> String {
+    let told = |element: &Value| {
+        let element = element.as_object()?;
+        let mut numbers = element.iter().filter(|(name, value)| fields::is_measured(name) && value.is_number());
+        let (field, value) = numbers.next()?;
+        Some(format!("{} {}", fields::name_of(element)?.1, told(field, value)))
+    };
+    let values: Vec<String> = list.iter().filter_map(told).take(MANY).collect();
+    if values.is_empty() { format!("{} {label}", list.len()) } else { format!("{label}: {}", values.join(", ")) }
 }
 
 /// Those the machine is not affected by are only counted.
@@ -290,7 +312,7 @@ fn label(name: &str) -> String {
 }
 
 /// Bytes in the largest unit that leaves a whole number, else with a decimal.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let mut unit = 0;
     let (mut whole, mut tenths) = (bytes, 0);
     while whole >= 1024 && unit < 4 {
@@ -341,25 +363,33 @@ mod tests {
     fn parts_have_headings_names_and_units() {
         let wanted = [
             "",
+            "Memory",
+            "  ecc        yes",
+            "  installed  64 GiB",
+            "",
+            "  SLOT  SIZE",
+            "  A1    32 GiB",
+            "  A2    32 GiB",
+            "  B1",
+            "",
             "Flaws",
             "  l1tf  Vulnerable",
             "",
             "Maker",
             "  A*",
             "",
-            "Memory",
-            "  ecc        yes",
-            "  installed  64 GiB",
-            "",
-            "  DEVICES",
-            "  A1  ranks 1, 2, size 32 GiB",
-            "  A2  ranks 1, 2, size 32 GiB",
-            "  B1  ranks 1, 2",
-            "",
             "Serial number",
             "  1",
         ];
         assert_eq!(lines(&server(), 100), wanted);
+    }
+
+    #[test]
+    fn lists_without_a_table_have_what_was_measured() {
+        let temperatures = json!([{"name": "Core 0", "temperature_celsius": 45.0, "max_celsius": 100.0}]);
+        let sensors = json!({"sensors": [{"name": "coretemp", "temperatures": temperatures, "fans": [{"name": "x"}]}]});
+        let wanted = ["", "Health", "", "  SENSORS", "  coretemp  1 fans, temperatures: Core 0 45 °C"];
+        assert_eq!(lines(&json!({"health": sensors}), 80), wanted);
     }
 
     #[test]

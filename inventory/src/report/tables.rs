@@ -16,7 +16,63 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are told.
-pub(super) const TABLES: [Table; 4] = [
+pub(super) const TABLES: [Table; 17] = [
+    Table {
+        list: "baseboards",
+        columns: &[
+            ("board", "{product}"),
+            ("maker", "{manufacturer}"),
+            ("version", "{version}"),
+            ("serial", "{serial_number}"),
+            ("asset", "{asset_tag}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "chassis",
+        columns: &[
+            ("chassis", "{chassis_type}"),
+            ("maker", "{manufacturer}"),
+            ("version", "{version}"),
+            ("serial", "{serial_number}"),
+            ("asset", "{asset_tag}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "resources",
+        columns: &[
+            ("firmware", "{type}"),
+            ("class", "{class}"),
+            ("version", "{version}"),
+            ("last attempt", "{last_attempt_version}"),
+            ("status", "{last_attempt_status}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "channels",
+        columns: &[
+            ("channel", "{number}"),
+            ("mac", "{mac_address}"),
+            ("ipv4", "{ipv4_address}"),
+            ("from", "{ipv4_source}"),
+            ("ipv6", "{ipv6_address}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "sockets",
+        columns: &[
+            ("socket", "{socket}"),
+            ("processor", "{version}"),
+            ("cores", "{core_enabled} of {core_count}"),
+            ("threads", "{thread_count}"),
+            ("max", "{max_speed_mhz}"),
+            ("status", "{status}"),
+        ],
+        but: None,
+    },
     Table {
         list: "packages",
         columns: &[
@@ -45,6 +101,97 @@ pub(super) const TABLES: [Table; 4] = [
     Table {
         list: "numa_nodes",
         columns: &[("node", "{id}"), ("cpus", "{cpus}"), ("memory", "{memory_bytes}"), ("distances", "{distances}")],
+        but: None,
+    },
+    Table {
+        list: "arrays",
+        columns: &[
+            ("array", "{location}"),
+            ("usage", "{usage}"),
+            ("error correction", "{error_correction}"),
+            ("sockets", "{device_count}"),
+            ("capacity", "{maximum_capacity_bytes}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "devices",
+        columns: &[
+            ("slot", "{locator}"),
+            ("bank", "{bank_locator}"),
+            ("size", "{size_bytes}"),
+            ("type", "{memory_type}"),
+            ("speed", "{configured_speed_mts}"),
+            ("rank", "{rank}"),
+            ("maker", "{manufacturer}"),
+            ("part", "{part_number}"),
+            ("serial", "{serial_number}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "controllers",
+        columns: &[
+            ("controller", "{name}"),
+            ("model", "{model}"),
+            ("size", "{size_bytes}"),
+            ("corrected", "{corrected_errors}"),
+            ("uncorrected", "{uncorrected_errors}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "slots",
+        columns: &[
+            ("slot", "{designation}"),
+            ("type", "{slot_type}"),
+            ("width", "{width}"),
+            ("usage", "{usage}"),
+            ("functions", "{functions}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "onboard_devices",
+        columns: &[
+            ("device", "{designation}"),
+            ("type", "{device_type}"),
+            ("enabled", "{enabled}"),
+            ("address", "{bus_address}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "tpms",
+        columns: &[
+            ("tpm", "{name}"),
+            ("version", "{version}"),
+            ("pcr banks", "{pcr_banks}"),
+            ("description", "{description}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "thermal_zones",
+        columns: &[
+            ("zone", "{name}"),
+            ("type", "{type}"),
+            ("now", "{temperature_celsius}"),
+            ("critical", "{critical_celsius}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "power_supplies",
+        columns: &[
+            ("supply", "{name}"),
+            ("type", "{type}"),
+            ("model", "{model_name}"),
+            ("online", "{online}"),
+            ("status", "{status}"),
+            ("health", "{health}"),
+            ("charge", "{charge_percent}"),
+        ],
         but: None,
     },
     Table {
