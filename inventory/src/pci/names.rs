@@ -16,6 +16,42 @@ const FILES: [&str; 4] = [
 ];
 /// The file has 1.5 MiB and grows by some 30 KiB a year.
 const MAX_FILE_BYTES: usize = 16 << 20;
+/// Names of classes for machines without the file, for what matters when a machine is looked at: base class and subclass
+/// (PCI Code and ID Assignment Specification 1.15, 1).
+const CLASSES: [(u8, u8, &str); 32] = [
+    (0x01, 0x00, "SCSI storage controller"),
+    (0x01, 0x01, "IDE interface"),
+    (0x01, 0x04, "RAID bus controller"),
+    (0x01, 0x06, "SATA controller"),
+    (0x01, 0x07, "Serial Attached SCSI controller"),
+    (0x01, 0x08, "Non-Volatile memory controller"),
+    (0x01, 0x80, "Mass storage controller"),
+    (0x02, 0x00, "Ethernet controller"),
+    (0x02, 0x07, "Infiniband controller"),
+    (0x02, 0x80, "Network controller"),
+    (0x03, 0x00, "VGA compatible controller"),
+    (0x03, 0x02, "3D controller"),
+    (0x03, 0x80, "Display controller"),
+    (0x04, 0x03, "Audio device"),
+    (0x05, 0x00, "RAM memory"),
+    (0x05, 0x02, "CXL"),
+    (0x06, 0x00, "Host bridge"),
+    (0x06, 0x01, "ISA bridge"),
+    (0x06, 0x04, "PCI bridge"),
+    (0x06, 0x80, "Bridge"),
+    (0x07, 0x00, "Serial controller"),
+    (0x07, 0x80, "Communication controller"),
+    (0x08, 0x00, "PIC"),
+    (0x08, 0x06, "IOMMU"),
+    (0x08, 0x80, "System peripheral"),
+    (0x0b, 0x40, "Co-processor"),
+    (0x0c, 0x03, "USB controller"),
+    (0x0c, 0x05, "SMBus"),
+    (0x0c, 0x07, "IPMI Interface"),
+    (0x10, 0x80, "Encryption controller"),
+    (0x11, 0x80, "Signal processing controller"),
+    (0x12, 0x00, "Processing accelerators"),
+];
 /// Longest name that is kept.
 const MAX_NAME_CHARS: usize = 200;
 
@@ -154,10 +190,12 @@ impl Names {
         self.subsystems.get(&[ids.vendor, ids.device, vendor, device]).map(String::as_str)
     }
 
-    /// The name of the subclass, or of its class.
+    /// The name of the subclass, or of its class. The common ones have names without the file too.
     pub(crate) fn class(&self, ids: &Ids) -> Option<&str> {
         let [base, sub, _] = ids.class;
-        self.classes.get(&(base, Some(sub), None)).or_else(|| self.classes.get(&(base, None, None))).map(String::as_str)
+        let listed = || self.classes.get(&(base, Some(sub), None)).or_else(|| self.classes.get(&(base, None, None)));
+        let known = || CLASSES.iter().find(|(b, s, _)| (*b, *s) == (base, sub)).map(|(_, _, name)| *name);
+        listed().map(String::as_str).or_else(known)
     }
 
     /// The name of the programming interface, such as `NVM Express` or `AHCI 1.0`.
@@ -258,6 +296,7 @@ mod tests {
         tree.add("usr/share/hwdata/pci.ids.gz", &gzip[..20]);
         assert_eq!(vendor(&tree), None);
         assert_eq!(vendor(&Tree::new(&[])), None);
+        assert_eq!(Names::default().class(&accelerator()), Some("3D controller"));
     }
 
     proptest! {

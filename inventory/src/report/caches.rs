@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Cache {
     /// Level: 1 is next to the core.
     pub level: u32,
+    /// Name as lscpu has it: L1d, L1i, L2.
+    pub name: String,
     /// Data, Instruction or Unified.
     #[serde(rename = "type")]
     pub kind: String,
@@ -40,14 +42,21 @@ pub(super) fn caches(root: &Root, online: &BTreeSet<u32>) -> Vec<Cache> {
                 continue;
             }
             let text = |name: &str| root.attribute(format!("{dir}/{index}/{name}"));
-            let (Some(level), Some(kind)) = (text("level").and_then(|text| text.parse().ok()), text("type")) else {
+            let (Some(level), Some(kind)) = (text("level").and_then(|text| text.parse::<u32>().ok()), text("type"))
+            else {
                 tracing::debug!(cpu, index, "a cache without level or type is left out");
                 continue;
             };
             let mut shared = text("shared_cpu_list").map(|list| lists::parse(&list)).unwrap_or_default();
             shared.insert(*cpu);
+            let letter = match kind.as_str() {
+                "Data" => "d",
+                "Instruction" => "i",
+                _ => "",
+            };
             let cache = Cache {
                 level,
+                name: format!("L{level}{letter}"),
                 kind,
                 size_bytes: text("size").as_deref().and_then(size),
                 // 0 of old kernels stands for fully associative.
@@ -96,9 +105,9 @@ mod tests {
         tree.add("sys/devices/system/cpu/cpu0/cache/index9/level", "odd");
         let found = caches(&tree.root(), &(0..4).collect());
         let short: Vec<_> =
-            found.iter().map(|c| (c.level, c.size_bytes.unwrap() >> 10, c.shared_by.join(" "))).collect();
-        let expected = [(1, 32, "0 1 2 3"), (2, 2048, "0"), (2, 4096, "1-3"), (3, 24576, "0-3")];
-        assert_eq!(short, expected.map(|(level, kib, shared)| (level, kib, shared.to_owned())));
+            found.iter().map(|c| (c.name.as_str(), c.size_bytes.unwrap() >> 10, c.shared_by.join(" "))).collect();
+        let expected = [("L1d", 32, "0 1 2 3"), ("L2", 2048, "0"), ("L2", 4096, "1-3"), ("L3", 24576, "0-3")];
+        assert_eq!(short, expected.map(|(name, kib, shared)| (name, kib, shared.to_owned())));
         assert_eq!((found[0].instances, found[0].ways, found[0].line_bytes), (4, Some(8), None));
         assert_eq!(size("18014398509481985K"), None);
     }

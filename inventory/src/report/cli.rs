@@ -349,7 +349,7 @@ mod tests {
     fn pages_of_recorded_machines() {
         for (name, wanted) in [
             ("amd-ryzen-1600.tar.gz", "  L3     Unified      8 MiB    16    64 B  2"),
-            ("nvidia-accelerator.tar.gz", "  0000:06:00.0  030200  10de    15f8    nvidia"),
+            ("nvidia-accelerator.tar.gz", "  0000:06:00.0  3D controller              10de    15f8    nvidia"),
             (
                 "offline-cpus.tar.gz",
                 "  ! mmio stale data: Vulnerable: Clear CPU buffers attempted, no microcode; SMT Host state unknown",

@@ -36,7 +36,7 @@ pub struct Memory {
     /// Facts in which the modules differ that should all be the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mismatches: Vec<Mismatch>,
-    /// Sockets whose module runs slower than it could.
+    /// Sockets whose module runs slower than it could, by bank and locator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below_rated_speed: Vec<String>,
     /// Sets of sockets, in the firmware's order.
@@ -163,7 +163,13 @@ fn below_rated_speed(devices: &[MemoryDevice]) -> Vec<String> {
         device.installed == Some(true)
             && device.configured_speed_mts.zip(device.speed_mts).is_some_and(|(configured, rated)| configured < rated)
     };
-    devices.iter().filter(is_slow).filter_map(|device| device.locator.clone()).collect()
+    // Some firmware calls every socket of a bank alike.
+    let name = |device: &MemoryDevice| {
+        let parts: Vec<&str> =
+            [&device.bank_locator, &device.locator].into_iter().flatten().map(String::as_str).collect();
+        parts.join(" ")
+    };
+    devices.iter().filter(is_slow).map(name).collect()
 }
 
 fn controllers(root: &Root) -> Vec<MemoryController> {
@@ -212,6 +218,7 @@ mod tests {
     fn module_of(locator: &str, speeds: (u32, u32), part: &str) -> MemoryDevice {
         MemoryDevice {
             locator: Some(locator.to_owned()),
+            bank_locator: Some("bank".to_owned()),
             installed: Some(true),
             speed_mts: Some(speeds.0),
             configured_speed_mts: Some(speeds.1),
@@ -224,7 +231,7 @@ mod tests {
     fn modules_that_differ() {
         let empty = MemoryDevice { installed: Some(false), speed_mts: Some(1), ..MemoryDevice::default() };
         let mut devices = vec![module_of("A1", (3200, 2933), "X"), module_of("B1", (2933, 2933), "X"), empty];
-        assert_eq!(below_rated_speed(&devices), ["A1"]);
+        assert_eq!(below_rated_speed(&devices), ["bank A1"]);
         let found = mismatches(&devices);
         assert_eq!(
             (found.len(), found[0].name.as_str(), found[0].values.join(" ")),

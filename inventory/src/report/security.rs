@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+const GROUPS: &str = "/sys/kernel/iommu_groups";
 const TPMS: &str = "/sys/class/tpm";
 const SETUP_MODE: &str = "/sys/firmware/efi/efivars/SetupMode-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// Registers the firmware extends with itself and with what it boots (TCG PC Client Platform Firmware Profile, 3.3.4).
@@ -99,8 +100,9 @@ pub struct Iommu {
     /// Units in use, from /sys/class/iommu.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<String>,
-    /// Groups of devices; none means that no IOMMU is in use.
-    pub groups: u32,
+    /// Groups of devices; 0 means that no IOMMU is in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<u32>,
     /// Kernel arguments about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
@@ -156,7 +158,7 @@ pub(super) fn security(root: &Root, smbios: &Smbios, flags: &[String], command_l
         mitigation_arguments: arguments(&MITIGATIONS),
         iommu: Iommu {
             units: root.list("/sys/class/iommu"),
-            groups: u32::try_from(root.list("/sys/kernel/iommu_groups").len()).unwrap_or(u32::MAX),
+            groups: root.is_dir(GROUPS).then(|| u32::try_from(root.list(GROUPS).len()).unwrap_or(u32::MAX)),
             arguments: arguments(&IOMMU_ARGUMENTS),
         },
         memory_encryption_features: ENCRYPTION.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect(),
@@ -222,7 +224,7 @@ mod tests {
         assert_eq!((found.lockdown.as_deref(), found.security_modules.len()), (Some("integrity"), 3));
         assert_eq!((found.selinux_enforcing, found.fips), (Some(false), None));
         assert_eq!(found.mitigation_arguments, ["mitigations=off"]);
-        assert_eq!((found.iommu.groups, found.iommu.units.join(" ")), (2, "ivhd0".to_owned()));
+        assert_eq!((found.iommu.groups, found.iommu.units.join(" ")), (Some(2), "ivhd0".to_owned()));
         assert_eq!(found.iommu.arguments, ["amd_iommu=on", "iommu=pt"]);
         assert_eq!(found.memory_encryption_features, ["sev"]);
         assert_eq!(found.kvm_confidential, BTreeMap::from([("sev".to_owned(), true), ("sev_snp".to_owned(), false)]));
