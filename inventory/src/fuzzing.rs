@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. No part of the API.
 
-use crate::{bmc, smbios::Smbios};
+use crate::{ata, bmc, nvme, smbios::Smbios};
 
 /// Decodes an SMBIOS table and writes down every fact of it.
 pub fn fuzz_smbios(table: &[u8]) {
@@ -12,4 +12,27 @@ pub fn fuzz_smbios(table: &[u8]) {
 /// Asks a management controller whose replies are cut from the bytes for all that is asked of one.
 pub fn fuzz_ipmi(replies: &[u8]) {
     bmc::fuzz(replies);
+}
+
+/// Reads the bytes as all that an NVMe controller tells.
+pub fn fuzz_nvme(reply: &[u8]) {
+    nvme::parse_identity(reply);
+    nvme::parse_health(reply);
+}
+
+/// Reads the bytes as all that an ATA disk tells; what follows the first sector stands for the thresholds. The checksum is
+/// made right, since no fuzzer would come by it.
+pub fn fuzz_ata(reply: &[u8]) {
+    ata::parse_identity(reply);
+    let mut sectors = reply.chunks(512).map(|sector| {
+        let mut sector = sector.to_vec();
+        if let Some((last, rest)) = sector.split_last_mut() {
+            *last = rest.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)).wrapping_neg();
+        }
+        sector
+    });
+    if let Some(data) = sectors.next() {
+        ata::parse_identity(&data);
+        ata::parse_health(&data, sectors.next().as_deref());
+    }
 }

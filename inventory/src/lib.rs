@@ -5,12 +5,14 @@
 //! read is left out, and the log says why; the same machine gives the same bytes.
 
 mod ask;
+mod ata;
 mod bmc;
 mod boot;
 pub mod capture;
 pub mod cli;
 mod cpu;
 mod disks;
+mod ethtool;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gpu;
@@ -20,6 +22,7 @@ mod limit;
 mod memory;
 mod mounts;
 mod net;
+mod nvme;
 mod pci;
 mod record;
 pub mod report;

@@ -318,7 +318,7 @@ const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 const DRVINFO_BYTES: usize = 196;
 const LINK_SETTINGS_BYTES: usize = 48;
-const LINK_MODE_WORDS_AT: usize = 17;
+const LINK_MODE_WORDS_AT: usize = 15;
 /// No set of names is larger, and the kernel does not ask how many there is room for.
 const MAX_NAMES: usize = 1024;
 /// `MAX_ADDR_LEN`

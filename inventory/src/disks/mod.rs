@@ -11,6 +11,8 @@ pub(crate) mod udev;
 mod usage;
 pub(crate) mod vpd;
 
+pub(crate) use vpd::serial as unit_serial;
+
 use crate::{Root, ask::Question, mounts::Mount};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};

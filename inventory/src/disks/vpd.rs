@@ -7,7 +7,7 @@ const IDENTIFY_OFFSET: usize = 60;
 const IDENTIFY_BYTES: usize = 512;
 
 /// Unit serial number (page 80h).
-pub(super) fn serial(page: &[u8]) -> Option<String> {
+pub(crate) fn serial(page: &[u8]) -> Option<String> {
     text(body(page, 0x80)?)
 }
 

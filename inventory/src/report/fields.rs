@@ -22,18 +22,21 @@ const KNOWN_BY: [Names; 11] = [
 ];
 
 /// What only says where something is, or what it belongs to.
-const PLACES: [&str; 13] = [
+const PLACES: [&str; 16] = [
     "address",
     "bank_locator",
     "bus_address",
     "cpus",
     "designation",
     "functions",
+    "hctl",
+    "hosts",
     "id",
     "iommu_group",
     "locator",
     "name",
     "parent",
+    "pci_address",
     "physical_function",
     "slot",
 ];
@@ -55,10 +58,10 @@ const OF_ONE_MACHINE: [&str; 12] = [
 ];
 
 /// Parts of names of what is unique in the world.
-const UNIQUE: [&str; 5] = ["serial", "wwid", "wwn", "eui64", "nguid"];
+const UNIQUE: [&str; 8] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "node_guid", "mac_address"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 23] = [
+const MEASURED: [&str; 24] = [
     "aer",
     "alarm",
     "boot_up_state",
@@ -76,6 +79,7 @@ const MEASURED: [&str; 23] = [
     "power_state",
     "power_supply_state",
     "power_watts",
+    "smart",
     "speed_rpm",
     "temperature_celsius",
     "thermal_state",

@@ -6,6 +6,7 @@
 mod caches;
 pub mod cli;
 mod condition;
+mod controllers;
 mod cpuinfo;
 mod diff;
 mod expect;
@@ -16,14 +17,17 @@ mod kernel;
 mod lists;
 pub mod management;
 mod memory;
+pub mod network;
 mod numa;
 mod page;
+mod place;
 mod processors;
 mod schema;
 mod security;
 mod sensors;
 mod slots;
 mod starter;
+pub mod storage;
 mod summary;
 mod system;
 mod tables;
@@ -41,11 +45,13 @@ pub use health::{Health, PowerSupply};
 pub use kernel::Kernel;
 pub use management::ManagementController;
 pub use memory::{CountedModule, Memory, MemoryController, Mismatch};
+pub use network::Network;
 pub use numa::{HugePages, NumaNode};
 pub use processors::{Frequency, Package, Processors};
 pub use security::{Iommu, Security, Tpm};
 pub use sensors::{Fan, Power, SensorChip, Temperature, ThermalZone, Voltage};
 pub use slots::Slot;
+pub use storage::Storage;
 pub use system::System;
 
 use crate::{Root, identity, pci, smbios::Smbios};
@@ -90,6 +96,10 @@ pub struct Report {
     pub security: Security,
     /// Measurements and counted errors.
     pub health: Health,
+    /// Disks and what they hang on.
+    pub storage: Storage,
+    /// Network cards.
+    pub network: Network,
 }
 
 /// The report of a machine, the running one or a captured one.
@@ -97,23 +107,30 @@ pub fn collect(root: &Root) -> Report {
     let identity = identity::host_id(root);
     let smbios = Smbios::read(root);
     let pci = pci::functions(root);
-    let kernel = kernel::kernel(root);
-    let processors = processors::processors(root, &smbios);
-    let memory = memory::memory(root, &smbios);
-    Report {
-        schema_version: SCHEMA_VERSION,
-        host_id: identity.id.to_string(),
-        host_id_source: identity.source.to_string(),
-        security: security::security(root, &smbios, &processors.flags, kernel.command_line.as_deref()),
-        health: health::health(root, &memory.controllers, &pci),
-        kernel,
-        management_controller: management::management_controller(root),
-        system: system::system(root, &smbios),
-        firmware: firmware::firmware(root, &smbios),
-        processors,
-        memory,
-        slots: slots::slots(&smbios, &pci),
-        onboard_devices: smbios.onboard_devices(),
-        pci,
-    }
+    // The management controller takes longer than all the rest.
+    std::thread::scope(|scope| {
+        let controller = scope.spawn(|| management::management_controller(root));
+        let kernel = kernel::kernel(root);
+        let processors = processors::processors(root, &smbios);
+        let memory = memory::memory(root, &smbios);
+        let report = Report {
+            schema_version: SCHEMA_VERSION,
+            host_id: identity.id.to_string(),
+            host_id_source: identity.source.to_string(),
+            security: security::security(root, &smbios, &processors.flags, kernel.command_line.as_deref()),
+            health: health::health(root, &memory.controllers, &pci),
+            kernel,
+            management_controller: None,
+            system: system::system(root, &smbios),
+            firmware: firmware::firmware(root, &smbios),
+            processors,
+            memory,
+            slots: slots::slots(&smbios, &pci),
+            onboard_devices: smbios.onboard_devices(),
+            pci,
+            storage: storage::storage(root),
+            network: network::network(root),
+        };
+        Report { management_controller: controller.join().ok().flatten(), ..report }
+    })
 }

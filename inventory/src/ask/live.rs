@@ -1,0 +1,134 @@
+//! Questions to the running system: interfaces of the tests' own as `ethtool` sees them, and devices that can't answer.
+
+use super::Question;
+use crate::{Root, ethtool};
+use nix::sched::{CloneFlags, unshare};
+use std::{
+    collections::BTreeMap,
+    io,
+    process::{Command, Stdio},
+    thread,
+};
+
+/// Runs in a network namespace of its own, where `pair0` and `pair1` are a virtual cable and `tap0` is a tap device. It ends
+/// with the thread.
+fn in_namespace(test: fn(&Root)) {
+    let exists = |tool: &str| Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !nix::unistd::geteuid().is_root() || exists("ethtool").is_err() {
+        eprintln!("skipped: needs root and ethtool");
+        return;
+    }
+    let inside = move || {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        run("ip", "link add pair0 type veth peer name pair1");
+        run("ip", "tuntap add dev tap0 mode tap");
+        test(&Root::open("/").unwrap());
+    };
+    thread::spawn(inside).join().unwrap();
+}
+
+fn run(tool: &str, arguments: &str) -> String {
+    let done = Command::new(tool).args(arguments.split(' ')).output().unwrap();
+    assert!(done.status.success(), "{tool} {arguments}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// Its lines of a name, a colon and a value.
+fn told(arguments: &str) -> BTreeMap<String, String> {
+    let shown = run("ethtool", arguments);
+    let line = |line: &str| line.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+    shown.lines().filter_map(line).collect()
+}
+
+#[test]
+fn drivers_are_those_of_ethtool() {
+    in_namespace(|root| {
+        for name in ["pair0", "tap0", "lo"] {
+            let Ok(reply) = root.ask(&Question::Driver { interface: name.to_owned() }) else {
+                assert_eq!(name, "lo", "the loopback device alone has no driver");
+                continue;
+            };
+            let (found, told) = (ethtool::parse_driver(&reply), told(&format!("-i {name}")));
+            assert_eq!(found.name.as_deref(), Some(told["driver"].as_str()));
+            let empty_or = |text: Option<String>| text.unwrap_or_default();
+            assert_eq!(empty_or(found.version), told["version"], "{name}");
+            assert_eq!(empty_or(found.firmware), told["firmware-version"].replace("N/A", ""), "{name}");
+        }
+    });
+}
+
+#[test]
+fn features_are_those_of_ethtool() {
+    in_namespace(|root| {
+        run("ethtool", "-K pair0 gro off tx-nocache-copy on");
+        for name in ["pair0", "tap0", "lo"] {
+            let names = root.ask(&Question::FeatureNames { interface: name.to_owned() }).unwrap();
+            let states = root.ask(&Question::Features { interface: name.to_owned() }).unwrap();
+            let features = ethtool::parse_features(&names, &states);
+            let told = told(&format!("-k {name}"));
+            // The tool has names of its own for what it also sums up.
+            let own = [
+                ("rx-gro", "generic-receive-offload"),
+                ("tx-generic-segmentation", "generic-segmentation-offload"),
+                ("rx-lro", "large-receive-offload"),
+                ("rx-hashing", "receive-hashing"),
+                ("rx-ntuple-filter", "ntuple-filters"),
+                ("tx-vlan-hw-insert", "tx-vlan-offload"),
+                ("rx-vlan-hw-parse", "rx-vlan-offload"),
+                ("rx-checksum", "rx-checksumming"),
+            ];
+            let mut compared = 0;
+            for feature in &features {
+                let theirs =
+                    own.iter().find(|(kernel, _)| *kernel == feature.name).map_or(&*feature.name, |(_, tool)| tool);
+                let Some(told) = told.get(theirs) else { continue };
+                let state = if feature.is_on { "on" } else { "off" };
+                assert_eq!(told.split(' ').next(), Some(state), "{name}: {}", feature.name);
+                assert_eq!(told.contains("[fixed]"), feature.is_fixed, "{name}: {}: {told}", feature.name);
+                compared += 1;
+            }
+            assert!(features.len() > 40 && compared > features.len() - 5, "{compared} of {}", features.len());
+            let of = |feature: &str| features.iter().find(|f| f.name == feature).map(|f| f.is_on);
+            assert_eq!(of("rx-gro"), Some(name != "pair0"));
+        }
+    });
+}
+
+#[test]
+fn links_and_permanent_addresses() {
+    in_namespace(|root| {
+        let settings = root.ask(&Question::LinkSettings { interface: "pair0".to_owned() }).unwrap();
+        let settings = ethtool::parse_link_settings(&settings).unwrap();
+        let told = told("pair0");
+        assert_eq!((settings.duplex, told["Duplex"].as_str()), (Some("full"), "Full"));
+        assert_eq!((settings.port, told["Port"].as_str()), (Some("twisted pair"), "Twisted Pair"));
+        assert_eq!((settings.is_autonegotiating, told["Auto-negotiation"].as_str()), (Some(false), "off"));
+        let address = root.ask(&Question::PermanentAddress { interface: "pair0".to_owned() }).unwrap();
+        assert_eq!(ethtool::parse_address(&address), None, "{}", run("ethtool", "-P pair0"));
+        let flags = root.ask(&Question::PrivateFlagNames { interface: "pair0".to_owned() });
+        assert!(flags.is_err(), "{flags:?}");
+    });
+}
+
+#[test]
+fn what_is_no_such_device_refuses() {
+    let root = Root::open("/").unwrap();
+    for disk in ["loop0", "zram0", "no-such-disk", "null", "../sda", ""] {
+        let disk = || disk.to_owned();
+        for question in [
+            Question::ScsiPage { disk: disk(), page: 0x83 },
+            Question::AtaIdentify { disk: disk() },
+            Question::AtaSmartData { disk: disk() },
+            Question::AtaSmartThresholds { disk: disk() },
+            Question::NvmeController { controller: disk() },
+            Question::NvmeHealth { controller: disk() },
+        ] {
+            let error = root.ask(&question).unwrap_err();
+            assert_ne!(error.kind(), io::ErrorKind::TimedOut, "{question:?}: {error}");
+        }
+    }
+    for interface in ["", "lo\0", "a-name-that-is-far-too-long", "none0"] {
+        let error = root.ask(&Question::Driver { interface: interface.to_owned() }).unwrap_err();
+        assert_ne!(error.kind(), io::ErrorKind::TimedOut, "{interface}: {error}");
+    }
+}
