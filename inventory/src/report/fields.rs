@@ -101,6 +101,11 @@ pub(super) fn is_of_one_machine(name: &str) -> bool {
     OF_ONE_MACHINE.contains(&name) || UNIQUE.iter().any(|part| name.contains(part))
 }
 
+/// Whether the value changes by itself, or with the firmware's own numbering.
+pub(super) fn is_passing(name: &str) -> bool {
+    MEASURED.contains(&name) || is_handle(name)
+}
+
 /// Whether the value changes by itself.
 pub(super) fn is_measured(name: &str) -> bool {
     MEASURED.contains(&name)
@@ -108,7 +113,7 @@ pub(super) fn is_measured(name: &str) -> bool {
 
 /// Whether it tells elements of a list apart, and not what they are.
 pub(super) fn is_place(name: &str) -> bool {
-    PLACES.contains(&name) || is_handle(name)
+    PLACES.contains(&name)
 }
 
 /// Whether it only ties structures of SMBIOS together.

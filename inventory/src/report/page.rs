@@ -223,13 +223,24 @@ type Lists<'a> = Vec<(&'a str, String, &'a [Value])>;
 /// The plain values of a table and of the tables in it, by label; and the lists of tables, by name and label.
 fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(String, String)>, lists: &mut Lists<'a>) {
     for (name, value) in fields.iter().filter(|(name, value)| !is_empty(value) && !fields::is_handle(name)) {
-        let label = format!("{prefix}{}", label(name));
+        let label = joined(prefix, &label(name));
         match value {
             Value::Object(flaws) if name == "vulnerabilities" => vulnerabilities(flaws, lines),
             Value::Object(fields) => flatten(&format!("{label} "), fields, lines, lists),
             Value::Array(list) if list.iter().any(Value::is_object) => lists.push((name, label, list)),
             plain => lines.push((label, told(name, plain))),
         }
+    }
+}
+
+/// A label behind that of the table it is in, without saying a word twice.
+fn joined(prefix: &str, label: &str) -> String {
+    if label.starts_with(prefix) {
+        label.to_owned()
+    } else if prefix.ends_with(&format!("{label} ")) {
+        prefix.trim_end().to_owned()
+    } else {
+        format!("{prefix}{label}")
     }
 }
 
@@ -390,6 +401,13 @@ mod tests {
         let sensors = json!({"sensors": [{"name": "coretemp", "temperatures": temperatures, "fans": [{"name": "x"}]}]});
         let wanted = ["", "Health", "", "  SENSORS", "  coretemp  1 fans, temperatures: Core 0 45 °C"];
         assert_eq!(lines(&json!({"health": sensors}), 80), wanted);
+    }
+
+    #[test]
+    fn labels_say_no_word_twice() {
+        let joined = [("", "a"), ("product ", "product name"), ("boot status ", "status"), ("a ", "b")]
+            .map(|(p, l)| joined(p, l));
+        assert_eq!(joined, ["a", "product name", "boot status", "a b"]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn expected_fields(
     let mut fields = Map::new();
     // What an id means is only as new as the list of ids where it was looked up.
     let is_told_by_id = |name: &str| object.contains_key(&format!("{name}_id"));
-    let is_kept = |name: &str| !left_out(name) && !fields::is_measured(name) && !is_told_by_id(name);
+    let is_kept = |name: &str| !left_out(name) && !fields::is_passing(name) && !is_told_by_id(name);
     for (name, value) in object.iter().filter(|(name, _)| is_kept(name)) {
         let Some(shape) = shape.field(name) else { continue };
         if let Some(value) = expected(name, value, &shape)? {

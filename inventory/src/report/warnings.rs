@@ -1,6 +1,7 @@
 //! What somebody should look at before this machine is used.
 
 use super::{Function, Health, Memory, Processors, Report};
+use crate::smbios::MemoryDevice;
 
 /// States of a chassis that are no good news (SMBIOS 7.4.2).
 const BAD_STATES: [&str; 3] = ["Warning", "Critical", "Non-recoverable"];
@@ -61,7 +62,7 @@ fn memory(memory: &Memory, warnings: &mut Vec<String>) {
     if let (Some(empty @ 1..), Some(full)) = (memory.empty_sockets, memory.populated_sockets) {
         let sockets = full.saturating_add(empty);
         let names = memory.devices.iter().filter(|device| device.installed == Some(false));
-        let names: Vec<&str> = names.filter_map(|device| device.locator.as_deref()).collect();
+        let names: Vec<String> = names.map(socket).collect();
         warnings.push(format!("{empty} of {sockets} memory sockets are empty: {}", names.join(", ")));
     }
     for mismatch in &memory.mismatches {
@@ -78,6 +79,12 @@ fn memory(memory: &Memory, warnings: &mut Vec<String>) {
             errors(&name, module.uncorrected_errors, module.corrected_errors, warnings);
         }
     }
+}
+
+/// Boards often use the same locators again in each bank.
+fn socket(device: &MemoryDevice) -> String {
+    let names = [&device.bank_locator, &device.locator];
+    names.into_iter().filter_map(Option::as_deref).collect::<Vec<_>>().join(" ")
 }
 
 fn health(health: &Health, warnings: &mut Vec<String>) {
@@ -162,7 +169,7 @@ mod tests {
         report::{
             Aer, CountedModule, FirmwareResource, Link, MemoryController, Mismatch, NumaNode, Package, ThermalZone,
         },
-        smbios::{BootStatus, Chassis, MemoryDevice, Processor},
+        smbios::{BootStatus, Chassis, Processor},
     };
 
     #[test]
@@ -199,8 +206,8 @@ mod tests {
         report.system.chassis = vec![Chassis { thermal_state: text("Critical"), ..Chassis::default() }];
         report.memory.empty_sockets = Some(1);
         report.memory.populated_sockets = Some(7);
-        let (locator, installed) = (text("DIMM B2"), Some(false));
-        report.memory.devices = vec![MemoryDevice { locator, installed, ..MemoryDevice::default() }];
+        let (bank_locator, locator, installed) = (text("P0"), text("DIMM B2"), Some(false));
+        report.memory.devices = vec![MemoryDevice { bank_locator, locator, installed, ..MemoryDevice::default() }];
         let values = vec!["16 GiB".to_owned(), "32 GiB".to_owned()];
         report.memory.mismatches = vec![Mismatch { name: "size_bytes".to_owned(), values }];
         report.memory.below_rated_speed = vec!["DIMM A1".to_owned()];
@@ -230,7 +237,7 @@ mod tests {
             "firmware about the last boot: No bootable media",
             "chassis: temperature when last booted: Critical",
             "firmware ddc0ee61: the last update failed: out of resources",
-            "1 of 8 memory sockets are empty: DIMM B2",
+            "1 of 8 memory sockets are empty: P0 DIMM B2",
             "memory modules differ in size bytes: 16 GiB, 32 GiB",
             "memory runs below its rated speed in DIMM A1",
             "memory mc0: 1 uncorrected errors",
