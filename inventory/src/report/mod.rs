@@ -34,6 +34,7 @@ mod tables;
 #[cfg(test)]
 mod toy;
 mod warnings;
+mod wear;
 
 pub use crate::{
     pci::{Aer, Function, Link, Sriov},

@@ -29,8 +29,18 @@ const MAX_LABEL: usize = 28;
 const MANY: usize = 24;
 
 /// Parts that come first, in this order; the others follow by name.
-const FIRST: [&str; 8] =
-    ["system", "firmware", "processors", "memory", "slots", "onboard_devices", "management_controller", "security"];
+const FIRST: [&str; 10] = [
+    "system",
+    "firmware",
+    "processors",
+    "memory",
+    "storage",
+    "network",
+    "slots",
+    "onboard_devices",
+    "management_controller",
+    "security",
+];
 /// Parts that come last: the longest.
 const LAST: [&str; 1] = ["pci"];
 /// Titles of parts whose names do not say it.

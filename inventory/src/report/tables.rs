@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are told.
-pub(super) const TABLES: [Table; 17] = [
+pub(super) const TABLES: [Table; 21] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -191,6 +191,58 @@ pub(super) const TABLES: [Table; 17] = [
             ("status", "{status}"),
             ("health", "{health}"),
             ("charge", "{charge_percent}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "disks",
+        columns: &[
+            ("disk", "{name}"),
+            ("transport", "{transport}"),
+            ("size", "{size_bytes}"),
+            ("vendor", "{vendor}"),
+            ("model", "{model}"),
+            ("firmware", "{firmware_version}"),
+            ("serial", "{serial}"),
+            ("temperature", "{smart.temperature_celsius}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "nvme_controllers",
+        columns: &[
+            ("controller", "{name}"),
+            ("address", "{pci_address}"),
+            ("state", "{state}"),
+            ("firmware", "{firmware_version}"),
+            ("temperature", "{smart.temperature_celsius}"),
+            ("used", "{smart.used_percent}"),
+            ("spare", "{smart.available_spare_percent}"),
+            ("on", "{smart.power_on_hours}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "adapters",
+        columns: &[
+            ("adapter", "{address}"),
+            ("driver", "{driver}"),
+            ("model", "{model}"),
+            ("firmware", "{firmware_version}"),
+            ("serial", "{serial}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "interfaces",
+        columns: &[
+            ("interface", "{name}"),
+            ("address", "{pci_address}"),
+            ("driver", "{driver}"),
+            ("firmware", "{firmware_version}"),
+            ("speed", "{speed_mbps}"),
+            ("carrier", "{has_carrier}"),
+            ("mac", "{permanent_mac_address}"),
         ],
         but: None,
     },

@@ -1,6 +1,6 @@
 //! What somebody should look at before this machine is used.
 
-use super::{Function, Health, Memory, Processors, Report};
+use super::{Function, Health, Memory, Processors, Report, wear};
 use crate::smbios::MemoryDevice;
 
 /// States of a chassis that are no good news (SMBIOS 7.4.2).
@@ -16,6 +16,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     memory(&report.memory, &mut warnings);
     report.pci.iter().for_each(|function| pci(function, &mut warnings));
     processors(&report.processors, &mut warnings);
+    wear::warnings(&report.storage, &mut warnings);
     health(&report.health, &mut warnings);
     warnings
 }
