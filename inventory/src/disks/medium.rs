@@ -44,7 +44,7 @@ fn may_be_asked(device: &Device) -> bool {
 }
 
 /// The volume identifier of a primary volume descriptor.
-pub(crate) fn volume_label(descriptor: &[u8]) -> Option<String> {
+pub(super) fn volume_label(descriptor: &[u8]) -> Option<String> {
     let label = descriptor.strip_prefix(PRIMARY).and(descriptor.get(LABEL))?;
     Some(String::from_utf8_lossy(label).trim_end_matches([' ', '\0']).to_owned())
 }

@@ -9,7 +9,7 @@ mod medium;
 mod tests;
 pub(crate) mod udev;
 mod usage;
-pub(crate) mod vpd;
+mod vpd;
 
 pub(crate) use vpd::serial as unit_serial;
 
@@ -148,6 +148,15 @@ fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
         }
     }
     answers
+}
+
+/// All that is made of a disk's answers.
+pub(crate) fn fuzz_answer(answer: &[u8]) {
+    vpd::serial(answer);
+    vpd::naa(answer);
+    vpd::is_device_identification(answer);
+    vpd::ata_model_and_serial(answer);
+    medium::volume_label(answer);
 }
 
 /// The names a disk is found by; empty ones are unknown.

@@ -2,11 +2,16 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+};
 use serde_json::Value;
 use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    thread,
 };
 
 /// A file or directory beside the repository, that not everyone has.
@@ -68,4 +73,29 @@ impl Tree {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(target, path).unwrap();
     }
+}
+
+/// Runs with mounts of its own that nobody else sees. They end with the thread.
+pub fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: namespaces need root");
+        return;
+    }
+    let inside = move || {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        let none = None::<&Path>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+        test();
+    };
+    thread::spawn(inside).join().unwrap();
+}
+
+/// Runs in a network namespace of its own, with a sysfs that shows it.
+pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    with_own_mounts(|| {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&Path>).unwrap();
+        assert!(!Path::new("/sys/class/net/eth0").exists(), "this is not the namespace we made");
+        test();
+    });
 }
