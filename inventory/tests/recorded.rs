@@ -2,24 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::shared;
 use inventory::{Root, collect};
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
-fn data(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: no {}", path.display());
-    None
-}
-
-/// A recorded tree, unpacked until dropped.
+/// A recorded tree, unpacked until dropped, so that other programs can read it too.
 struct Recorded {
     dir: tempfile::TempDir,
     inner: &'static str,
@@ -27,7 +16,7 @@ struct Recorded {
 
 impl Recorded {
     fn unpack(archive: &str, inner: &'static str) -> Option<Self> {
-        let archive = data(archive)?;
+        let archive = shared(&format!("data/{archive}"))?;
         let dir = tempfile::tempdir().unwrap();
         let unpacked = Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(dir.path()).status().unwrap();
         assert!(unpacked.success());
@@ -45,6 +34,27 @@ impl Recorded {
         assert_eq!(serde_json::to_string(&inventory).unwrap(), serde_json::to_string(&again).unwrap());
         inventory
     }
+
+    /// Fails unless the processors are those that `lscpu` finds in the same tree. It gives up without some files.
+    fn agrees_with_lscpu(&self, cpu: &api::Cpu) -> bool {
+        let Ok(done) = Command::new("lscpu").arg("-s").arg(self.path()).env("LC_ALL", "C").output() else {
+            eprintln!("skipped: no lscpu");
+            return true;
+        };
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        let field =
+            |name: &str| text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+        if field("CPU(s)").is_none() {
+            return false;
+        }
+        assert_eq!(field("CPU(s)"), Some(cpu.count.to_string().as_str()));
+        assert_eq!(field("Model name"), Some(cpu.model_name.as_str()));
+        assert_eq!(field("Flags").map(str::to_owned), cpu.flags.as_ref().map(|flags| flags.join(" ")));
+        if let Some(mhz) = field("CPU max MHz") {
+            assert!((cpu.frequency - mhz.parse::<f64>().unwrap()).abs() < 0.01, "{} and {mhz}", cpu.frequency);
+        }
+        true
+    }
 }
 
 #[test]
@@ -52,6 +62,7 @@ fn a_ryzen_desktop() {
     let Some(machine) = Recorded::unpack("machines/amd-ryzen-1600.tar.gz", "") else { return };
     let found = machine.inventory();
     let cpu = found.cpu.unwrap();
+    machine.agrees_with_lscpu(&cpu);
     assert_eq!((cpu.architecture.as_str(), cpu.count), ("x86_64", 12));
     assert_eq!(cpu.model_name, "AMD Ryzen 5 1600 Six-Core Processor");
     assert!(cpu.flags.unwrap().iter().any(|flag| flag == "svm"));
@@ -78,6 +89,7 @@ fn a_machine_with_an_accelerator() {
     let gpus: Vec<_> =
         found.gpus.iter().map(|g| (g.vendor_id.as_str(), g.device_id.as_str(), g.name.as_str())).collect();
     assert_eq!(gpus, [("1af4", "1050", "unknown"), ("10de", "15f8", "unknown")]);
+    machine.agrees_with_lscpu(found.cpu.as_ref().unwrap());
     assert!(found.system_vendor.unwrap().r#virtual);
     assert_eq!(found.memory.unwrap().physical_bytes, 239 * (128 << 20));
     assert_eq!(found.disks[0].size_bytes, 97_656_256 * 512);
@@ -87,7 +99,10 @@ fn a_machine_with_an_accelerator() {
 fn offline_processors_are_there() {
     let Some(machine) = Recorded::unpack("machines/offline-cpus.tar.gz", "") else { return };
     let found = machine.inventory();
-    assert_eq!(found.cpu.unwrap().count, 4);
+    let cpu = found.cpu.unwrap();
+    assert!(machine.agrees_with_lscpu(&cpu));
+    assert_eq!((cpu.count, cpu.model_name.as_str()), (4, "Intel Xeon Processor (Skylake, IBRS)"));
+    assert!(found.system_vendor.unwrap().r#virtual);
     let memory = found.memory.unwrap();
     assert_eq!((memory.physical_bytes, memory.physical_bytes_method.as_str()), (7_881_912 * 1024, "meminfo"));
 }
@@ -114,10 +129,14 @@ fn agrees_with_lsblk(machine: &Recorded) {
         assert_eq!(disk.removable, basic[name][2] == "1", "{name}");
         let tenths = (disk.size_bytes * 10 + (1 << 29)) >> 30;
         assert_eq!(basic[name][3], format!("{}.{}G", tenths / 10, tenths % 10), "{name}");
+        // NAME RO RM HOTPLUG RAND STATE ROTA TYPE SCHED, the kernel name of the parent being empty.
+        assert_eq!((state[name][0].as_str(), state[name][1] == "1"), ("0", disk.removable), "{name}");
         assert_eq!(disk.drive_type, if state[name][5] == "1" { "HDD" } else { "SSD" }, "{name}");
         let printed = vendor[name].join(" ");
         assert!(printed.starts_with(&disk.model.replace('_', " ")), "{name}: {printed}");
         assert_eq!(printed.contains(" ATA "), disk.vendor == "ATA", "{name}: {printed}");
+        let address = found.disks.iter().filter(|other| other.hctl == disk.hctl).count();
+        assert!(disk.hctl.is_empty() == name.starts_with("nvme") && (disk.hctl.is_empty() || address == 1), "{name}");
         let mounted: Vec<_> = basic
             .iter()
             .filter(|(part, words)| part.starts_with(name.as_str()) && words.len() == 6)
@@ -155,7 +174,7 @@ fn a_laptop_with_lvm_agrees_with_lsblk() {
 
 #[test]
 fn memory_by_the_firmware() {
-    let Some(table) = data("smbios/minisforum-um790pro.dmi") else { return };
+    let Some(table) = shared("data/smbios/minisforum-um790pro.dmi") else { return };
     let dump = fs::read(table).unwrap();
     let tree = tempfile::tempdir().unwrap();
     let tables = tree.path().join("sys/firmware/dmi/tables");

@@ -11,6 +11,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    sync::OnceLock,
 };
 
 /// The definitions of a Swagger 2 document.
@@ -94,7 +95,12 @@ fn shape(value: &Value, at: &str, found: &mut BTreeMap<String, BTreeSet<&'static
 }
 
 /// Every machine there is: recorded by others, captured by us, and the one this runs on.
-fn machines() -> Vec<(String, Value)> {
+fn machines() -> &'static [(String, Value)] {
+    static FOUND: OnceLock<Vec<(String, Value)>> = OnceLock::new();
+    FOUND.get_or_init(all_machines)
+}
+
+fn all_machines() -> Vec<(String, Value)> {
     let mut roots: Vec<(String, Root)> = MACHINES
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), Root::open(shared(&format!("data/{name}"))?).unwrap())))
@@ -118,7 +124,7 @@ fn machines() -> Vec<(String, Value)> {
 fn every_inventory_is_as_the_service_defines_it() {
     let Some(swagger) = Swagger::read() else { return };
     for (name, inventory) in machines() {
-        assert_eq!(swagger.faults("inventory", &inventory), Vec::<String>::new(), "{name}");
+        assert_eq!(swagger.faults("inventory", inventory), Vec::<String>::new(), "{name}");
     }
     for real in recorded_inventories() {
         assert_eq!(swagger.faults("inventory", &real), Vec::<String>::new());
@@ -144,7 +150,7 @@ fn keys_and_types_are_the_real_agents() {
     assert!(always.contains(".interfaces[].ipv6_addresses") && always.contains(".gpus"), "{always:?}");
     for (name, own) in machines() {
         let mut shown = BTreeMap::new();
-        shape(&own, "", &mut shown);
+        shape(own, "", &mut shown);
         for (place, kinds) in &shown {
             if let Some(known) = seen.get(place) {
                 let alike = |kind: &&str| known.contains(*kind) || **kind == *"null" || known.contains("null");
@@ -156,11 +162,11 @@ fn keys_and_types_are_the_real_agents() {
         }
         for key in real[0].as_object().unwrap().keys() {
             // Others' recordings hold no host name.
-            let is_known = name == "the running machine" || name.contains("captures") || key != "hostname";
+            let is_known = *name == "the running machine" || name.contains("captures") || key != "hostname";
             assert!(!is_known || own.get(key).is_some(), "{name} lacks {key}");
         }
         for place in &always {
-            lacks(&own, place.trim_start_matches('.'), &name);
+            lacks(own, place.trim_start_matches('.'), name);
         }
     }
 }
