@@ -147,8 +147,11 @@ impl Page {
         }
         let place = |name: &str| TABLES.iter().position(|table| table.list == name).unwrap_or(TABLES.len());
         lists.sort_by_key(|(name, ..)| place(name));
+        let mut follows = width > 0;
         for (name, label, list) in lists {
-            self.text.push('\n');
+            if std::mem::replace(&mut follows, true) {
+                self.text.push('\n');
+            }
             if TABLES.iter().all(|table| table.list != name) {
                 let _ = writeln!(self.text, "{:INDENT$}{}", "", label.to_uppercase());
             }
@@ -409,7 +412,7 @@ mod tests {
     fn lists_without_a_table_have_what_was_measured() {
         let temperatures = json!([{"name": "Core 0", "temperature_celsius": 45.0, "max_celsius": 100.0}]);
         let sensors = json!({"sensors": [{"name": "coretemp", "temperatures": temperatures, "fans": [{"name": "x"}]}]});
-        let wanted = ["", "Health", "", "  SENSORS", "  coretemp  1 fans, temperatures: Core 0 45 °C"];
+        let wanted = ["", "Health", "  SENSORS", "  coretemp  1 fans, temperatures: Core 0 45 °C"];
         assert_eq!(lines(&json!({"health": sensors}), 80), wanted);
     }
 
