@@ -4,7 +4,10 @@ use super::Function;
 use crate::Root;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// A PCI Express link (`current_link_speed` and its like in sysfs).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +63,7 @@ fn width(text: &str) -> Option<u32> {
 /// Below a root port there is a link, below that link's end (a switch) only the switch's inside, below which there are links
 /// again.
 pub(super) fn judge(functions: &mut [Function]) {
+    let idlers = idlers(functions);
     let above: BTreeMap<String, (Option<String>, Option<Link>)> =
         functions.iter().map(|f| (f.address.clone(), (f.parent.clone(), f.link.clone()))).collect();
     let parent_of = |address: &String| above.get(address).and_then(|(parent, _)| parent.as_ref());
@@ -71,14 +75,32 @@ pub(super) fn judge(functions: &mut [Function]) {
         else {
             continue;
         };
-        let is_display = function.class_id.starts_with("03") || function.class_id.starts_with("12");
-        let (degraded, limited_by) = verdict(link, port, port_link, is_display);
+        let (degraded, limited_by) = verdict(link, port, port_link, idlers.contains(device(&function.address)));
         link.degraded = degraded;
         link.limited_by = limited_by;
     }
 }
 
-fn verdict(link: &Link, port: &str, port_link: &Link, is_display: bool) -> (Option<bool>, Option<String>) {
+/// Devices whose links slow down when idle: graphics processors with all their functions (sound, USB), and the switches
+/// some of them have on board.
+fn idlers(functions: &[Function]) -> BTreeSet<String> {
+    let by_address: BTreeMap<&str, &Function> = functions.iter().map(|f| (f.address.as_str(), f)).collect();
+    let mut idlers = BTreeSet::new();
+    for display in functions.iter().filter(|f| f.class_id.starts_with("03") || f.class_id.starts_with("12")) {
+        let above = |function: &&Function| by_address.get(function.parent.as_deref()?).copied();
+        let on_board = std::iter::successors(Some(display), above).take(64);
+        let on_board = on_board.take_while(|function| function.vendor_id == display.vendor_id);
+        idlers.extend(on_board.map(|function| device(&function.address).to_owned()));
+    }
+    idlers
+}
+
+/// An address without the function.
+fn device(address: &str) -> &str {
+    address.rsplit_once('.').map_or(address, |(device, _)| device)
+}
+
+fn verdict(link: &Link, port: &str, port_link: &Link, may_idle: bool) -> (Option<bool>, Option<String>) {
     let (Some(speed), Some(width), Some(max_speed), Some(max_width), Some(port_speed), Some(port_width)) = (
         link.speed_gts,
         link.width_lanes,
@@ -91,7 +113,7 @@ fn verdict(link: &Link, port: &str, port_link: &Link, is_display: bool) -> (Opti
     };
     let (wanted_speed, wanted_width) = (max_speed.min(port_speed), max_width.min(port_width));
     let (is_slow, is_narrow) = (speed < wanted_speed, width < wanted_width);
-    if is_slow && !is_narrow && is_display {
+    if is_slow && !is_narrow && may_idle {
         let reason = format!("speed: graphics processors lower it when idle; both ends can do {wanted_speed} GT/s");
         return (Some(false), Some(reason));
     }
@@ -157,6 +179,29 @@ mod tests {
         let (degraded, why) = said(port(), "030000", link((2.5, 16), (16.0, 16)));
         assert_eq!((degraded, why.is_some()), (Some(false), true));
         assert_eq!(said(port(), "030200", link((2.5, 8), (16.0, 16))).0, Some(true));
+    }
+
+    #[test]
+    fn sound_and_switch_of_an_idle_graphics_card_are_not_degraded() {
+        let idle = || link((2.5, 16), (16.0, 16));
+        let mut functions = [
+            at("0000:00:01.0", None, "060400", idle()),
+            at("0000:01:00.0", Some("0000:00:01.0"), "060400", idle()),
+            at("0000:02:00.0", Some("0000:01:00.0"), "060400", link((16.0, 16), (16.0, 16))),
+            at("0000:03:00.0", Some("0000:02:00.0"), "030000", link((16.0, 16), (16.0, 16))),
+            at("0000:00:02.0", None, "060400", idle()),
+            at("0000:04:00.0", Some("0000:00:02.0"), "030000", idle()),
+            at("0000:04:00.1", Some("0000:00:02.0"), "040300", idle()),
+            at("0000:00:03.0", None, "060400", idle()),
+            at("0000:05:00.0", Some("0000:00:03.0"), "060400", idle()),
+            at("0000:06:00.0", Some("0000:05:00.0"), "060400", link((16.0, 16), (16.0, 16))),
+            at("0000:07:00.0", Some("0000:06:00.0"), "030200", link((16.0, 16), (16.0, 16))),
+        ];
+        // The last one's switch is another maker's, which does not slow down.
+        functions[10].vendor_id = "10de".to_owned();
+        judge(&mut functions);
+        let degraded = [1, 3, 5, 6, 8, 10].map(|at| functions[at].link.as_ref().unwrap().degraded.unwrap());
+        assert_eq!(degraded, [false, false, false, false, true, false]);
     }
 
     #[test]
