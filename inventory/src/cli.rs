@@ -23,10 +23,10 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
   landfall inventory --host-id
   landfall inventory --root ./captured-machine --pretty"#)]
 pub struct Inventory {
-    /// Read /sys, /proc, /run and /dev/disk below this directory, such as a captured tree
+    /// Read /sys, /proc, /run and /dev/disk below this directory, or in a file of `landfall capture`
     ///
-    /// Of a captured tree neither addresses nor routes are known, nor boot signatures of disks.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    /// Of a tree that was copied by other means neither addresses nor routes are known, nor what only disks themselves tell.
+    #[arg(long, value_name = "DIR|FILE", default_value = "/")]
     root: PathBuf,
     /// Print for people, over many lines
     #[arg(long)]

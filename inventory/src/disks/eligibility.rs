@@ -81,6 +81,8 @@ fn judge_uses(device: &Device, usage: &Usage, judgement: &mut Judgement) {
     }
     for part in &parts {
         for (holder, used) in usage.stacked(part.holders) {
+            // A stick with several paths to it.
+            judgement.is_installation_media |= matches!(used, Use::Mount(target) if target.ends_with("iso"));
             judgement.reasons.push(format!("{} in use by '{holder}', which is {}", part.subject, phrase(used)));
         }
     }

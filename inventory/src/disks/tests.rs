@@ -344,6 +344,20 @@ fn multipath_and_its_members() {
 }
 
 #[test]
+fn the_medium_below_a_multipath_device() {
+    let tree = Tree::new(&[]);
+    virtual_disk(&tree, "sda", &[("dev", "8:0"), ("size", "8"), ("holders/dm-0/x", "")]);
+    virtual_disk(&tree, "dm-0", &[("dev", "253:0"), ("size", "8"), ("dm/uuid", "mpath-1"), ("dm/name", "mpatha")]);
+    mounted(&tree, &[("253:0", "/run/media/iso", "/dev/mapper/mpatha")]);
+    let found = of(&tree);
+    assert!(
+        found.iter().all(|disk| disk.is_installation_media && !disk.installation_eligibility.eligible),
+        "{found:?}"
+    );
+    assert_eq!(reasons(&found[0]), [EFI_ISO]);
+}
+
+#[test]
 fn iscsi_by_a_host_bus_adapter() {
     let place = "pci0000:00/0000:00:02.0/0000:05:00.1/host7/session3/target7:0:0/7:0:0:1";
     let tree = Tree::new(&[

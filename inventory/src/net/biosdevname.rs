@@ -202,4 +202,37 @@ mod tests {
         let shown: Vec<_> = names.iter().map(|(port, name)| format!("{port}={name}")).collect();
         assert_eq!(shown.join(" "), "eth0=em1 eth1=em2 eth2=p3p1 eth3=p3p2 eth4=p5p1 eth5=p5p2 eth9=p3p2_4");
     }
+    #[test]
+    fn a_card_in_a_slot_with_a_virtual_function() {
+        let tree = crate::testing::Tree::new(&[
+            ("sys/bus/pci/slots/3/address", "0000:3b:00\n"),
+            ("sys/bus/pci/slots/3-1/address", "0000:18:00\n"),
+        ]);
+        let bridge = "sys/devices/pci0000:3a/0000:3a:00.0";
+        for (name, function) in [("eth0", "0000:3b:00.0"), ("eth1", "0000:3b:00.1"), ("eth2", "0000:3b:02.0")] {
+            tree.dir(&format!("{bridge}/{function}/net/{name}"));
+            tree.link(&format!("{bridge}/{function}/net/{name}/device"), "../..");
+            tree.link(
+                &format!("sys/class/net/{name}"),
+                &format!("../../devices/pci0000:3a/0000:3a:00.0/{function}/net/{name}"),
+            );
+        }
+        tree.link(&format!("{bridge}/0000:3b:02.0/physfn"), "../0000:3b:00.1");
+        tree.link(&format!("{bridge}/0000:3b:00.1/virtfn0"), "../0000:3b:02.0");
+        let interface =
+            |name: &str, kind: &str| Interface { name: name.to_owned(), kind: kind.to_owned(), ..Interface::default() };
+        let mut interfaces = [
+            interface("eth0", "physical"),
+            interface("eth1", "physical"),
+            interface("eth2", "physical"),
+            interface("lo", "device"),
+        ];
+        name_by_firmware(&tree.root(), &Smbios::parse(Vec::new()), &mut interfaces);
+        assert_eq!(interfaces.map(|interface| interface.biosdevname), ["p3p1", "p3p2", "p3p2_0", ""]);
+        // The board's own ports, by SMBIOS: type 41 with instance 1, enabled, at 3b:00.1.
+        let on_board = vec![41, 11, 0, 0, 0, 0x85, 1, 0, 0, 0x3b, 0x01, 0, 0];
+        let mut one = [interface("eth1", "physical")];
+        name_by_firmware(&tree.root(), &Smbios::parse(on_board), &mut one);
+        assert_eq!(one[0].biosdevname, "em1");
+    }
 }
