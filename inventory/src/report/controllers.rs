@@ -143,6 +143,21 @@ pub(super) fn nvme_controllers(root: &Root) -> Vec<NvmeController> {
     controllers
 }
 
+/// Those that lead to a namespace: its parent is the only one, or the subsystem that lists them.
+pub(super) fn nvme_controllers_of(root: &Root, parent: &Path) -> Vec<String> {
+    let name = root.resolve(parent).and_then(|sys| Some(sys.file_name()?.to_str()?.to_owned()));
+    let mut names: Vec<String> = name.into_iter().chain(root.list(parent)).collect();
+    names.retain(|name| numbered(name, "nvme").is_some());
+    names.sort_by_key(|name| numbered(name, "nvme"));
+    names.dedup();
+    names
+}
+
+/// PCI address of a controller; `None` over a network.
+pub(super) fn nvme_address(root: &Root, name: &str) -> Option<String> {
+    root.resolve(format!("{NVME}/{name}")).filter(|sys| !is_virtual(sys)).and_then(|sys| pci_address(&sys))
+}
+
 fn nvme_controller(
     root: &Root,
     name: String,
@@ -153,7 +168,7 @@ fn nvme_controller(
     let text = |file: &str| root.attribute(format!("{dir}/{file}")).filter(|text| !text.is_empty());
     let number = |file: &str| root.number::<u32>(format!("{dir}/{file}"));
     NvmeController {
-        pci_address: root.resolve(&dir).filter(|sys| !is_virtual(sys)).and_then(|sys| pci_address(&sys)),
+        pci_address: nvme_address(root, &name),
         transport: text("transport"),
         state: text("state"),
         subsystem_nqn: text("subsysnqn"),

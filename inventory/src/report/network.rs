@@ -66,7 +66,7 @@ pub struct NetworkPort {
     pub is_autonegotiating: Option<bool>,
     /// Largest packet it is set to, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtu_bytes: Option<u32>,
+    pub mtu: Option<u32>,
     /// How many virtual functions there may be (SR-IOV).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_virtual_functions: Option<u32>,
@@ -199,7 +199,7 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
         duplex: duplex.or_else(|| root.attribute(format!("{dir}/duplex"))).filter(|text| text != "unknown"),
         port: settings.and_then(|settings| settings.port).map(str::to_owned),
         is_autonegotiating: settings.and_then(|settings| settings.is_autonegotiating),
-        mtu_bytes: root.number(format!("{dir}/mtu")),
+        mtu: root.number(format!("{dir}/mtu")),
         max_virtual_functions: number(of_function("sriov_totalvfs")),
         virtual_functions: number(of_function("sriov_numvfs")),
         is_virtual_function: of_function("physfn").is_some_and(|path| root.exists(path)),
@@ -289,7 +289,7 @@ mod tests {
             permanent_mac_address: Some("52:54:00:aa:bb:01".to_owned()),
             has_carrier: Some(true),
             speed_mbps: Some(25000),
-            mtu_bytes: Some(9000),
+            mtu: Some(9000),
             max_virtual_functions: Some(64),
             virtual_functions: Some(0),
             has_firmware_lldp: Some(true),

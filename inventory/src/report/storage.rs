@@ -60,7 +60,10 @@ pub struct Disk {
     /// SCSI address: host, channel, target, LUN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hctl: Option<String>,
-    /// PCI address of its controller.
+    /// NVMe controllers that lead to it, by number; several for one with several ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<String>,
+    /// PCI address of its controller, of the first if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// Driver of that PCI function.
@@ -141,7 +144,8 @@ fn disk(root: &Root, name: String) -> Option<Disk> {
     let page = |file: &str| root.read(dir.join("device").join(file), MAX_PAGE_BYTES).ok();
     let is_nvme = name.starts_with("nvme");
     let vendor = text("device/vendor").filter(|_| !name.starts_with("vd"));
-    let address = pci_address(&sys);
+    let controllers = if is_nvme { controllers::nvme_controllers_of(root, &dir.join("device")) } else { Vec::new() };
+    let address = pci_address(&sys).or_else(|| controllers::nvme_address(root, controllers.first()?));
     Some(Disk {
         transport: transport(&name, &sys, vendor.as_deref()).map(str::to_owned),
         model: text("device/model"),
@@ -153,6 +157,7 @@ fn disk(root: &Root, name: String) -> Option<Disk> {
         hctl: root.list(dir.join("device/scsi_device")).into_iter().next(),
         controller_driver: address.as_ref().and_then(|address| controllers::pci_driver(root, address)),
         pci_address: address,
+        controllers,
         size_bytes: root.number::<u64>(dir.join("size")).and_then(|sectors| sectors.checked_mul(512)),
         logical_sector_bytes: root.number(dir.join("queue/logical_block_size")),
         physical_sector_bytes: root.number(dir.join("queue/physical_block_size")),
@@ -277,6 +282,11 @@ mod tests {
         block(&tree, "vda", virtio, &[("vendor", "0x1af4"), ("block/vda/serial", "VBLK1")]);
         block(&tree, "nvme0c0n1", "pci0000:00/0000:01:00.0/nvme/nvme0", &[("block/nvme0c0n1/hidden", "1")]);
         block(&tree, "nvme0n1", "virtual/nvme-subsystem/nvme-subsys0", &[("model", "P5800X")]);
+        tree.link("sys/class/nvme/nvme0", "../../devices/pci0000:00/0000:01:00.0/nvme/nvme0");
+        tree.link(
+            "sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0",
+            "../../../pci0000:00/0000:01:00.0/nvme/nvme0",
+        );
         tree.add("landfall/disks/sda/ata-identify", identify()).add("landfall/disks/sdb/ata-identify", identify());
         let mut smart = vec![0; 512];
         (smart[0], smart[2], smart[5], smart[511]) = (1, 5, 100, 150);
@@ -284,6 +294,10 @@ mod tests {
         let found = storage(&tree.root()).disks;
         let short: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.transport.as_deref().unwrap())).collect();
         assert_eq!(short, [("nvme0n1", "nvme"), ("sda", "sata"), ("sdb", "usb"), ("sdc", "sas"), ("vda", "virtio")]);
+        assert_eq!(
+            (found[0].controllers.as_slice(), found[0].pci_address.as_deref()),
+            (&["nvme0".to_owned()][..], Some("0000:01:00.0"))
+        );
         let [_, sda, sdb, sdc, vda] = &found[..] else { panic!() };
         assert_eq!((sda.serial.as_deref(), sda.model.as_deref()), (Some("ABCD"), Some("SAMSUNG")));
         assert_eq!((sda.size_bytes, sda.is_rotational, sda.queue_depth), (Some(512_000), Some(false), Some(32)));
