@@ -4,9 +4,10 @@ use super::{Question, scsi, sys};
 use crate::net;
 use nix::fcntl::OFlag;
 use std::{
-    fs::{File, OpenOptions},
+    ffi::CString,
+    fs::{File, OpenOptions, metadata},
     io,
-    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
 };
 
 /// Where drivers put the first management controller's node.
@@ -35,16 +36,25 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Through the page cache: a reader that waits there can be killed, one of direct I/O can't.
-fn read_at(disk: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    open_disk(disk)?.read_exact_at(&mut bytes, offset)?;
-    Ok(bytes)
+/// Part of a disk.
+fn read_at(disk: &str, offset: i64, len: usize) -> io::Result<Vec<u8>> {
+    let node = node_of(disk);
+    let is_disk = is_inside(&node) && metadata(&node)?.file_type().is_block_device();
+    let node = CString::new(node).ok().filter(|_| is_disk).ok_or_else(|| not("a block device"))?;
+    sys::read_apart(&node, offset, len)
+}
+
+fn node_of(disk: &str) -> String {
+    format!("/dev/{}", disk.replace('!', "/"))
+}
+
+fn is_inside(node: &str) -> bool {
+    node.split('/').all(|part| part != "..")
 }
 
 /// Opens without waiting for a medium or for locks.
 fn open_disk(disk: &str) -> io::Result<File> {
-    let file = open(&format!("/dev/{}", disk.replace('!', "/")), false)?;
+    let file = open(&node_of(disk), false)?;
     if file.metadata()?.file_type().is_block_device() { Ok(file) } else { Err(not("a block device")) }
 }
 
@@ -66,7 +76,7 @@ fn open_ipmi() -> io::Result<File> {
 }
 
 fn open(node: &str, write: bool) -> io::Result<File> {
-    if node.split('/').any(|part| part == "..") {
+    if !is_inside(node) {
         return Err(not("a device's name"));
     }
     let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;

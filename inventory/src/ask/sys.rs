@@ -4,12 +4,14 @@
 use super::scsi::sense_key;
 use nix::{
     errno::Errno,
+    fcntl::OFlag,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
 };
 use std::{
+    ffi::CStr,
     fs::File,
-    io,
+    io::{self, Read},
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     ptr,
     sync::atomic::{AtomicI64, Ordering},
@@ -408,6 +410,49 @@ fn ethtool_raw(interface: &str, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
     // SAFETY: the name ends with a zero, and every caller gives a buffer as long as the longest answer to its request.
     unsafe { siocethtool(socket.as_raw_fd(), &raw mut request) }?;
     Ok(buffer)
+}
+
+/// Bytes of a disk, read through the page cache by a process of its own.
+///
+/// When a disk hangs, its reader can be killed, but not buried: to end it the kernel closes the disk, and closing for the last
+/// time waits for the read (`blkdev_flush_mapping` of block/bdev.c). Whoever waited for that process would wait as long as the
+/// disk does not answer. So it is not this one: the reader stays behind alone.
+pub(super) fn read_apart(node: &CStr, offset: i64, len: usize) -> io::Result<Vec<u8>> {
+    let (from_reader, to_us) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+    let mut bytes = vec![0; len];
+    // SAFETY: this process may have threads; the child only makes system calls on memory that is there, and never returns.
+    let reader = unsafe { libc::fork() };
+    if reader < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if reader == 0 {
+        // SAFETY: the name ends with a zero, the buffers are as long as told, and `_exit` runs nothing of ours.
+        unsafe {
+            // Nobody who waits for the end of our output is to wait for the reader's too. Kernels before 5.9 keep the others.
+            for descriptor in (0..3).filter(|descriptor| *descriptor != to_us.as_raw_fd()) {
+                libc::close(descriptor);
+            }
+            libc::syscall(libc::SYS_close_range, 3, to_us.as_raw_fd().saturating_sub(1), 0);
+            libc::syscall(libc::SYS_close_range, to_us.as_raw_fd().saturating_add(1), -1, 0);
+            let disk = libc::open(node.as_ptr(), libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC);
+            let got = if disk < 0 { -1 } else { libc::pread(disk, bytes.as_mut_ptr().cast(), len, offset) };
+            let errno = if got < 0 { Errno::last_raw() } else { 0 };
+            let got = usize::try_from(got).unwrap_or(0);
+            libc::write(to_us.as_raw_fd(), (&raw const errno).cast(), size_of_val(&errno));
+            libc::write(to_us.as_raw_fd(), bytes.as_ptr().cast(), got);
+            libc::_exit(0);
+        }
+    }
+    drop(to_us);
+    let mut pipe = File::from(from_reader);
+    let mut errno = [0; size_of::<libc::c_int>()];
+    let answer = pipe.read_exact(&mut errno).and_then(|()| match libc::c_int::from_ne_bytes(errno) {
+        0 => pipe.read_exact(&mut bytes).map(|()| bytes),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    });
+    // SAFETY: no memory of ours is given to the call.
+    while unsafe { libc::waitpid(reader, ptr::null_mut(), 0) } < 0 && Errno::last() == Errno::EINTR {}
+    answer
 }
 
 /// Columns of a terminal; `None` of what is none, and of one that does not know.
