@@ -47,6 +47,8 @@ pub struct BmcConfig {
     pub manufacturer: u32,
     /// Its maker's number for it.
     pub product: u16,
+    /// The system's GUID, in the order it is sent in.
+    pub guid: [u8; 16],
     /// Its interface's address.
     pub mac: Mac,
     /// Its IPv4 address and the prefix length.
@@ -175,6 +177,8 @@ fn application(config: &BmcConfig, command: u8, data: &[u8]) -> Vec<u8> {
             answer.extend(config.product.to_le_bytes());
             answer
         }
+        // Get System GUID.
+        0x37 => [&[DONE], &config.guid[..]].concat(),
         // Set and Get BMC Global Enables, Clear and Get Message Flags: no events, no messages.
         0x2e | 0x30 => vec![DONE],
         0x2f | 0x31 => vec![DONE, 0],
@@ -239,6 +243,7 @@ mod tests {
             firmware: (2, 0x15),
             manufacturer: 0x0001_a2a3,
             product: 0xa0a1,
+            guid: [0xaa; 16],
             mac: Mac([2, 0, 0, 0, 0, 9]),
             ipv4: (Ipv4Addr::new(192, 0, 2, 160), 20),
             ipv6_static: None,

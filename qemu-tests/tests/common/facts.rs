@@ -42,6 +42,21 @@ impl Facts {
         }
     }
 
+    /// Notes what of `expected` is not in `found`: members of objects, elements of lists in their order.
+    pub fn contains(&mut self, what: &str, found: &Value, expected: &Value) {
+        match (found, expected) {
+            (Value::Object(_), Value::Object(members)) => {
+                members.iter().for_each(|(key, value)| self.contains(&format!("{what}.{key}"), &found[key], value));
+            }
+            (Value::Array(some), Value::Array(others)) if some.len() == others.len() => {
+                for (index, (found, expected)) in some.iter().zip(others).enumerate() {
+                    self.contains(&format!("{what}[{index}]"), found, expected);
+                }
+            }
+            _ => self.compare(what, found, expected),
+        }
+    }
+
     /// Ends the test unless all that was compared was the same.
     pub fn all_as_expected(&self) {
         assert!(
@@ -80,6 +95,11 @@ impl Facts {
         serde_json::from_slice(&output).unwrap()
     }
 
+    /// The report.
+    pub fn report(&mut self) -> Value {
+        serde_json::from_slice(&self.run("landfall report --json")).unwrap()
+    }
+
     /// What `wanted` takes from an inventory, as soon as it does.
     pub fn until<T>(&mut self, wanted: impl Fn(&Value) -> Option<T>) -> T {
         let deadline = Instant::now() + LIMIT;
@@ -105,9 +125,9 @@ impl Facts {
         names.lines().next().and_then(|line| line.split('/').next()).map(str::to_owned)
     }
 
-    /// Captures the machine: replayed here, the inventory must be the same.
+    /// Captures the machine: replayed here, the inventory and the report must be the same.
     pub fn replays(&mut self, name: &str) {
-        let here = self.run("landfall inventory");
+        let here = [self.inventory(), self.report()];
         let capture = self.run("landfall capture -o -");
         let dir = match std::env::var_os(KEEP_ENV).filter(|dir| !dir.is_empty()) {
             Some(dir) => PathBuf::from(dir),
@@ -116,10 +136,16 @@ impl Facts {
         fs::create_dir_all(&dir).unwrap();
         let file = dir.join(format!("{name}.tar.gz"));
         fs::write(&file, capture).unwrap();
-        let mut replay = Command::new(service::binary().unwrap());
-        let replayed = replay.arg("inventory").arg("--root").arg(&file).output().unwrap();
-        assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
-        let [replayed, here] = [replayed.stdout, here].map(|json| serde_json::from_slice::<Value>(&json).unwrap());
-        self.compare(&format!("replayed {name}"), &replayed, &here);
+        for (command, here) in [&["inventory"][..], &["report", "--json"]].into_iter().zip(here) {
+            let mut replay = Command::new(service::binary().unwrap());
+            let replayed = replay.args(command).arg("--root").arg(&file).output().unwrap();
+            assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+            let mut replayed: Value = serde_json::from_slice(&replayed.stdout).unwrap();
+            // Time went on from one to the other.
+            if let Some(uptime) = here.pointer("/health/uptime_seconds") {
+                replayed["health"]["uptime_seconds"] = uptime.clone();
+            }
+            self.compare(&format!("replayed {} of {name}", command[0]), &replayed, &here);
+        }
     }
 }

@@ -19,13 +19,20 @@ use std::{
 
 pub const MIB: u64 = 1 << 20;
 pub const MEMORY_MIB: u32 = 768;
+/// Of each of the two nodes, which have a processor each.
+pub const NODES_MIB: [u32; 2] = [512, 256];
+/// Between the two; 10 is a node to itself.
+pub const NODE_DISTANCE: u32 = 27;
+/// The port the NVMe disk hangs on: its address, the slot it is, and its link as QEMU's options say it.
+pub const PORT: &str = "0000:00:1c.0";
+pub const PORT_SLOT: &str = "7";
+pub const PORT_SPEED_GTS: &str = "16";
+pub const PORT_LANES: &str = "8";
 pub const SYSTEM_UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
 pub const PROCESSOR: &str = "Landfall Test Processor 9000";
 /// A flag that `max` has and this machine's processors haven't.
 pub const FLAG_OFF: &str = "avx2";
 pub const BOOT_MAC: &str = "01-52-54-00-aa-bb-01";
-/// The disk whose reads are made to hang.
-pub const HANGING_SERIAL: &str = "HANG-SER-9";
 /// The SATA disk has one partition, from 1 MiB on.
 pub const PARTITIONED_SERIAL: &str = "SATA-SER-6";
 /// One disk behind two ports of the adapter.
@@ -94,7 +101,6 @@ pub const SMBIOS: [(u8, &[(&str, &str)]); 10] = [
             ("slot_id", "1"),
             ("slot_characteristics1", "4"),
             ("slot_characteristics2", "1"),
-            ("pci_device", "nic2"),
         ],
     ),
     (11, &[("value", "io.kube-example:token=abc")]),
@@ -125,6 +131,7 @@ pub struct Interface {
     /// QEMU's model with its options.
     pub device: &'static str,
     pub pci: &'static str,
+    pub pci_driver: &'static str,
     /// As below `/sys/class/net/NAME/device`: of virtio's own bus, where it is one.
     pub vendor: &'static str,
     pub product: &'static str,
@@ -137,6 +144,7 @@ pub const INTERFACES: [Interface; 5] = [
         mac: "52:54:00:aa:bb:01",
         device: "virtio-net-pci,speed=25000,duplex=full",
         pci: "05",
+        pci_driver: "virtio-pci",
         vendor: "0x1af4",
         product: "0x0001",
         speed_mbps: 25000,
@@ -145,6 +153,7 @@ pub const INTERFACES: [Interface; 5] = [
         mac: "52:54:00:aa:bb:02",
         device: "e1000",
         pci: "06",
+        pci_driver: "e1000",
         vendor: "0x8086",
         product: "0x100e",
         speed_mbps: 1000,
@@ -153,6 +162,7 @@ pub const INTERFACES: [Interface; 5] = [
         mac: "52:54:00:aa:bb:03",
         device: "e1000e",
         pci: "07",
+        pci_driver: "e1000e",
         vendor: "0x8086",
         product: "0x10d3",
         speed_mbps: 1000,
@@ -161,6 +171,7 @@ pub const INTERFACES: [Interface; 5] = [
         mac: "52:54:00:aa:bb:04",
         device: "igb",
         pci: "08",
+        pci_driver: "igb",
         vendor: "0x8086",
         product: "0x10c9",
         speed_mbps: 1000,
@@ -170,6 +181,7 @@ pub const INTERFACES: [Interface; 5] = [
         mac: "52:54:00:aa:bb:05",
         device: "virtio-net-pci",
         pci: "09",
+        pci_driver: "virtio-pci",
         vendor: "0x1af4",
         product: "0x0001",
         speed_mbps: -1,
@@ -200,9 +212,9 @@ pub fn disks() -> Vec<Disk> {
         disk(
             "NVME-SER-2",
             65,
-            "nvme,addr=0x11",
+            "nvme,bus=riser",
             json!({
-                "drive_type": "SSD", "model": "QEMU NVMe Ctrl", "by_path": path("11.0-nvme-1"), "has_uuid": true,
+                "drive_type": "SSD", "model": "QEMU NVMe Ctrl", "by_path": "/dev/disk/by-path/pci-0000:01:00.0-nvme-1", "has_uuid": true,
                 // The kernel makes it of the vendor, the serial number and the model, in hexadecimal, and the namespace.
                 "wwn": "nvme.1b36-4e564d452d5345522d32-51454d55204e564d65204374726c-00000001",
             }),
@@ -269,14 +281,11 @@ pub fn disks() -> Vec<Disk> {
                 "is_installation_media": true, "by_path": path("1f.2-ata-2.0"), "hctl": "3:0:0:0",
             }),
         ),
-        disk(
-            HANGING_SERIAL,
-            72,
-            "virtio-blk-pci,addr=0x13",
-            json!({"drive_type": "HDD", "vendor": "0x1af4", "by_path": path("13.0")}),
-        ),
     ]
 }
+
+/// Its first three parts are sent with the lowest byte first.
+pub const BMC_GUID: &str = "9abcdef0-5678-1234-0102-030405060708";
 
 /// The management controller.
 pub fn bmc() -> BmcConfig {
@@ -285,6 +294,7 @@ pub fn bmc() -> BmcConfig {
         firmware: (2, 0x15),
         manufacturer: 674,
         product: 0x0100,
+        guid: [0xf0, 0xde, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 1, 2, 3, 4, 5, 6, 7, 8],
         mac: Mac([0x52, 0x54, 0, 0xbb, 0xcc, 1]),
         ipv4: (Ipv4Addr::new(192, 0, 2, 77), 24),
         ipv6_static: Some(("2001:db8:1::77".parse().unwrap(), 64)),
@@ -317,11 +327,6 @@ pub fn interfaces() -> impl Iterator<Item = (usize, &'static Interface)> {
     INTERFACES.iter().enumerate().filter(move |(_, interface)| is_complete || interface.device != "igb")
 }
 
-/// What QEMU calls the disk at `index`.
-pub fn drive(index: usize) -> String {
-    format!("drive{index}")
-}
-
 /// Switches the machine on.
 pub fn start(name: &str) -> (Parts, Vm) {
     let mut kernel = media::shell_system(Drivers::Full).unwrap();
@@ -341,19 +346,33 @@ pub fn start(name: &str) -> (Parts, Vm) {
         let fields: String = fields.iter().map(|(name, value)| format!(",{name}={value}")).collect();
         vm = vm.with("-smbios", format!("type={kind}{fields}"));
     }
+    for (node, mib) in NODES_MIB.iter().enumerate() {
+        vm = vm
+            .with("-object", format!("memory-backend-ram,id=memory{node},size={mib}M"))
+            .with("-numa", format!("node,nodeid={node},cpus={node},memdev=memory{node}"));
+    }
     vm = vm
+        .with("-numa", format!("dist,src=0,dst=1,val={NODE_DISTANCE}"))
         .with("-chardev", with_path("socket,id=bmc,server=on,wait=off,path=", &controller.socket(), ""))
         .with("-device", "ipmi-bmc-extern,id=bmc0,chardev=bmc")
         .with("-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2")
         .with("-device", "i6300esb,addr=0x1d")
+        // Else ACPI numbers the slots, and not as they are told.
+        .with("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
         .with("-device", "virtio-scsi-pci,id=hba,addr=0x03")
+        .with(
+            "-device",
+            format!(
+                "pcie-root-port,id=riser,chassis=1,slot={PORT_SLOT},addr=0x1c,x-speed={PORT_SPEED_GTS},x-width={PORT_LANES}"
+            ),
+        )
         .with("-device", "qemu-xhci,id=usb,addr=0x04");
     for (index, Interface { device, mac, pci, .. }) in interfaces() {
         vm = vm.with("-netdev", format!("user,id=net{index},ipv6=off,restrict=on"));
         vm = vm.with("-device", format!("{device},id=nic{index},netdev=net{index},mac={mac},addr=0x{pci},romfile="));
     }
     for (index, disk) in disks().iter().enumerate() {
-        vm = plug_in(vm, &drive(index), disk, &dir.path().join(disk.serial));
+        vm = plug_in(vm, &format!("drive{index}"), disk, &dir.path().join(disk.serial));
     }
     (Parts { kernel, _bmc: controller, _disks: dir }, vm.start().unwrap())
 }
