@@ -125,9 +125,9 @@ impl Facts {
         names.lines().next().and_then(|line| line.split('/').next()).map(str::to_owned)
     }
 
-    /// Captures the machine: replayed here, the inventory and the report must be the same.
-    pub fn replays(&mut self, name: &str) {
-        let here = [self.inventory(), self.report()];
+    /// Captures the machine: replayed here, these commands must say the same, in JSON.
+    pub fn replays(&mut self, name: &str, commands: &[&str]) {
+        let here: Vec<Vec<u8>> = commands.iter().map(|command| self.run(&format!("landfall {command}"))).collect();
         let capture = self.run("landfall capture -o -");
         let dir = match std::env::var_os(KEEP_ENV).filter(|dir| !dir.is_empty()) {
             Some(dir) => PathBuf::from(dir),
@@ -136,16 +136,17 @@ impl Facts {
         fs::create_dir_all(&dir).unwrap();
         let file = dir.join(format!("{name}.tar.gz"));
         fs::write(&file, capture).unwrap();
-        for (command, here) in [&["inventory"][..], &["report", "--json"]].into_iter().zip(here) {
+        for (command, here) in commands.iter().zip(here) {
             let mut replay = Command::new(service::binary().unwrap());
-            let replayed = replay.args(command).arg("--root").arg(&file).output().unwrap();
+            let replayed = replay.args(command.split(' ')).arg("--root").arg(&file).output().unwrap();
             assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
-            let mut replayed: Value = serde_json::from_slice(&replayed.stdout).unwrap();
+            let [mut replayed, here]: [Value; 2] =
+                [replayed.stdout, here].map(|json| serde_json::from_slice(&json).unwrap());
             // Time went on from one to the other.
             if let Some(uptime) = here.pointer("/health/uptime_seconds") {
                 replayed["health"]["uptime_seconds"] = uptime.clone();
             }
-            self.compare(&format!("replayed {} of {name}", command[0]), &replayed, &here);
+            self.compare(&format!("replayed {command} of {name}"), &replayed, &here);
         }
     }
 }

@@ -226,7 +226,7 @@ pub fn disks() -> Vec<Disk> {
             json!({
                 "drive_type": "HDD", "vendor": "ACME", "model": "DISK3", "has_uuid": true,
                 "wwn": "0x5000c500a1b2c3d4", "by_id": wwn("0x5000c500a1b2c3d4"),
-                "by_path": path("03.0-scsi-0:0:0:0"), "hctl": "0:0:0:0",
+                "by_path": path("03.0-scsi-0:0:0:0"), "hctl": "0:0:0",
             }),
         ),
         disk(
@@ -241,7 +241,7 @@ pub fn disks() -> Vec<Disk> {
             "usb-storage,bus=usb.0,removable=on",
             json!({
                 "drive_type": "HDD", "vendor": "QEMU", "model": "QEMU_HARDDISK", "removable": true, "has_uuid": true,
-                "by_path": path("04.0-usb-0:1:1.0-scsi-0:0:0:0"), "hctl": "1:0:0:0",
+                "by_path": path("04.0-usb-0:1:1.0-scsi-0:0:0:0"), "hctl": "0:0:0",
             }),
         ),
         disk(
@@ -251,7 +251,7 @@ pub fn disks() -> Vec<Disk> {
             json!({
                 "drive_type": "SSD", "vendor": "ATA", "model": "SAMSUNG-X", "has_uuid": true, "bootable": true,
                 "wwn": "0x5000c500deadbeef", "by_id": wwn("0x5000c500deadbeef"),
-                "by_path": path("1f.2-ata-1.0"), "hctl": "2:0:0:0",
+                "by_path": path("1f.2-ata-1.0"), "hctl": "0:0:0",
             }),
         ),
         disk(
@@ -260,7 +260,7 @@ pub fn disks() -> Vec<Disk> {
             "scsi-hd,bus=hba.0,scsi-id=5,wwn=0x5000c5000000cafe,share-rw=on,port_index=1,port_wwn=0x5000c5000000c001",
             json!({
                 "drive_type": "HDD", "vendor": "QEMU", "model": "QEMU_HARDDISK", "has_uuid": true,
-                "wwn": "0x5000c5000000cafe", "by_path": path("03.0-scsi-0:0:5:0"), "hctl": "0:0:5:0",
+                "wwn": "0x5000c5000000cafe", "by_path": path("03.0-scsi-0:0:5:0"), "hctl": "0:5:0",
             }),
         ),
         disk(
@@ -269,7 +269,7 @@ pub fn disks() -> Vec<Disk> {
             "scsi-hd,bus=hba.0,scsi-id=6,wwn=0x5000c5000000cafe,share-rw=on,port_index=2,port_wwn=0x5000c5000000c002",
             json!({
                 "drive_type": "HDD", "vendor": "QEMU", "model": "QEMU_HARDDISK", "has_uuid": true,
-                "wwn": "0x5000c5000000cafe", "by_path": path("03.0-scsi-0:0:6:0"), "hctl": "0:0:6:0",
+                "wwn": "0x5000c5000000cafe", "by_path": path("03.0-scsi-0:0:6:0"), "hctl": "0:6:0",
             }),
         ),
         disk(
@@ -278,7 +278,7 @@ pub fn disks() -> Vec<Disk> {
             "ide-cd,bus=ide.1",
             json!({
                 "drive_type": "ODD", "vendor": "QEMU", "model": "QEMU_DVD-ROM", "removable": true, "has_uuid": true,
-                "is_installation_media": true, "by_path": path("1f.2-ata-2.0"), "hctl": "3:0:0:0",
+                "is_installation_media": true, "by_path": path("1f.2-ata-2.0"), "hctl": "0:0:0",
             }),
         ),
     ]
