@@ -214,7 +214,17 @@ impl Root {
     /// A sysfs attribute without surrounding white space; `None` when it can't be read.
     pub fn attribute(&self, path: impl AsRef<Path>) -> Option<String> {
         let text = self.text(path, ATTRIBUTE_BYTES)?;
-        Some(text.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+        Some(trimmed(&text).to_owned())
+    }
+
+    /// Attributes in one directory of sysfs whose driver asks a device for them, in their order: with the patience that one
+    /// has with devices.
+    pub(crate) fn measurements(&self, dir: &str, files: &[String]) -> Vec<Option<String>> {
+        let Some(dir) = self.resolve(dir) else { return vec![None; files.len()] };
+        let question = |file: &String| Question::Measurement { path: dir.join(file).to_string_lossy().into_owned() };
+        let questions: Vec<Question> = files.iter().map(question).collect();
+        let text = |bytes: Vec<u8>| trimmed(&String::from_utf8_lossy(&bytes)).to_owned();
+        self.ask_all(&questions).into_iter().map(|answer| answer.ok().map(text)).collect()
     }
 
     /// A sysfs attribute that is a decimal number.
@@ -400,6 +410,10 @@ fn read_file(mut file: File, limit_bytes: usize) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {limit_bytes} bytes")));
     }
     Ok(bytes)
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0')
 }
 
 /// What an unfollowed handle is of.

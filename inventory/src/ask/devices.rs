@@ -6,17 +6,20 @@ use nix::fcntl::OFlag;
 use std::{
     ffi::CString,
     fs::{File, OpenOptions, metadata},
-    io,
+    io::{self, Read},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
 };
 
 /// Where drivers put the first management controller's node.
 const IPMI_NODES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
+/// One page, as all of sysfs.
+const ATTRIBUTE_BYTES: u64 = 4096;
 
 /// Asks the running system. May wait as long as the device does.
 pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
     match question {
         Question::Table(request) => net::dump(*request).map_err(io::Error::other),
+        Question::Measurement { path } => attribute(path),
         Question::FirstSector { disk } => read_at(disk, 0, 512),
         Question::IsoDescriptor { disk } => read_at(disk, 16 * 2048, 2048),
         Question::ScsiPage { disk, page } => scsi::page(&open_disk(disk)?, *page),
@@ -34,6 +37,16 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::PermanentAddress { interface } => sys::ethtool_permanent_address(interface),
         Question::LinkSettings { interface } => sys::ethtool_link_settings(interface),
     }
+}
+
+fn attribute(path: &str) -> io::Result<Vec<u8>> {
+    let file = open(path, false)?;
+    if !file.metadata()?.is_file() {
+        return Err(not("an attribute"));
+    }
+    let mut text = Vec::new();
+    file.take(ATTRIBUTE_BYTES).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// Part of a disk.

@@ -7,6 +7,8 @@ use crate::net::Request;
 pub(crate) enum Question {
     /// A whole table by netlink: each message's payload behind its length (`u32`, little endian).
     Table(Request),
+    /// A sysfs attribute whose driver asks a device at every read; its path without links.
+    Measurement { path: String },
     /// The first 512 bytes of a disk.
     FirstSector { disk: String },
     /// The first volume descriptor of a CD's file system: 2048 bytes at 32 KiB (ECMA-119, 8.1).
@@ -48,6 +50,7 @@ impl Question {
         let port = |interface: &str, what: &str| format!("/landfall/interfaces/{}/{what}", flat(interface));
         match self {
             Self::Table(request) => format!("/landfall/netlink/{}", request.name().replace(' ', "-")),
+            Self::Measurement { path } => path.clone(),
             Self::FirstSector { disk: name } => disk(name, "first-sector"),
             Self::IsoDescriptor { disk: name } => disk(name, "iso-descriptor"),
             Self::ScsiPage { disk: name, page } => disk(name, &format!("scsi-page-{page:02x}")),
@@ -74,6 +77,8 @@ impl Question {
     /// kernel itself answers.
     pub fn device(&self) -> Option<String> {
         match self {
+            // Attributes of one device stand in one directory.
+            Self::Measurement { path } => path.rsplit_once('/').map(|(device, _)| device.to_owned()),
             Self::FirstSector { disk }
             | Self::IsoDescriptor { disk }
             | Self::ScsiPage { disk, .. }

@@ -204,7 +204,13 @@ impl Noise {
 
 /// What is searched for, by its first bytes.
 struct StandIns {
-    by_start: HashMap<[u8; MIN_LEN], Vec<(Vec<u8>, Vec<u8>)>>,
+    by_start: HashMap<[u8; MIN_LEN], Vec<StandIn>>,
+}
+
+/// A value in one of its forms, and what is put there.
+struct StandIn {
+    from: Vec<u8>,
+    to: Vec<u8>,
 }
 
 impl StandIns {
@@ -215,14 +221,14 @@ impl StandIns {
                 pairs.entry(from).or_insert(to);
             }
         }
-        let mut by_start: HashMap<_, Vec<_>> = HashMap::new();
+        let mut by_start: HashMap<_, Vec<StandIn>> = HashMap::new();
         for (from, to) in pairs {
             if let Some(start) = from.first_chunk().copied() {
-                by_start.entry(start).or_default().push((from, to));
+                by_start.entry(start).or_default().push(StandIn { from, to });
             }
         }
         for pairs in by_start.values_mut() {
-            pairs.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+            pairs.sort_by_key(|pair| std::cmp::Reverse(pair.from.len()));
         }
         Self { by_start }
     }
@@ -233,8 +239,8 @@ impl StandIns {
         let mut rest = bytes;
         while let Some((&first, after)) = rest.split_first() {
             let candidates = rest.first_chunk().and_then(|start: &[u8; MIN_LEN]| self.by_start.get(start));
-            let hit = candidates.into_iter().flatten().find(|(from, _)| rest.starts_with(from));
-            if let Some((from, to)) = hit {
+            let hit = candidates.into_iter().flatten().find(|pair| rest.starts_with(&pair.from));
+            if let Some(StandIn { from, to }) = hit {
                 out.extend(to);
                 rest = &rest[from.len()..];
             } else {

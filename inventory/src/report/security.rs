@@ -179,7 +179,7 @@ fn tpm(root: &Root, name: String) -> Tpm {
         root.list(&dir).iter().filter_map(|entry| entry.strip_prefix("pcr-")).map(str::to_owned).collect();
     let pcr_bank = BANKS.into_iter().find(|bank| pcr_banks.iter().any(|name| name == bank)).map(str::to_owned);
     let pcr = |bank: &String, pcr: u8| {
-        let value = root.attribute(format!("{dir}/pcr-{bank}/{pcr}"))?;
+        let value = root.measurements(&format!("{dir}/pcr-{bank}"), &[pcr.to_string()]).pop()??;
         Some((pcr.to_string(), value.to_lowercase()))
     };
     // A TPM that fails once keeps the next reader waiting too.

@@ -4,6 +4,7 @@ use crate::Root;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     str::FromStr,
     time::{Duration, Instant},
 };
@@ -16,6 +17,22 @@ const MAX_SENSORS: usize = 512;
 const MAX_TRIPS: u32 = 32;
 /// Sensors on slow buses, or behind the management controller, take milliseconds each: what is not read by then is left out.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What is read of a sensor.
+const WANTED: [&str; 13] = [
+    "alarm",
+    "average",
+    "cap",
+    "crit",
+    "crit_alarm",
+    "emergency_alarm",
+    "fault",
+    "input",
+    "label",
+    "lcrit_alarm",
+    "max",
+    "max_alarm",
+    "min_alarm",
+];
 /// Disks are asked by themselves, with a limit for each: reading a sensor of one that hangs would take minutes.
 const DISKS: [&str; 2] = ["drivetemp", "nvme"];
 
@@ -132,7 +149,7 @@ pub(super) fn chips(root: &Root) -> Vec<SensorChip> {
             );
             break;
         }
-        chips.push(chip(root, &dir, name, since));
+        chips.push(chip(root, &dir, name));
     }
     chips.retain(|chip| {
         !(chip.temperatures.is_empty() && chip.fans.is_empty() && chip.voltages.is_empty() && chip.powers.is_empty())
@@ -141,7 +158,7 @@ pub(super) fn chips(root: &Root) -> Vec<SensorChip> {
     chips
 }
 
-fn chip(root: &Root, dir: &str, name: String, since: Instant) -> SensorChip {
+fn chip(root: &Root, dir: &str, name: String) -> SensorChip {
     let device = root.resolve(format!("{dir}/device"));
     let mut found = SensorChip {
         name,
@@ -159,22 +176,19 @@ fn chip(root: &Root, dir: &str, name: String, since: Instant) -> SensorChip {
     }
     sensors.sort_unstable();
     sensors.dedup();
-    for (kind, number) in sensors.into_iter().take(MAX_SENSORS) {
-        if since.elapsed() >= PATIENCE {
-            tracing::warn!(
-                limit_s = PATIENCE.as_secs(),
-                chip = found.name,
-                "its sensors are slow: the rest is left out"
-            );
-            break;
-        }
-        let has = |what: &str| files.binary_search(&format!("{kind}{number}_{what}")).is_ok();
-        let text = |what: &str| {
-            has(what)
-                .then(|| root.attribute(format!("{dir}/{kind}{number}_{what}")))
-                .flatten()
-                .filter(|t| !t.is_empty())
-        };
+    sensors.truncate(MAX_SENSORS);
+    let is_wanted = |file: &&String| {
+        let (sensor, what) = file.split_once('_').unwrap_or((file, ""));
+        WANTED.contains(&what) && sensors.iter().any(|(kind, number)| sensor == format!("{kind}{number}"))
+    };
+    let wanted: Vec<String> = files.iter().filter(is_wanted).cloned().collect();
+    let texts: BTreeMap<&str, String> = wanted
+        .iter()
+        .zip(root.measurements(dir, &wanted))
+        .filter_map(|(file, text)| Some((file.as_str(), text.filter(|text| !text.is_empty())?)))
+        .collect();
+    for (kind, number) in sensors {
+        let text = |what: &str| texts.get(format!("{kind}{number}_{what}").as_str()).cloned();
         let label = text("label").unwrap_or_else(|| format!("{kind}{number}"));
         let alarm = |names: &[&str]| names.iter().filter_map(|name| Some(text(name)? != "0")).reduce(|a, b| a || b);
         match kind {
@@ -225,11 +239,12 @@ fn millionths(text: &str) -> Option<f64> {
 pub(super) fn zones(root: &Root) -> Vec<ThermalZone> {
     let zone = |name: String| {
         let text = |file: &str| root.attribute(format!("{ZONES}/{name}/{file}"));
+        let temperature = root.measurements(&format!("{ZONES}/{name}"), &["temp".to_owned()]).pop().flatten();
         let mut trips = (0..MAX_TRIPS).map_while(|trip| Some((trip, text(&format!("trip_point_{trip}_type"))?)));
         let critical = trips.find(|(_, kind)| kind == "critical");
         ThermalZone {
             kind: text("type"),
-            temperature_celsius: text("temp").as_deref().and_then(thousandths),
+            temperature_celsius: temperature.as_deref().and_then(thousandths),
             critical_celsius: critical.and_then(|(trip, _)| thousandths(&text(&format!("trip_point_{trip}_temp"))?)),
             name,
         }
