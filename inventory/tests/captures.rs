@@ -1,6 +1,8 @@
 //! Captured machines replayed: `captures/NAME/capture.tar.gz` gives what `captures/NAME/expected.json` says. A new odd
 //! machine is a new directory. UPDATE_EXPECTED=1 writes the expected files anew; read the difference before it is committed.
 
+#![allow(clippy::unwrap_used)]
+
 use inventory::{Root, collect, identity, report};
 use serde_json::{Value, json};
 use std::{
