@@ -31,9 +31,11 @@ pub struct Inventory {
     /// Print for people, over many lines
     #[arg(long)]
     pretty: bool,
-    /// Print only the host's id, and what it was made from: board-serial, system-uuid, mac or nothing
+    /// Print only the host's id, and what it was made from
     ///
-    /// Hosts with nothing to tell them apart by all get deaddead-dead-dead-dead-deaddeaddead.
+    /// The operator's word comes first: kernel-argument (landfall.host_id=UUID), fw-cfg (QEMU's opt/landfall/host_id),
+    /// oem-string (SMBIOS); then what the hardware says: board-serial, system-uuid, mac. Hosts with nothing to tell them
+    /// apart by all get deaddead-dead-dead-dead-deaddeaddead.
     #[arg(long, conflicts_with_all = ["pretty", "output_max_size", "disk_min_size", "gpu_config_file"])]
     host_id: bool,
     /// Leave out disks until the JSON fits; 0 is no limit
