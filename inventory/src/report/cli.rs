@@ -7,6 +7,7 @@ use super::{
     page::{Look, page},
     schema::{self, Shape},
     starter,
+    words::{escaped, printable},
 };
 use crate::Root;
 use anyhow::Context;
@@ -38,7 +39,7 @@ const STDIN: &str = "-";
   kernel.architecture = "x86_64"         # texts are equal; * stands for any part
   kernel.release = ["5.14.*", "6.*"]     # one of these; "!= 6.1.*": none such
   memory.installed_bytes = ">= 512 GiB"  # also =, !=, >, <=, <, or ">= 60 GiB, < 70 GiB"
-  security.secure_boot = "enabled"
+  security.secure_boot = "Enabled"
   management_controller.absent = false   # there is one; true: there is none
 
   [[memory.devices]]                     # elements of a list: how many are like this
@@ -167,13 +168,14 @@ fn printed<T: Serialize>(
 ) -> anyhow::Result<(String, u8)> {
     let text = match as_json {
         true => json(&differences, pretty)?,
-        false => differences.iter().map(|difference| line(difference) + "\n").collect(),
+        false => differences.iter().map(|difference| printable(&line(difference)) + "\n").collect(),
     };
     Ok((text, if differences.is_empty() { 0 } else { DIFFERENT }))
 }
 
 fn json(value: &impl Serialize, pretty: bool) -> anyhow::Result<String> {
-    Ok(if pretty { serde_json::to_string_pretty(value)? } else { serde_json::to_string(value)? } + "\n")
+    let text = if pretty { serde_json::to_string_pretty(value)? } else { serde_json::to_string(value)? };
+    Ok(escaped(&text) + "\n")
 }
 
 fn read_expectation(path: &Path, shape: &Shape<'_>) -> anyhow::Result<Expectation> {

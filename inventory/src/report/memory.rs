@@ -15,7 +15,7 @@ const MAX_MODULES: usize = 1024;
 /// The memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// Sum of all modules, bytes (SMBIOS type 17).
+    /// Sum of all modules of the system memory, bytes (SMBIOS type 17).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_bytes: Option<u64>,
     /// What the kernel has to give, bytes (MemTotal of /proc/meminfo).
@@ -109,30 +109,54 @@ pub struct CountedModule {
 pub(super) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     let devices = smbios.memory_devices();
     let arrays = smbios.memory_arrays();
+    let modules = modules(&devices, &arrays);
     let sockets = |wanted| {
-        let count = devices.iter().filter(|device| device.installed == Some(wanted)).count();
-        u32::try_from(count).ok().filter(|_| !devices.is_empty())
+        let count = modules.iter().filter(|device| device.installed == Some(wanted)).count();
+        u32::try_from(count).ok().filter(|_| !modules.is_empty())
     };
     let system: Vec<&MemoryArray> =
         arrays.iter().filter(|array| array.usage.as_deref() == Some("System Memory")).collect();
-    let corrections = system.iter().filter_map(|array| array.error_correction.as_deref());
     let capacity = system.iter().filter_map(|array| array.maximum_capacity_bytes).fold(0, u64::saturating_add);
     let usable = root.text("/proc/meminfo", 64 << 10);
     Memory {
-        installed_bytes: Some(smbios.memory_bytes()).filter(|bytes| *bytes > 0),
+        installed_bytes: modules.iter().filter_map(|device| device.size_bytes).reduce(u64::saturating_add),
         usable_bytes: usable.and_then(|text| {
             text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB").and_then(kib)
         }),
         maximum_capacity_bytes: Some(capacity).filter(|bytes| *bytes > 0),
         populated_sockets: sockets(true),
         empty_sockets: sockets(false),
-        ecc: corrections.map(|correction| correction.contains("ECC")).reduce(|a, b| a && b),
-        mismatches: mismatches(&devices),
-        below_rated_speed: below_rated_speed(&devices),
+        ecc: ecc(&system),
+        mismatches: mismatches(&modules),
+        below_rated_speed: below_rated_speed(&modules),
         controllers: controllers(root),
         arrays,
         devices,
     }
+}
+
+/// The devices of the system memory: boards also tell of their flash, video and cache memory.
+fn modules<'a>(devices: &'a [MemoryDevice], arrays: &[MemoryArray]) -> Vec<&'a MemoryDevice> {
+    let is_other = |device: &&MemoryDevice| {
+        let array = arrays.iter().find(|array| Some(array.handle) == device.array_handle);
+        array.and_then(|array| array.usage.as_deref()).is_some_and(|usage| usage != "System Memory")
+    };
+    devices.iter().filter(|device| !is_other(device)).collect()
+}
+
+/// Unknown as long as one array's is not told, but for another that has none.
+fn ecc(system: &[&MemoryArray]) -> Option<bool> {
+    let told = |array: &&MemoryArray| match array.error_correction.as_deref()? {
+        "Single-bit ECC" | "Multi-bit ECC" => Some(true),
+        "None" | "Parity" | "CRC" => Some(false),
+        _ => None,
+    };
+    let both = |a, b| match (a, b) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    };
+    system.iter().map(told).reduce(both).flatten()
 }
 
 fn kib(text: &str) -> Option<u64> {
@@ -140,7 +164,7 @@ fn kib(text: &str) -> Option<u64> {
 }
 
 /// What should be the same for all modules. Ranks and sizes may differ by design, and are worth a look all the same.
-fn mismatches(devices: &[MemoryDevice]) -> Vec<Mismatch> {
+fn mismatches(devices: &[&MemoryDevice]) -> Vec<Mismatch> {
     type Fact = fn(&MemoryDevice) -> Option<String>;
     const FACTS: [(&str, Fact); 6] = [
         ("configured_speed_mts", |device| Some(device.configured_speed_mts?.to_string())),
@@ -152,14 +176,14 @@ fn mismatches(devices: &[MemoryDevice]) -> Vec<Mismatch> {
     ];
     let installed = || devices.iter().filter(|device| device.installed == Some(true));
     let mismatch = |(name, fact): (&str, Fact)| {
-        let values: BTreeSet<String> = installed().filter_map(fact).collect();
+        let values: BTreeSet<String> = installed().filter_map(|device| fact(device)).collect();
         (values.len() > 1).then(|| Mismatch { name: name.to_owned(), values: values.into_iter().collect() })
     };
     FACTS.into_iter().filter_map(mismatch).collect()
 }
 
-fn below_rated_speed(devices: &[MemoryDevice]) -> Vec<String> {
-    let is_slow = |device: &&MemoryDevice| {
+fn below_rated_speed(devices: &[&MemoryDevice]) -> Vec<String> {
+    let is_slow = |device: &&&MemoryDevice| {
         device.installed == Some(true)
             && device.configured_speed_mts.zip(device.speed_mts).is_some_and(|(configured, rated)| configured < rated)
     };
@@ -169,7 +193,7 @@ fn below_rated_speed(devices: &[MemoryDevice]) -> Vec<String> {
             [&device.bank_locator, &device.locator].into_iter().flatten().map(String::as_str).collect();
         parts.join(" ")
     };
-    devices.iter().filter(is_slow).map(name).collect()
+    devices.iter().filter(is_slow).map(|device| name(device)).collect()
 }
 
 fn controllers(root: &Root) -> Vec<MemoryController> {
@@ -231,14 +255,27 @@ mod tests {
     fn modules_that_differ() {
         let empty = MemoryDevice { installed: Some(false), speed_mts: Some(1), ..MemoryDevice::default() };
         let mut devices = vec![module_of("A1", (3200, 2933), "X"), module_of("B1", (2933, 2933), "X"), empty];
-        assert_eq!(below_rated_speed(&devices), ["bank A1"]);
-        let found = mismatches(&devices);
+        let of =
+            |devices: &[MemoryDevice]| (below_rated_speed(&modules(devices, &[])), mismatches(&modules(devices, &[])));
+        let (slow, found) = of(&devices);
+        assert_eq!(slow, ["bank A1"]);
         assert_eq!(
             (found.len(), found[0].name.as_str(), found[0].values.join(" ")),
             (1, "speed_mts", "2933 3200".to_owned())
         );
         devices[1] = module_of("B1", (3200, 2933), "X");
-        assert_eq!(mismatches(&devices), []);
+        assert_eq!(of(&devices).1, []);
+    }
+
+    #[test]
+    fn the_boards_flash_is_no_module() {
+        let array =
+            |handle, usage: &str| MemoryArray { handle, usage: Some(usage.to_owned()), ..MemoryArray::default() };
+        let arrays = [array(1, "System Memory"), array(2, "Flash Memory")];
+        let of = |array_handle| MemoryDevice { array_handle, ..module_of("A1", (1, 1), "X") };
+        let devices = [of(Some(1)), of(Some(2)), of(Some(3)), of(None)];
+        let found: Vec<_> = modules(&devices, &arrays).iter().map(|device| device.array_handle).collect();
+        assert_eq!(found, [Some(1), Some(3), None]);
     }
 
     #[test]
@@ -249,6 +286,11 @@ mod tests {
         assert_eq!(ecc(array(6)), Some(true));
         assert_eq!(ecc(array(3)), Some(false));
         assert_eq!(ecc([array(6), array(3)].concat()), Some(false));
+        assert_eq!(ecc([array(2), array(3)].concat()), Some(false));
+        // Unknown, other, and what no specification knows.
+        for untold in [1, 2, 0, 99] {
+            assert_eq!((ecc(array(untold)), ecc([array(6), array(untold)].concat())), (None, None), "{untold}");
+        }
         let found = memory(&Tree::new(&[]).root(), &Smbios::parse(array(5)));
         assert_eq!(
             (found.ecc, found.maximum_capacity_bytes, found.populated_sockets),

@@ -35,6 +35,7 @@ mod tables;
 mod toy;
 mod warnings;
 mod wear;
+mod words;
 
 pub use crate::{
     pci::{Aer, Function, Link, Sriov},

@@ -195,7 +195,8 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
         rom_version: driver.rom,
         permanent_mac_address: address.and_then(|reply| ethtool::parse_address(&reply)),
         has_carrier,
-        speed_mbps: root.number(format!("{dir}/speed")).filter(|speed| *speed > 0),
+        // Some drivers of old kernels give -1, which is no speed, as an unsigned number, cut to 16 bits or not.
+        speed_mbps: root.number(format!("{dir}/speed")).filter(|speed| ![0, 0xffff, u32::MAX].contains(speed)),
         duplex: duplex.or_else(|| root.attribute(format!("{dir}/duplex"))).filter(|text| text != "unknown"),
         port: settings.and_then(|settings| settings.port).map(str::to_owned),
         is_autonegotiating: settings.and_then(|settings| settings.is_autonegotiating),

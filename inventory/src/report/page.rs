@@ -8,10 +8,12 @@ use super::{
     summary::summary,
     tables::{TABLES, Table},
     warnings::warnings,
+    words::{UNITS, label, printable, size},
 };
 use crate::ask::sys;
 use serde_json::{Map, Value};
 use std::{
+    borrow::Cow,
     fmt::Write,
     io::{IsTerminal, stdout},
     os::fd::AsFd,
@@ -27,6 +29,8 @@ const MAX_LABEL: usize = 28;
 
 /// Plain values of a list that are shown.
 const MANY: usize = 24;
+/// Characters of a text that are shown: a long kernel command line, and no hostile one.
+const MAX_TEXT: usize = 2048;
 
 /// Parts that come first, in this order; the others follow by name.
 const FIRST: [&str; 10] = [
@@ -47,23 +51,6 @@ const LAST: [&str; 1] = ["pci"];
 const TITLES: [(&str, &str); 1] = [("pci", "PCI functions")];
 /// Parts that are told at the top, or only to machines.
 const TOLD: [&str; 3] = ["schema_version", "host_id", "host_id_source"];
-/// Units at the end of names, and how they follow the value.
-const UNITS: [(&str, &str); 13] = [
-    ("_celsius", " °C"),
-    ("_percent", " %"),
-    ("_khz", " kHz"),
-    ("_mhz", " MHz"),
-    ("_mts", " MT/s"),
-    ("_gts", " GT/s"),
-    ("_mbps", " Mb/s"),
-    ("_millivolts", " mV"),
-    ("_rpm", " rpm"),
-    ("_watts", " W"),
-    ("_mv", " mV"),
-    ("_hours", " h"),
-    ("_seconds", " s"),
-];
-
 /// How the page is to look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
@@ -211,12 +198,15 @@ impl Page {
 
     /// A text behind its name, over as many lines as it takes.
     fn wrapped(&mut self, name: &str, text: &str) {
-        let name = printable(name);
-        let hang = INDENT + chars(&name).min(MAX_LABEL + 2);
-        let mut line = format!("{:INDENT$}{name}", "");
+        let (name, text) = (printable(&shortened(name)), printable(&shortened(text)));
+        let is_long = chars(&name) > MAX_LABEL + INDENT;
+        let hang = if is_long { 2 * INDENT } else { INDENT + chars(&name) };
+        let (head, name) = if is_long { ("", name.as_str()) } else { (name.as_str(), "") };
+        let mut line = format!("{:INDENT$}{head}", "");
         let mut fresh = true;
-        for word in printable(text).split(' ') {
-            if !fresh && chars(&line) + 1 + chars(word) > self.columns {
+        for word in name.split_terminator(' ').chain(text.split(' ')) {
+            let mut word: Vec<char> = word.chars().collect();
+            if !fresh && chars(&line) + 1 + word.len() > self.columns {
                 let _ = writeln!(self.text, "{}", line.trim_end());
                 line = " ".repeat(hang);
                 fresh = true;
@@ -224,7 +214,14 @@ impl Page {
             if !fresh {
                 line.push(' ');
             }
-            line.push_str(word);
+            // What fits on no line is broken where it must be.
+            while chars(&line) + word.len() > self.columns {
+                let rest = word.split_off(self.columns.saturating_sub(chars(&line)));
+                line.extend(std::mem::replace(&mut word, rest));
+                let _ = writeln!(self.text, "{line}");
+                line = " ".repeat(hang);
+            }
+            line.extend(word);
             fresh = false;
         }
         let _ = writeln!(self.text, "{}", line.trim_end());
@@ -307,6 +304,14 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// No longer than a page for people can bear.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}… and more, see --json", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
 /// A value with the unit that its name ends with.
 fn told(name: &str, value: &Value) -> String {
     match value {
@@ -327,30 +332,6 @@ fn told(name: &str, value: &Value) -> String {
         Value::Array(values) => values.iter().map(|value| told(name, value)).collect::<Vec<_>>().join(", "),
         Value::Object(_) => "some".to_owned(),
     }
-}
-
-/// A name for people: without the unit, which follows the value.
-fn label(name: &str) -> String {
-    let ends = UNITS.iter().map(|(end, _)| *end).chain(["_bytes"]);
-    ends.filter_map(|end| name.strip_suffix(end)).next().unwrap_or(name).replace('_', " ")
-}
-
-/// Bytes in the largest unit that leaves a whole number, else with a decimal.
-pub(super) fn size(bytes: u64) -> String {
-    let mut unit = 0;
-    let (mut whole, mut tenths) = (bytes, 0);
-    while whole >= 1024 && unit < 4 {
-        tenths = whole % 1024 * 10 / 1024;
-        whole /= 1024;
-        unit += 1;
-    }
-    let name = ["B", "KiB", "MiB", "GiB", "TiB"][unit];
-    if tenths == 0 { format!("{whole} {name}") } else { format!("{whole}.{tenths} {name}") }
-}
-
-/// Firmware's texts may hold anything; a terminal gets only what can be seen.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn capitalized(text: &str) -> String {
@@ -453,9 +434,14 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_at_a_glance() {
-        let told = [0, 1023, 1024, 1536, 34_359_738_368, 960_197_124_096, u64::MAX].map(size);
-        assert_eq!(told, ["0 B", "1023 B", "1 KiB", "1.5 KiB", "32 GiB", "894.2 GiB", "16777215.9 TiB"]);
+    fn texts_without_end_are_broken_and_cut() {
+        let long = "x".repeat(60);
+        let found = lines(&json!({"a": {"serial": long}}), 40);
+        let wanted = [format!("  serial  {}", "x".repeat(30)), format!("          {}", "x".repeat(30))];
+        assert_eq!(found[2..], wanted);
+        let found = lines(&json!({"a": {"other": [{"name": "y".repeat(70_000), "state": "z".repeat(70_000)}]}}), 40);
+        assert!(found.len() < 130 && found.iter().all(|line| chars(line) <= 40), "{}", found.len());
+        assert!(found.last().is_some_and(|line| line.ends_with("see --json")), "{found:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a machine is, in a few lines.
 
-use super::{Report, page::size};
+use super::{Report, words::size};
 
 /// Names and texts of the lines; a line of which nothing is known is missing.
 pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {

@@ -4,15 +4,29 @@ use super::Storage;
 
 /// Percent of the endurance that its maker promises.
 const WORN_OUT_PERCENT: u8 = 100;
+/// SMART attributes of which all makers count sectors that can't be read: pending and offline uncorrectable ones.
+const LOST_SECTORS: [u8; 2] = [197, 198];
 
 /// One line for each fault of a disk or its controller.
 pub(super) fn warnings(storage: &Storage, warnings: &mut Vec<String>) {
     for disk in &storage.disks {
+        if let Some(ata) = &disk.ata {
+            if ata.is_locked {
+                warnings.push(format!("disk {}: it is locked by a password", disk.name));
+            }
+            if ata.has_smart && !ata.is_smart_enabled {
+                warnings.push(format!("disk {}: SMART is switched off", disk.name));
+            }
+        }
         let Some(smart) = &disk.smart else { continue };
         if smart.is_failing == Some(true) {
             warnings.push(format!("disk {}: SMART foretells its failure", disk.name));
         }
         for attribute in &smart.attributes {
+            if attribute.raw > 0 && LOST_SECTORS.contains(&attribute.id) {
+                let name = attribute.name.as_deref().unwrap_or("bad sectors");
+                warnings.push(format!("disk {}: {} {name}", disk.name, attribute.raw));
+            }
             if let Some(when) = &attribute.failed {
                 let name = attribute.name.as_deref().unwrap_or("attribute");
                 warnings.push(format!("disk {}: SMART {} {name} at its threshold: {when}", disk.name, attribute.id));
@@ -20,8 +34,17 @@ pub(super) fn warnings(storage: &Storage, warnings: &mut Vec<String>) {
         }
     }
     for controller in &storage.nvme_controllers {
-        let Some(smart) = &controller.smart else { continue };
         let name = &controller.name;
+        if let Some(state) = controller.state.as_ref().filter(|state| *state != "live") {
+            warnings.push(format!("{name}: the controller is {state}, not live"));
+        }
+        let Some(smart) = &controller.smart else { continue };
+        let critical = controller.identity.as_ref().and_then(|identity| identity.critical_temperature_celsius);
+        if let (Some(now), Some(critical)) = (smart.temperature_celsius, critical)
+            && now >= critical
+        {
+            warnings.push(format!("{name}: {now} °C, critical is {critical} °C"));
+        }
         if !smart.critical_warnings.is_empty() {
             warnings.push(format!("{name}: the drive warns: {}", smart.critical_warnings.join(", ")));
         }
@@ -41,6 +64,7 @@ pub(super) fn warnings(storage: &Storage, warnings: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::storage::{AtaIdentity, NvmeIdentity};
     use serde_json::json;
 
     #[test]
@@ -64,12 +88,27 @@ mod tests {
         warnings(&storage, &mut found);
         assert_eq!(found, [""; 0]);
         storage.disks[1].smart = Some(serde_json::from_value(disk(true, Some("now"))).unwrap());
+        let sick = storage.disks[1].smart.get_or_insert_default();
+        let lost =
+            json!({"id": 197, "name": "pending sectors", "value": 1, "worst": 1, "raw": 8, "is_prefailure": false});
+        sick.attributes.push(serde_json::from_value(lost).unwrap());
+        storage.disks[1].ata = Some(AtaIdentity { is_locked: true, has_smart: true, ..AtaIdentity::default() });
+        storage.nvme_controllers[0].state = Some("live".to_owned());
         storage.nvme_controllers[1].name = "nvme1".to_owned();
+        storage.nvme_controllers[1].state = Some("dead".to_owned());
+        let identity = NvmeIdentity { critical_temperature_celsius: Some(85), ..NvmeIdentity::default() };
+        storage.nvme_controllers[1].identity = Some(identity);
         storage.nvme_controllers[1].smart = Some(serde_json::from_value(nvme(9, 100, 3, &["read only"])).unwrap());
+        storage.nvme_controllers[1].smart.as_mut().unwrap().temperature_celsius = Some(85);
         warnings(&storage, &mut found);
         let lines = [
+            "disk sdb: it is locked by a password",
+            "disk sdb: SMART is switched off",
             "disk sdb: SMART foretells its failure",
             "disk sdb: SMART 5 reallocated at its threshold: now",
+            "disk sdb: 8 pending sectors",
+            "nvme1: the controller is dead, not live",
+            "nvme1: 85 °C, critical is 85 °C",
             "nvme1: the drive warns: read only",
             "nvme1: 9 % of its spare blocks are left, it warns below 10 %",
             "nvme1: 100 % of its endurance are used",

@@ -1,0 +1,91 @@
+//! Texts for people: units behind values, sizes, and nothing that a terminal would take for a command.
+
+/// Units at the end of names, and how they follow the value.
+pub(super) const UNITS: [(&str, &str); 13] = [
+    ("_celsius", " °C"),
+    ("_percent", " %"),
+    ("_khz", " kHz"),
+    ("_mhz", " MHz"),
+    ("_mts", " MT/s"),
+    ("_gts", " GT/s"),
+    ("_mbps", " Mb/s"),
+    ("_millivolts", " mV"),
+    ("_rpm", " rpm"),
+    ("_watts", " W"),
+    ("_mv", " mV"),
+    ("_hours", " h"),
+    ("_seconds", " s"),
+];
+
+/// A name for people: without the unit, which follows the value.
+pub(super) fn label(name: &str) -> String {
+    let ends = UNITS.iter().map(|(end, _)| *end).chain(["_bytes"]);
+    ends.filter_map(|end| name.strip_suffix(end)).next().unwrap_or(name).replace('_', " ")
+}
+
+/// Bytes in the largest unit that leaves a whole number, else with a decimal.
+pub(super) fn size(bytes: u64) -> String {
+    let mut unit = 0;
+    let (mut whole, mut tenths) = (bytes, 0);
+    while whole >= 1024 && unit < 4 {
+        tenths = whole % 1024 * 10 / 1024;
+        whole /= 1024;
+        unit += 1;
+    }
+    let name = ["B", "KiB", "MiB", "GiB", "TiB"][unit];
+    if tenths == 0 { format!("{whole} {name}") } else { format!("{whole}.{tenths} {name}") }
+}
+
+/// Whether a terminal does something with it other than show it: control characters, and those that turn the direction of
+/// the text or are not seen at all, by which one name is made to look like another.
+pub(super) fn is_unseen(c: char) -> bool {
+    let is_format = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    c.is_control() || is_format
+}
+
+/// Firmware's texts may hold anything; a terminal gets only what can be seen.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_unseen(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// JSON with all that can't be seen written as `\u` and four digits, which is read as the same: it stands only in strings but
+/// for the line feeds that JSON is laid out with.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => escaped.push(c),
+            // None of them is longer than four digits.
+            c if is_unseen(c) => escaped.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_read_at_a_glance() {
+        let told = [0, 1023, 1024, 1536, 34_359_738_368, 960_197_124_096, u64::MAX].map(size);
+        assert_eq!(told, ["0 B", "1023 B", "1 KiB", "1.5 KiB", "32 GiB", "894.2 GiB", "16777215.9 TiB"]);
+    }
+
+    #[test]
+    fn no_text_commands_a_terminal() {
+        let hostile = "a\u{1b}[2J\u{9b}31m\u{7f}\u{202e}b\u{200b}\u{feff}€";
+        assert_eq!(printable(hostile), "a\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}b\u{fffd}\u{fffd}€");
+    }
+
+    proptest! {
+        #[test]
+        fn escapes_are_read_as_what_they_stand_for(text: String) {
+            let json = escaped(&serde_json::to_string_pretty(&[&text]).unwrap());
+            prop_assert!(json.chars().all(|c| c == '\n' || !is_unseen(c)));
+            prop_assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [text]);
+        }
+    }
+}
