@@ -136,6 +136,9 @@ pub struct Interface {
     pub vendor: &'static str,
     pub product: &'static str,
     pub speed_mbps: i64,
+    pub net_driver: &'static str,
+    /// As its driver tells it: the version in the image of the EEPROM that QEMU gives it.
+    pub firmware: Option<&'static str>,
 }
 
 /// Interface 0 is the one that gets addresses, 1 gets a VLAN, 2 and 3 become a bond, 4 goes to a bridge.
@@ -148,6 +151,8 @@ pub const INTERFACES: [Interface; 5] = [
         vendor: "0x1af4",
         product: "0x0001",
         speed_mbps: 25000,
+        net_driver: "virtio_net",
+        firmware: None,
     },
     Interface {
         mac: "52:54:00:aa:bb:02",
@@ -157,6 +162,8 @@ pub const INTERFACES: [Interface; 5] = [
         vendor: "0x8086",
         product: "0x100e",
         speed_mbps: 1000,
+        net_driver: "e1000",
+        firmware: None,
     },
     Interface {
         mac: "52:54:00:aa:bb:03",
@@ -166,6 +173,8 @@ pub const INTERFACES: [Interface; 5] = [
         vendor: "0x8086",
         product: "0x10d3",
         speed_mbps: 1000,
+        net_driver: "e1000e",
+        firmware: Some("2.1-0"),
     },
     Interface {
         mac: "52:54:00:aa:bb:04",
@@ -175,6 +184,8 @@ pub const INTERFACES: [Interface; 5] = [
         vendor: "0x8086",
         product: "0x10c9",
         speed_mbps: 1000,
+        net_driver: "igb",
+        firmware: Some("2.1.0"),
     },
     // Without a speed of its own virtio says -1.
     Interface {
@@ -185,6 +196,8 @@ pub const INTERFACES: [Interface; 5] = [
         vendor: "0x1af4",
         product: "0x0001",
         speed_mbps: -1,
+        net_driver: "virtio_net",
+        firmware: None,
     },
 ];
 
@@ -309,12 +322,18 @@ pub struct Parts {
     _disks: tempfile::TempDir,
 }
 
-/// Whether this QEMU is new enough (9.0) for slots in SMBIOS and for igb. Says so if not.
-pub fn is_complete() -> bool {
+/// QEMU's version, such as 10.0.2, as its NVMe disk tells it too.
+pub fn qemu_version() -> String {
     let output = Command::new("qemu-system-x86_64").arg("--version").output().unwrap().stdout;
     let text = String::from_utf8_lossy(&output).into_owned();
-    let major = text.split("version ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
-    let is_complete = major.is_some_and(|major: u32| major >= 9);
+    let version = text.split("version ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    version.unwrap_or_else(|| panic!("{text}")).to_owned()
+}
+
+/// Whether this QEMU is new enough (9.0) for slots in SMBIOS and for igb. Says so if not.
+pub fn is_complete() -> bool {
+    let is_complete =
+        qemu_version().split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 9);
     if !is_complete {
         println!("left out, since QEMU is older than 9.0: the igb interface, SMBIOS slots");
     }

@@ -1,12 +1,13 @@
 //! The report of the same machine: what QEMU was told must be in it. Of the rest it may say what the kernel says.
 
 use crate::{
+    devices,
     facts::Facts,
     machine::{self, INTERFACES, MEMORY_MIB, MIB, NODES_MIB, smbios},
 };
 use serde_json::{Value, json};
 
-pub fn every_value(facts: &mut Facts) {
+pub fn every_value(facts: &mut Facts, inventory: &Value) {
     let report = facts.report();
     let pci = |slot: &str| format!("0000:00:{slot}.0");
     let socket = |index: u32| {
@@ -136,6 +137,7 @@ pub fn every_value(facts: &mut Facts) {
         assert!((all * 4 / 5..=all).contains(&bytes), "{bytes} of {all}");
     }
     functions(facts, &report);
+    devices::every_value(facts, inventory, &report);
 }
 
 fn functions(facts: &mut Facts, report: &Value) {

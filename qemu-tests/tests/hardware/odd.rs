@@ -1,0 +1,218 @@
+//! Machines that are odd in one way each. What QEMU and the shell made them of must be told; their captures are for keeping.
+
+use crate::{devices, facts::Facts, machine::MIB};
+use qemu_tests::{
+    images::Drivers,
+    media, paths,
+    vm::{Disk, Firmware, Vm, VmBuilder},
+};
+use serde_json::{Value, json};
+use std::time::Instant;
+
+const BOTH: [&str; 2] = ["inventory", "report --json"];
+
+fn builder(name: &str, arguments: &str) -> VmBuilder {
+    let mut kernel = media::shell_system(Drivers::Cloud).unwrap();
+    kernel.arguments += arguments;
+    Vm::builder("hardware", name).kernel(kernel).shell()
+}
+
+#[test]
+fn a_machine_with_uefi_tells_whether_it_checks_what_it_boots() {
+    for (name, firmware, machine, state) in [
+        ("uefi", Firmware::Uefi, "q35", "Disabled"),
+        ("uefi-secure-boot", Firmware::UefiSecure, "q35,smm=on", "Enabled"),
+    ] {
+        let began = Instant::now();
+        let mut vm = builder(name, "").machine(machine).firmware(firmware).start().unwrap();
+        let mut facts = Facts::of(&mut vm);
+        let boot = &facts.inventory()["boot"];
+        assert_eq!((&boot["current_boot_mode"], &boot["secure_boot_state"]), (&json!("uefi"), &json!(state)));
+        let lockdown = devices::lockdown(&mut facts);
+        assert_eq!(lockdown == "none", state == "Disabled", "{lockdown}");
+        let report = facts.report();
+        let expected = json!({
+            "firmware": {"boot_mode": "uefi", "uefi_bits": 64, "bios": {"uefi": true, "virtual_machine": true}},
+            // Without keys of its owner OVMF would be in setup mode.
+            "security": {"secure_boot": state, "setup_mode": state == "Disabled", "lockdown": lockdown, "tpms": null},
+        });
+        facts.contains(name, &report, &expected);
+        facts.replays(name, &BOTH);
+        facts.all_as_expected();
+        println!("hardware, {name}: {:.1} s", began.elapsed().as_secs_f64());
+    }
+}
+
+#[test]
+fn a_machine_with_nothing_plugged_in() {
+    let began = Instant::now();
+    let mut vm = builder("nothing-plugged-in", "").start().unwrap();
+    let mut facts = Facts::of(&mut vm);
+    let inventory = facts.stable_inventory();
+    let expected = json!({
+        "bmc_address": "0.0.0.0", "bmc_v6address": "::/0", "disks": [], "gpus": [], "routes": [],
+        "interfaces": [{"name": "lo"}],
+        "tpm_version": "none",
+        "system_vendor": {"manufacturer": "QEMU", "serial_number": "unknown", "virtual": true},
+    });
+    facts.contains("inventory", &inventory, &expected);
+    let report = facts.report();
+    let expected = json!({
+        "management_controller": null,
+        "slots": null, "onboard_devices": null,
+        "storage": {"disks": null, "nvme_controllers": null},
+        "system": {"product": {"manufacturer": "QEMU", "serial_number": null}, "baseboards": null},
+        "memory": {"installed_bytes": 512 * MIB, "populated_sockets": 1, "devices": [{"serial_number": null}]},
+        "security": {"tpms": null},
+    });
+    facts.contains("report", &report, &expected);
+    facts.replays("nothing-plugged-in", &BOTH);
+    facts.all_as_expected();
+    println!("hardware, nothing plugged in: {:.1} s", began.elapsed().as_secs_f64());
+}
+
+/// Two disks are a mirror with a file system on it, a third is swap.
+#[test]
+fn a_mirror_and_swap_make_disks_ineligible() {
+    let (began, dir) = (Instant::now(), paths::scratch_dir().unwrap());
+    let disk = |serial: &str| Disk {
+        path: dir.path().join(serial),
+        size_bytes: 64 * MIB,
+        serial: serial.to_owned(),
+        sector_bytes: 512,
+    };
+    let mut vm = builder("raid-swap", "");
+    for serial in ["HALF-1", "HALF-2", "SWAP", "SPARE"] {
+        vm = vm.disk(disk(serial));
+    }
+    let mut vm = vm.start().unwrap();
+    let mut facts = Facts::of(&mut vm);
+    // Kernel's Documentation/admin-guide/md.rst: an array without metadata, which needs no program of its own.
+    facts.run(
+        "modprobe raid1
+         echo md127 >/sys/module/md_mod/parameters/new_array
+         cd /sys/block/md127/md
+         echo none >metadata_version
+         echo raid1 >level
+         echo 2 >raid_disks
+         echo 32768 >component_size
+         for half in 0 1; do
+             disk=$(readlink -f /dev/disk/by-id/virtio-HALF-$((half + 1))); disk=${disk##*/}
+             cat /sys/block/$disk/dev >new_dev
+             echo 32768 >dev-$disk/size
+             echo $half >dev-$disk/slot
+         done
+         echo none >resync_start
+         echo active >array_state
+         mke2fs /dev/md127
+         mount -t ext4 /dev/md127 /mnt
+         mkswap /dev/disk/by-id/virtio-SWAP
+         swapon /dev/disk/by-id/virtio-SWAP
+         udevadm settle",
+    );
+    let inventory = facts.stable_inventory();
+    let disks = inventory["disks"].as_array().unwrap();
+    let by =
+        |key: &str, value: &str| disks.iter().find(|disk| disk[key] == value).unwrap_or_else(|| panic!("{disks:#?}"));
+    let reasons = |disk: &Value| disk["installation_eligibility"]["not_eligible_reasons"].clone();
+    for half in ["HALF-1", "HALF-2"] {
+        assert_eq!(by("serial", half)["holders"], "md127");
+    }
+    assert_eq!(by("name", "md127")["drive_type"], "RAID");
+    assert_eq!(by("name", "md127")["size_bytes"], 32 * MIB);
+    assert!(reasons(by("name", "md127")).to_string().contains("/mnt"), "{:#}", by("name", "md127"));
+    assert_eq!(reasons(by("serial", "SWAP")), json!(["Disk is in use as swap"]));
+    assert_eq!(reasons(by("serial", "SPARE")), Value::Null);
+    facts.replays("raid-swap", &BOTH);
+    facts.all_as_expected();
+    println!("hardware, a mirror and swap: {:.1} s", began.elapsed().as_secs_f64());
+}
+
+/// Of the machine with many parts: sockets, dies of each, and cores of each of those.
+const TOPOLOGY: [u32; 3] = [2, 2, 2];
+const NODES: u32 = 4;
+const NODE_MIB: u64 = 128;
+/// Plugged in when the machine starts, into a node of the four.
+const MORE_MEMORY_MIB: u64 = 128;
+const MORE_MEMORY_NODE: usize = 2;
+/// The processor that is switched off.
+const OFFLINE: &str = "5";
+
+/// Sockets, dies, nodes, bridges behind ports, graphics, an IOMMU; a processor that is off.
+#[test]
+fn a_machine_with_many_parts() {
+    let began = Instant::now();
+    let [sockets, dies, cores] = TOPOLOGY;
+    let cpus = sockets * dies * cores;
+    let mut vm = builder("many-parts", " intel_iommu=on")
+        .machine("q35")
+        .processors(format!("{cpus},sockets={sockets},dies={dies},cores={cores},threads=1"))
+        .memory_mib(u32::try_from(u64::from(NODES) * NODE_MIB).unwrap())
+        .with("-m", "slots=2,maxmem=2G")
+        .with("-device", "intel-iommu");
+    for node in 0..NODES {
+        let (first, last) = (node * 2, node * 2 + 1);
+        vm = vm
+            .with("-object", format!("memory-backend-ram,id=memory{node},size={NODE_MIB}M"))
+            .with("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=memory{node}"));
+    }
+    let mut vm = vm
+        .with("-object", format!("memory-backend-ram,id=more,size={MORE_MEMORY_MIB}M"))
+        .with("-device", format!("pc-dimm,id=dimm0,memdev=more,node={MORE_MEMORY_NODE}"))
+        .with("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
+        .with("-device", "pcie-root-port,id=port1,chassis=1,slot=11,addr=0x10")
+        .with("-device", "pcie-root-port,id=port2,chassis=2,slot=12,addr=0x11")
+        .with("-device", "pcie-root-port,id=port3,chassis=3,slot=13,addr=0x12")
+        .with("-device", "x3130-upstream,id=switch,bus=port1")
+        .with("-device", "xio3130-downstream,id=down1,bus=switch,chassis=4,slot=21,addr=0x00")
+        .with("-device", "xio3130-downstream,id=down2,bus=switch,chassis=5,slot=22,addr=0x01")
+        .with("-netdev", "user,id=net0,ipv6=off,restrict=on")
+        .with("-device", "virtio-net-pci,netdev=net0,mac=52:54:00:aa:bb:11,bus=down2,romfile=")
+        .with("-device", "virtio-gpu-pci,bus=port2")
+        .with("-device", "VGA,addr=0x02,romfile=")
+        .start()
+        .unwrap();
+    let mut facts = Facts::of(&mut vm);
+    facts.run(&format!(
+        "for block in /sys/devices/system/memory/memory*/state; do
+             grep -q offline $block && echo online >$block || :
+         done
+         echo 0 >/sys/devices/system/cpu/cpu{OFFLINE}/online"
+    ));
+    let inventory = facts.stable_inventory();
+    let gpus = json!([
+        {"address": "0000:00:02.0", "vendor_id": "1234", "device_id": "1111"},
+        {"address": "0000:05:00.0", "vendor_id": "1af4", "device_id": "1050"},
+    ]);
+    facts.contains("GPUs", &inventory["gpus"], &gpus);
+    let report = facts.report();
+    let nodes: Vec<Value> = (0..NODES).map(|node| json!({"id": node, "distances": [10, 20, 20, 20]})).collect();
+    let packages: Vec<Value> = (0..sockets).map(|id| json!({"id": id, "dies": dies})).collect();
+    let expected = json!({
+        "processors": {
+            "present": format!("0-{}", cpus - 1), "offline": OFFLINE, "threads": cpus - 1, "cores": cpus - 1,
+            "packages": packages, "sockets": [{"core_count": dies * cores}, {"core_count": dies * cores}],
+        },
+        "security": {"iommu": {"units": ["dmar0"], "arguments": ["intel_iommu=on"]}},
+    });
+    facts.contains("report", &report, &expected);
+    let found = report["processors"]["numa_nodes"].as_array().unwrap();
+    assert_eq!(found.len(), nodes.len(), "{found:#?}");
+    for (index, node) in found.iter().enumerate() {
+        let bytes = node["memory_bytes"].as_u64().unwrap();
+        let all = (NODE_MIB + if index == MORE_MEMORY_NODE { MORE_MEMORY_MIB } else { 0 }) * MIB;
+        // The kernel keeps some for itself, and of one node 64 MiB for devices that reach no further than 4 GiB.
+        assert!((all * 2 / 5..=all).contains(&bytes), "{node:#}: {bytes} of {all}");
+    }
+    // Through the port and the switch to the card, from slot to slot.
+    let address = |slot: &str| {
+        let all = report["pci"].as_array().unwrap();
+        all.iter().find(|one| one["slot"] == slot).unwrap_or_else(|| panic!("no slot {slot} in {all:#?}"))
+    };
+    for (slot, driver) in [("11", "pcieport"), ("12", "virtio-pci"), ("22", "virtio-pci")] {
+        assert_eq!(address(slot)["driver"], driver, "slot {slot}");
+    }
+    facts.replays("many-parts", &BOTH);
+    facts.all_as_expected();
+    println!("hardware, many parts: {:.1} s", began.elapsed().as_secs_f64());
+}
