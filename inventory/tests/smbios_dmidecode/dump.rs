@@ -103,8 +103,9 @@ pub struct Block {
     pub values: BTreeMap<String, Vec<String>>,
 }
 
-/// What dmidecode prints of a dump, by handle; `None` when there is no dmidecode.
-pub fn dmidecode(dump: &[u8]) -> Option<BTreeMap<u16, Block>> {
+/// What dmidecode prints of a dump, by type and handle, since there is firmware that gives structures of two types the same
+/// handle (QEMU does); `None` when there is no dmidecode.
+pub fn dmidecode(dump: &[u8]) -> Option<BTreeMap<(u8, u16), Block>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), dump).unwrap();
     let Some(output) = run(file.path()) else {
@@ -117,7 +118,7 @@ pub fn dmidecode(dump: &[u8]) -> Option<BTreeMap<u16, Block>> {
         let mut lines = block.lines();
         let mut head = lines.next().unwrap().split([',', ' ']).filter(|word| !word.is_empty());
         let handle = u16::from_str_radix(head.next().unwrap(), 16).unwrap();
-        let kind = head.nth(2).unwrap().parse().unwrap();
+        let kind: u8 = head.nth(2).unwrap().parse().unwrap();
         let mut values = BTreeMap::<String, Vec<String>>::new();
         let mut key = String::new();
         for line in lines.skip(1) {
@@ -129,7 +130,7 @@ pub fn dmidecode(dump: &[u8]) -> Option<BTreeMap<u16, Block>> {
                 values.insert(key.clone(), value.into_iter().collect());
             }
         }
-        assert!(blocks.insert(handle, Block { kind, values }).is_none(), "{handle:#06x} twice");
+        assert!(blocks.insert((kind, handle), Block { kind, values }).is_none(), "{handle:#06x} twice");
     }
     Some(blocks)
 }
