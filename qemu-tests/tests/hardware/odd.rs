@@ -128,7 +128,7 @@ fn a_mirror_and_swap_make_disks_ineligible() {
     println!("hardware, a mirror and swap: {:.1} s", began.elapsed().as_secs_f64());
 }
 
-/// Of the machine with many parts: sockets, dies of each, and cores of each of those.
+/// Of the machine with many parts: sockets, cores of each, and threads of each of those.
 const TOPOLOGY: [u32; 3] = [2, 2, 2];
 const NODES: u32 = 4;
 const NODE_MIB: u64 = 128;
@@ -138,17 +138,17 @@ const MORE_MEMORY_NODE: usize = 2;
 /// The processor that is switched off.
 const OFFLINE: &str = "5";
 
-/// Sockets, dies, nodes, bridges behind ports, graphics, an IOMMU; a processor that is off.
+/// Sockets, threads, nodes, bridges behind ports, graphics, an IOMMU; a processor that is off.
 #[test]
 fn a_machine_with_many_parts() {
     let began = Instant::now();
-    let [sockets, dies, cores] = TOPOLOGY;
-    let cpus = sockets * dies * cores;
+    let [sockets, cores, threads] = TOPOLOGY;
+    let cpus = sockets * cores * threads;
     let mut vm = builder("many-parts", " intel_iommu=on")
         .machine("q35")
-        .processors(format!("{cpus},sockets={sockets},dies={dies},cores={cores},threads=1"))
+        .processors(format!("{cpus},sockets={sockets},cores={cores},threads={threads}"))
         .memory_mib(u32::try_from(u64::from(NODES) * NODE_MIB).unwrap())
-        // Of AMD's processors QEMU doesn't tell the dies.
+        // Of AMD's processors QEMU doesn't tell the threads.
         .with("-cpu", "max,vendor=GenuineIntel")
         .with("-m", "slots=2,maxmem=2G")
         .with("-device", "intel-iommu");
@@ -189,11 +189,13 @@ fn a_machine_with_many_parts() {
     facts.contains("GPUs", &inventory["gpus"], &gpus);
     let report = facts.report();
     let nodes: Vec<Value> = (0..NODES).map(|node| json!({"id": node, "distances": [10, 20, 20, 20]})).collect();
-    let packages: Vec<Value> = (0..sockets).map(|id| json!({"id": id, "dies": dies})).collect();
+    let packages: Vec<Value> =
+        (0..sockets).map(|id| json!({"id": id, "cores": cores, "vendor_id": "GenuineIntel"})).collect();
     let expected = json!({
         "processors": {
-            "present": format!("0-{}", cpus - 1), "offline": OFFLINE, "threads": cpus - 1, "cores": cpus - 1,
-            "packages": packages, "sockets": [{"core_count": dies * cores}, {"core_count": dies * cores}],
+            "present": format!("0-{}", cpus - 1), "offline": OFFLINE, "threads": cpus - 1, "cores": sockets * cores,
+            "smt_active": true,
+            "packages": packages, "sockets": [{"core_count": cores}, {"core_count": cores}],
         },
         "security": {"iommu": {"units": ["dmar0"], "arguments": ["intel_iommu=on"]}},
     });
