@@ -69,6 +69,7 @@ fn of_its_kind(serial: &str) -> Value {
         "VBLK-SER-1" => virtio("0000:00:10.0", 512),
         "4KN-SER-4" => virtio("0000:00:12.0", 4096),
         "NVME-SER-2" => json!({
+            "pci_address": "0000:01:00.0",
             "serial": serial, "model": "QEMU NVMe Ctrl", "firmware_version": machine::qemu_version(), "transport": "nvme",
             "logical_sector_bytes": 512, "physical_sector_bytes": 512,
             "wwid": "nvme.1b36-4e564d452d5345522d32-51454d55204e564d65204374726c-00000001",
