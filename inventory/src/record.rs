@@ -44,13 +44,23 @@ impl Recorder {
         self.lock().insert(path.to_owned(), kind);
     }
 
-    /// The kernel or a device answered; `path` is where the answer is looked for on a replay.
-    pub fn answer(&self, path: &Path, bytes: &[u8]) {
+    /// The kernel or a device answered, or did not; `path` is where the answer is looked for on a replay.
+    pub fn answer(&self, path: &Path, answer: &io::Result<Vec<u8>>) {
+        let kind = match answer {
+            Ok(bytes) => Kind::File(bytes.clone()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => Kind::Refused(error.raw_os_error().unwrap_or(match error.kind() {
+                io::ErrorKind::TimedOut => libc::ETIMEDOUT,
+                io::ErrorKind::Unsupported => libc::EOPNOTSUPP,
+                io::ErrorKind::ResourceBusy => libc::EBUSY,
+                _ => libc::EIO,
+            })),
+        };
         let mut entries = self.lock();
         for directory in path.ancestors().skip(1).filter(|directory| directory.parent().is_some()) {
             entries.insert(directory.to_owned(), Kind::Directory);
         }
-        entries.insert(path.to_owned(), Kind::File(bytes.to_vec()));
+        entries.insert(path.to_owned(), kind);
     }
 
     /// All entries by path, parents first, as they are put into an archive: with the list of refused files, without what an
@@ -64,7 +74,7 @@ impl Recorder {
         let refused: String = entries.iter().filter_map(line).collect();
         let recorder = Self(Mutex::new(entries));
         if !refused.is_empty() {
-            recorder.answer(Path::new(REFUSED), refused.as_bytes());
+            recorder.answer(Path::new(REFUSED), &Ok(refused.into_bytes()));
         }
         let mut entries = recorder.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|_, kind| *kind != Kind::Special);

@@ -144,9 +144,7 @@ impl Root {
         let answers = patience.ask_all(questions);
         if let Some(recorder) = &self.recorder {
             for (question, answer) in questions.iter().zip(&answers) {
-                if let Ok(bytes) = answer {
-                    recorder.answer(Path::new(&question.path()), bytes);
-                }
+                recorder.answer(Path::new(&question.path()), answer);
             }
         }
         answers
@@ -220,11 +218,17 @@ impl Root {
     /// Attributes in one directory of sysfs whose driver asks a device for them, in their order: with the patience that one
     /// has with devices.
     pub(crate) fn measurements(&self, dir: &str, files: &[String]) -> Vec<Option<String>> {
-        let Some(dir) = self.resolve(dir) else { return vec![None; files.len()] };
-        let question = |file: &String| Question::Measurement { path: dir.join(file).to_string_lossy().into_owned() };
-        let questions: Vec<Question> = files.iter().map(question).collect();
+        self.measured(&files.iter().map(|file| format!("{dir}/{file}")).collect::<Vec<_>>())
+    }
+
+    /// The same, wherever they are.
+    pub(crate) fn measured(&self, paths: &[String]) -> Vec<Option<String>> {
+        let places: Vec<Option<PathBuf>> = paths.iter().map(|path| self.resolve(path)).collect();
+        let question = |path: &PathBuf| Question::Measurement { path: path.to_string_lossy().into_owned() };
+        let questions: Vec<Question> = places.iter().flatten().map(question).collect();
+        let mut answers = self.ask_all(&questions).into_iter();
         let text = |bytes: Vec<u8>| trimmed(&String::from_utf8_lossy(&bytes)).to_owned();
-        self.ask_all(&questions).into_iter().map(|answer| answer.ok().map(text)).collect()
+        places.iter().map(|place| place.as_ref().and_then(|_| answers.next()?.ok()).map(text)).collect()
     }
 
     /// A sysfs attribute that is a decimal number.

@@ -4,10 +4,10 @@ use super::{Question, scsi, sys};
 use crate::net;
 use nix::fcntl::OFlag;
 use std::{
-    ffi::CString,
-    fs::{File, OpenOptions, metadata},
+    fs::{File, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    mem::ManuallyDrop,
+    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
 };
 
 /// Where drivers put the first management controller's node.
@@ -22,10 +22,10 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::Measurement { path } => attribute(path),
         Question::FirstSector { disk } => read_at(disk, 0, 512),
         Question::IsoDescriptor { disk } => read_at(disk, 16 * 2048, 2048),
-        Question::ScsiPage { disk, page } => scsi::page(&open_disk(disk)?, *page),
-        Question::AtaIdentify { disk } => scsi::ata_identify(&open_disk(disk)?),
-        Question::AtaSmartData { disk } => scsi::ata_smart_data(&open_disk(disk)?),
-        Question::AtaSmartThresholds { disk } => scsi::ata_smart_thresholds(&open_disk(disk)?),
+        Question::ScsiPage { disk, page } => scsi::page(&*open_disk(disk)?, *page),
+        Question::AtaIdentify { disk } => scsi::ata_identify(&*open_disk(disk)?),
+        Question::AtaSmartData { disk } => scsi::ata_smart_data(&*open_disk(disk)?),
+        Question::AtaSmartThresholds { disk } => scsi::ata_smart_thresholds(&*open_disk(disk)?),
         Question::NvmeController { controller } => sys::nvme_controller(&open_controller(controller)?),
         Question::NvmeHealth { controller } => sys::nvme_health(&open_controller(controller)?),
         Question::Ipmi { netfn, command, data } => sys::ipmi(&open_ipmi()?, *netfn, *command, data),
@@ -49,26 +49,25 @@ fn attribute(path: &str) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Part of a disk.
-fn read_at(disk: &str, offset: i64, len: usize) -> io::Result<Vec<u8>> {
-    let node = node_of(disk);
-    let is_disk = is_inside(&node) && metadata(&node)?.file_type().is_block_device();
-    let node = CString::new(node).ok().filter(|_| is_disk).ok_or_else(|| not("a block device"))?;
-    sys::read_apart(&node, offset, len)
-}
-
-fn node_of(disk: &str) -> String {
-    format!("/dev/{}", disk.replace('!', "/"))
+/// Part of a disk, through the page cache: a reader that waits there can be killed, one of direct I/O can't.
+fn read_at(disk: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    open_disk(disk)?.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
 }
 
 fn is_inside(node: &str) -> bool {
     node.split('/').all(|part| part != "..")
 }
 
-/// Opens without waiting for a medium or for locks.
-fn open_disk(disk: &str) -> io::Result<File> {
-    let file = open(&node_of(disk), false)?;
-    if file.metadata()?.file_type().is_block_device() { Ok(file) } else { Err(not("a block device")) }
+/// Opens without waiting for a medium or for locks. It stays open until the process that asks ends: closing a disk may wait
+/// for it (`blkdev_flush_mapping` of block/bdev.c) when the answer is there already.
+fn open_disk(disk: &str) -> io::Result<ManuallyDrop<File>> {
+    let file = open(&format!("/dev/{}", disk.replace('!', "/")), false)?;
+    if !file.metadata()?.file_type().is_block_device() {
+        return Err(not("a block device"));
+    }
+    Ok(ManuallyDrop::new(file))
 }
 
 fn open_controller(controller: &str) -> io::Result<File> {

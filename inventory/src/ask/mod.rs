@@ -2,6 +2,7 @@
 //! answer in bytes, which a capture keeps as a file, so that all that is made of them is the same on a replay.
 
 mod devices;
+mod letter;
 #[cfg(test)]
 mod live;
 mod patience;

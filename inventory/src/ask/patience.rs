@@ -1,147 +1,216 @@
-//! Answers within a time. A disk that hangs holds up neither the others nor the inventory: it is given up and not asked again.
+//! Answers within a time. A device that hangs holds up neither the others nor the inventory: it is given up and not asked
+//! again.
+//!
+//! Each device is asked by a process of its own. What waits in a driver, even for the closing of a disk, can be killed but not
+//! buried, and a process does not end before its last thread: were it one of ours, whoever waits for us would wait for the
+//! disk too. So it stays behind alone.
 
-use super::{Question, devices};
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    io,
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{self, Sender},
+use super::{
+    Question, devices,
+    letter::{self, Letters},
+    sys,
+};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
     },
-    thread,
+    unistd::Pid,
+};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    fs::File,
+    io::{self, Read},
+    os::fd::AsFd,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// A healthy disk answers within milliseconds, one that has to spin up within seconds.
+/// For one answer. A healthy disk answers within milliseconds, one that has to spin up within seconds.
 const LIMIT: Duration = Duration::from_secs(3);
-/// Devices that are asked at the same time.
+/// Devices that are asked at the same time, not counting those that keep us waiting for longer than `BUSY`.
 const WORKERS: usize = 8;
-/// Threads given up to devices that hang. They cost a stack each, and end with the process.
-const MAX_STUCK: usize = 64;
+const BUSY: Duration = Duration::from_millis(250);
+/// Processes that wait at the same time or were given up to devices that hang. Those end when their device does.
+const MAX_WAITING: usize = 128;
 
 /// Asks the running system, and remembers what hung.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     stuck: Mutex<BTreeSet<String>>,
+    /// Processes that have said all they had to say.
+    ended: Mutex<Vec<Pid>>,
 }
 
-/// A worker's word to who waits.
-enum Report {
-    Begun { index: usize },
-    Done { index: usize, answer: io::Result<Vec<u8>> },
+/// Asks one device, in another process.
+struct Asker {
+    device: String,
+    process: Pid,
+    pipe: File,
+    letters: Letters,
+    /// Places of the questions it has not answered yet, in its order.
+    open: VecDeque<usize>,
+    /// The last answer, or its start.
+    heard: Instant,
 }
 
-/// Questions to be answered, with their places.
-type Queue = Arc<Mutex<VecDeque<(usize, Question)>>>;
+type Answer = io::Result<Vec<u8>>;
 
 impl Patience {
-    /// The answers to all, in their order. Takes no longer than the slowest device that still answers, or a limit.
-    pub fn ask_all(&self, questions: &[Question]) -> Vec<io::Result<Vec<u8>>> {
+    /// The answers to all, in their order. Takes as long as the slowest device that still answers; if many hang, a few times
+    /// the limit.
+    pub fn ask_all(&self, questions: &[Question]) -> Vec<Answer> {
         self.ask_with(questions, LIMIT, devices::answer)
     }
 
-    fn ask_with(
-        &self,
-        questions: &[Question],
-        limit: Duration,
-        answer: fn(&Question) -> io::Result<Vec<u8>>,
-    ) -> Vec<io::Result<Vec<u8>>> {
-        let mut answers: Vec<Option<io::Result<Vec<u8>>>> = Vec::new();
-        let mut queue = VecDeque::new();
+    fn ask_with(&self, questions: &[Question], limit: Duration, answer: fn(&Question) -> Answer) -> Vec<Answer> {
+        let mut answers: Vec<Option<Answer>> = Vec::new();
+        let mut queue: VecDeque<(String, VecDeque<usize>)> = VecDeque::new();
+        let mut places = HashMap::new();
         for (index, question) in questions.iter().enumerate() {
             answers.push(match question.device() {
-                // The kernel's own tables need no patience.
                 None => Some(answer(question)),
-                Some(device) if self.stuck().contains(&device) => Some(Err(given_up(&device))),
-                Some(_) => {
-                    queue.push_back((index, question.clone()));
+                Some(device) if lock(&self.stuck).contains(&device) => Some(Err(given_up(&device))),
+                Some(device) => {
+                    let place = *places.entry(device.clone()).or_insert_with(|| {
+                        queue.push_back((device, VecDeque::new()));
+                        queue.len() - 1
+                    });
+                    queue[place].1.push_back(index);
                     None
                 }
             });
         }
-        let mut open = queue.len();
-        let queue: Queue = Arc::new(Mutex::new(queue));
-        let (sender, reports) = mpsc::channel();
-        for _ in 0..open.min(WORKERS) {
-            start(&queue, &sender, answer);
-        }
-        let mut running: BTreeMap<usize, Instant> = BTreeMap::new();
-        while open > 0 {
-            // Workers begin at once; before the first has, the limit is as good as any.
-            let next = running.values().min().map_or(limit, |begun| limit.saturating_sub(begun.elapsed()));
-            match reports.recv_timeout(next) {
-                Ok(Report::Begun { index }) => {
-                    running.insert(index, Instant::now());
-                }
-                Ok(Report::Done { index, answer }) => {
-                    // One that comes too late stays given up: what was said of the disk stays said.
-                    if running.remove(&index).is_some() {
-                        answers[index] = Some(answer);
-                        open -= 1;
-                    }
-                }
-                // No thread could be started.
-                Err(_) if running.is_empty() => break,
-                Err(_) => {
-                    let late: Vec<usize> =
-                        running.iter().filter(|(_, begun)| begun.elapsed() >= limit).map(|(index, _)| *index).collect();
-                    for index in late {
-                        running.remove(&index);
-                        let device = questions[index].device().unwrap_or_default();
-                        tracing::warn!(device, limit_s = limit.as_secs(), "does not answer and is left alone");
-                        answers[index] = Some(Err(given_up(&device)));
-                        open -= 1;
-                        let stuck = {
-                            let mut stuck = self.stuck();
-                            stuck.insert(device.clone());
-                            lock(&queue).retain(|(index, question)| {
-                                let is_other = question.device().as_ref() != Some(&device);
-                                if !is_other {
-                                    answers[*index] = Some(Err(given_up(&device)));
-                                    open -= 1;
-                                }
-                                is_other
-                            });
-                            stuck.len()
-                        };
-                        if stuck < MAX_STUCK {
-                            start(&queue, &sender, answer);
-                        }
+        let mut askers: Vec<Asker> = Vec::new();
+        loop {
+            self.bury();
+            while askers.iter().filter(|asker| asker.heard.elapsed() < BUSY).count() < WORKERS
+                && askers.len() + lock(&self.stuck).len() < MAX_WAITING
+                && let Some((device, open)) = queue.pop_front()
+            {
+                match Asker::start(device, open, questions, answer) {
+                    Ok(asker) => askers.push(asker),
+                    Err((error, open)) => {
+                        tracing::warn!(%error, "cannot start a process to ask a device with");
+                        open.into_iter().for_each(|index| answers[index] = Some(Err(error.kind().into())));
                     }
                 }
             }
+            if askers.is_empty() {
+                break;
+            }
+            wait(&askers, limit, !queue.is_empty());
+            askers.retain_mut(|asker| {
+                let goes_on = asker.listen(&mut answers);
+                if !goes_on {
+                    lock(&self.ended).push(asker.process);
+                } else if asker.heard.elapsed() >= limit {
+                    self.give_up(asker, limit, &mut answers);
+                    return false;
+                }
+                goes_on
+            });
         }
-        if open > 0 {
-            tracing::warn!(questions = open, "too many devices hang: the rest is not asked");
+        if !queue.is_empty() {
+            tracing::warn!(devices = queue.len(), "too many devices hang: the rest is not asked");
         }
         let unasked = || Err(io::Error::new(io::ErrorKind::TimedOut, "not asked, since too many devices hang"));
         answers.into_iter().map(|answer| answer.unwrap_or_else(unasked)).collect()
     }
 
-    fn stuck(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        lock(&self.stuck)
+    fn give_up(&self, asker: &Asker, limit: Duration, answers: &mut [Option<Answer>]) {
+        tracing::warn!(
+            device = asker.device,
+            limit_s = limit.as_secs(),
+            facts = asker.open.len(),
+            "does not answer and is left alone: what only it can tell is missing"
+        );
+        // It may wait where no signal reaches it.
+        let _ = kill(asker.process, Signal::SIGKILL);
+        lock(&self.ended).push(asker.process);
+        lock(&self.stuck).insert(asker.device.clone());
+        asker.open.iter().for_each(|index| answers[*index] = Some(Err(given_up(&asker.device))));
+    }
+
+    /// Takes note of processes that have ended, without waiting for any.
+    fn bury(&self) {
+        let is_there =
+            |process: &Pid| matches!(waitpid(*process, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive));
+        lock(&self.ended).retain(is_there);
     }
 }
 
-/// One more thread that takes questions until there are none. It is not joined: it may never end.
-fn start(queue: &Queue, sender: &Sender<Report>, answer: fn(&Question) -> io::Result<Vec<u8>>) {
-    let (queue, sender) = (Arc::clone(queue), sender.clone());
-    let work = move || {
-        loop {
-            let Some((index, question)) = lock(&queue).pop_front() else { break };
-            let heard = sender.send(Report::Begun { index }).is_ok()
-                && sender.send(Report::Done { index, answer: answer(&question) }).is_ok();
-            if !heard {
-                break;
+impl Drop for Patience {
+    fn drop(&mut self) {
+        self.bury();
+    }
+}
+
+impl Asker {
+    fn start(
+        device: String,
+        open: VecDeque<usize>,
+        questions: &[Question],
+        answer: fn(&Question) -> Answer,
+    ) -> Result<Self, (io::Error, VecDeque<usize>)> {
+        let own = open.iter().filter_map(|index| questions.get(*index));
+        let work = |mut pipe: File| {
+            for question in own {
+                if letter::send(&mut pipe, &answer(question)).is_err() {
+                    break;
+                }
             }
+        };
+        match sys::apart(work) {
+            Ok((process, pipe)) => {
+                let (letters, heard) = (Letters::default(), Instant::now());
+                Ok(Self { device, process, pipe: pipe.into(), letters, open, heard })
+            }
+            Err(error) => Err((error, open)),
         }
-    };
-    if let Err(error) = thread::Builder::new().name("device".to_owned()).stack_size(128 << 10).spawn(work) {
-        tracing::warn!(%error, "cannot start a thread to ask devices with");
+    }
+
+    /// Takes what there is of answers; false when there will be no more.
+    fn listen(&mut self, answers: &mut [Option<Answer>]) -> bool {
+        let mut bytes = [0; 4096];
+        let error = loop {
+            match self.pipe.read(&mut bytes) {
+                Ok(0) => break io::ErrorKind::UnexpectedEof,
+                Ok(len) => self.letters.push(&bytes[..len]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => break error.kind(),
+            }
+            while let Some(answer) = self.letters.next() {
+                let Some(index) = self.open.pop_front() else { return false };
+                answers[index] = Some(answer);
+                self.heard = Instant::now();
+            }
+            if self.open.is_empty() {
+                return false;
+            }
+        };
+        let told = || Err(io::Error::new(error, "the process that asked the device has ended without an answer"));
+        self.open.drain(..).for_each(|index| answers[index] = Some(told()));
+        false
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// Until one of them says something, its time is over, or there is room for another.
+fn wait(askers: &[Asker], limit: Duration, others_wait: bool) {
+    let left = askers.iter().map(|asker| {
+        let waited = asker.heard.elapsed();
+        if others_wait && waited < BUSY { BUSY - waited } else { limit.saturating_sub(waited) }
+    });
+    // Rounded up, or the last millisecond would be spent in a circle.
+    let left = left.min().unwrap_or_default() + Duration::from_millis(1);
+    let mut pipes: Vec<_> = askers.iter().map(|asker| PollFd::new(asker.pipe.as_fd(), PollFlags::POLLIN)).collect();
+    // An interrupted wait is a short one.
+    let _ = poll(&mut pipes, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -152,16 +221,24 @@ fn given_up(device: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
 
-    /// `hang…` never answers, `fail…` refuses, all others give their name.
-    fn fake(question: &Question) -> io::Result<Vec<u8>> {
+    /// `hang…` never answers, `fail…` refuses, `die…` ends without a word, all others give their name.
+    fn fake(question: &Question) -> Answer {
         let device = question.device().unwrap_or_default();
-        if device.starts_with("hang") {
-            loop {
+        match &device[..device.len().min(4)] {
+            "hang" => loop {
                 thread::park();
+            },
+            "fail" => Err(io::ErrorKind::NotFound.into()),
+            "dies" => panic!("as it shall"),
+            "slow" => {
+                thread::sleep(Duration::from_millis(120));
+                Ok(device.into_bytes())
             }
+            "long" => Ok(vec![7; 1 << 20]),
+            _ => Ok(device.into_bytes()),
         }
-        if device.starts_with("fail") { Err(io::ErrorKind::NotFound.into()) } else { Ok(device.into_bytes()) }
     }
 
     fn sector(disk: &str) -> Question {
@@ -174,7 +251,7 @@ mod tests {
         let mut questions = vec![sector("hang0"), sector("fail0")];
         questions.extend((0..300).map(|n| sector(&if n % 30 == 0 { format!("hang{n}") } else { format!("sd{n}") })));
         questions.push(Question::ScsiPage { disk: "hang0".to_owned(), page: 0x83 });
-        let answers = patience.ask_with(&questions, Duration::from_millis(200), fake);
+        let answers = patience.ask_with(&questions, Duration::from_millis(400), fake);
         for (question, answer) in questions.iter().zip(answers) {
             let device = question.device().unwrap();
             match answer {
@@ -191,9 +268,25 @@ mod tests {
 
     #[test]
     fn when_all_hang_it_ends_all_the_same() {
-        let questions: Vec<_> = (0..500).map(|n| sector(&format!("hang{n}"))).collect();
+        let questions: Vec<_> = (0..300).map(|n| sector(&format!("hang{n}"))).collect();
         let answers = Patience::default().ask_with(&questions, Duration::from_millis(20), fake);
-        assert_eq!(answers.len(), 500);
+        assert_eq!(answers.len(), 300);
         assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::TimedOut)));
+    }
+
+    #[test]
+    fn the_time_is_for_each_answer() {
+        let questions: Vec<_> = (0..8).map(|page| Question::ScsiPage { disk: "slow".to_owned(), page }).collect();
+        let answers = Patience::default().ask_with(&questions, Duration::from_millis(700), fake);
+        assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|bytes| bytes == b"slow")), "{answers:?}");
+    }
+
+    #[test]
+    fn long_answers_and_askers_that_die() {
+        let questions = [sector("dies"), sector("long"), sector("sda")];
+        let mut answers = Patience::default().ask_with(&questions, Duration::from_secs(60), fake).into_iter();
+        assert_eq!(answers.next().unwrap().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(answers.next().unwrap().unwrap(), vec![7; 1 << 20]);
+        assert_eq!(answers.next().unwrap().unwrap(), b"sda");
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::net::Request;
 
+/// The kernel's part that links, addresses and routes are asked of.
+const RTNETLINK: &str = "rtnetlink";
+
 /// A question to the kernel or to a device. Disks and interfaces go by their kernel names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Question {
@@ -73,10 +76,13 @@ impl Question {
         }
     }
 
-    /// The device that is spoken to, by which one that hangs is left alone from then on; `None` for those that only the
-    /// kernel itself answers.
+    /// The device that is spoken to, by which one that hangs is left alone from then on. `None` for the management
+    /// controller, whose driver never makes one wait.
     pub fn device(&self) -> Option<String> {
         match self {
+            // Under the lock that a network card's driver may hold while it waits for the card.
+            Self::Table(_) => Some(RTNETLINK.to_owned()),
+            Self::Measurement { path } if path.ends_with("/speed") => Some(RTNETLINK.to_owned()),
             // Attributes of one device stand in one directory.
             Self::Measurement { path } => path.rsplit_once('/').map(|(device, _)| device.to_owned()),
             Self::FirstSector { disk }
@@ -86,7 +92,7 @@ impl Question {
             | Self::AtaSmartData { disk }
             | Self::AtaSmartThresholds { disk } => Some(disk.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
-            Self::Ipmi { .. } => Some("ipmi0".to_owned()),
+            Self::Ipmi { .. } => None,
             // A driver may ask the card's firmware, which may hang as well.
             Self::Driver { interface }
             | Self::FeatureNames { interface }
@@ -95,7 +101,6 @@ impl Question {
             | Self::PrivateFlags { interface }
             | Self::PermanentAddress { interface }
             | Self::LinkSettings { interface } => Some(interface.clone()),
-            Self::Table(_) => None,
         }
     }
 }

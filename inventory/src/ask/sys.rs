@@ -1,26 +1,28 @@
-//! ioctls of devices, network interfaces and the terminal: the one place with unsafe code. Every request is bounded in time and in bytes.
+//! ioctls of devices, network interfaces and the terminal: the one place with unsafe code. Every request is
+//! bounded in bytes; in time by who asks.
 #![allow(unsafe_code)]
 
 use super::scsi::sense_key;
 use nix::{
     errno::Errno,
-    fcntl::OFlag,
+    fcntl::{FcntlArg, OFlag, fcntl},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
+    unistd::{ForkResult, Pid, fork, pipe2},
 };
 use std::{
-    ffi::CStr,
     fs::File,
-    io::{self, Read},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    panic::{self, AssertUnwindSafe},
     ptr,
     sync::atomic::{AtomicI64, Ordering},
     time::{Duration, Instant},
 };
 
-/// What a device is given for one command. Shorter than the patience with it, so that the kernel has called the command off
-/// before its thread is given up: a process does not end while one of its threads waits in a driver.
-const COMMAND_MS: u32 = 2000;
+/// What the kernel gives a device for one command: its own default. A shorter time would end in a reset of the device, by a
+/// program that only wants to look; who asks loses patience before.
+const COMMAND_MS: u32 = 60_000;
 /// What the management controller is given for one reply.
 const IPMI_LIMIT: Duration = Duration::from_secs(1);
 
@@ -412,47 +414,48 @@ fn ethtool_raw(interface: &str, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// Bytes of a disk, read through the page cache by a process of its own.
-///
-/// When a disk hangs, its reader can be killed, but not buried: to end it the kernel closes the disk, and closing for the last
-/// time waits for the read (`blkdev_flush_mapping` of block/bdev.c). Whoever waited for that process would wait as long as the
-/// disk does not answer. So it is not this one: the reader stays behind alone.
-pub(super) fn read_apart(node: &CStr, offset: i64, len: usize) -> io::Result<Vec<u8>> {
-    let (from_reader, to_us) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
-    let mut bytes = vec![0; len];
-    // SAFETY: this process may have threads; the child only makes system calls on memory that is there, and never returns.
-    let reader = unsafe { libc::fork() };
-    if reader < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if reader == 0 {
-        // SAFETY: the name ends with a zero, the buffers are as long as told, and `_exit` runs nothing of ours.
-        unsafe {
-            // Nobody who waits for the end of our output is to wait for the reader's too. Kernels before 5.9 keep the others.
-            for descriptor in (0..3).filter(|descriptor| *descriptor != to_us.as_raw_fd()) {
-                libc::close(descriptor);
-            }
-            libc::syscall(libc::SYS_close_range, 3, to_us.as_raw_fd().saturating_sub(1), 0);
-            libc::syscall(libc::SYS_close_range, to_us.as_raw_fd().saturating_add(1), -1, 0);
-            let disk = libc::open(node.as_ptr(), libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC);
-            let got = if disk < 0 { -1 } else { libc::pread(disk, bytes.as_mut_ptr().cast(), len, offset) };
-            let errno = if got < 0 { Errno::last_raw() } else { 0 };
-            let got = usize::try_from(got).unwrap_or(0);
-            libc::write(to_us.as_raw_fd(), (&raw const errno).cast(), size_of_val(&errno));
-            libc::write(to_us.as_raw_fd(), bytes.as_ptr().cast(), got);
-            libc::_exit(0);
+/// Has the work done by a process of its own, which gets one end of a pipe and ends after it. Gives the process and the other
+/// end, which never makes its reader wait.
+pub(super) fn apart(work: impl FnOnce(File)) -> io::Result<(Pid, OwnedFd)> {
+    let (ours, theirs) = pipe2(OFlag::O_CLOEXEC)?;
+    fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    // SAFETY: this process may have other threads, so the child has whatever locks they held. Both C libraries hold their
+    // allocators' over a fork; the work writes no log, and the child never returns from here.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok((child, ours)),
+        ForkResult::Child => {
+            close_all_but(theirs.as_raw_fd());
+            // To unwind would be to go on as the parent.
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| work(File::from(theirs))));
+            // SAFETY: runs nothing of ours.
+            unsafe { libc::_exit(0) }
         }
     }
-    drop(to_us);
-    let mut pipe = File::from(from_reader);
-    let mut errno = [0; size_of::<libc::c_int>()];
-    let answer = pipe.read_exact(&mut errno).and_then(|()| match libc::c_int::from_ne_bytes(errno) {
-        0 => pipe.read_exact(&mut bytes).map(|()| bytes),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    });
-    // SAFETY: no memory of ours is given to the call.
-    while unsafe { libc::waitpid(reader, ptr::null_mut(), 0) } < 0 && Errno::last() == Errno::EINTR {}
-    answer
+}
+
+/// Leaves a child nothing of its parent but one descriptor: nobody who waits for the end of the parent's output shall wait
+/// for the child's too, nor for another child's pipe.
+fn close_all_but(kept: RawFd) {
+    // SAFETY: the child is alone with its descriptors, and ends without using any other.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        for standard in 0..3 {
+            if standard != kept && (null < 0 || libc::dup2(null, standard) < 0) {
+                libc::close(standard);
+            }
+        }
+        let close_range = |first: RawFd, last: libc::c_uint| {
+            let Ok(first) = libc::c_uint::try_from(first.max(3)) else { return };
+            if first <= last && libc::syscall(libc::SYS_close_range, first, last, 0) < 0 {
+                // Kernels before 5.9.
+                for descriptor in first..=last.min(1023) {
+                    libc::close(RawFd::try_from(descriptor).unwrap_or(-1));
+                }
+            }
+        };
+        close_range(3, libc::c_uint::try_from(kept.saturating_sub(1)).unwrap_or(0));
+        close_range(kept.saturating_add(1), libc::c_uint::MAX);
+    }
 }
 
 /// Columns of a terminal; `None` of what is none, and of one that does not know.

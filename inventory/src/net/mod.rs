@@ -32,14 +32,14 @@ pub(crate) struct Network {
 
 /// Looks at the machine's network.
 pub(crate) fn network(root: &Root) -> Network {
-    let links = match table(root, Request::Links, link::parse_link) {
+    let [links, addresses, ipv4_routes, ipv6_routes] = tables(root);
+    let links = match parsed(&links, link::parse_link) {
         links if links.is_empty() => link::from_sysfs(root),
         links => links,
     };
-    let addresses = table(root, Request::Addresses, link::parse_address);
-    let mut routes = table(root, Request::Ipv4Routes, route::parse_route);
-    routes.extend(table(root, Request::Ipv6Routes, route::parse_route));
-    assemble(root, links, &addresses, &routes)
+    let mut routes = parsed(&ipv4_routes, route::parse_route);
+    routes.extend(parsed(&ipv6_routes, route::parse_route));
+    assemble(root, links, &parsed(&addresses, link::parse_address), &routes)
 }
 
 /// The MAC addresses of all interfaces, from sysfs alone.
@@ -47,27 +47,33 @@ pub(crate) fn sysfs_macs(root: &Root) -> Vec<String> {
     link::from_sysfs(root).into_iter().filter_map(|link| link.mac).collect()
 }
 
-/// A table of the kernel. One that fails does not cost the others.
-fn table<T>(root: &Root, request: Request, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
-    match root.ask(&Question::Table(request)) {
-        Ok(table) => dump::messages(&table).filter_map(parse).collect(),
-        Err(error) => {
-            if root.is_live() {
-                tracing::warn!(
-                    table = request.name(),
-                    error = &error as &dyn std::error::Error,
-                    "missing from the inventory"
-                );
-            }
+/// The kernel's tables, each empty if it can't be had. One that fails does not cost the others.
+fn tables(root: &Root) -> [Vec<u8>; 4] {
+    let requests = [Request::Links, Request::Addresses, Request::Ipv4Routes, Request::Ipv6Routes];
+    let mut answers = root.ask_all(&requests.map(Question::Table)).into_iter();
+    requests.map(|request| match answers.next() {
+        Some(Ok(table)) => table,
+        Some(Err(error)) if root.is_live() => {
+            tracing::warn!(table = request.name(), %error, "missing from the inventory");
             Vec::new()
         }
-    }
+        _ => Vec::new(),
+    })
+}
+
+fn parsed<T>(table: &[u8], parse: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
+    dump::messages(table).filter_map(parse).collect()
 }
 
 fn assemble(root: &Root, mut links: Vec<Link>, addresses: &[Address], routes: &[RouteEntry]) -> Network {
     links.sort_by(|a, b| (a.index, &a.name).cmp(&(b.index, &b.name)));
     let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, link.name.as_str())).collect();
-    let interfaces = links.iter().map(|link| interface(root, link, addresses, routes)).collect();
+    let speeds = root.measured(&links.iter().map(|link| format!("{NET}/{}/speed", link.name)).collect::<Vec<_>>());
+    let with_speed = |(link, speed): (&Link, Option<String>)| Interface {
+        speed_mbps: speed.and_then(|speed| speed.parse().ok()).unwrap_or(0),
+        ..interface(root, link, addresses, routes)
+    };
+    let interfaces = links.iter().zip(speeds).map(with_speed).collect();
     let routes = route::report(routes, &names);
     Network { interfaces, routes }
 }
@@ -92,7 +98,6 @@ fn interface(root: &Root, link: &Link, addresses: &[Address], routes: &[RouteEnt
         mtu: link.mtu,
         name: link.name.clone(),
         product: root.attribute(format!("{sys}/device/device")).unwrap_or_default(),
-        speed_mbps: root.number(format!("{sys}/speed")).unwrap_or(0),
         kind: kind(root, &sys, link),
         vendor: root.attribute(format!("{sys}/device/vendor")).unwrap_or_default(),
         ..Interface::default()
