@@ -119,9 +119,10 @@ pub fn host_id(root: &Root) -> Identity {
         return identity(id, source);
     }
     if let Some(serial) = board_serial(root) {
-        if is_shared(&serial) {
+        let text = String::from_utf8_lossy(&serial);
+        if is_shared(&text) {
             tracing::warn!(
-                serial,
+                serial = &*text,
                 "other boards have this serial number too, and with it this host's id: tell them apart by the kernel \
                  argument {OVERRIDE}UUID"
             );
@@ -132,7 +133,7 @@ pub fn host_id(root: &Root) -> Identity {
         return identity(uuid, Source::SystemUuid);
     }
     match sysfs_macs(root).iter().min() {
-        Some(mac) => identity(md5(mac), Source::Mac),
+        Some(mac) => identity(md5(mac.as_bytes()), Source::Mac),
         None => {
             tracing::warn!("nothing tells this host from others: give it an id by the kernel argument {OVERRIDE}UUID");
             identity(FAILURE, Source::Nothing)
@@ -171,10 +172,32 @@ fn is_shared(serial: &str) -> bool {
     SHARED_SERIALS.contains(&lower.as_str()) || characters.all(|c| Some(c) == first)
 }
 
-fn board_serial(root: &Root) -> Option<String> {
-    let serial = root.text(BOARD_SERIAL, 4096)?;
-    let serial = serial.trim();
-    (!PLACEHOLDER_SERIALS.contains(&serial.to_lowercase().as_str())).then(|| serial.to_owned())
+/// The bytes as the firmware has them, which need not be text: the id is the sum of them.
+fn board_serial(root: &Root) -> Option<Vec<u8>> {
+    let bytes = match root.read(BOARD_SERIAL, 4096) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            tracing::debug!(path = BOARD_SERIAL, %error, "cannot be read");
+            return None;
+        }
+    };
+    let serial = trimmed(&bytes);
+    let lower = String::from_utf8_lossy(serial).to_lowercase();
+    (!PLACEHOLDER_SERIALS.contains(&lower.as_str())).then(|| serial.to_owned())
+}
+
+/// Without Unicode's white space at either end, as Go's `strings.TrimSpace` does it: none of it has more than three bytes in
+/// UTF-8, and bytes that are no UTF-8 stay.
+fn trimmed(mut bytes: &[u8]) -> &[u8] {
+    let is_blank = |part: &[u8]| std::str::from_utf8(part).is_ok_and(|text| text.trim().is_empty());
+    let lengths = |bytes: &[u8]| 1..=bytes.len().min(3);
+    while let Some(len) = lengths(bytes).find(|len| is_blank(&bytes[..*len])) {
+        bytes = &bytes[len..];
+    }
+    while let Some(len) = lengths(bytes).find(|len| is_blank(&bytes[bytes.len() - len..])) {
+        bytes = &bytes[..bytes.len() - len];
+    }
+    bytes
 }
 
 fn system_uuid(root: &Root) -> Option<Uuid> {
@@ -183,8 +206,8 @@ fn system_uuid(root: &Root) -> Option<Uuid> {
 }
 
 /// The sum as it is: neither version nor variant bits are set, as the service has always seen it.
-fn md5(text: &str) -> Uuid {
-    Uuid::from_bytes(Md5::digest(text.as_bytes()).into())
+fn md5(bytes: &[u8]) -> Uuid {
+    Uuid::from_bytes(Md5::digest(bytes).into())
 }
 
 #[cfg(test)]
@@ -215,6 +238,22 @@ mod tests {
         ] {
             assert_eq!(of(Some(serial), Some(SOME_UUID), &[]), (id.to_owned(), Source::BoardSerial));
         }
+    }
+
+    #[test]
+    fn a_serial_that_is_no_utf8_counts_byte_by_byte() {
+        let of = |bytes: &[u8]| {
+            let tree = Tree::new(&[]);
+            tree.add(&BOARD_SERIAL[1..], bytes);
+            host_id(&tree.root()).id.to_string()
+        };
+        // printf '\xff\xff\xff\xff' | md5sum
+        assert_eq!(of(b"\xff\xff\xff\xff\n"), "a54f0041-a9e1-5b05-0f25-c463f1db7449");
+        assert_eq!(of(b" \t\xff\xff\xff\xff\r\n"), "a54f0041-a9e1-5b05-0f25-c463f1db7449");
+        // A blank of two bytes and one of three go; the first byte of one alone is none.
+        assert_eq!(trimmed("\u{a0}\u{3000} a b\u{85}\u{2003}\n".as_bytes()), b"a b");
+        assert_eq!(trimmed(b"\xe3\x80 a \x80\xc2"), b"\xe3\x80 a \x80\xc2");
+        assert_eq!(trimmed(b" \n"), b"");
     }
 
     const SOME_UUID: &str = "4C4C4544-0046-4A10-8051-B4C04F4D3532";
