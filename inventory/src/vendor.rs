@@ -8,8 +8,10 @@ const DEVICE_TREE: &str = "/proc/device-tree";
 /// What stands for a value that is not there.
 const UNKNOWN: &str = "unknown";
 
-/// DMI texts of virtual machines, by how they begin.
-const VIRTUAL_PREFIXES: [&str; 13] = [
+/// DMI texts, in the order in which they are looked at: the first that begins like a maker of virtual machines counts.
+const TEXTS: [&str; 5] = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
+/// DMI texts of virtual machines, by how they begin (systemd's virt.c).
+const VIRTUAL_PREFIXES: [&str; 15] = [
     "KVM",
     "OpenStack",
     "KubeVirt",
@@ -23,9 +25,14 @@ const VIRTUAL_PREFIXES: [&str; 13] = [
     "BHYVE",
     "Hyper-V",
     "Apple Virtualization",
+    "Google Compute Engine",
+    "Xen",
 ];
-/// Makers of both virtual machines and real ones; only the firmware's own mark tells them apart.
-const AMBIGUOUS_PREFIXES: [&str; 4] = ["Amazon EC2", "Google", "Oracle Corporation", "Xen"];
+/// Has virtual machines and real ones; the latter have `.metal` in their names.
+const EC2: &str = "Amazon EC2";
+/// On the boards of some virtual machines, but on all of its maker's servers too: there systemd errs, and only the processor
+/// or the firmware's own mark tell.
+const ORACLE: &str = "Oracle Corporation";
 
 /// `system_vendor`.
 pub(crate) fn system_vendor(root: &Root, info: &CpuInfo, smbios: &Smbios) -> SystemVendor {
@@ -66,12 +73,23 @@ pub(crate) fn is_virtual(root: &Root, info: &CpuInfo, smbios: &Smbios) -> bool {
     if root.attribute("/sys/hypervisor/type").is_some_and(|kind| !kind.is_empty()) {
         return true;
     }
-    let texts: Vec<String> = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"]
-        .iter()
-        .filter_map(|name| root.attribute(format!("{DMI}/{name}")))
-        .collect();
-    let begins = |prefixes: &[&str]| texts.iter().any(|text| prefixes.iter().any(|prefix| text.starts_with(prefix)));
-    begins(&VIRTUAL_PREFIXES) && !begins(&AMBIGUOUS_PREFIXES) || smbios.is_virtual() == Some(true)
+    let marked = smbios.is_virtual();
+    let text = |name: &str| root.attribute(format!("{DMI}/{name}"));
+    let maker = TEXTS.iter().filter_map(|name| text(name)).find_map(|text| {
+        let begins = |prefix: &&&str| text.starts_with(**prefix);
+        VIRTUAL_PREFIXES.iter().chain([&EC2, &ORACLE]).find(begins).copied()
+    });
+    match maker {
+        // Without a table, as on Arm, the name is what there is; most by far are virtual.
+        Some(EC2) => marked.unwrap_or_else(|| !text("product_name").is_some_and(|name| is_metal(&name))),
+        None | Some(ORACLE) => marked == Some(true),
+        Some(_) => true,
+    }
+}
+
+/// `m5.metal`, `c7g.metal-48xl`.
+fn is_metal(product_name: &str) -> bool {
+    product_name.split_once(".metal").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// The privileged domain: `control_d` among its capabilities, or bit 11 (`XENFEAT_dom0`) among its features.
@@ -170,6 +188,35 @@ mod tests {
             ("sys/hypervisor/type", "xen\n"),
             ("sys/hypervisor/properties/features", "00000f05\n")
         ])));
+    }
+
+    #[test]
+    fn guests_of_ec2_without_a_firmware_table() {
+        for (product, expected) in [
+            ("m6g.large", true),
+            ("", true),
+            ("m5.metal", false),
+            ("c7g.metal-48xl", false),
+            ("x.metallic", true),
+            ("r.metal-x.large", false),
+        ] {
+            let found =
+                of(&dmi(&[("sys_vendor", "Amazon EC2"), ("bios_vendor", "Amazon EC2"), ("product_name", product)]));
+            assert_eq!(found.r#virtual, expected, "{product}");
+        }
+        assert!(of(&dmi(&[("sys_vendor", "Amazon EC2")])).r#virtual);
+    }
+
+    #[test]
+    fn the_first_text_that_tells_counts() {
+        let is = |fields: &[(&str, &str)]| of(&dmi(fields)).r#virtual;
+        // The board's maker made real servers too.
+        assert!(is(&[("product_name", "VirtualBox"), ("board_vendor", "Oracle Corporation")]));
+        assert!(is(&[("sys_vendor", "Google"), ("product_name", "Google Compute Engine")]));
+        assert!(is(&[("sys_vendor", "Xen"), ("product_name", "HVM domU")]));
+        // A laptop.
+        assert!(!is(&[("sys_vendor", "Google"), ("product_name", "Eve")]));
+        assert!(!is(&[("sys_vendor", "Oracle Corporation"), ("bios_vendor", "American Megatrends Inc.")]));
     }
 
     #[test]
