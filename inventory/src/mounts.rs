@@ -4,6 +4,7 @@ use crate::Root;
 
 /// Hosts with many containers have thousands of mounts.
 const MAX_TABLE_BYTES: usize = 16 << 20;
+const OF_FIRST: &str = "/proc/1/mountinfo";
 
 /// One line of mountinfo (proc(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +19,18 @@ pub(crate) struct Mount {
     pub source: String,
 }
 
-/// The mounts of process 1, whose view is the host's, else our own.
+/// The mounts of process 1, whose view is the host's, else our own, which in a container lacks what the host has mounted.
 pub(crate) fn mounts(root: &Root) -> Vec<Mount> {
-    let table = root
-        .text("/proc/1/mountinfo", MAX_TABLE_BYTES)
-        .filter(|text| !text.is_empty())
-        .or_else(|| root.text("/proc/self/mountinfo", MAX_TABLE_BYTES));
+    let of_first = root.text(OF_FIRST, MAX_TABLE_BYTES).filter(|text| !text.is_empty());
+    let is_own = of_first.is_none();
+    let table = of_first.or_else(|| root.text("/proc/self/mountinfo", MAX_TABLE_BYTES));
     if table.is_none() {
         tracing::warn!("there is no mount table: disks in use cannot be told from others");
+    } else if is_own && root.is_live() {
+        tracing::warn!(
+            "{OF_FIRST} cannot be read, and the mount table of this process stands for it: disks that only the host has \
+             mounted look free. Run as root in the host's PID namespace (podman run --privileged --pid=host)"
+        );
     }
     table.unwrap_or_default().lines().filter_map(parse_mount).collect()
 }

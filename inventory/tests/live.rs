@@ -4,10 +4,13 @@
 
 mod common;
 
-use common::in_namespace;
+use common::{Log, in_namespace, skipped, with_own_mounts};
 use inventory::{Root, collect, identity};
-use nix::sys::stat::{major, minor};
-use std::{fs, os::unix::fs::MetadataExt};
+use nix::{
+    mount::{MsFlags, mount},
+    sys::stat::{major, minor},
+};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 fn live() -> Root {
     Root::open("/").unwrap()
@@ -18,20 +21,39 @@ fn the_disk_below_us_is_not_offered() {
     let number = fs::metadata("/").unwrap().dev();
     let sys = format!("/sys/dev/block/{}:{}", major(number), minor(number));
     let Ok(sys) = fs::canonicalize(&sys) else {
-        eprintln!("skipped: / is on no block device of its own");
+        skipped("/ is on no block device of its own");
         return;
     };
     let disk = if sys.join("partition").exists() { sys.parent().unwrap() } else { &sys };
     let name = disk.file_name().unwrap().to_str().unwrap();
     let found = collect(&live()).disks;
     let Some(disk) = found.iter().find(|disk| disk.name == name) else {
-        eprintln!("skipped: / is on {name}, which is no disk");
+        skipped(format_args!("/ is on {name}, which is no disk"));
         return;
     };
     assert!(!disk.installation_eligibility.eligible);
     let reasons = disk.installation_eligibility.not_eligible_reasons.as_ref().unwrap();
     assert!(reasons.iter().any(|reason| reason.contains("mounted on '")), "{reasons:?}");
     assert_eq!(disk.path, format!("/dev/{name}"));
+}
+
+#[test]
+fn our_own_mount_table_does_not_silently_stand_for_the_hosts() {
+    with_own_mounts(|| {
+        let warnings = || {
+            let log = Log::default();
+            tracing::subscriber::with_default(log.clone(), || collect(&live()));
+            log.lines()
+                .into_iter()
+                .filter(|line| line.starts_with("WARN") && line.contains("mount table"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(warnings(), Vec::<String>::new());
+        let none = None::<&Path>;
+        mount(Some("/dev/null"), "/proc/1/mountinfo", none, MsFlags::MS_BIND, none).unwrap();
+        let told = warnings();
+        assert!(told.len() == 1 && told[0].contains("look free") && told[0].contains("--pid=host"), "{told:?}");
+    });
 }
 
 #[test]

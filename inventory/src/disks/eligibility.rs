@@ -1,8 +1,8 @@
 //! Why a disk may not be installed to (contract §7.12).
 //!
 //! Texts up to the mounted partitions are the real agent's. It sees neither whole-disk mounts, nor swap, nor what is mounted
-//! through LVM, RAID or encryption, nor write protection; those reasons are our own. A stack on a disk that nobody uses is no reason: it is what
-//! the last installation left, and goes with the next.
+//! through LVM, RAID or encryption, nor write protection; those reasons are our own. A stack on a disk that nobody uses is no
+//! reason: it is what the last installation left, and goes with the next.
 
 use super::{
     APPLIANCE_PREFIX,
@@ -26,8 +26,7 @@ pub(super) struct Judgement {
     pub is_installation_media: bool,
 }
 
-/// Judges a disk. Its size is the service's business.
-/// `live_label` is that of the live ISO, if this disk holds it.
+/// Judges a disk. Its size is the service's business. `live_label` is that of the live ISO, if this disk holds it.
 pub(super) fn judge(
     root: &Root,
     device: &Device,

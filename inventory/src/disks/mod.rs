@@ -17,8 +17,10 @@ use crate::{Root, ask::Question, mounts::Mount};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};
 use kind::DriveType;
+use nix::errno::Errno;
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
 };
 use usage::Usage;
@@ -138,7 +140,11 @@ fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
             asked.push(index);
         }
     }
-    for ((question, index), answer) in questions.iter().zip(asked).zip(root.ask_all(&questions)) {
+    let given = root.ask_all(&questions);
+    if root.is_live() {
+        warn_of_lost(lost(&questions, &given));
+    }
+    for ((question, index), answer) in questions.iter().zip(asked).zip(given) {
         match (answer, question) {
             (Ok(sector), Question::FirstSector { .. }) => {
                 answers[index].is_bootable = sector.get(510..512) == Some(&[0x55, 0xaa]);
@@ -148,6 +154,36 @@ fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
         }
     }
     answers
+}
+
+/// The facts that no disk gave, though asked, with the disks' names. A disk that refuses a page has none, and an empty drive
+/// has no sectors: those facts are measured.
+fn lost<'a>(questions: &'a [Question], answers: &[io::Result<Vec<u8>>]) -> BTreeMap<&'static str, Vec<&'a str>> {
+    let mut lost = BTreeMap::<_, Vec<_>>::new();
+    for (question, answer) in questions.iter().zip(answers) {
+        let Err(error) = answer else { continue };
+        let hangs = error.kind() == io::ErrorKind::TimedOut;
+        let has_no_medium = error.raw_os_error().map(Errno::from_raw) == Some(Errno::ENOMEDIUM);
+        let (fact, disk) = match question {
+            Question::FirstSector { disk } if !has_no_medium => ("bootable", disk),
+            Question::ScsiPage { disk, .. } if hangs => ("has_uuid", disk),
+            Question::IsoDescriptor { disk } if hangs => ("is_installation_media", disk),
+            _ => continue,
+        };
+        lost.entry(fact).or_default().push(disk.as_str());
+    }
+    lost
+}
+
+/// The wire has no way to say that a fact is not known.
+fn warn_of_lost(lost: BTreeMap<&'static str, Vec<&str>>) {
+    for (fact, disks) in lost {
+        let disks = disks.join(" ");
+        tracing::warn!(
+            disks,
+            "{fact} is told as false, but was not measured: look for these disks in the kernel's log"
+        );
+    }
 }
 
 /// All that is made of a disk's answers.

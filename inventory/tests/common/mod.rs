@@ -8,11 +8,66 @@ use nix::{
 };
 use serde_json::Value;
 use std::{
-    fs,
+    fmt, fs,
+    io::{self, Write as _},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
     thread,
 };
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+/// Says that the calling test proves nothing here. Not by a macro: what those print of a test that passes is never seen.
+pub fn skipped(why: impl fmt::Display) {
+    let test = thread::current();
+    let _ = writeln!(io::stderr(), "skipped: {}: {why}", test.name().unwrap_or("a test"));
+}
+
+/// Everything that is logged while a thread has this as its subscriber, a line an event.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
 
 /// A file or directory beside the repository, that not everyone has.
 pub fn shared(path: &str) -> Option<PathBuf> {
@@ -20,7 +75,7 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    eprintln!("skipped: no {}", path.display());
+    skipped(format_args!("no {}, of the recordings kept beside the repository", path.display()));
     None
 }
 
@@ -78,7 +133,7 @@ impl Tree {
 /// Runs with mounts of its own that nobody else sees. They end with the thread.
 pub fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: namespaces need root");
+        skipped("namespaces need root");
         return;
     }
     let inside = move || {

@@ -1,0 +1,97 @@
+//! Loop devices, made for the test and asked as disks are.
+
+use super::*;
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+};
+use std::{fs, process::Command, thread};
+
+/// A loop device over a file of our own, detached on drop.
+struct Loop {
+    node: String,
+    _file: tempfile::NamedTempFile,
+}
+
+impl Loop {
+    fn over(content: &[u8]) -> Self {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        io::Write::write_all(&mut file, content).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file.path()).output().unwrap();
+        assert!(made.status.success(), "losetup: {}", String::from_utf8_lossy(&made.stderr));
+        let node = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        assert!(node.starts_with("/dev/loop"), "{node}");
+        Self { node, _file: file }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").args(["--detach", &self.node]).status();
+        if !detached.is_ok_and(|status| status.success()) {
+            eprintln!("{} could not be detached", self.node);
+        }
+    }
+}
+
+#[test]
+fn boot_signatures_are_read_from_the_device() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: loop devices need root");
+        return;
+    }
+    let mut content = vec![0; 1 << 20];
+    let blank = Loop::over(&content);
+    content[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let bootable = Loop::over(&content);
+    let tiny = Loop::over(&[]);
+    let root = Root::open("/").unwrap();
+    let all = devices(&root);
+    for (device, expected) in [(&blank, false), (&bootable, true), (&tiny, false)] {
+        let found = all.iter().find(|d| d.node() == Path::new(&device.node)).unwrap();
+        assert_eq!(ask(&root, &[found])[0].is_bootable, expected, "{}", device.node);
+    }
+}
+
+/// Loop devices are not reported, but who uses one is found out as it is of disks. Mounted where only this thread sees it.
+#[test]
+fn what_is_mounted_is_in_use() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: loop devices and mounts need root");
+        return;
+    }
+    let image = tempfile::NamedTempFile::new().unwrap();
+    image.as_file().set_len(4 << 20).unwrap();
+    match Command::new("mkfs.ext4").arg("-q").arg(image.path()).status() {
+        Ok(status) => assert!(status.success()),
+        Err(error) => {
+            eprintln!("skipped: mkfs.ext4: {error}");
+            return;
+        }
+    }
+    let (used, free) = (Loop::over(&fs::read(image.path()).unwrap()), Loop::over(&[0; 4096]));
+    let node = used.node.clone();
+    let target = tempfile::tempdir().unwrap();
+    let at = target.path().to_owned();
+    let table = thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        let none = None::<&Path>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+        mount(Some(node.as_str()), &at, Some("ext4"), MsFlags::MS_RDONLY, none).unwrap();
+        fs::read_to_string("/proc/thread-self/mountinfo").unwrap()
+    });
+    let mounts: Vec<Mount> = table.join().unwrap().lines().filter_map(mounts::parse_mount).collect();
+    let root = Root::open("/").unwrap();
+    let all = devices(&root);
+    let usage = Usage::new(&root, &all, &mounts, &[]);
+    let of = |device: &Loop| {
+        let device = all.iter().find(|found| found.node() == Path::new(&device.node)).unwrap();
+        let judged = eligibility::judge(&root, device, kind::drive_type(&root, device), &usage, None);
+        (usage.direct(&device.name).to_vec(), judged.reasons)
+    };
+    let place = target.path().to_str().unwrap();
+    let read_only = "Disk is read-only".to_owned();
+    let mounted = format!("Disk is mounted on '{place}'");
+    assert_eq!(of(&used), (vec![usage::Use::Mount(place.to_owned())], vec![mounted, read_only.clone()]));
+    assert_eq!(of(&free), (vec![], vec![read_only]));
+}
