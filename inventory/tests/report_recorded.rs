@@ -160,7 +160,7 @@ fn a_machine_with_an_accelerator() {
     let found = machine.report();
     agrees_with_lscpu(machine.path(), &found);
     assert_eq!(found.processors.numa_nodes[0].memory_bytes, Some(30_601_816 * 1024));
-    assert!(found.system.is_virtual);
+    assert_eq!(found.system.is_virtual, Some(true));
     let accelerator = found.pci.iter().find(|function| function.vendor_id == "10de").unwrap();
     assert_eq!((accelerator.device_id.as_str(), accelerator.class.as_deref()), ("15f8", Some("3D controller")));
     assert_eq!(accelerator.subsystem_device_id.as_deref(), Some("118f"));
@@ -196,7 +196,7 @@ fn the_firmware_of_a_small_desktop() {
     let found = report(tree.path());
     let product = found.system.product.unwrap();
     assert_eq!(product.product_name.as_deref(), Some("Venus series"));
-    assert_eq!((found.system.is_virtual, found.system.baseboards.len()), (false, 1));
+    assert_eq!((found.system.is_virtual, found.system.baseboards.len()), (Some(false), 1));
     let memory = &found.memory;
     assert_eq!((memory.installed_bytes, memory.maximum_capacity_bytes), (Some(64 << 30), Some(64 << 30)));
     assert_eq!((memory.populated_sockets, memory.empty_sockets, memory.ecc), (Some(2), Some(0), Some(false)));

@@ -18,7 +18,8 @@ const FILES: [&str; 4] = [
 const MAX_FILE_BYTES: usize = 16 << 20;
 /// Names of classes for machines without the file, for what matters when a machine is looked at: base class and subclass
 /// (PCI Code and ID Assignment Specification 1.15, 1).
-const CLASSES: [(u8, u8, &str); 32] = [
+const CLASSES: [(u8, u8, &str); 34] = [
+    (0x00, 0xff, "Unclassified device"),
     (0x01, 0x00, "SCSI storage controller"),
     (0x01, 0x01, "IDE interface"),
     (0x01, 0x04, "RAID bus controller"),
@@ -51,6 +52,7 @@ const CLASSES: [(u8, u8, &str); 32] = [
     (0x10, 0x80, "Encryption controller"),
     (0x11, 0x80, "Signal processing controller"),
     (0x12, 0x00, "Processing accelerators"),
+    (0x13, 0x00, "Non-Essential Instrumentation"),
 ];
 /// Longest name that is kept.
 const MAX_NAME_CHARS: usize = 200;

@@ -109,7 +109,7 @@ pub struct CountedModule {
 pub(super) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     let devices = smbios.memory_devices();
     let arrays = smbios.memory_arrays();
-    let modules = modules(&devices, &arrays);
+    let modules = of_system(&devices, &arrays);
     let sockets = |wanted| {
         let count = modules.iter().filter(|device| device.installed == Some(wanted)).count();
         u32::try_from(count).ok().filter(|_| !modules.is_empty())
@@ -135,8 +135,13 @@ pub(super) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     }
 }
 
+/// The modules and empty sockets of the system memory.
+pub(super) fn modules(memory: &Memory) -> Vec<&MemoryDevice> {
+    of_system(&memory.devices, &memory.arrays)
+}
+
 /// The devices of the system memory: boards also tell of their flash, video and cache memory.
-fn modules<'a>(devices: &'a [MemoryDevice], arrays: &[MemoryArray]) -> Vec<&'a MemoryDevice> {
+fn of_system<'a>(devices: &'a [MemoryDevice], arrays: &[MemoryArray]) -> Vec<&'a MemoryDevice> {
     let is_other = |device: &&MemoryDevice| {
         let array = arrays.iter().find(|array| Some(array.handle) == device.array_handle);
         array.and_then(|array| array.usage.as_deref()).is_some_and(|usage| usage != "System Memory")
@@ -255,8 +260,9 @@ mod tests {
     fn modules_that_differ() {
         let empty = MemoryDevice { installed: Some(false), speed_mts: Some(1), ..MemoryDevice::default() };
         let mut devices = vec![module_of("A1", (3200, 2933), "X"), module_of("B1", (2933, 2933), "X"), empty];
-        let of =
-            |devices: &[MemoryDevice]| (below_rated_speed(&modules(devices, &[])), mismatches(&modules(devices, &[])));
+        let of = |devices: &[MemoryDevice]| {
+            (below_rated_speed(&of_system(devices, &[])), mismatches(&of_system(devices, &[])))
+        };
         let (slow, found) = of(&devices);
         assert_eq!(slow, ["bank A1"]);
         assert_eq!(
@@ -274,7 +280,7 @@ mod tests {
         let arrays = [array(1, "System Memory"), array(2, "Flash Memory")];
         let of = |array_handle| MemoryDevice { array_handle, ..module_of("A1", (1, 1), "X") };
         let devices = [of(Some(1)), of(Some(2)), of(Some(3)), of(None)];
-        let found: Vec<_> = modules(&devices, &arrays).iter().map(|device| device.array_handle).collect();
+        let found: Vec<_> = of_system(&devices, &arrays).iter().map(|device| device.array_handle).collect();
         assert_eq!(found, [Some(1), Some(3), None]);
     }
 

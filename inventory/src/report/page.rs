@@ -8,12 +8,11 @@ use super::{
     summary::summary,
     tables::{TABLES, Table},
     warnings::warnings,
-    words::{UNITS, label, printable, size},
+    words::{MANY, capitalized, chars, cut, label, printable, shortened, told},
 };
 use crate::ask::sys;
 use serde_json::{Map, Value};
 use std::{
-    borrow::Cow,
     fmt::Write,
     io::{IsTerminal, stdout},
     os::fd::AsFd,
@@ -24,13 +23,10 @@ const MAX_COLUMNS: usize = 100;
 /// Nor is anything squeezed into less.
 const MIN_COLUMNS: usize = 40;
 const INDENT: usize = 2;
+/// Columns of texts give way to others down to this; where that is not enough, there are no columns.
+const MIN_TEXT: usize = 12;
 /// Widest column of names.
 const MAX_LABEL: usize = 28;
-
-/// Plain values of a list that are shown.
-const MANY: usize = 24;
-/// Characters of a text that are shown: a long kernel command line, and no hostile one.
-const MAX_TEXT: usize = 2048;
 
 /// Parts that come first, in this order; the others follow by name.
 const FIRST: [&str; 10] = [
@@ -148,14 +144,17 @@ impl Page {
 
     fn list(&mut self, name: &str, list: &[Value]) {
         let rows: Vec<&Map<String, Value>> = list.iter().filter_map(Value::as_object).collect();
-        match TABLES.iter().find(|table| table.list == name) {
-            Some(table) => self.table(table, &rows),
-            None => rows.iter().for_each(|row| self.row(row)),
+        let tables: Vec<&Table> = TABLES.iter().filter(|table| table.list == name).collect();
+        if tables.is_empty() {
+            return rows.iter().for_each(|row| self.row(row));
+        }
+        for (at, table) in tables.into_iter().enumerate() {
+            self.table(table, &rows, at > 0);
         }
     }
 
-    /// A line for each element, a column for all that any has.
-    fn table(&mut self, table: &Table, rows: &[&Map<String, Value>]) {
+    /// A line for each element, a column for all that any has. One that `continues` another says more of the same elements.
+    fn table(&mut self, table: &Table, rows: &[&Map<String, Value>], continues: bool) {
         let told: Vec<_> = rows.iter().filter(|row| !table.but.is_some_and(|(hides, _)| hides(row))).collect();
         let mut columns: Vec<Vec<String>> = Vec::new();
         for (head, text) in table.columns {
@@ -165,22 +164,43 @@ impl Page {
             }
         }
         let widest = |column: &Vec<String>| column.iter().map(|cell| chars(cell)).max().unwrap_or(0);
-        let mut widths: Vec<usize> = columns.iter().map(widest).collect();
-        let room = (self.columns + 2).saturating_sub(INDENT + 2 * widths.len());
-        while widths.iter().sum::<usize>() > room {
-            // The widest has to give.
-            let Some(width) = widths.iter_mut().max() else { break };
+        if continues && columns.len() < 2 {
+            return;
+        }
+        if continues {
+            self.text.push('\n');
+        }
+        // Texts have to give, and not numbers and addresses, of which a part is nothing.
+        let is_text = |column: &Vec<String>| column.iter().skip(1).any(|cell| cell.contains(' '));
+        let mut widths: Vec<(bool, usize)> = columns.iter().map(|column| (is_text(column), widest(column))).collect();
+        let room = (self.columns + 2).saturating_sub(INDENT + 2 * columns.len());
+        while widths.iter().map(|(_, width)| width).sum::<usize>() > room {
+            let may_give = widths.iter_mut().filter(|(is_text, width)| *is_text && *width > MIN_TEXT);
+            let Some((_, width)) = may_give.max_by_key(|(_, width)| *width) else {
+                return self.rows(&columns, told.len());
+            };
             *width -= 1;
         }
         for line in 0..=told.len() {
             let mut text = " ".repeat(INDENT);
-            for (column, width) in columns.iter().zip(&widths) {
+            for (column, (_, width)) in columns.iter().zip(&widths) {
                 let _ = write!(text, "{:width$}  ", cut(&column[line], *width));
             }
             let _ = writeln!(self.text, "{}", text.trim_end());
         }
         if let Some((_, hidden)) = table.but.filter(|_| told.len() < rows.len()) {
             self.wrapped("", &format!("and {}: {hidden}", rows.len() - told.len()));
+        }
+    }
+
+    /// A table that is too narrow: an element after the other.
+    fn rows(&mut self, columns: &[Vec<String>], rows: usize) {
+        let Some((first, others)) = columns.split_first() else { return };
+        for row in 1..=rows {
+            let told = others.iter().filter(|column| !column[row].is_empty());
+            let told: Vec<String> =
+                told.map(|column| format!("{} {}", column[0].to_lowercase(), column[row])).collect();
+            self.wrapped(&format!("{}  ", first[row]), &told.join(", "));
         }
     }
 
@@ -296,49 +316,6 @@ fn filled(text: &str, row: &Map<String, Value>) -> String {
     filled + rest
 }
 
-/// Not longer than that many characters.
-fn cut(text: &str, width: usize) -> String {
-    if chars(text) <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// No longer than a page for people can bear.
-fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}… and more, see --json", &text[..end]).into(),
-        None => text.into(),
-    }
-}
-
-/// A value with the unit that its name ends with.
-fn told(name: &str, value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::Number(number) => match number.as_u64() {
-            Some(bytes) if name.ends_with("_bytes") => size(bytes),
-            _ => format!(
-                "{}{}",
-                number.to_string().trim_end_matches(".0"),
-                UNITS.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
-            ),
-        },
-        Value::String(text) if text.is_empty() => "none".to_owned(),
-        Value::String(text) => printable(text),
-        Value::Array(values) if values.len() > MANY => format!("{} of them, see --json", values.len()),
-        Value::Array(values) => values.iter().map(|value| told(name, value)).collect::<Vec<_>>().join(", "),
-        Value::Object(_) => "some".to_owned(),
-    }
-}
-
-fn capitalized(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -346,10 +323,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(fields) => fields.values().all(is_empty),
         _ => false,
     }
-}
-
-fn chars(text: &str) -> usize {
-    text.chars().count()
 }
 
 #[cfg(test)]
@@ -425,6 +398,35 @@ mod tests {
             "  and 1: bridges, parts of the processor and virtual functions",
         ];
         assert_eq!(lines(&json!({"pci": list}), 70), wanted);
+    }
+
+    #[test]
+    fn addresses_stay_whole_where_texts_can_give() {
+        let port = json!({
+            "name": "enp65s0f0np0", "pci_address": "0000:41:00.0", "driver": "mlx5_core", "firmware_version": "22.36.1010 (MT_0000000359)",
+            "speed_mbps": 25000, "has_carrier": true, "permanent_mac_address": "52:54:00:aa:bb:01", "numa_node": 1,
+            "virtual_functions": 8, "max_virtual_functions": 127, "has_firmware_lldp": true,
+        });
+        let interfaces = json!({"network": {"interfaces": [port]}});
+        let wanted = [
+            "",
+            "Network",
+            "  INTERFACE     ADDRESS       DRIVER     FIRMWARE      SPEED       MAC",
+            "  enp65s0f0np0  0000:41:00.0  mlx5_core  22.36.1010 …  25000 Mb/s  52:54:00:aa:bb:01",
+            "",
+            "  INTERFACE     CARRIER  NODE  VFS       OWN LLDP",
+            "  enp65s0f0np0  yes      1     8 of 127  yes",
+        ];
+        assert_eq!(lines(&interfaces, 84), wanted);
+        let wanted = [
+            "  enp65s0f0np0  address 0000:41:00.0,",
+            "                driver mlx5_core,",
+            "                firmware 22.36.1010",
+            "                (MT_0000000359), speed",
+            "                25000 Mb/s, mac",
+            "                52:54:00:aa:bb:01",
+        ];
+        assert_eq!(lines(&interfaces, 40)[2..8], wanted);
     }
 
     #[test]

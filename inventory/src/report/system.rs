@@ -26,9 +26,9 @@ pub struct System {
     /// Texts of the maker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub oem_strings: Vec<String>,
-    /// Whether it is a virtual machine.
-    #[serde(rename = "virtual")]
-    pub is_virtual: bool,
+    /// Whether it is a virtual machine; absent where neither processor nor firmware is told of.
+    #[serde(rename = "virtual", skip_serializing_if = "Option::is_none")]
+    pub is_virtual: Option<bool>,
 }
 
 pub(super) fn system(root: &Root, smbios: &Smbios) -> System {
@@ -37,7 +37,7 @@ pub(super) fn system(root: &Root, smbios: &Smbios) -> System {
         baseboards: smbios.baseboards(),
         chassis: smbios.chassis(),
         oem_strings: smbios.oem_strings(),
-        is_virtual: vendor::is_virtual(root, &CpuInfo::read(root), smbios),
+        is_virtual: is_virtual(root, smbios),
     };
     if smbios.table_bytes().is_empty() {
         let text = |name: &str| root.attribute(format!("{DMI}/{name}")).filter(|text| !text.is_empty());
@@ -71,6 +71,13 @@ pub(super) fn system(root: &Root, smbios: &Smbios) -> System {
         found.chassis.extend(Some(chassis).filter(|chassis| *chassis != Chassis::default()));
     }
     found
+}
+
+/// A machine is not one that really exists because nothing is known of it.
+fn is_virtual(root: &Root, smbios: &Smbios) -> Option<bool> {
+    let is_virtual = vendor::is_virtual(root, &CpuInfo::read(root), smbios);
+    let is_told = root.exists("/proc/cpuinfo") || root.is_dir(DMI) || !smbios.table_bytes().is_empty();
+    (is_virtual || is_told).then_some(is_virtual)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are told.
-pub(super) const TABLES: [Table; 21] = [
+pub(super) const TABLES: [Table; 22] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -244,8 +244,17 @@ pub(super) const TABLES: [Table; 21] = [
             ("driver", "{driver}"),
             ("firmware", "{firmware_version}"),
             ("speed", "{speed_mbps}"),
-            ("carrier", "{has_carrier}"),
             ("mac", "{permanent_mac_address}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "interfaces",
+        columns: &[
+            ("interface", "{name}"),
+            ("carrier", "{has_carrier}"),
+            ("duplex", "{duplex}"),
+            ("port", "{port}"),
             ("node", "{numa_node}"),
             ("VFs", "{virtual_functions} of {max_virtual_functions}"),
             ("own lldp", "{has_firmware_lldp}"),
@@ -261,7 +270,6 @@ pub(super) const TABLES: [Table; 21] = [
             ("device", "{device|device_id}"),
             ("driver", "{driver}"),
             ("link", "{link.speed_gts} x{link.width_lanes}"),
-            ("at most", "{link.max_speed_gts} x{link.max_width_lanes}"),
         ],
         but: Some((is_part_of_the_board, "bridges, parts of the processor and virtual functions")),
     },

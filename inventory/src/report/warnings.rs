@@ -1,6 +1,6 @@
 //! What somebody should look at before this machine is used.
 
-use super::{Function, Health, Memory, Processors, Report, wear};
+use super::{Function, Health, Memory, Processors, Report, memory::modules, wear};
 use crate::smbios::MemoryDevice;
 
 /// States of a chassis that are no good news (SMBIOS 7.4.2).
@@ -62,7 +62,7 @@ fn firmware(report: &Report, warnings: &mut Vec<String>) {
 fn memory(memory: &Memory, warnings: &mut Vec<String>) {
     if let (Some(empty @ 1..), Some(full)) = (memory.empty_sockets, memory.populated_sockets) {
         let sockets = full.saturating_add(empty);
-        let names = memory.devices.iter().filter(|device| device.installed == Some(false));
+        let names = modules(memory).into_iter().filter(|device| device.installed == Some(false));
         let names: Vec<String> = names.map(socket).collect();
         warnings.push(format!("{empty} of {sockets} memory sockets are empty: {}", names.join(", ")));
     }

@@ -1,7 +1,15 @@
 //! Texts for people: units behind values, sizes, and nothing that a terminal would take for a command.
 
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Plain values of a list that are shown.
+pub(super) const MANY: usize = 24;
+/// Characters of a text that are shown: a long kernel command line, and no hostile one.
+const MAX_TEXT: usize = 2048;
+
 /// Units at the end of names, and how they follow the value.
-pub(super) const UNITS: [(&str, &str); 13] = [
+const UNITS: [(&str, &str); 13] = [
     ("_celsius", " °C"),
     ("_percent", " %"),
     ("_khz", " kHz"),
@@ -34,6 +42,53 @@ pub(super) fn size(bytes: u64) -> String {
     }
     let name = ["B", "KiB", "MiB", "GiB", "TiB"][unit];
     if tenths == 0 { format!("{whole} {name}") } else { format!("{whole}.{tenths} {name}") }
+}
+
+/// No longer than a page for people can bear.
+pub(super) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}… and more, see --json", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
+/// A value with the unit that its name ends with.
+pub(super) fn told(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Number(number) => match number.as_u64() {
+            Some(bytes) if name.ends_with("_bytes") => size(bytes),
+            _ => format!(
+                "{}{}",
+                number.to_string().trim_end_matches(".0"),
+                UNITS.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
+            ),
+        },
+        Value::String(text) if text.is_empty() => "none".to_owned(),
+        Value::String(text) => printable(text),
+        Value::Array(values) if values.len() > MANY => format!("{} of them, see --json", values.len()),
+        Value::Array(values) => values.iter().map(|value| told(name, value)).collect::<Vec<_>>().join(", "),
+        Value::Object(_) => "some".to_owned(),
+    }
+}
+
+/// Not longer than that many characters.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    if chars(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+pub(super) fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+pub(super) fn chars(text: &str) -> usize {
+    text.chars().count()
 }
 
 /// Whether a terminal does something with it other than show it: control characters, and those that turn the direction of
