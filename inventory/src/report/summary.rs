@@ -40,8 +40,9 @@ fn processors(report: &Report) -> String {
     let processors = &report.processors;
     let model = processors.packages.first().and_then(|package| package.model_name.as_ref());
     let packages = model.map(|model| format!("{} x {model}", processors.packages.len()));
-    let cores = processors.cores.map(|cores| format!("{cores} cores"));
-    comma([packages, cores, processors.threads.map(|threads| format!("{threads} threads"))])
+    let number = |count: Option<u32>, of| counted(usize::try_from(count?).ok()?, of);
+    let cores = number(processors.cores, "core");
+    comma([packages, cores, number(processors.threads, "thread")])
 }
 
 fn memory(report: &Report) -> String {
