@@ -35,7 +35,7 @@ const PLACEHOLDER_UUIDS: [Uuid; 2] =
     [uuid!("00000000-0000-0000-0000-000000000000"), uuid!("03000200-0400-0500-0006-000700080009")];
 
 /// Board serials, in lower case, that hosts are known by although many boards share them.
-const SHARED_SERIALS: [&str; 16] = [
+pub(crate) const SHARED_SERIALS: [&str; 16] = [
     "to be filled by o.e.m.",
     "to be filled by oem",
     "o.e.m.",

@@ -4,7 +4,9 @@ use super::Captured;
 use crate::Root;
 use anyhow::{Context, ensure};
 use std::{
-    io::{IsTerminal, Write, stderr, stdout},
+    fs::{self, File},
+    io::{ErrorKind, IsTerminal, Write, stderr, stdout},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -22,7 +24,7 @@ Examples:
   ssh node landfall capture -o - > node.tar.gz
   landfall report --root node.tar.gz")]
 pub struct Capture {
-    /// File to write; - is standard output
+    /// File to write, or a pipe; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace serial numbers, asset tags, UUIDs, world-wide names and MAC addresses
@@ -47,14 +49,55 @@ impl Capture {
             return captured.write(stdout().lock()).context("cannot write the capture to standard output");
         }
         let fail = || format!("cannot write the capture to {}", self.output.display());
-        let dir = self.output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Whole or not at all, and for its owner alone: it holds serial numbers.
-        let mut file = tempfile::NamedTempFile::new_in(dir).with_context(fail)?;
-        captured.write(file.as_file_mut()).with_context(fail)?;
-        let len_bytes = file.as_file().metadata().with_context(fail)?.len();
-        file.persist(&self.output).with_context(fail)?;
-        let _ = writeln!(stderr(), "{}: {} entries, {len_bytes} bytes", self.output.display(), captured.len());
+        let len_bytes = match place(&self.output)? {
+            Place::Stream(mut file) => {
+                captured.write(&mut file).with_context(fail)?;
+                None
+            }
+            Place::File(path) => {
+                let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                // Whole or not at all, and for its owner alone: it holds serial numbers.
+                let mut file = tempfile::NamedTempFile::new_in(dir).with_context(fail)?;
+                captured.write(file.as_file_mut()).with_context(fail)?;
+                let len_bytes = file.as_file().metadata().with_context(fail)?.len();
+                file.persist(path).with_context(fail)?;
+                Some(len_bytes)
+            }
+        };
+        let len = len_bytes.map(|len| format!(", {len} bytes")).unwrap_or_default();
+        let _ = writeln!(stderr(), "{}: {} entries{len}", self.output.display(), captured.len());
         Ok(())
+    }
+}
+
+/// Where a capture goes.
+enum Place {
+    /// A regular file, there already or not, to be replaced as a whole.
+    File(PathBuf),
+    /// A pipe, a terminal or a character device, which stays what it is.
+    Stream(File),
+}
+
+/// A link is followed: it stays, and the file it leads to is replaced.
+fn place(output: &Path) -> anyhow::Result<Place> {
+    let fail = || format!("cannot write the capture to {}", output.display());
+    match fs::metadata(output) {
+        Ok(seen) if seen.is_file() => Ok(Place::File(fs::canonicalize(output).with_context(fail)?)),
+        Ok(seen) => {
+            let is_disk = seen.file_type().is_block_device();
+            ensure!(!is_disk, "{} is a disk: a capture would destroy what is on it; name a file", output.display());
+            Ok(Place::Stream(File::options().write(true).open(output).with_context(fail)?))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let is_link = fs::symlink_metadata(output).is_ok();
+            ensure!(
+                !is_link,
+                "{} is a link to a file that does not exist: remove it or name another",
+                output.display()
+            );
+            Ok(Place::File(output.to_owned()))
+        }
+        Err(error) => Err(error).with_context(fail),
     }
 }
 
@@ -62,6 +105,7 @@ impl Capture {
 mod tests {
     use super::*;
     use crate::{collect, identity, testing::Tree};
+    use std::os::unix::fs::symlink;
 
     fn machine() -> Tree {
         let tree = Tree::new(&[
@@ -100,7 +144,7 @@ mod tests {
         // A capture of the capture is the capture.
         let second = file.with_file_name("second.tar.gz");
         Capture { output: second.clone(), scrub: false, root: file.clone() }.run().unwrap();
-        assert_eq!(std::fs::read(file).unwrap(), std::fs::read(second).unwrap());
+        assert_eq!(fs::read(file).unwrap(), fs::read(second).unwrap());
     }
 
     #[test]
@@ -121,5 +165,47 @@ mod tests {
         let output = PathBuf::from("/nonexistent/machine.tar.gz");
         let error = Capture { output, scrub: false, root: tree.path().to_owned() }.run().unwrap_err();
         assert_eq!(error.to_string(), "cannot write the capture to /nonexistent/machine.tar.gz");
+    }
+
+    #[test]
+    fn the_null_device_was_replaced_by_a_file() {
+        let tree = machine();
+        let run =
+            |output: &Path| Capture { output: output.to_owned(), scrub: false, root: tree.path().to_owned() }.run();
+        let dir = tempfile::tempdir().unwrap();
+        // Through a link, so that a mistake costs the link and not the machine's /dev/null.
+        let null = dir.path().join("null");
+        symlink("/dev/null", &null).unwrap();
+        run(&null).unwrap();
+        assert!(fs::symlink_metadata(&null).unwrap().is_symlink());
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        run(&pipe).unwrap();
+        assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+        let (_dir, file) = capture(&tree, false);
+        assert_eq!(reader.join().unwrap(), fs::read(file).unwrap());
+        // A directory neither.
+        assert!(run(dir.path()).is_err());
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_written() {
+        let tree = machine();
+        let run =
+            |output: &Path| Capture { output: output.to_owned(), scrub: false, root: tree.path().to_owned() }.run();
+        let dir = tempfile::tempdir().unwrap();
+        let (link, file) = (dir.path().join("link"), dir.path().join("file"));
+        symlink("file", &link).unwrap();
+        let error = run(&link).unwrap_err().to_string();
+        assert!(error.contains("is a link to a file that does not exist"), "{error}");
+        fs::write(&file, "old").unwrap();
+        run(&link).unwrap();
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("file"));
+        assert!(Root::open(&file).is_ok());
     }
 }
