@@ -30,7 +30,8 @@ pub struct Capture {
     /// Replace serial numbers, asset tags, UUIDs, world-wide names and MAC addresses
     ///
     /// The same value becomes the same replacement throughout this file, and another one in the next. Makers stay known by
-    /// their part of an address. Host name, IP addresses, labels and the kernel's command line are not replaced.
+    /// their part of an address. Host name, IP addresses, iSCSI names, labels and the kernel's command line are not
+    /// replaced, but for such values within them.
     #[arg(long)]
     scrub: bool,
     /// Capture this captured tree or file again
