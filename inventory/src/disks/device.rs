@@ -131,7 +131,7 @@ impl Partition {
     }
 }
 
-fn parse_number(text: &str) -> Option<(u32, u32)> {
+pub(super) fn parse_number(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -8,6 +8,9 @@ use std::path::Path;
 /// Largest page kept in sysfs.
 const MAX_PAGE_BYTES: usize = 64 << 10;
 
+/// udev's properties that hold a serial number, the best first.
+pub(super) const SERIAL_PROPERTIES: [&str; 4] = ["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL"];
+
 /// `model`.
 pub(super) fn model(root: &Root, device: &Device) -> Option<String> {
     if let Some(model) = device.udev.get("ID_MODEL") {
@@ -23,7 +26,7 @@ pub(super) fn model(root: &Root, device: &Device) -> Option<String> {
 
 /// `serial`.
 pub(super) fn serial(root: &Root, device: &Device) -> Option<String> {
-    let known = device.udev.first(&["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL"]);
+    let known = device.udev.first(&SERIAL_PROPERTIES);
     if let Some(serial) = known {
         return Some(serial.to_owned());
     }

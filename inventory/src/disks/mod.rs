@@ -186,6 +186,12 @@ fn warn_of_lost(lost: BTreeMap<&'static str, Vec<&str>>) {
     }
 }
 
+/// The serial number that udev found out of the block device with this number, such as `8:0`.
+pub(crate) fn udev_serial(root: &Root, number: &str) -> Option<String> {
+    let udev = udev::Udev::read(root, device::parse_number(number)?);
+    udev.first(&identifiers::SERIAL_PROPERTIES).map(str::to_owned)
+}
+
 /// All that is made of a disk's answers.
 pub(crate) fn fuzz_answer(answer: &[u8]) {
     vpd::serial(answer);

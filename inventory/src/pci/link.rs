@@ -62,7 +62,13 @@ fn width(text: &str) -> Option<u32> {
 ///
 /// Below a root port there is a link, below that link's end (a switch) only the switch's inside, below which there are links
 /// again.
+///
+/// A port with nothing below it has no link, whatever its register says.
 pub(super) fn judge(functions: &mut [Function]) {
+    let parents: BTreeSet<String> = functions.iter().filter_map(|function| function.parent.clone()).collect();
+    for port in functions.iter_mut().filter(|f| f.class_id.starts_with("0604") && !parents.contains(&f.address)) {
+        port.link = None;
+    }
     let idlers = idlers(functions);
     let above: BTreeMap<String, (Option<String>, Option<Link>)> =
         functions.iter().map(|f| (f.address.clone(), (f.parent.clone(), f.link.clone()))).collect();

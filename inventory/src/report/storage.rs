@@ -151,7 +151,9 @@ fn disk(root: &Root, name: String) -> Option<Disk> {
         model: text("device/model"),
         serial: text("serial")
             .or_else(|| text("device/serial"))
-            .or_else(|| crate::disks::unit_serial(&page("vpd_pg80")?)),
+            .or_else(|| crate::disks::unit_serial(&page("vpd_pg80")?))
+            // Of a disk behind USB, or an optical drive, only udev has asked.
+            .or_else(|| crate::disks::udev_serial(root, &text("dev")?)),
         firmware_version: text("device/firmware_rev").or_else(|| text("device/rev")).or_else(|| text("device/fwrev")),
         wwid: text("wwid").or_else(|| text("device/wwid")),
         hctl: root.list(dir.join("device/scsi_device")).into_iter().next(),
