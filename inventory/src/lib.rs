@@ -1,7 +1,8 @@
 //! Facts of a machine: what it is made of, how it booted, and what identifies it, as the assisted-installer service wants
-//! them told. No helper programs: SMBIOS, sysfs, procfs and netlink, nothing else.
+//! them told, and in all depth for certification ([`report`]). No helper programs: SMBIOS, sysfs, procfs, netlink and
+//! ioctls, nothing else.
 //!
-//! All files are read through a [`Root`], the running system or a tree captured from another machine. A fact that can't be
+//! All files are read and all devices asked through a [`Root`], the running system or a captured machine. A fact that can't be
 //! read is left out, and the log says why; the same machine gives the same bytes.
 
 mod ask;

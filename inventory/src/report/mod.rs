@@ -70,7 +70,8 @@ pub struct Report {
     pub schema_version: u32,
     /// Id the assisted-installer service knows this host by.
     pub host_id: String,
-    /// What the id was made from: board-serial, system-uuid, mac or nothing.
+    /// Where the id comes from: the operator (kernel-argument, fw-cfg, oem-string) or the hardware (board-serial, system-uuid,
+    /// mac); nothing where nothing tells the host from others.
     pub host_id_source: String,
     /// The running kernel.
     pub kernel: Kernel,
