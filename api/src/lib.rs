@@ -3,6 +3,7 @@
 //! Field names, which fields are left out when zero, and JSON hidden in strings are the service's own; see the published
 //! API description. Types here are plain data: whatever needs a decision lives in the crate that decides.
 
+mod checks;
 mod client;
 mod cluster;
 mod connectivity;
@@ -20,6 +21,7 @@ mod stage;
 mod step;
 mod timestamp;
 
+pub use checks::*;
 pub use client::{API_PATH, Client, ClientConfig, ClientError};
 pub use cluster::*;
 pub use connectivity::*;

@@ -1,6 +1,6 @@
 //! The local interfaces that probes can leave from.
 
-use crate::{Selection, sys};
+use crate::sys;
 use api::Mac;
 use nix::{
     ifaddrs::getifaddrs,
@@ -16,6 +16,16 @@ use std::{
 
 /// ARPHRD_ETHER: the only link type whose neighbours are asked directly.
 const ETHERNET: u16 = 1;
+
+/// Which local interfaces probes leave from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// Physical, bond and VLAN interfaces that own an address other than a link-local one (agent contract §6.2).
+    #[default]
+    Contract,
+    /// These, whatever their kind; each must exist. Those without such an address still send nothing.
+    Named(Vec<String>),
+}
 
 /// An address with the length of its network prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,80 +1,18 @@
-//! What a host sees of its neighbours: packet codecs, probes, and the schedulers that send them.
+//! What a host sees of its network: packet codecs, probes, and the checks made of them.
 //!
-//! [`connectivity`] answers the service's `connectivity-check` (agent contract §6.2): who answers on the segment (ARP, NDP),
-//! who answers echoes and how many of them, and whether packets as large as the interface allows get through.
-//!
-//! A check is read ([`request`](RequestError)), planned from it and the local interfaces (`plan`, pure), carried out
-//! (`mesh`, the only part that sends) and sorted into [`Findings`] (pure again).
+//! Each check answers one step of the service (agent contract §6) and stands alone at `landfall netcheck`. It reads its
+//! request, plans (pure), opens its sockets, gives up its capabilities, and only then sends and reads what comes back.
 
 pub mod cli;
 pub mod codec;
-mod findings;
+mod event_loop;
 mod interfaces;
-mod mesh;
-mod options;
+pub mod mesh;
 mod pace;
-mod plan;
+mod privileges;
 mod probe;
-mod request;
 mod sys;
-mod table;
-mod tally;
 
-pub use findings::{EchoFinding, Findings, HostFindings, MtuFinding, Responder};
-pub use interfaces::InterfacesError;
-pub use options::{Options, OptionsError, Selection};
-pub use plan::PlanError;
+pub use interfaces::{InterfacesError, Selection};
+pub use privileges::PrivilegeError;
 pub use probe::{SocketError, SocketName};
-pub use request::{Place, RequestError};
-pub use tally::{EchoStatistics, RoundTrip};
-
-use api::{ConnectivityCheckHost, ConnectivityReport};
-use std::io;
-use tokio::{runtime, task::LocalSet};
-
-/// Why a check did not happen. Neighbours that do not answer are findings, not errors.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// An option is out of its range.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// The request can't be read.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// The local interfaces are not as needed.
-    #[error(transparent)]
-    Interfaces(#[from] InterfacesError),
-    /// The request can't be carried out.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A probe socket can't be had.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// No event loop.
-    #[error("cannot start the event loop of the probes")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
-}
-
-/// Probes every address of `hosts` and reports what came back, in the service's terms.
-///
-/// Blocks for about `count * interval` when all answer, and `timeout` longer when some do not. Runs an event loop of its own
-/// on this thread and in this thread's network namespace; not to be called from within another one. Needs `CAP_NET_RAW`.
-pub fn connectivity(hosts: &[ConnectivityCheckHost], options: &Options) -> Result<ConnectivityReport, Error> {
-    Ok(measure(hosts, options)?.report())
-}
-
-/// As [`connectivity`], with all that was measured.
-pub fn measure(hosts: &[ConnectivityCheckHost], options: &Options) -> Result<Findings, Error> {
-    options.check()?;
-    let hosts = request::parse(hosts)?;
-    let all = interfaces::read()?;
-    let outgoing = interfaces::outgoing(&all, &options.interfaces, &options.sysfs)?;
-    let plan = plan::plan(&hosts, outgoing, &all, options)?;
-    let runtime =
-        runtime::Builder::new_current_thread().enable_all().build().map_err(|source| Error::Runtime { source })?;
-    let outcome = LocalSet::new().block_on(&runtime, mesh::run(plan, options))?;
-    Ok(findings::findings(&hosts, &outcome))
-}

@@ -9,9 +9,9 @@ use api::{ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L3C
 use clap::Parser;
 use common::{Host, Segment};
 use netcheck::{
-    Error, Options, Selection, SocketError, SocketName,
+    Selection, SocketError, SocketName,
     codec::echo::{Echo, Family, Kind, icmp_of_ipv4},
-    connectivity,
+    mesh::{Error, Options, connectivity},
 };
 use nix::sys::{
     socket::{
@@ -422,7 +422,8 @@ struct Program {
 fn the_command_prints_the_report_on_one_line() {
     if is_inside() {
         let arguments = ["netcheck", "mesh", "--request", "-", "--interface", "ens3", "--count", "2"];
-        return Program::parse_from(arguments).netcheck.run().unwrap();
+        Program::parse_from(arguments).netcheck.run().unwrap();
+        return;
     }
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);

@@ -1,16 +1,7 @@
 //! How hard to look, and through which interfaces.
 
+use crate::Selection;
 use std::{path::PathBuf, time::Duration};
-
-/// Which local interfaces probes leave from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Selection {
-    /// Physical, bond and VLAN interfaces that own an address other than a link-local one (agent contract §6.2).
-    #[default]
-    Contract,
-    /// These, whatever their kind; each must exist. Those without such an address still send nothing.
-    Named(Vec<String>),
-}
 
 /// Options of a mesh check.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,12 @@
 //! Probes go out in rounds (the first probe of all addresses, then the second, ...), so a check that is cut short has
 //! asked everybody about equally often. Whatever comes back is booked by one task a socket.
 
+use super::{
+    Error, Options,
+    plan::{ArpAsk, ECHO_PAYLOAD_BYTES, MTU_PROBES, NdpAsk, Plan},
+    tally::{EchoTally, Responders, Stamp},
+};
 use crate::{
-    Options,
     codec::{
         arp::{Arp, Operation},
         echo::{self, Echo, Family},
@@ -12,9 +16,8 @@ use crate::{
         ndp::{self, Neighbour, solicited_node},
     },
     pace::Pace,
-    plan::{ArpAsk, ECHO_PAYLOAD_BYTES, MTU_PROBES, NdpAsk, Plan},
+    privileges,
     probe::{EchoSocket, PacketProtocol, PacketSocket, Sent, SocketError},
-    tally::{EchoTally, Responders, Stamp},
 };
 use api::Mac;
 use std::{
@@ -90,9 +93,12 @@ struct Tallies {
 }
 
 /// Sends the plan's probes and collects what comes back.
-pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Outcome, SocketError> {
+///
+/// The thread keeps no capability: whatever comes back is read without any.
+pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Outcome, Error> {
     let deadline = Instant::now() + options.deadline;
     let mesh = Rc::new(Mesh::open(plan, options)?);
+    privileges::drop_all()?;
     let mut readers = JoinSet::new();
     for position in 0..mesh.echo_sockets.len() {
         readers.spawn_local(Rc::clone(&mesh).read_echoes(position));

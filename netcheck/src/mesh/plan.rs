@@ -1,6 +1,7 @@
 //! Decides from a request and the local interfaces which probes to send. Pure.
 
-use crate::{Options, codec::echo::Family, interfaces::Interface, request::RemoteHost};
+use super::{Options, request::RemoteHost};
+use crate::{codec::echo::Family, interfaces::Interface};
 use api::Mac;
 use std::{
     collections::BTreeSet,

@@ -1,30 +1,11 @@
-//! `landfall netcheck`: the probes by hand, and as the child process of an agent's step.
+//! `landfall netcheck mesh`.
 
-use crate::{Options, Selection, measure, request, table};
-use anyhow::{Context, bail};
-use std::{
-    fs::File,
-    io::{IsTerminal, Read, Write, stdin, stdout},
-    path::{Path, PathBuf},
-    time::Duration,
+use super::{print, read_request};
+use crate::{
+    Selection,
+    mesh::{Options, measure, request, table},
 };
-
-/// A request for a thousand hosts is a few hundred KiB.
-const MAX_REQUEST_BYTES: u64 = 16 << 20;
-
-/// Look at the network from this host.
-///
-/// Results go to stdout, everything else to stderr. Probes need root or the capability CAP_NET_RAW.
-#[derive(clap::Args, Clone, Debug)]
-pub struct Netcheck {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(clap::Subcommand, Clone, Debug)]
-enum Command {
-    Mesh(Mesh),
-}
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Probe other hosts: who answers on the segment, how many echoes come back, which packet sizes pass.
 ///
@@ -68,27 +49,12 @@ pub struct Mesh {
     json: bool,
 }
 
-impl Netcheck {
-    /// Runs the subcommand. An error means that no probe was sent or no result could be printed.
-    pub fn run(self) -> anyhow::Result<()> {
-        match self.command {
-            Command::Mesh(mesh) => mesh.run(),
-        }
-    }
-}
-
 impl Mesh {
-    fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let hosts = request::from_json(&read_request(&self.request)?)?;
         let findings = measure(&hosts, &self.options())?;
-        let text = if self.json || !stdout().is_terminal() {
-            let mut line = serde_json::to_string(&findings.report()).context("cannot print the report")?;
-            line.push('\n');
-            line
-        } else {
-            table::render(&findings)
-        };
-        stdout().write_all(text.as_bytes()).context("cannot print the report")
+        print(self.json, &findings.report(), || table::render(&findings))?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn options(&self) -> Options {
@@ -106,39 +72,20 @@ impl Mesh {
     }
 }
 
-fn read_request(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let (reader, name): (Box<dyn Read>, _) = if path == Path::new("-") {
-        (Box::new(stdin()), "standard input".to_owned())
-    } else {
-        let name = path.display().to_string();
-        (Box::new(File::open(path).with_context(|| format!("cannot open the request {name}"))?), name)
-    };
-    let mut bytes = Vec::new();
-    reader
-        .take(MAX_REQUEST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read the request from {name}"))?;
-    if u64::try_from(bytes.len())? > MAX_REQUEST_BYTES {
-        bail!("the request from {name} is longer than {} MiB", MAX_REQUEST_BYTES >> 20);
-    }
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use std::path::Path;
 
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
-        netcheck: Netcheck,
+        mesh: Mesh,
     }
 
     fn mesh(arguments: &[&str]) -> Mesh {
-        let program = Program::parse_from(["netcheck", "mesh"].iter().chain(arguments));
-        let Command::Mesh(mesh) = program.netcheck.command;
-        mesh
+        Program::parse_from(["mesh"].iter().chain(arguments)).mesh
     }
 
     #[test]

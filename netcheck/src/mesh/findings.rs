@@ -1,10 +1,9 @@
 //! What a check found, host by host, and the report the service understands. Pure.
 
-use crate::{
-    EchoStatistics,
-    mesh::{MtuTally, Outcome},
+use super::{
     request::RemoteHost,
-    tally::Responders,
+    run::{MtuTally, Outcome},
+    tally::{EchoStatistics, Responders},
 };
 use api::{ConnectivityRemoteHost, ConnectivityReport, HostId, L2Connectivity, L3Connectivity, Mac, MtuReport};
 use std::{
@@ -192,10 +191,12 @@ fn null_if_empty<T>(entries: impl Iterator<Item = T>) -> Option<Vec<T>> {
 mod tests {
     use super::*;
     use crate::{
-        Options,
         interfaces::{Interface, InterfaceAddress},
-        plan::plan,
-        tally::{EchoTally, Stamp},
+        mesh::{
+            Options,
+            plan::plan,
+            tally::{EchoTally, Stamp},
+        },
     };
     use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Findings for a reader at a terminal.
 
-use crate::{Findings, HostFindings};
+use super::{Findings, HostFindings};
 use std::{fmt::Write, net::IpAddr, time::Duration};
 
 /// One paragraph a host, one line a finding; problems are said in words.
@@ -55,7 +55,7 @@ fn milliseconds(duration: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EchoFinding, EchoStatistics, MtuFinding, Responder, RoundTrip};
+    use crate::mesh::{EchoFinding, EchoStatistics, MtuFinding, Responder, RoundTrip};
     use api::{HostId, Mac};
 
     #[test]

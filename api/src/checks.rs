@@ -1,0 +1,313 @@
+//! Requests and replies of the network steps (agent contract §6.3 to §6.10 and §6.16). What a step asks is the only argument
+//! of its instruction; what it answers is the text in its reply's `output`.
+
+use crate::{Mac, is_zero, json::null_is_default};
+use serde::{Deserialize, Serialize};
+
+/// `free_network_addresses`: one network of a `free-network-addresses` reply. The request is an array of networks as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeNetworkAddresses {
+    /// IPv4 addresses that nobody answers for, ascending; network and broadcast address included.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub free_addresses: Vec<String>,
+    /// As asked for.
+    pub network: String,
+}
+
+/// `verify_vip`: one element of a `verify-vips` request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyVip {
+    /// The address, to be echoed as it came.
+    pub vip: String,
+    /// What it is for.
+    pub vip_type: VipType,
+}
+
+/// `vip_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VipType {
+    /// The API's.
+    Api,
+    /// The ingress's.
+    Ingress,
+}
+
+/// `verified_vip`: one element of a `verify-vips` reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifiedVip {
+    /// Whether it can be used.
+    pub verification: VipVerification,
+    /// Echo.
+    pub vip: String,
+    /// Echo.
+    pub vip_type: VipType,
+}
+
+/// `vip_verification`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VipVerification {
+    /// Not looked at; never sent.
+    Unverified,
+    /// Somebody has it already.
+    Failed,
+    /// Nobody answers for it.
+    Succeeded,
+}
+
+/// `ntp_synchronization_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NtpSynchronizationRequest {
+    /// Names and addresses, comma-separated; may be empty.
+    pub ntp_source: String,
+}
+
+/// `ntp_synchronization_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NtpSynchronizationResponse {
+    /// The host's sources of time.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub ntp_sources: Vec<NtpSource>,
+}
+
+/// `ntp_source`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NtpSource {
+    /// Its name, or its address where it has none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub source_name: String,
+    /// What the clock makes of it.
+    pub source_state: SourceState,
+}
+
+/// `source_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    /// The clock follows it.
+    Synced,
+    /// The clock follows it among others.
+    Combined,
+    /// Good, but not followed.
+    NotCombined,
+    /// Not to be believed (a falseticker), or of an unknown state.
+    Error,
+    /// Too unsteady.
+    Variable,
+    /// Not heard of.
+    Unreachable,
+}
+
+/// `domain_resolution_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainResolutionRequest {
+    /// What to look up.
+    pub domains: Vec<DomainResolutionRequestDomain>,
+}
+
+/// One name of a [`DomainResolutionRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainResolutionRequestDomain {
+    /// With a trailing dot absolute, without it subject to the search list. Required, but the service's model lets it be absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain_name: Option<String>,
+}
+
+/// `domain_resolution_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainResolutionResponse {
+    /// One a name, in the order of the request.
+    pub resolutions: Vec<DomainResolution>,
+}
+
+/// One name of a [`DomainResolutionResponse`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainResolution {
+    /// Canonical names with a trailing dot; `null` for a name that does not exist.
+    #[serde(default)]
+    pub cnames: Option<Vec<String>>,
+    /// Echo, trailing dot included.
+    pub domain_name: String,
+    /// A records.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub ipv4_addresses: Vec<String>,
+    /// AAAA records.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub ipv6_addresses: Vec<String>,
+}
+
+/// `dhcp_allocation_request`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DhcpAllocationRequest {
+    /// A lease got earlier, to be asked for again.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub api_vip_lease: String,
+    /// Hardware address to ask with for the API's address.
+    pub api_vip_mac: Mac,
+    /// As `api_vip_lease`.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub ingress_vip_lease: String,
+    /// Hardware address to ask with for the ingress's address.
+    pub ingress_vip_mac: Mac,
+    /// Where to ask.
+    pub interface: String,
+}
+
+/// `dhcp_allocation_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DhcpAllocationResponse {
+    /// IPv4.
+    pub api_vip_address: String,
+    /// In the dialect of dhclient's lease file.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub api_vip_lease: String,
+    /// IPv4.
+    pub ingress_vip_address: String,
+    /// As `api_vip_lease`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ingress_vip_lease: String,
+}
+
+/// `api_vip_connectivity_request`.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiVipConnectivityRequest {
+    /// Base64 of a PEM bundle; the only one to be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_certificate: Option<String>,
+    /// Bearer token, of older services. A secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition_endpoint_token: Option<String>,
+    /// Override the others. Their values may be secret.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub request_headers: Vec<RequestHeader>,
+    /// Where to fetch.
+    pub url: String,
+}
+
+/// `api_vip_connectivity_additional_request_header`.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestHeader {
+    /// Its name.
+    #[serde(default)]
+    pub key: String,
+    /// Its value; may be secret.
+    #[serde(default)]
+    pub value: String,
+}
+
+/// `api_vip_connectivity_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiVipConnectivityResponse {
+    /// Why not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub download_error: String,
+    /// The config as JSON text, less most of its files and all of its units.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ignition: String,
+    /// Whether the config was fetched and is one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub is_success: bool,
+    /// Echo.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub url: String,
+}
+
+/// `tang_connectivity_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TangConnectivityRequest {
+    /// JSON text: an array of [`TangServer`].
+    pub tang_servers: String,
+}
+
+/// One server of a [`TangConnectivityRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TangServer {
+    /// Base URL.
+    #[serde(default)]
+    pub url: String,
+    /// Of its signing key.
+    #[serde(default)]
+    pub thumbprint: String,
+}
+
+/// `tang_connectivity_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TangConnectivityResponse {
+    /// Whether all of them answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub is_success: bool,
+    /// `null` when one of them did not.
+    #[serde(default)]
+    pub tang_server_response: Option<Vec<TangServerResponse>>,
+}
+
+/// What one server advertises.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TangServerResponse {
+    /// Base64url of its keys.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub payload: String,
+    /// Over the payload.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub signatures: Vec<TangServerSignature>,
+    /// What was asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tang_url: String,
+}
+
+/// A signature of an advertisement (RFC 7515 §7.2.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TangServerSignature {
+    /// Protected header.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub protected: String,
+    /// The signature.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub signature: String,
+}
+
+/// `container_image_availability_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerImageAvailabilityRequest {
+    /// References, to be echoed as they came.
+    pub images: Vec<String>,
+    /// Seconds for all of them together; the service's default is 960.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+}
+
+/// `container_image_availability_response`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContainerImageAvailabilityResponse {
+    /// In the order of the request.
+    pub images: Vec<ContainerImageAvailability>,
+}
+
+/// `container_image_availability`. The numbers are left out where nothing was fetched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContainerImageAvailability {
+    /// Millions of bytes a second.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub download_rate: f64,
+    /// Echo.
+    pub name: String,
+    /// Whether it can be had.
+    pub result: ContainerImageAvailabilityResult,
+    /// Bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub size_bytes: u64,
+    /// Seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub time: f64,
+}
+
+/// `container_image_availability_result`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ContainerImageAvailabilityResult {
+    /// It can.
+    Success,
+    /// It can't.
+    Failure,
+}

@@ -1,0 +1,72 @@
+//! `landfall netcheck`: the checks by hand, and as the child processes of an agent's steps.
+//!
+//! Each reads the document of its step from `--request`, or a person's arguments, and prints the step's reply as JSON or a
+//! table for a person.
+
+mod mesh;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use std::{
+    fs::File,
+    io::{IsTerminal, Read, Write, stdin, stdout},
+    path::Path,
+    process::ExitCode,
+};
+
+/// A request for a thousand hosts is a few hundred KiB.
+const MAX_REQUEST_BYTES: u64 = 16 << 20;
+
+/// Look at the network from this host.
+///
+/// Results go to stdout, everything else to stderr. Probes need root or the capability CAP_NET_RAW.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Netcheck {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Command {
+    Mesh(mesh::Mesh),
+}
+
+impl Netcheck {
+    /// Runs the subcommand. An error means that the check did not take place or its result could not be printed.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Mesh(mesh) => mesh.run(),
+        }
+    }
+}
+
+/// Prints a result: as one line of JSON when asked to or when nobody looks, else as a person likes it.
+fn print(json: bool, document: &impl Serialize, for_people: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let text = if json || !stdout().is_terminal() {
+        let mut line = serde_json::to_string(document).context("cannot print the result")?;
+        line.push('\n');
+        line
+    } else {
+        for_people()
+    };
+    stdout().write_all(text.as_bytes()).context("cannot print the result")
+}
+
+/// Reads a step's document; `-` is standard input.
+fn read_request(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let (reader, name): (Box<dyn Read>, _) = if path == Path::new("-") {
+        (Box::new(stdin()), "standard input".to_owned())
+    } else {
+        let name = path.display().to_string();
+        (Box::new(File::open(path).with_context(|| format!("cannot open the request {name}"))?), name)
+    };
+    let mut bytes = Vec::new();
+    reader
+        .take(MAX_REQUEST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read the request from {name}"))?;
+    if u64::try_from(bytes.len())? > MAX_REQUEST_BYTES {
+        bail!("the request from {name} is longer than {} MiB", MAX_REQUEST_BYTES >> 20);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,77 @@
+//! `connectivity-check` (agent contract §6.2): who answers on the segment (ARP, NDP), who answers echoes and how many of them,
+//! and whether packets as large as the interface allows get through.
+//!
+//! A check is read ([`request`](RequestError)), planned from it and the local interfaces (`plan`, pure), carried out
+//! (`run`, the only part that sends) and sorted into [`Findings`] (pure again).
+
+mod findings;
+mod options;
+mod plan;
+pub(crate) mod request;
+mod run;
+pub(crate) mod table;
+mod tally;
+
+pub use findings::{EchoFinding, Findings, HostFindings, MtuFinding, Responder};
+pub use options::{Options, OptionsError};
+pub use plan::PlanError;
+pub use request::{Place, RequestError};
+pub use tally::{EchoStatistics, RoundTrip};
+
+use crate::{
+    event_loop,
+    interfaces::{self, InterfacesError},
+    privileges::PrivilegeError,
+    probe::SocketError,
+};
+use api::{ConnectivityCheckHost, ConnectivityReport};
+use std::io;
+
+/// Why a check did not happen. Neighbours that do not answer are findings, not errors.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option is out of its range.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The request can't be read.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The local interfaces are not as needed.
+    #[error(transparent)]
+    Interfaces(#[from] InterfacesError),
+    /// The request can't be carried out.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A probe socket can't be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The thread would not let go of its capabilities.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// No event loop.
+    #[error("cannot start the event loop of the probes")]
+    Runtime {
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// Probes every address of `hosts` and reports what came back, in the service's terms.
+///
+/// Blocks for about `count * interval` when all answer, and `timeout` longer when some do not. Runs an event loop of its own
+/// on this thread and in this thread's network namespace; not to be called from within another one. Needs `CAP_NET_RAW`,
+/// and leaves the thread without any capability.
+pub fn connectivity(hosts: &[ConnectivityCheckHost], options: &Options) -> Result<ConnectivityReport, Error> {
+    Ok(measure(hosts, options)?.report())
+}
+
+/// As [`connectivity`], with all that was measured.
+pub fn measure(hosts: &[ConnectivityCheckHost], options: &Options) -> Result<Findings, Error> {
+    options.check()?;
+    let hosts = request::parse(hosts)?;
+    let all = interfaces::read()?;
+    let outgoing = interfaces::outgoing(&all, &options.interfaces, &options.sysfs)?;
+    let plan = plan::plan(&hosts, outgoing, &all, options)?;
+    let outcome = event_loop::run(run::run(plan, options)).map_err(|source| Error::Runtime { source })??;
+    Ok(findings::findings(&hosts, &outcome))
+}

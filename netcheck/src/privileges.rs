@@ -1,0 +1,83 @@
+//! Gives up capabilities once the sockets are open, before the first byte from the network is parsed.
+
+use caps::{CapSet, Capability, CapsHashSet};
+use nix::sys::prctl;
+use std::io;
+
+/// Why capabilities could not be given up.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivilegeError {
+    /// The kernel would not change them.
+    #[error("cannot give up the capabilities of this thread")]
+    Capabilities {
+        /// Cause.
+        source: caps::errors::CapsError,
+    },
+    /// The kernel would not promise that none come back.
+    #[error("cannot forbid this thread new privileges (PR_SET_NO_NEW_PRIVS)")]
+    NoNewPrivileges {
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// Leaves this thread without any capability, for good: also a program it starts gets none (capabilities(7), prctl(2)).
+///
+/// What the kernel checked when a socket was opened is not checked again at its use.
+pub(crate) fn drop_all() -> Result<(), PrivilegeError> {
+    keep(&[])
+}
+
+/// As [`drop_all`], but for `kept`, as far as the thread has them.
+pub(crate) fn keep(kept: &[Capability]) -> Result<(), PrivilegeError> {
+    prctl::set_no_new_privs().map_err(|errno| PrivilegeError::NoNewPrivileges { source: errno.into() })?;
+    let capabilities = |source| PrivilegeError::Capabilities { source };
+    let kept: CapsHashSet = kept.iter().copied().collect();
+    for set in [CapSet::Ambient, CapSet::Inheritable] {
+        caps::clear(None, set).map_err(capabilities)?;
+    }
+    let permitted = caps::read(None, CapSet::Permitted).map_err(capabilities)?;
+    let left: CapsHashSet = permitted.intersection(&kept).copied().collect();
+    caps::set(None, CapSet::Effective, &left).map_err(capabilities)?;
+    caps::set(None, CapSet::Permitted, &left).map_err(capabilities)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, process::Command, thread};
+
+    /// Capabilities are a thread's own, so the other tests keep theirs.
+    fn on_a_thread(work: impl FnOnce() + Send + 'static) {
+        thread::spawn(work).join().unwrap();
+    }
+
+    fn effective() -> String {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        status.lines().find(|line| line.starts_with("CapEff:")).unwrap().split_whitespace().nth(1).unwrap().to_owned()
+    }
+
+    #[test]
+    fn nothing_is_left_and_nothing_comes_back() {
+        on_a_thread(|| {
+            drop_all().unwrap();
+            assert_eq!(effective(), "0000000000000000");
+            assert!(keep(&[Capability::CAP_NET_RAW]).is_ok());
+            assert_eq!(effective(), "0000000000000000", "what is gone is gone");
+            let child = Command::new("grep").args(["CapEff", "/proc/self/status"]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&child.stdout), "CapEff:\t0000000000000000\n");
+        });
+    }
+
+    #[test]
+    fn what_is_kept_is_all_there_is() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: only root has capabilities to keep");
+            return;
+        }
+        on_a_thread(|| {
+            keep(&[Capability::CAP_NET_RAW]).unwrap();
+            assert_eq!(effective(), "0000000000002000");
+        });
+    }
+}
