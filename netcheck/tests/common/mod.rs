@@ -1,5 +1,9 @@
 //! Network namespaces on one virtual switch, removed when dropped. Nothing outside them is touched.
 
+#![allow(dead_code)] // each test binary uses a part of it
+
+pub mod server;
+
 use nix::{ifaddrs::getifaddrs, sched::CloneFlags, sched::setns};
 use std::{
     collections::BTreeSet,
@@ -43,7 +47,7 @@ impl Namespace {
         Self(name)
     }
 
-    fn ip(&self, arguments: &str) -> String {
+    pub fn ip(&self, arguments: &str) -> String {
         run("ip", &format!("-n {} {arguments}", self.0))
     }
 
@@ -142,7 +146,7 @@ impl Host {
     }
 }
 
-fn await_true(what: &str, condition: impl Fn() -> bool) {
+pub fn await_true(what: &str, condition: impl Fn() -> bool) {
     for _ in 0..1000 {
         if condition() {
             return;

@@ -1,0 +1,89 @@
+//! Real servers, from packages that `make setup` unpacks beside the build. Each runs in a namespace of ours and ends with its test.
+
+use super::Namespace;
+use std::{
+    ffi::OsStr,
+    fs::File,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+/// Where the packages lie; `None`, with the reason printed, where nobody has unpacked them.
+pub fn packages() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let places = [target.join("vm/packages/servers"), target.join("../vm/packages/servers")];
+    let found = places.into_iter().find(|place| place.join(".done").exists());
+    if found.is_none() {
+        eprintln!("skipped: the servers' packages are not there (make setup unpacks them)");
+    }
+    found
+}
+
+/// A program of the packages in a namespace of ours, with its libraries found; arguments are the caller's to add.
+///
+/// `ip netns exec` gives it a mount namespace of its own, where /etc/netns/NAME covers /etc.
+pub fn command(packages: &Path, namespace: &Namespace, program: &str) -> Command {
+    let mut command = Command::new("ip");
+    let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|name| packages.join(name));
+    let libraries = std::env::join_paths(&libraries).unwrap();
+    command.args(["netns", "exec", &namespace.0, "env"]).arg(env_pair("LD_LIBRARY_PATH", &libraries));
+    command.arg(packages.join(program));
+    command
+}
+
+fn env_pair(name: &str, value: &OsStr) -> std::ffi::OsString {
+    let mut pair = std::ffi::OsString::from(name);
+    pair.push("=");
+    pair.push(value);
+    pair
+}
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts it with what it says in `log`.
+    pub fn start(mut command: Command, log: &Path) -> Self {
+        let output = File::create(log).unwrap();
+        command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+        let child = command.spawn().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+        Self { child, log: log.to_owned() }
+    }
+
+    /// Waits until `ready` says so; panics with the log when the server has ended or ten seconds have passed.
+    pub fn await_ready(&mut self, ready: impl Fn() -> bool) {
+        for _ in 0..1000 {
+            if ready() {
+                return;
+            }
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("the server ended ({status}): {}", self.said());
+            }
+            sleep(Duration::from_millis(10));
+        }
+        panic!("the server does not get ready: {}", self.said());
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether something takes TCP connections there, asked from inside `namespace`.
+pub fn listens(namespace: &Namespace, address: SocketAddr) -> bool {
+    namespace.enter(|| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
+}
