@@ -1,5 +1,6 @@
 //! ARP for IPv4 over Ethernet (RFC 826; the probe form is RFC 5227).
 
+use super::ethernet::{self, Frame};
 use api::Mac;
 use pnet_packet::{
     arp::{ArpHardwareType, ArpOperation, ArpPacket, MutableArpPacket},
@@ -82,6 +83,16 @@ impl Arp {
     }
 }
 
+/// The broadcast frame that asks for the owner of `target_ip`.
+///
+/// With a `sender_ip` of 0.0.0.0 it is a probe (RFC 5227 §1.1): nobody learns an address from it.
+pub fn question(sender_mac: Mac, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Vec<u8> {
+    let request = Arp { operation: Operation::Request, sender_mac, sender_ip, target_mac: Mac([0; 6]), target_ip };
+    let payload = request.to_bytes();
+    Frame { destination: ethernet::BROADCAST, source: sender_mac, ethertype: ethernet::ARP, payload: &payload }
+        .to_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,18 +100,14 @@ mod tests {
 
     #[test]
     fn a_request_has_the_bytes_of_rfc_826() {
-        let request = Arp {
-            operation: Operation::Request,
-            sender_mac: Mac([0x52, 0x54, 0, 0xaa, 0xbb, 1]),
-            sender_ip: Ipv4Addr::new(192, 168, 126, 11),
-            target_mac: Mac([0; 6]),
-            target_ip: Ipv4Addr::new(192, 168, 126, 12),
-        };
+        let mac = Mac([0x52, 0x54, 0, 0xaa, 0xbb, 1]);
+        let frame = question(mac, Ipv4Addr::new(192, 168, 126, 11), Ipv4Addr::new(192, 168, 126, 12));
         let expected = [
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x52, 0x54, 0, 0xaa, 0xbb, 1, 8, 6, //
             0, 1, 8, 0, 6, 4, 0, 1, 0x52, 0x54, 0, 0xaa, 0xbb, 1, 192, 168, 126, 11, 0, 0, 0, 0, 0, 0, 192, 168, 126,
             12,
         ];
-        assert_eq!(request.to_bytes(), expected);
+        assert_eq!(frame, expected);
     }
 
     #[test]

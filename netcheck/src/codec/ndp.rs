@@ -1,5 +1,6 @@
 //! Neighbour solicitation and advertisement (RFC 4861 §4.3, §4.4) as whole IPv6 packets.
 
+use super::ethernet::{self, Frame};
 use api::Mac;
 use pnet_packet::{
     ip::IpNextHeaderProtocols,
@@ -125,6 +126,17 @@ fn link_address(mut options: &[u8], wanted: u8) -> Option<Option<Mac>> {
     Some(found)
 }
 
+/// The frame that asks for the owner of `target`, sent to its group.
+///
+/// With an unspecified `source` it is the question of duplicate address detection (RFC 4862 §5.4.2), which carries no
+/// link-layer address; the answer then goes to all nodes.
+pub fn question(own_mac: Mac, source: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
+    let (destination, group_mac) = solicited_node(target);
+    let link_address = (!source.is_unspecified()).then_some(own_mac);
+    let payload = Neighbour { kind: Kind::Solicitation, source, destination, target, link_address }.to_packet();
+    Frame { destination: group_mac, source: own_mac, ethertype: ethernet::IPV6, payload: &payload }.to_bytes()
+}
+
 /// The multicast group that the owner of `target` listens to (RFC 4291 §2.7.1), and its Ethernet address (RFC 2464 §7).
 pub fn solicited_node(target: Ipv6Addr) -> (Ipv6Addr, Mac) {
     let [.., a, b, c] = target.octets();
@@ -186,6 +198,21 @@ mod tests {
         let mut padded = advertisement().to_packet();
         padded.extend_from_slice(&[0; 9]);
         assert_eq!(Neighbour::parse(&padded), Some(advertisement()));
+    }
+
+    #[test]
+    fn a_question_names_the_asker_unless_it_is_for_duplicates() {
+        let mac = Mac([0x52, 0x54, 0, 0xaa, 0xbb, 1]);
+        let target: Ipv6Addr = "fd00::12".parse().unwrap();
+        for (source, link_address) in [("fd00::11", Some(mac)), ("::", None)] {
+            let source = source.parse().unwrap();
+            let bytes = question(mac, source, target);
+            let frame = Frame::parse(&bytes).unwrap();
+            let (destination, group_mac) = solicited_node(target);
+            assert_eq!((frame.destination, frame.source, frame.ethertype), (group_mac, mac, ethernet::IPV6));
+            let expected = Neighbour { kind: Kind::Solicitation, source, destination, target, link_address };
+            assert_eq!(Neighbour::parse(frame.payload), Some(expected));
+        }
     }
 
     #[test]

@@ -10,14 +10,13 @@ use super::{
 };
 use crate::{
     codec::{
-        arp::{Arp, Operation},
+        arp::{self, Arp, Operation},
         echo::{self, Echo, Family},
-        ethernet::{self, Frame},
-        ndp::{self, Neighbour, solicited_node},
+        ndp::{self, Neighbour},
     },
     pace::Pace,
     privileges,
-    probe::{EchoSocket, PacketProtocol, PacketSocket, Sent, SocketError},
+    probe::{EchoSocket, PacketProtocol, PacketSocket, RECEIVE_FAILURES, Sent, SocketError},
 };
 use api::Mac;
 use std::{
@@ -44,8 +43,6 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// The largest packet there is, with room to spare.
 const LARGE_BUFFER_BYTES: usize = 1 << 16;
 const SMALL_BUFFER_BYTES: usize = 2048;
-/// A socket that fails this often in a row is not read any more.
-const RECEIVE_FAILURES: u32 = 16;
 
 /// What came back, in the order of the plan's lists.
 #[derive(Debug)]
@@ -216,22 +213,9 @@ impl Mesh {
             return;
         }
         pace.wait().await;
-        let request = Arp {
-            operation: Operation::Request,
-            sender_mac: ask.own_mac,
-            sender_ip: ask.claimed,
-            target_mac: Mac([0; 6]),
-            target_ip: ask.target,
-        };
-        let payload = request.to_bytes();
-        let frame = Frame {
-            destination: ethernet::BROADCAST,
-            source: ask.own_mac,
-            ethertype: ethernet::ARP,
-            payload: &payload,
-        };
+        let question = arp::question(ask.own_mac, ask.claimed, ask.target);
         book_question(self.tallies.borrow_mut().arps.get_mut(position));
-        note(socket.send(&frame.to_bytes()).await, ask.target.into());
+        socket.send(&question).await.note(ask.target.into());
     }
 
     async fn ask_ndp(&self, position: usize, ask: &NdpAsk, pace: &mut Pace) {
@@ -240,18 +224,9 @@ impl Mesh {
             return;
         }
         pace.wait().await;
-        let (group, group_mac) = solicited_node(ask.target);
-        let solicitation = Neighbour {
-            kind: ndp::Kind::Solicitation,
-            source: ask.source,
-            destination: group,
-            target: ask.target,
-            link_address: Some(ask.own_mac),
-        };
-        let payload = solicitation.to_packet();
-        let frame = Frame { destination: group_mac, source: ask.own_mac, ethertype: ethernet::IPV6, payload: &payload };
+        let question = ndp::question(ask.own_mac, ask.source, ask.target);
         book_question(self.tallies.borrow_mut().ndps.get_mut(position));
-        note(socket.send(&frame.to_bytes()).await, ask.target.into());
+        socket.send(&question).await.note(ask.target.into());
     }
 
     async fn send_echo(&self, position: usize, series: &EchoSeries, round: u16) {
@@ -268,7 +243,7 @@ impl Mesh {
         if matches!(sent, Sent::Congested) {
             book(&|tally| tally.not_sent(round));
         }
-        note(sent, series.target);
+        sent.note(series.target);
     }
 
     /// The start of an echo's payload: this check, and which of its series.
@@ -324,29 +299,33 @@ impl Mesh {
         let Some(socket) = self.arp_sockets.get(&interface) else { return };
         let asks = self.plan.arps.iter().enumerate().filter(|(_, ask)| ask.interface == interface);
         let asks: HashMap<_, _> = asks.map(|(position, ask)| (ask.target, (position, ask))).collect();
-        read_frames(socket, |frame| {
-            let Some(reply) = Arp::parse(frame.payload).filter(|arp| arp.operation == Operation::Reply) else { return };
-            let Some((position, ask)) = asks.get(&reply.sender_ip) else { return };
-            if reply.target_ip == ask.claimed {
-                book_answer(self.tallies.borrow_mut().arps.get_mut(*position), reply.sender_mac, ask.target.into());
-            }
-        })
-        .await;
+        socket
+            .read_frames(|frame| {
+                let Some(reply) = Arp::parse(frame.payload).filter(|arp| arp.operation == Operation::Reply) else {
+                    return;
+                };
+                let Some((position, ask)) = asks.get(&reply.sender_ip) else { return };
+                if reply.target_ip == ask.claimed {
+                    book_answer(self.tallies.borrow_mut().arps.get_mut(*position), reply.sender_mac, ask.target.into());
+                }
+            })
+            .await;
     }
 
     async fn read_ndp(self: Rc<Self>, interface: usize) {
         let Some(socket) = self.ndp_sockets.get(&interface) else { return };
         let asks = self.plan.ndps.iter().enumerate().filter(|(_, ask)| ask.interface == interface);
         let asks: HashMap<_, _> = asks.map(|(position, ask)| (ask.target, (position, ask))).collect();
-        read_frames(socket, |frame| {
-            let Some(answer) = Neighbour::parse(frame.payload) else { return };
-            let Some((position, ask)) = asks.get(&answer.target) else { return };
-            if answer.kind == ndp::Kind::Advertisement && answer.destination == ask.source {
-                let mac = answer.link_address.unwrap_or(frame.source);
-                book_answer(self.tallies.borrow_mut().ndps.get_mut(*position), mac, ask.target.into());
-            }
-        })
-        .await;
+        socket
+            .read_frames(|frame| {
+                let Some(answer) = Neighbour::parse(frame.payload) else { return };
+                let Some((position, ask)) = asks.get(&answer.target) else { return };
+                if answer.kind == ndp::Kind::Advertisement && answer.destination == ask.source {
+                    let mac = answer.link_address.unwrap_or(frame.source);
+                    book_answer(self.tallies.borrow_mut().ndps.get_mut(*position), mac, ask.target.into());
+                }
+            })
+            .await;
     }
 
     async fn wait_for_answers(&self, timeout: Duration) {
@@ -380,26 +359,6 @@ impl Mesh {
     }
 }
 
-async fn read_frames(socket: &PacketSocket, mut book: impl FnMut(Frame<'_>)) {
-    let mut buffer = vec![0; SMALL_BUFFER_BYTES];
-    let mut failures = 0;
-    while failures < RECEIVE_FAILURES {
-        match socket.receive(&mut buffer).await {
-            Ok(length) => {
-                failures = 0;
-                if let Some(frame) = buffer.get(..length).and_then(Frame::parse) {
-                    book(frame);
-                }
-            }
-            // An interface that goes down says so once.
-            Err(error) => {
-                failures += 1;
-                tracing::debug!(%error, "cannot receive frames");
-            }
-        }
-    }
-}
-
 fn wants_question(responders: Option<&Responders>) -> bool {
     responders.is_some_and(|responders| responders.macs.is_empty() || responders.asked < NEIGHBOUR_QUESTIONS)
 }
@@ -413,13 +372,5 @@ fn book_question(responders: Option<&mut Responders>) {
 fn book_answer(responders: Option<&mut Responders>, mac: Mac, target: IpAddr) {
     if mac != Mac([0; 6]) && responders.is_some_and(|responders| !responders.answered(mac)) {
         tracing::warn!(address = %target, %mac, "too many stations answer for this address; not listed");
-    }
-}
-
-fn note(sent: Sent, target: IpAddr) {
-    match sent {
-        Sent::Yes => {}
-        Sent::Refused(error) => tracing::debug!(address = %target, %error, "probe refused"),
-        Sent::Congested => tracing::debug!(address = %target, "probe not sent: the transmit queue stays full"),
     }
 }

@@ -14,7 +14,7 @@ use nix::{
         sockopt::{RcvBuf, RcvBufForce},
     },
 };
-use std::{fmt, io, os::fd::OwnedFd, time::Duration};
+use std::{fmt, io, net::IpAddr, os::fd::OwnedFd, time::Duration};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     time::sleep,
@@ -27,6 +27,9 @@ const QUEUE_FULL_TRIES: u32 = 50;
 /// Asked of the kernel for each socket: bursts of answers must not be lost before we read them, or we would report loss
 /// that the network did not have.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// A socket that fails this often in a row is not read any more.
+pub(crate) const RECEIVE_FAILURES: u32 = 16;
 
 /// Which socket an error is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +97,17 @@ pub(crate) enum Sent {
     Refused(io::Error),
     /// Our own queues stayed full: says nothing of the network.
     Congested,
+}
+
+impl Sent {
+    /// Logs a packet that did not leave.
+    pub fn note(&self, target: IpAddr) {
+        match self {
+            Self::Yes => {}
+            Self::Refused(error) => tracing::debug!(address = %target, %error, "probe refused"),
+            Self::Congested => tracing::debug!(address = %target, "probe not sent: the transmit queue stays full"),
+        }
+    }
 }
 
 /// Makes room for bursts: beyond the system's limit where we may (CAP_NET_ADMIN), else up to it.

@@ -1,8 +1,8 @@
 //! AF_PACKET sockets: whole frames of one EtherType on one interface (packet(7)).
 
-use super::{Sent, SocketError, SocketName, enlarge_receive_buffer, send_with};
+use super::{RECEIVE_FAILURES, Sent, SocketError, SocketName, enlarge_receive_buffer, send_with};
 use crate::{
-    codec::ethernet,
+    codec::ethernet::{self, Frame},
     interfaces::Interface,
     sys::{self, Instruction},
 };
@@ -58,6 +58,9 @@ const NEIGHBOUR_ADVERTISEMENTS: [Instruction; 8] = [
     statement(RETURN, 0),
 ];
 
+/// Longer than any ARP or NDP message has reason to be.
+const FRAME_BUFFER_BYTES: usize = 2048;
+
 /// A socket that speaks one protocol on one interface.
 #[derive(Debug)]
 pub(crate) struct PacketSocket {
@@ -101,5 +104,26 @@ impl PacketSocket {
                 Ok(if foreign { 0 } else { length })
             })
             .await
+    }
+
+    /// Hands every frame meant for us to `book`, until the socket keeps failing.
+    pub async fn read_frames(&self, mut book: impl FnMut(Frame<'_>)) {
+        let mut buffer = vec![0; FRAME_BUFFER_BYTES];
+        let mut failures = 0;
+        while failures < RECEIVE_FAILURES {
+            match self.receive(&mut buffer).await {
+                Ok(length) => {
+                    failures = 0;
+                    if let Some(frame) = buffer.get(..length).and_then(Frame::parse) {
+                        book(frame);
+                    }
+                }
+                // An interface that goes down says so once.
+                Err(error) => {
+                    failures += 1;
+                    tracing::debug!(%error, "cannot receive frames");
+                }
+            }
+        }
     }
 }
