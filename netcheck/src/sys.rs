@@ -1,6 +1,7 @@
 //! The socket calls that nix has no safe wrapper for.
 #![allow(unsafe_code)]
 
+use api::Mac;
 use nix::errno::Errno;
 use std::{
     ffi::c_int,
@@ -64,6 +65,39 @@ pub(crate) fn bind_packet(socket: BorrowedFd<'_>, interface: u32, ethertype: u16
     let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_ll>()).map_err(io::Error::other)?;
     // SAFETY: the pointer and the length describe `address`, which outlives the call; the kernel only reads it.
     let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+/// Frames a packet socket makes its interface let in, until it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Membership {
+    /// Those for a group.
+    Multicast(Mac),
+    /// All (PACKET_MR_PROMISC).
+    Everything,
+}
+
+/// Widens what an interface lets in.
+pub(crate) fn join(socket: BorrowedFd<'_>, interface: u32, membership: Membership) -> io::Result<()> {
+    let (kind, group) = match membership {
+        Membership::Multicast(Mac(group)) => (libc::PACKET_MR_MULTICAST, group),
+        Membership::Everything => (libc::PACKET_MR_PROMISC, [0; 6]),
+    };
+    let mut request = libc::packet_mreq {
+        mr_ifindex: c_int::try_from(interface).map_err(io::Error::other)?,
+        mr_type: u16::try_from(kind).map_err(io::Error::other)?,
+        mr_alen: 6,
+        mr_address: [0; 8],
+    };
+    for (to, from) in request.mr_address.iter_mut().zip(group) {
+        *to = from;
+    }
+    let length = libc::socklen_t::try_from(size_of::<libc::packet_mreq>()).map_err(io::Error::other)?;
+    // SAFETY: the pointer and the length describe `request`, which outlives the call; the kernel only reads it.
+    let result = unsafe {
+        let option = libc::PACKET_ADD_MEMBERSHIP;
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, (&raw const request).cast(), length)
+    };
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 

@@ -5,8 +5,12 @@ use pnet_packet::ethernet::{EtherType, EthernetPacket, MutableEthernetPacket};
 
 /// EtherType of ARP.
 pub const ARP: u16 = 0x0806;
+/// EtherType of IPv4.
+pub const IPV4: u16 = 0x0800;
 /// EtherType of IPv6.
 pub const IPV6: u16 = 0x86dd;
+/// EtherType of LLDP.
+pub const LLDP: u16 = 0x88cc;
 /// The address every station listens to.
 pub const BROADCAST: Mac = Mac([0xff; 6]);
 

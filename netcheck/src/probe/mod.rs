@@ -38,6 +38,10 @@ pub enum SocketName {
     Arp(String),
     /// Packet socket for NDP on the interface.
     Ndp(String),
+    /// Packet socket for DHCP on the interface.
+    Dhcp(String),
+    /// Packet socket for LLDP on the interface.
+    Lldp(String),
     /// Raw ICMP or ICMPv6 socket, bound to the interface if there is one.
     Echo(Family, Option<String>),
 }
@@ -47,6 +51,8 @@ impl fmt::Display for SocketName {
         match self {
             Self::Arp(interface) => write!(f, "packet socket for ARP on {interface}"),
             Self::Ndp(interface) => write!(f, "packet socket for NDP on {interface}"),
+            Self::Dhcp(interface) => write!(f, "packet socket for DHCP on {interface}"),
+            Self::Lldp(interface) => write!(f, "packet socket for LLDP on {interface}"),
             Self::Echo(family, interface) => {
                 let protocol = if *family == Family::V4 { "ICMP" } else { "ICMPv6" };
                 write!(f, "raw {protocol} socket")?;

@@ -4,8 +4,9 @@ use super::{RECEIVE_FAILURES, Sent, SocketError, SocketName, enlarge_receive_buf
 use crate::{
     codec::ethernet::{self, Frame},
     interfaces::Interface,
-    sys::{self, Instruction},
+    sys::{self, Instruction, Membership},
 };
+use api::Mac;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, recvfrom, send, socket};
 use std::{
     io,
@@ -14,10 +15,14 @@ use std::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 /// What a packet socket is for.
+#[expect(dead_code, reason = "the listeners of DHCP and LLDP come next")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketProtocol {
     Arp,
     Ndp,
+    /// What DHCP servers send, also to a hardware address that is not the interface's own.
+    Dhcp(Mac),
+    Lldp,
 }
 
 const fn statement(code: u32, operand: u32) -> Instruction {
@@ -31,10 +36,16 @@ const fn jump(code: u32, operand: u32, if_true: u8, if_false: u8) -> Instruction
 }
 
 const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+const LOAD_HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+const LOAD_HEADER_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
 const JUMP_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const JUMP_ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 const WHOLE_PACKET: u32 = 0x4_0000;
+/// SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT (linux/filter.h): whether the frame came with a VLAN tag, which the kernel removes.
+const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// ARP replies: EtherType at 12, operation at 14 + 6.
 const ARP_REPLIES: [Instruction; 6] = [
@@ -58,23 +69,59 @@ const NEIGHBOUR_ADVERTISEMENTS: [Instruction; 8] = [
     statement(RETURN, 0),
 ];
 
-/// Longer than any ARP or NDP message has reason to be.
+/// Longer than any message of these protocols has reason to be.
 const FRAME_BUFFER_BYTES: usize = 2048;
+
+/// UDP to port 68, untagged and not in fragments: EtherType at 12, fragment offset at 14 + 6, protocol at 14 + 9, the
+/// destination port 2 bytes into what follows the IPv4 header, whose length is in the low half of byte 14.
+const DHCP_ANSWERS: [Instruction; 13] = [
+    statement(LOAD_WORD, VLAN_TAG_PRESENT),
+    jump(JUMP_EQUAL, 0, 0, 9),
+    statement(LOAD_HALF, 12),
+    jump(JUMP_EQUAL, 0x0800, 0, 7),
+    statement(LOAD_BYTE, 23),
+    jump(JUMP_EQUAL, 17, 0, 5),
+    statement(LOAD_HALF, 20),
+    jump(JUMP_ANY_BIT, 0x1fff, 3, 0),
+    statement(LOAD_HEADER_LENGTH, 14),
+    statement(LOAD_HALF_BEHIND, 16),
+    jump(JUMP_EQUAL, 68, 1, 0),
+    statement(RETURN, 0),
+    statement(RETURN, WHOLE_PACKET),
+];
+
+/// LLDP: EtherType at 12, untagged.
+const LLDP_ADVERTISEMENTS: [Instruction; 6] = [
+    statement(LOAD_WORD, VLAN_TAG_PRESENT),
+    jump(JUMP_EQUAL, 0, 0, 3),
+    statement(LOAD_HALF, 12),
+    jump(JUMP_EQUAL, 0x88cc, 0, 1),
+    statement(RETURN, WHOLE_PACKET),
+    statement(RETURN, 0),
+];
+
+/// The groups LLDP is sent to: nearest bridge, nearest bridge that is no repeater, nearest customer bridge
+/// (IEEE 802.1AB-2016 table 7-1).
+const LLDP_GROUPS: [Mac; 3] =
+    [Mac([1, 0x80, 0xc2, 0, 0, 0x0e]), Mac([1, 0x80, 0xc2, 0, 0, 3]), Mac([1, 0x80, 0xc2, 0, 0, 0])];
 
 /// A socket that speaks one protocol on one interface.
 #[derive(Debug)]
 pub(crate) struct PacketSocket {
     fd: AsyncFd<OwnedFd>,
+    /// A station besides the interface itself whose frames are ours.
+    also_for: Option<Mac>,
 }
 
 impl PacketSocket {
     pub fn open(protocol: PacketProtocol, interface: &Interface) -> Result<Self, SocketError> {
-        let (name, ethertype, filter) = match protocol {
-            PacketProtocol::Arp => (SocketName::Arp(interface.name.clone()), ethernet::ARP, &ARP_REPLIES[..]),
-            PacketProtocol::Ndp => {
-                (SocketName::Ndp(interface.name.clone()), ethernet::IPV6, &NEIGHBOUR_ADVERTISEMENTS[..])
-            }
+        let (name, ethertype, filter): (fn(String) -> SocketName, u16, &[Instruction]) = match protocol {
+            PacketProtocol::Arp => (SocketName::Arp, ethernet::ARP, &ARP_REPLIES),
+            PacketProtocol::Ndp => (SocketName::Ndp, ethernet::IPV6, &NEIGHBOUR_ADVERTISEMENTS),
+            PacketProtocol::Dhcp(_) => (SocketName::Dhcp, ethernet::IPV4, &DHCP_ANSWERS),
+            PacketProtocol::Lldp => (SocketName::Lldp, ethernet::LLDP, &LLDP_ADVERTISEMENTS),
         };
+        let name = name(interface.name.clone());
         // Protocol 0 receives nothing, so no frame of another interface or kind gets in before the filter is set.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let fd = socket(AddressFamily::Packet, SockType::Raw, flags, None)
@@ -84,7 +131,11 @@ impl PacketSocket {
         enlarge_receive_buffer(&fd).map_err(set_up.clone()("size"))?;
         // A socket of one EtherType does not see what this host sends, unlike one of ETH_P_ALL.
         sys::bind_packet(fd.as_fd(), interface.index, ethertype).map_err(set_up.clone()("bind"))?;
-        Ok(Self { fd: sys::watch(fd).map_err(set_up("watch"))? })
+        for membership in memberships(protocol, interface) {
+            sys::join(fd.as_fd(), interface.index, membership).map_err(set_up.clone()("join the groups of"))?;
+        }
+        let also_for = if let PacketProtocol::Dhcp(mac) = protocol { Some(mac) } else { None };
+        Ok(Self { fd: sys::watch(fd).map_err(set_up("watch"))?, also_for })
     }
 
     pub async fn send(&self, frame: &[u8]) -> Sent {
@@ -94,14 +145,17 @@ impl PacketSocket {
     /// Waits for a frame meant for us; its length.
     ///
     /// Frames for other stations are skipped. That includes those of a VLAN we have no interface for, which the kernel
-    /// hands over with the tag removed and marks so.
+    /// hands over with the tag removed and marks so (where frames for another address are ours, the filter keeps tags out).
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
             .async_io(Interest::READABLE, |fd| {
                 let (length, from) = recvfrom::<LinkAddr>(fd.as_raw_fd(), buffer)?;
-                let foreign =
-                    from.is_some_and(|from| matches!(from.pkttype(), libc::PACKET_OTHERHOST | libc::PACKET_OUTGOING));
-                Ok(if foreign { 0 } else { length })
+                let ours = from.is_none_or(|from| match from.pkttype() {
+                    libc::PACKET_OUTGOING => false,
+                    libc::PACKET_OTHERHOST => self.also_for.is_some_and(|mac| buffer.starts_with(&mac.0)),
+                    _ => true,
+                });
+                Ok(if ours { length } else { 0 })
             })
             .await
     }
@@ -125,5 +179,15 @@ impl PacketSocket {
                 }
             }
         }
+    }
+}
+
+/// What the interface is to let in besides what is for itself and for everybody.
+fn memberships(protocol: PacketProtocol, interface: &Interface) -> Vec<Membership> {
+    match protocol {
+        PacketProtocol::Arp | PacketProtocol::Ndp => Vec::new(),
+        PacketProtocol::Dhcp(mac) if interface.mac == Some(mac) => Vec::new(),
+        PacketProtocol::Dhcp(_) => vec![Membership::Everything],
+        PacketProtocol::Lldp => LLDP_GROUPS.map(Membership::Multicast).to_vec(),
     }
 }
