@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "../../api/tests/common/swagger.rs"]
+mod swagger;
 
 use common::{MACHINES, Tree, recorded_inventories, shared};
 use inventory::{Root, collect};
@@ -13,66 +15,7 @@ use std::{
     path::Path,
     sync::OnceLock,
 };
-
-/// The definitions of a Swagger 2 document.
-#[derive(serde::Deserialize)]
-struct Swagger {
-    definitions: BTreeMap<String, Value>,
-}
-
-impl Swagger {
-    fn read() -> Option<Self> {
-        Some(serde_norway::from_str(&fs::read_to_string(shared("contract/swagger.yaml")?).unwrap()).unwrap())
-    }
-
-    /// All that is wrong with a value.
-    fn faults(&self, definition: &str, value: &Value) -> Vec<String> {
-        let mut faults = Vec::new();
-        self.check(&self.definitions[definition], value, definition, &mut faults);
-        faults
-    }
-
-    fn check(&self, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
-        if let Some(reference) = schema["$ref"].as_str() {
-            let name = reference.strip_prefix("#/definitions/").unwrap();
-            return self.check(&self.definitions[name], value, at, faults);
-        }
-        let kind = schema["type"].as_str().unwrap_or("object");
-        let fits = match kind {
-            "object" => value.is_object(),
-            // The service's language makes null of an empty list.
-            "array" => value.is_array() || value.is_null(),
-            "string" => value.is_string(),
-            "boolean" => value.is_boolean(),
-            "number" => value.is_number(),
-            "integer" if schema["format"] == "int32" => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
-            "integer" => value.is_i64() || value.is_u64(),
-            other => panic!("{at}: a type of schema that is not known here: {other}"),
-        };
-        if !fits {
-            faults.push(format!("{at} is no {kind}: {value}"));
-        }
-        if let Some(known) = schema["enum"].as_array()
-            && !known.contains(value)
-        {
-            faults.push(format!("{at} is none of its enum: {value}"));
-        }
-        for key in schema["required"].as_array().into_iter().flatten() {
-            if value.get(key.as_str().unwrap()).is_none() {
-                faults.push(format!("{at} lacks {key}"));
-            }
-        }
-        for (key, value) in value.as_object().into_iter().flatten() {
-            match schema["properties"].get(key) {
-                Some(property) => self.check(property, value, &format!("{at}.{key}"), faults),
-                None => faults.push(format!("{at}.{key} is not in the schema")),
-            }
-        }
-        for value in value.as_array().into_iter().flatten() {
-            self.check(&schema["items"], value, &format!("{at}[]"), faults);
-        }
-    }
-}
+use swagger::Swagger;
 
 /// What stands at each place of a document, entries of lists taken together: the kinds of values.
 fn shape(value: &Value, at: &str, found: &mut BTreeMap<String, BTreeSet<&'static str>>) {

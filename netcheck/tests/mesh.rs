@@ -7,7 +7,10 @@ mod common;
 
 use api::{ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L3Connectivity};
 use clap::Parser;
-use common::{Host, Segment};
+use common::{
+    Host, Segment,
+    wire::{assert_fits, recorded_argument},
+};
 use netcheck::{
     Selection, SocketError, SocketName,
     codec::echo::{Echo, Family, Kind, icmp_of_ipv4},
@@ -444,16 +447,9 @@ fn the_command_prints_the_report_on_one_line() {
 
 #[test]
 fn the_recorded_request_of_the_service_is_answered() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/wire/steps/step-connectivity-check.json");
-    let Ok(recorded) = fs::read(path) else {
-        eprintln!("skipped: no recorded traffic here");
-        return;
-    };
+    let Some(recorded) = recorded_argument("connectivity-check") else { return };
     let Some(segment) = Segment::new() else { return };
-    let recorded: Value = serde_json::from_slice(&recorded).unwrap();
-    let steps = recorded["instructions"].as_array().unwrap();
-    let step = steps.iter().find(|step| step["step_type"] == "connectivity-check").unwrap();
-    let hosts: Vec<ConnectivityCheckHost> = serde_json::from_str(step["args"][0].as_str().unwrap()).unwrap();
+    let hosts: Vec<ConnectivityCheckHost> = serde_json::from_str(&recorded).unwrap();
     let prober = segment.host("p", "52:54:00:aa:bb:0a", &["192.168.126.10/24"]);
     let _remotes: Vec<Host> = (0..)
         .zip(&hosts)
@@ -462,6 +458,7 @@ fn the_recorded_request_of_the_service_is_answered() {
         })
         .collect();
     let report = check_with(&prober, &hosts, &options());
+    assert_fits("connectivity-report", &serde_json::to_value(&report).unwrap());
     let ids: Vec<_> = report.remote_hosts.iter().map(|host| host.host_id.to_string()).collect();
     assert!(ids.len() == hosts.len() && ids.is_sorted(), "{ids:?}");
     for host in &report.remote_hosts {
