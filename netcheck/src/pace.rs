@@ -1,6 +1,9 @@
 //! Keeps a stream of packets under a rate.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 use tokio::time::sleep;
 
 /// Packets that may leave back to back: what the timer's resolution of a millisecond asks for, and little enough for any
@@ -12,22 +15,23 @@ const BURST: u32 = 32;
 pub(crate) struct Pace {
     per_packet: Duration,
     /// When the bucket is full again if nothing more is sent.
-    full_at: Instant,
+    full_at: Cell<Instant>,
 }
 
 impl Pace {
     pub fn new(packets_per_second: u32, now: Instant) -> Self {
-        Self { per_packet: Duration::from_secs(1) / packets_per_second.max(1), full_at: now }
+        Self { per_packet: Duration::from_secs(1) / packets_per_second.max(1), full_at: Cell::new(now) }
     }
 
     /// Takes a token; how long to wait before the packet may go.
-    fn take(&mut self, now: Instant) -> Duration {
-        self.full_at = self.full_at.max(now) + self.per_packet;
-        let debt = self.full_at.saturating_duration_since(now);
+    fn take(&self, now: Instant) -> Duration {
+        let full_at = self.full_at.get().max(now) + self.per_packet;
+        self.full_at.set(full_at);
+        let debt = full_at.saturating_duration_since(now);
         debt.saturating_sub(self.per_packet * BURST)
     }
 
-    pub async fn wait(&mut self) {
+    pub async fn wait(&self) {
         let delay = self.take(Instant::now());
         if !delay.is_zero() {
             sleep(delay).await;
@@ -42,7 +46,7 @@ mod tests {
     #[test]
     fn bursts_are_short_and_the_mean_rate_is_kept() {
         let start = Instant::now();
-        let mut pace = Pace::new(1000, start);
+        let pace = Pace::new(1000, start);
         let mut now = start;
         for _ in 0..BURST {
             assert_eq!(pace.take(now), Duration::ZERO);

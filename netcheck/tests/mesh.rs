@@ -14,7 +14,7 @@ use common::{
 use netcheck::{
     Selection, SocketError, SocketName,
     codec::echo::{Echo, Family, Kind, icmp_of_ipv4},
-    mesh::{Error, Options, connectivity},
+    mesh::{Error, Findings, Options, PathMtu, TooBig, connectivity, measure},
 };
 use nix::sys::{
     socket::{
@@ -278,12 +278,33 @@ fn a_router_that_would_have_to_fragment_fails_the_mtu() {
     ] {
         host.route(network, gateway);
     }
-    let found = check_one(&a, asked(ID_B, B, &["10.1.0.2", "fd00:1::2"]));
+    let request = [asked(ID_B, B, &["10.1.0.2", "fd00:1::2"])];
+    let findings = a.namespace.enter(|| measure(&request, &options())).unwrap();
+    let told = |hop: &str| Some(PathMtu { largest: 1500, told: Some(TooBig { hop: hop.parse().unwrap(), mtu: 1500 }) });
+    assert_eq!(paths(&findings), [told("10.0.0.254"), told("fd00::fe")]);
+    let found = findings.report().remote_hosts.remove(0);
     assert!(found.l3_connectivity.iter().flatten().all(|echo| echo.packet_loss_percentage == 0.0), "{found:?}");
     let tested: Vec<_> =
         found.mtu_report.iter().flatten().map(|entry| (&*entry.remote_ip_address, entry.mtu_successful)).collect();
     assert_eq!(tested, [("10.1.0.2", false), ("fd00:1::2", false)]);
     assert_eq!(found.l2_connectivity, None, "no neighbour");
+}
+
+fn paths(findings: &Findings) -> Vec<Option<PathMtu>> {
+    findings.hosts.iter().flat_map(|host| &host.mtus).map(|mtu| mtu.path).collect()
+}
+
+#[test]
+fn the_largest_packet_is_found_where_larger_ones_vanish_without_a_word() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
+    let b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
+    a.set_mtu(9000);
+    b.set_mtu(4321);
+    let request = [asked(ID_B, B, &["10.0.0.2", "fd00::2", "10.0.0.3"])];
+    let findings = a.namespace.enter(|| measure(&request, &options())).unwrap();
+    // A switch port lets four bytes more pass: room for a VLAN tag.
+    assert_eq!(paths(&findings), [Some(PathMtu { largest: 4325, told: None }); 2]);
 }
 
 #[test]

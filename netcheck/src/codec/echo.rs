@@ -110,6 +110,12 @@ impl<'a> Echo<'a> {
     }
 }
 
+/// The identifier of the echo request that an ICMP error quotes, of which eight bytes are certain (RFC 792).
+pub fn quoted_identifier(family: Family, message: &[u8]) -> Option<u16> {
+    let (header, _) = message.split_first_chunk::<HEADER_BYTES>()?;
+    (header[0] == family.type_number(Kind::Request)).then(|| u16::from_be_bytes([header[4], header[5]]))
+}
+
 /// What an IPv4 packet carries, if that is ICMP: raw IPv4 sockets deliver the network header too.
 pub fn icmp_of_ipv4(packet: &[u8]) -> Option<&[u8]> {
     let first = *packet.first()?;
@@ -176,6 +182,7 @@ mod tests {
         fn any_bytes_are_survived(family in family(), bytes in prop::collection::vec(any::<u8>(), 0..96)) {
             let _ = Echo::parse(family, &bytes);
             let _ = icmp_of_ipv4(&bytes).and_then(|message| Echo::parse(family, message));
+            let _ = quoted_identifier(family, &bytes);
         }
 
         #[test]
@@ -187,6 +194,7 @@ mod tests {
             let echo = Echo { kind, identifier, sequence, payload: &payload };
             let bytes = echo.to_bytes(family);
             prop_assert_eq!(Echo::parse(family, &bytes), Some(echo));
+            prop_assert_eq!(quoted_identifier(family, &bytes[..8]), (!reply).then_some(identifier));
             if family == Family::V4 {
                 prop_assert_eq!(plain_checksum(&bytes), 0, "a message with its checksum sums to zero");
             }

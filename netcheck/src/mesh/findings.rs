@@ -1,6 +1,7 @@
 //! What a check found, host by host, and the report the service understands. Pure.
 
 use super::{
+    path_mtu::PathMtu,
     request::RemoteHost,
     run::{MtuTally, Outcome},
     tally::{EchoStatistics, Responders},
@@ -66,6 +67,8 @@ pub struct MtuFinding {
     pub mtu: u32,
     /// Whether packets of that size came through unfragmented and back.
     pub passed: bool,
+    /// The largest size that does, where that one does not and the search had time.
+    pub path: Option<PathMtu>,
 }
 
 /// Sorts the outcome of a check by host.
@@ -88,7 +91,9 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
     let mut mtus: HashMap<IpAddr, Vec<MtuFinding>> = HashMap::new();
     for (ask, tally) in outcome.plan.mtus.iter().zip(&outcome.mtus) {
         if let Some(passed) = mtu_passed(tally) {
-            let finding = MtuFinding { address: ask.target, interface: name(ask.interface), mtu: ask.mtu, passed };
+            let path = tally.path.filter(|_| !passed);
+            let finding =
+                MtuFinding { address: ask.target, interface: name(ask.interface), mtu: ask.mtu, passed, path };
             mtus.entry(ask.target).or_default().push(finding);
         }
     }
@@ -252,7 +257,7 @@ mod tests {
             arps: vec![responders(&[2]), responders(&[4, 3])],
             ndps: vec![responders(&[2])],
             mtus: [(true, true), (false, true), (true, false)]
-                .map(|(ordinary, full)| MtuTally { ordinary: tally(&[ordinary]), full: tally(&[full]) })
+                .map(|(ordinary, full)| MtuTally { ordinary: tally(&[ordinary]), full: tally(&[full]), path: None })
                 .into(),
             plan,
         };

@@ -2,18 +2,22 @@
 //! and whether packets as large as the interface allows get through.
 //!
 //! A check is read ([`request`](RequestError)), planned from it and the local interfaces (`plan`, pure), carried out
-//! (`run`, the only part that sends) and sorted into [`Findings`] (pure again).
+//! (`run`, `send`, `receive`) and sorted into [`Findings`] (pure again).
 
 mod findings;
 mod options;
+mod path_mtu;
 mod plan;
+mod receive;
 pub(crate) mod request;
 mod run;
+mod send;
 pub(crate) mod table;
 mod tally;
 
 pub use findings::{EchoFinding, Findings, HostFindings, MtuFinding, Responder};
 pub use options::{Options, OptionsError};
+pub use path_mtu::{PathMtu, TooBig};
 pub use plan::PlanError;
 pub use request::{Place, RequestError};
 pub use tally::{EchoStatistics, RoundTrip};

@@ -4,7 +4,7 @@ use super::{Options, request::RemoteHost};
 use crate::{codec::echo::Family, interfaces::Interface};
 use api::Mac;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
@@ -50,6 +50,11 @@ pub(crate) struct MtuAsk {
     pub payload_bytes: usize,
 }
 
+/// Network and ICMP header of an echo to `target`, bytes.
+pub(crate) fn header_bytes(target: IpAddr) -> u32 {
+    Family::of(target).network_header_bytes() + 8
+}
+
 /// All probes of one check. Each address is probed once, however many hosts claim it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -58,6 +63,8 @@ pub(crate) struct Plan {
     pub arps: Vec<ArpAsk>,
     pub ndps: Vec<NdpAsk>,
     pub mtus: Vec<MtuAsk>,
+    /// The Ethernet addresses of the hosts that each address belongs to.
+    pub expected: BTreeMap<IpAddr, BTreeSet<Mac>>,
 }
 
 /// Why there is no plan.
@@ -91,6 +98,12 @@ pub(crate) fn plan(
     }
     let ours: BTreeSet<IpAddr> = all.iter().flat_map(|interface| &interface.addresses).map(|own| own.ip).collect();
     let mut plan = Plan::default();
+    for host in hosts {
+        let macs = || host.macs.iter().filter_map(|mac| mac.parse::<Mac>().ok());
+        for address in &host.addresses {
+            plan.expected.entry(*address).or_default().extend(macs());
+        }
+    }
     for &target in &targets {
         if ours.contains(&target) {
             // An echo to it would be answered by ourselves. Whether another holds it too, ARP and NDP still tell.
@@ -151,7 +164,7 @@ fn mtu_ask(position: usize, interface: &Interface, target: IpAddr) -> Option<Mtu
         return None;
     }
     // The total length of an IPv4 packet is a 16-bit number.
-    let payload = mtu.min(65_535).checked_sub(Family::of(target).network_header_bytes() + 8)?;
+    let payload = mtu.min(65_535).checked_sub(header_bytes(target))?;
     let payload_bytes = usize::try_from(payload).ok().filter(|bytes| *bytes >= ECHO_PAYLOAD_BYTES)?;
     Some(MtuAsk { interface: position, target, mtu, payload_bytes })
 }

@@ -1,27 +1,23 @@
-//! Carries out a plan: every address through every interface at once, paced, on one thread.
+//! Carries out a plan: every address through every interface at once, on one thread.
 //!
-//! Probes go out in rounds (the first probe of all addresses, then the second, ...), so a check that is cut short has
-//! asked everybody about equally often. Whatever comes back is booked by one task a socket.
+//! One task a socket books what comes back (`receive`) while this one sends (`send`).
 
 use super::{
     Error, Options,
-    plan::{ArpAsk, ECHO_PAYLOAD_BYTES, MTU_PROBES, NdpAsk, Plan},
-    tally::{EchoTally, Responders, Stamp},
+    path_mtu::{PathMtu, SizeSearch},
+    plan::{ECHO_PAYLOAD_BYTES, MTU_PROBES, Plan, header_bytes},
+    tally::{EchoTally, Responders},
 };
 use crate::{
-    codec::{
-        arp::{self, Arp, Operation},
-        echo::{self, Echo, Family},
-        ndp::{self, Neighbour},
-    },
+    codec::echo::Family,
     pace::Pace,
     privileges,
-    probe::{EchoSocket, PacketProtocol, PacketSocket, RECEIVE_FAILURES, Sent, SocketError},
+    probe::{EchoSocket, PacketProtocol, PacketSocket, SocketError},
 };
 use api::Mac;
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     net::IpAddr,
     rc::Rc,
     time::{Duration, Instant},
@@ -31,18 +27,12 @@ use tokio::{
     time::{sleep, sleep_until, timeout_at},
 };
 
-/// An address that has answered is asked this often for a second responder, then left alone: requests are heard by every
-/// station of the segment.
-const NEIGHBOUR_QUESTIONS: u16 = 3;
 /// A neighbour that takes longer is no neighbour.
 const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often to look whether all have answered.
 const POLL: Duration = Duration::from_millis(20);
-/// Time for a second responder after all have answered.
+/// Time for a second responder after the last question.
 const SETTLE: Duration = Duration::from_millis(100);
-/// The largest packet there is, with room to spare.
-const LARGE_BUFFER_BYTES: usize = 1 << 16;
-const SMALL_BUFFER_BYTES: usize = 2048;
 
 /// What came back, in the order of the plan's lists.
 #[derive(Debug)]
@@ -54,39 +44,44 @@ pub(crate) struct Outcome {
     pub mtus: Vec<MtuTally>,
 }
 
-/// Echoes of ordinary size and of the full MTU.
+/// Echoes of ordinary size and of the full MTU, and what is known of the sizes between.
 #[derive(Debug)]
 pub(crate) struct MtuTally {
     pub ordinary: EchoTally,
     pub full: EchoTally,
+    pub path: Option<PathMtu>,
 }
 
 /// A series of echoes, whatever for.
-struct EchoSeries {
-    target: IpAddr,
+pub(super) struct EchoSeries {
+    pub target: IpAddr,
     /// Position in [`Mesh::echo_sockets`]; `None` where the kernel lacks the family, so that nothing can come back.
-    socket: Option<usize>,
-    payload_bytes: usize,
-    rounds: u16,
+    pub socket: Option<usize>,
+    pub payload_bytes: usize,
+    pub rounds: u16,
 }
 
-struct Mesh {
-    plan: Plan,
-    series: Vec<EchoSeries>,
-    echo_sockets: Vec<EchoSocket>,
+pub(super) struct Mesh {
+    pub plan: Plan,
+    /// One for each of the plan's echoes, then two for each of its MTUs: ordinary and full.
+    pub series: Vec<EchoSeries>,
+    pub echo_sockets: Vec<EchoSocket>,
     /// By interface; absent where nothing is asked.
-    arp_sockets: HashMap<usize, PacketSocket>,
-    ndp_sockets: HashMap<usize, PacketSocket>,
-    identifier: u16,
-    /// In every echo of this check. The identifier alone may be another's: pods and `ping` choose theirs at random too.
-    cookie: [u8; 8],
-    tallies: RefCell<Tallies>,
+    pub arp_sockets: HashMap<usize, PacketSocket>,
+    pub ndp_sockets: HashMap<usize, PacketSocket>,
+    /// In every echo of this check. A socket's identifier alone may be another's: pods and `ping` choose theirs at random
+    /// too.
+    pub cookie: [u8; 8],
+    pub pace: Pace,
+    pub tallies: RefCell<Tallies>,
 }
 
-struct Tallies {
-    echoes: Vec<EchoTally>,
-    arps: Vec<Responders>,
-    ndps: Vec<Responders>,
+pub(super) struct Tallies {
+    pub echoes: Vec<EchoTally>,
+    pub arps: Vec<Responders>,
+    pub ndps: Vec<Responders>,
+    /// In the order of the plan's MTUs.
+    pub sizes: Vec<SizeSearch>,
 }
 
 /// Sends the plan's probes and collects what comes back.
@@ -108,7 +103,9 @@ pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Outcome, Error>
     }
     let work = async {
         mesh.send_all(options).await;
-        mesh.wait_for_answers(options.timeout).await;
+        tokio::join!(mesh.search_paths(), mesh.wait_for_answers(options.timeout));
+        // Paths on which the first ordinary packet came back late.
+        mesh.search_paths().await;
     };
     if timeout_at(deadline.into(), work).await.is_err() {
         tracing::warn!(deadline = ?options.deadline, "the check was cut short; what is known so far is reported");
@@ -123,24 +120,32 @@ pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Outcome, Error>
 
 impl Mesh {
     fn open(plan: Plan, options: &Options) -> Result<Self, SocketError> {
+        let expected = |address: IpAddr| -> BTreeSet<Mac> { plan.expected.get(&address).cloned().unwrap_or_default() };
+        let sizes = plan.mtus.iter().map(|ask| {
+            let packet =
+                |payload: usize| u32::try_from(payload).unwrap_or(u32::MAX).saturating_add(header_bytes(ask.target));
+            SizeSearch::new(packet(ECHO_PAYLOAD_BYTES), packet(ask.payload_bytes))
+        });
+        let tallies = Tallies {
+            echoes: Vec::new(),
+            arps: plan.arps.iter().map(|ask| Responders::of(expected(ask.target.into()))).collect(),
+            ndps: plan.ndps.iter().map(|ask| Responders::of(expected(ask.target.into()))).collect(),
+            sizes: sizes.collect(),
+        };
         let mut mesh = Self {
             series: Vec::new(),
             echo_sockets: Vec::new(),
             arp_sockets: HashMap::new(),
             ndp_sockets: HashMap::new(),
-            identifier: fastrand::u16(..),
             cookie: fastrand::u64(..).to_be_bytes(),
-            tallies: RefCell::new(Tallies {
-                echoes: Vec::new(),
-                arps: vec![Responders::default(); plan.arps.len()],
-                ndps: vec![Responders::default(); plan.ndps.len()],
-            }),
+            pace: Pace::new(options.packets_per_second, Instant::now()),
+            tallies: RefCell::new(tallies),
             plan,
         };
         mesh.open_packet_sockets()?;
         mesh.open_echo_sockets(options)?;
-        let tallies = mesh.series.iter().map(|series| EchoTally::new(series.rounds)).collect();
-        mesh.tallies.borrow_mut().echoes = tallies;
+        let echoes = mesh.series.iter().map(|series| EchoTally::new(series.rounds)).collect();
+        mesh.tallies.borrow_mut().echoes = echoes;
         Ok(mesh)
     }
 
@@ -186,146 +191,9 @@ impl Mesh {
         Ok(())
     }
 
-    async fn send_all(&self, options: &Options) {
-        let start = Instant::now();
-        let mut pace = Pace::new(options.packets_per_second, start);
-        let rounds = options.count.max(if self.plan.mtus.is_empty() { 0 } else { MTU_PROBES });
-        for round in 0..rounds {
-            sleep_until((start + options.interval * u32::from(round)).into()).await;
-            if round < options.count {
-                for (position, ask) in self.plan.arps.iter().enumerate() {
-                    self.ask_arp(position, ask, &mut pace).await;
-                }
-                for (position, ask) in self.plan.ndps.iter().enumerate() {
-                    self.ask_ndp(position, ask, &mut pace).await;
-                }
-            }
-            for (position, series) in self.series.iter().enumerate().filter(|(_, series)| round < series.rounds) {
-                pace.wait().await;
-                self.send_echo(position, series, round).await;
-            }
-        }
-    }
-
-    async fn ask_arp(&self, position: usize, ask: &ArpAsk, pace: &mut Pace) {
-        let Some(socket) = self.arp_sockets.get(&ask.interface) else { return };
-        if !wants_question(self.tallies.borrow().arps.get(position)) {
-            return;
-        }
-        pace.wait().await;
-        let question = arp::question(ask.own_mac, ask.claimed, ask.target);
-        book_question(self.tallies.borrow_mut().arps.get_mut(position));
-        socket.send(&question).await.note(ask.target.into());
-    }
-
-    async fn ask_ndp(&self, position: usize, ask: &NdpAsk, pace: &mut Pace) {
-        let Some(socket) = self.ndp_sockets.get(&ask.interface) else { return };
-        if !wants_question(self.tallies.borrow().ndps.get(position)) {
-            return;
-        }
-        pace.wait().await;
-        let question = ndp::question(ask.own_mac, ask.source, ask.target);
-        book_question(self.tallies.borrow_mut().ndps.get_mut(position));
-        socket.send(&question).await.note(ask.target.into());
-    }
-
-    async fn send_echo(&self, position: usize, series: &EchoSeries, round: u16) {
-        let mut payload = self.tag(position);
-        payload.resize(series.payload_bytes, 0x5a);
-        let request =
-            Echo { kind: echo::Kind::Request, identifier: self.identifier, sequence: round, payload: &payload };
-        let message = request.to_bytes(Family::of(series.target));
-        let book = |change: &dyn Fn(&mut EchoTally)| self.tallies.borrow_mut().echoes.get_mut(position).map(change);
-        let at = Stamp::now();
-        book(&|tally| tally.sent(round, at));
-        let Some(socket) = series.socket.and_then(|socket| self.echo_sockets.get(socket)) else { return };
-        let sent = socket.send(series.target, &message).await;
-        if matches!(sent, Sent::Congested) {
-            book(&|tally| tally.not_sent(round));
-        }
-        sent.note(series.target);
-    }
-
-    /// The start of an echo's payload: this check, and which of its series.
-    fn tag(&self, position: usize) -> Vec<u8> {
-        let mut tag = self.cookie.to_vec();
-        tag.extend_from_slice(&u64::try_from(position).unwrap_or(u64::MAX).to_be_bytes());
-        tag
-    }
-
-    /// The series that an echo's payload belongs to; a payload cut or stretched on the way belongs to none.
-    fn series_of(&self, payload: &[u8]) -> Option<(usize, &EchoSeries)> {
-        let (cookie, rest) = payload.split_first_chunk::<8>()?;
-        let (position, _) = rest.split_first_chunk::<8>()?;
-        let position = usize::try_from(u64::from_be_bytes(*position)).ok()?;
-        let series = self.series.get(position)?;
-        (*cookie == self.cookie && payload.len() == series.payload_bytes).then_some((position, series))
-    }
-
-    async fn read_echoes(self: Rc<Self>, socket: usize) {
-        let Some(open) = self.echo_sockets.get(socket) else { return };
-        let large =
-            self.series.iter().any(|series| series.socket == Some(socket) && series.payload_bytes > ECHO_PAYLOAD_BYTES);
-        let mut buffer = vec![0; if large { LARGE_BUFFER_BYTES } else { SMALL_BUFFER_BYTES }];
-        let mut failures = 0;
-        while failures < RECEIVE_FAILURES {
-            let received = match open.receive(&mut buffer).await {
-                Ok(received) => received,
-                Err(error) => {
-                    failures += 1;
-                    tracing::debug!(%error, "cannot receive echoes");
-                    continue;
-                }
-            };
-            failures = 0;
-            let now = Instant::now();
-            let Some(received) = received else { continue };
-            let Some(reply) = Echo::parse(Family::of(received.from), received.message) else { continue };
-            if reply.kind != echo::Kind::Reply || reply.identifier != self.identifier {
-                continue;
-            }
-            let Some((position, series)) = self.series_of(reply.payload) else { continue };
-            // Every raw socket gets a copy of every reply; only the one that asked books it.
-            if series.target == received.from && series.socket == Some(socket) {
-                let mut tallies = self.tallies.borrow_mut();
-                if let Some(tally) = tallies.echoes.get_mut(position) {
-                    tally.answered(reply.sequence, now, received.arrival);
-                }
-            }
-        }
-    }
-
-    async fn read_arp(self: Rc<Self>, interface: usize) {
-        let Some(socket) = self.arp_sockets.get(&interface) else { return };
-        let asks = self.plan.arps.iter().enumerate().filter(|(_, ask)| ask.interface == interface);
-        let asks: HashMap<_, _> = asks.map(|(position, ask)| (ask.target, (position, ask))).collect();
-        socket
-            .read_frames(|frame| {
-                let Some(reply) = Arp::parse(frame.payload).filter(|arp| arp.operation == Operation::Reply) else {
-                    return;
-                };
-                let Some((position, ask)) = asks.get(&reply.sender_ip) else { return };
-                if reply.target_ip == ask.claimed {
-                    book_answer(self.tallies.borrow_mut().arps.get_mut(*position), reply.sender_mac, ask.target.into());
-                }
-            })
-            .await;
-    }
-
-    async fn read_ndp(self: Rc<Self>, interface: usize) {
-        let Some(socket) = self.ndp_sockets.get(&interface) else { return };
-        let asks = self.plan.ndps.iter().enumerate().filter(|(_, ask)| ask.interface == interface);
-        let asks: HashMap<_, _> = asks.map(|(position, ask)| (ask.target, (position, ask))).collect();
-        socket
-            .read_frames(|frame| {
-                let Some(answer) = Neighbour::parse(frame.payload) else { return };
-                let Some((position, ask)) = asks.get(&answer.target) else { return };
-                if answer.kind == ndp::Kind::Advertisement && answer.destination == ask.source {
-                    let mac = answer.link_address.unwrap_or(frame.source);
-                    book_answer(self.tallies.borrow_mut().ndps.get_mut(*position), mac, ask.target.into());
-                }
-            })
-            .await;
+    /// Position in [`Self::series`] of the ordinary echoes of the plan's `mtu`; those of the full size come next.
+    pub fn mtu_series(&self, mtu: usize) -> usize {
+        self.plan.echoes.len() + 2 * mtu
     }
 
     async fn wait_for_answers(&self, timeout: Duration) {
@@ -344,33 +212,24 @@ impl Mesh {
             }
             sleep(POLL).await;
         }
-        sleep(SETTLE.min(timeout)).await;
+        let last_asked = {
+            let tallies = self.tallies.borrow();
+            tallies.arps.iter().chain(&tallies.ndps).filter_map(|responders| responders.last_asked).max()
+        };
+        if let Some(at) = last_asked {
+            sleep_until((at + SETTLE.min(timeout)).into()).await;
+        }
     }
 
     fn into_outcome(self) -> Outcome {
-        let Tallies { echoes, arps, ndps } = self.tallies.into_inner();
+        let Tallies { echoes, arps, ndps, sizes } = self.tallies.into_inner();
         let mut echoes = echoes.into_iter();
         let plain = echoes.by_ref().take(self.plan.echoes.len()).collect();
         let mut mtus = Vec::new();
-        while let (Some(ordinary), Some(full)) = (echoes.next(), echoes.next()) {
-            mtus.push(MtuTally { ordinary, full });
+        let mut sizes = sizes.iter();
+        while let (Some(ordinary), Some(full), Some(sizes)) = (echoes.next(), echoes.next(), sizes.next()) {
+            mtus.push(MtuTally { ordinary, full, path: sizes.result() });
         }
         Outcome { plan: self.plan, echoes: plain, arps, ndps, mtus }
-    }
-}
-
-fn wants_question(responders: Option<&Responders>) -> bool {
-    responders.is_some_and(|responders| responders.macs.is_empty() || responders.asked < NEIGHBOUR_QUESTIONS)
-}
-
-fn book_question(responders: Option<&mut Responders>) {
-    if let Some(responders) = responders {
-        responders.asked(Instant::now());
-    }
-}
-
-fn book_answer(responders: Option<&mut Responders>, mac: Mac, target: IpAddr) {
-    if mac != Mac([0; 6]) && responders.is_some_and(|responders| !responders.answered(mac)) {
-        tracing::warn!(address = %target, %mac, "too many stations answer for this address; not listed");
     }
 }

@@ -39,7 +39,14 @@ fn render_host(host: &HostFindings) -> String {
         );
     }
     for mtu in &host.mtus {
-        let verdict = if mtu.passed { "passes" } else { "DOES NOT PASS" };
+        let verdict = match (mtu.passed, mtu.path) {
+            (true, _) => "passes".to_owned(),
+            (false, None) => "DOES NOT PASS".to_owned(),
+            (false, Some(path)) => {
+                let told = path.told.map(|told| format!(" ({} says {})", told.hop, told.mtu)).unwrap_or_default();
+                format!("DOES NOT PASS, {} does{told}", path.largest)
+            }
+        };
         line(mtu.address, "MTU", format!("{} from {} {verdict}", mtu.mtu, mtu.interface));
     }
     if host.responders.is_empty() && host.echoes.is_empty() && host.mtus.is_empty() {
@@ -55,7 +62,7 @@ fn milliseconds(duration: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mesh::{EchoFinding, EchoStatistics, MtuFinding, Responder, RoundTrip};
+    use crate::mesh::{EchoFinding, EchoStatistics, MtuFinding, PathMtu, Responder, RoundTrip, TooBig};
     use api::{HostId, Mac};
 
     #[test]
@@ -70,6 +77,11 @@ mod tests {
             mac: Mac([2, 0, 0, 0, 0, last]),
             expected,
         };
+        let hop = "10.0.0.254".parse().unwrap();
+        let mtu = |told: Option<Option<TooBig>>| {
+            let path = told.map(|told| PathMtu { largest: 1400, told });
+            MtuFinding { address, interface: "a".into(), mtu: 9000, passed: false, path }
+        };
         let host = HostFindings {
             host_id: HostId::default(),
             responders: vec![responder(1, true), responder(2, false)],
@@ -77,7 +89,7 @@ mod tests {
                 EchoFinding { address, statistics: EchoStatistics { sent: 10, received: 9, round_trip: Some(trip) } },
                 EchoFinding { address, statistics: EchoStatistics { sent: 10, received: 0, round_trip: None } },
             ],
-            mtus: vec![MtuFinding { address, interface: "a".into(), mtu: 9000, passed: false }],
+            mtus: vec![mtu(None), mtu(Some(None)), mtu(Some(Some(TooBig { hop, mtu: 1500 })))],
         };
         let idle = HostFindings { host_id: HostId::default(), responders: vec![], echoes: vec![], mtus: vec![] };
         let text = render(&Findings { hosts: vec![host, idle] });
@@ -89,6 +101,8 @@ mod tests {
              {column}echo  LOSS 10 %, min/avg/max 1.000/2.000/3.000 ms, jitter 1.000 ms\n\
              {column}echo  NO ANSWER to 10 echoes\n\
              {column}MTU   9000 from a DOES NOT PASS\n\
+             {column}MTU   9000 from a DOES NOT PASS, 1400 does\n\
+             {column}MTU   9000 from a DOES NOT PASS, 1400 does (10.0.0.254 says 1500)\n\
              \nhost 00000000-0000-0000-0000-000000000000\n  nothing to probe\n"
         );
         assert_eq!(text, expected);

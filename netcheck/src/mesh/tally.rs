@@ -140,29 +140,44 @@ impl RoundTrip {
 /// Who answered for one address on one interface.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Responders {
+    /// MACs of the hosts that the address belongs to; they always find a place, whatever else answers.
+    pub expected: BTreeSet<Mac>,
     pub macs: BTreeSet<Mac>,
     pub asked: u16,
     pub last_asked: Option<Instant>,
+    /// Others that found no place.
+    pub too_many: bool,
 }
 
 impl Responders {
+    pub fn of(expected: BTreeSet<Mac>) -> Self {
+        Self { expected, ..Self::default() }
+    }
+
     pub fn asked(&mut self, at: Instant) {
         self.asked = self.asked.saturating_add(1);
         self.last_asked = Some(at);
     }
 
-    /// Books an answer; false when it is one too many.
+    /// Books an answer; false when it is the first one too many.
     pub fn answered(&mut self, mac: Mac) -> bool {
-        let fits = self.macs.len() < MAX_RESPONDERS || self.macs.contains(&mac);
+        let others = self.macs.difference(&self.expected).count();
+        let fits = others < MAX_RESPONDERS || self.expected.contains(&mac) || self.macs.contains(&mac);
         if fits {
             self.macs.insert(mac);
+            return true;
         }
-        fits
+        std::mem::replace(&mut self.too_many, true)
     }
 
-    /// Whether nobody has answered, though asked after `since`.
+    /// Whether the host itself has answered, or anybody if its MACs are not known.
+    pub fn is_found(&self) -> bool {
+        if self.expected.is_empty() { !self.macs.is_empty() } else { !self.expected.is_disjoint(&self.macs) }
+    }
+
+    /// Whether the host has not answered, though asked after `since`.
     pub fn is_waiting(&self, since: Option<Instant>) -> bool {
-        self.macs.is_empty() && self.last_asked.is_some_and(|at| since.is_none_or(|since| at > since))
+        !self.is_found() && self.last_asked.is_some_and(|at| since.is_none_or(|since| at > since))
     }
 }
 
@@ -216,6 +231,10 @@ mod tests {
         assert_eq!(trip(start.wall + ms(86_400_000)), ms(5), "set forth a day");
     }
 
+    fn mac(last: u8) -> Mac {
+        Mac([2, 0, 0, 0, 0, last])
+    }
+
     #[test]
     fn responders_are_bounded() {
         let mut responders = Responders::default();
@@ -224,11 +243,24 @@ mod tests {
         responders.asked(now);
         assert!(responders.is_waiting(None) && !responders.is_waiting(Some(now)));
         for last in 0..16 {
-            assert!(responders.answered(Mac([2, 0, 0, 0, 0, last])));
+            assert!(responders.answered(mac(last)));
         }
-        assert!(!responders.answered(Mac([2, 0, 0, 0, 0, 99])));
-        assert!(responders.answered(Mac([2, 0, 0, 0, 0, 3])), "one already known");
+        assert!(!responders.answered(mac(99)), "one too many");
+        assert!(responders.answered(mac(98)), "said once, not once a packet");
+        assert!(responders.answered(mac(3)), "one already known");
         assert_eq!(responders.macs.len(), 16);
         assert!(!responders.is_waiting(None));
+    }
+
+    #[test]
+    fn the_host_itself_finds_a_place_among_any_number_of_others() {
+        let mut responders = Responders::of([mac(200), mac(201)].into());
+        responders.asked(Instant::now());
+        for last in 0..100 {
+            responders.answered(mac(last));
+        }
+        assert!(responders.is_waiting(None), "others are not the host");
+        assert!(responders.answered(mac(201)) && responders.is_found());
+        assert_eq!(responders.macs.len(), 17);
     }
 }

@@ -1,17 +1,22 @@
 //! Raw ICMP and ICMPv6 sockets for echo (raw(7), icmp(7)).
 
-use super::{Sent, SocketError, SocketName, enlarge_receive_buffer, send_with};
+use super::{
+    Sent, SocketError, SocketName, enlarge_receive_buffer, enlarge_send_buffer,
+    packet::{JUMP_EQUAL, LOAD_HALF, LOAD_HALF_BEHIND, LOAD_HEADER_LENGTH, RETURN, WHOLE_PACKET, jump, statement},
+    send_with,
+};
 use crate::{
     codec::echo::{Family, icmp_of_ipv4},
     sys,
 };
 use nix::{
     cmsg_space,
+    errno::Errno,
     sys::{
         socket::{
             AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6,
             SockaddrStorage, recvmsg, sendto, setsockopt, socket,
-            sockopt::{BindToDevice, Ipv6DontFrag, ReceiveTimestampns},
+            sockopt::{BindToDevice, Ipv4RecvErr, Ipv6DontFrag, Ipv6RecvErr, ReceiveTimestampns},
         },
         time::TimeSpec,
     },
@@ -31,22 +36,41 @@ const ICMP_ALL_BUT_ECHO_REPLY: u32 = !1;
 /// `ICMPV6_FILTER` of linux/icmpv6.h: 256 bits of the same sense.
 const ICMPV6_FILTER: libc::c_int = 1;
 const ICMPV6_ECHO_REPLY: usize = 129;
+/// A socket may report this many errors of packets sent before in place of one result.
+const PENDING_ERRORS: u32 = 8;
 
-/// An ICMP message with its circumstances.
+/// What an echo socket has received.
 #[derive(Debug)]
-pub(crate) struct Received<'a> {
-    pub from: IpAddr,
-    /// The message without the network header.
-    pub message: &'a [u8],
-    /// When the kernel got it, by the wall clock.
-    pub arrival: Option<SystemTime>,
+pub(crate) enum Received<'a> {
+    /// An ICMP message.
+    Message {
+        from: IpAddr,
+        /// The message without the network header.
+        message: &'a [u8],
+        /// When the kernel got it, by the wall clock.
+        arrival: Option<SystemTime>,
+    },
+    /// An echo to `target` was too big for the next link after `hop` (RFC 1191 §4, RFC 4443 §3.2).
+    TooBig {
+        target: IpAddr,
+        hop: IpAddr,
+        /// MTU of that link, bytes. Zero or nonsense from broken routers.
+        mtu: u32,
+        /// The start of the echo, 8 bytes or more, as `hop` quotes it.
+        message: &'a [u8],
+    },
 }
 
-/// A socket that receives echo replies.
+/// A socket that receives the replies to its own echoes: those with its identifier.
+///
+/// The kernel sorts the others out, so that other programs' echoes and a flood of forged replies cost little, and our
+/// receive buffer is ours alone. Errors of packets sent are asked for (`IP_RECVERR`): without that the kernel does not tell
+/// that it dropped a packet itself, and we would report loss that the network did not have.
 #[derive(Debug)]
 pub(crate) struct EchoSocket {
     fd: AsyncFd<OwnedFd>,
     family: Family,
+    identifier: u16,
 }
 
 impl EchoSocket {
@@ -80,7 +104,7 @@ impl EchoSocket {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let fd = match socket(domain, SockType::Raw, flags, protocol) {
             Ok(fd) => fd,
-            Err(nix::errno::Errno::EAFNOSUPPORT) => return Ok(None),
+            Err(Errno::EAFNOSUPPORT) => return Ok(None),
             Err(errno) => return Err(SocketError::open(name, errno)),
         };
         let set_up = |step| move |source| SocketError::SetUp { socket: name, step, source };
@@ -93,38 +117,64 @@ impl EchoSocket {
             }
         };
         filtered.map_err(set_up.clone()("filter"))?;
-        enlarge_receive_buffer(&fd).map_err(set_up.clone()("size"))?;
+        let identifier = fastrand::u16(..);
+        // A raw IPv4 socket gets the packet with its network header, an IPv6 one without.
+        let offset = [statement(LOAD_HEADER_LENGTH, 0), statement(LOAD_HALF_BEHIND, 4)];
+        let offset = if family == Family::V4 { &offset[..] } else { &[statement(LOAD_HALF, 4)] };
+        let rest = [jump(JUMP_EQUAL, identifier.into(), 0, 1), statement(RETURN, WHOLE_PACKET), statement(RETURN, 0)];
+        sys::attach_filter(fd.as_fd(), &[offset, &rest].concat()).map_err(set_up.clone()("filter"))?;
+        enlarge_receive_buffer(&fd).and_then(|()| enlarge_send_buffer(&fd)).map_err(set_up.clone()("size"))?;
+        match family {
+            Family::V4 => setsockopt(&fd, Ipv4RecvErr, &true),
+            Family::V6 => setsockopt(&fd, Ipv6RecvErr, &true),
+        }
+        .map_err(|errno| set_up.clone()("watch the errors of")(errno.into()))?;
         setsockopt(&fd, ReceiveTimestampns, &true).map_err(|errno| set_up.clone()("time")(errno.into()))?;
         if let Some(interface) = interface {
             setsockopt(&fd, BindToDevice, &OsString::from(interface))
                 .map_err(|errno| set_up.clone()("bind")(errno.into()))?;
         }
-        Ok(Some(Self { fd: sys::watch(fd).map_err(set_up("watch"))?, family }))
+        Ok(Some(Self { fd: sys::watch(fd).map_err(set_up("watch"))?, family, identifier }))
     }
 
-    pub async fn send(&self, target: IpAddr, message: &[u8]) -> Sent {
+    /// What echoes must carry for their replies to be received here.
+    pub fn identifier(&self) -> u16 {
+        self.identifier
+    }
+
+    /// Sends; `before` is called right before each attempt.
+    pub async fn send(&self, target: IpAddr, message: &[u8], before: impl Fn()) -> Sent {
         send_with(&self.fd, |fd| {
-            let fd = fd.as_raw_fd();
-            match target {
-                IpAddr::V4(ip) => sendto(fd, message, &SockaddrIn::from(SocketAddrV4::new(ip, 0)), MsgFlags::empty()),
-                IpAddr::V6(ip) => {
-                    sendto(fd, message, &SockaddrIn6::from(SocketAddrV6::new(ip, 0, 0, 0)), MsgFlags::empty())
+            let mut tries = 0;
+            loop {
+                before();
+                match send_once(fd, target, message) {
+                    // It may be about a packet sent before.
+                    Err(errno) if !matches!(errno, Errno::EAGAIN | Errno::ENOBUFS) && tries < PENDING_ERRORS => {
+                        tries += 1;
+                    }
+                    result => return result.map_err(io::Error::from),
                 }
-            }?;
-            Ok(())
+            }
         })
         .await
     }
 
-    /// Waits for a message. `None` for one that is damaged or longer than the buffer.
+    /// Waits for a message. `None` for one that is damaged or longer than the buffer, and for errors of other kinds.
     pub async fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Received<'a>>> {
-        let (length, from, arrival) = self.fd.async_io(Interest::READABLE, |fd| receive_once(fd, buffer)).await?;
-        let packet = buffer.get(..length).unwrap_or_default();
+        let interest = Interest::READABLE | Interest::ERROR;
+        let arrival = self.fd.async_io(interest, |fd| receive_once(fd, buffer)).await?;
+        let packet = buffer.get(..arrival.length).unwrap_or_default();
+        let Some(from) = arrival.name else { return Ok(None) };
+        if arrival.is_error {
+            let told = arrival.too_big.map(|(hop, mtu)| Received::TooBig { target: from, hop, mtu, message: packet });
+            return Ok(told);
+        }
         let message = match self.family {
             Family::V4 => icmp_of_ipv4(packet),
             Family::V6 => Some(packet),
         };
-        Ok(from.zip(message).map(|(from, message)| Received { from, message, arrival }))
+        Ok(message.map(|message| Received::Message { from, message, arrival: arrival.time }))
     }
 }
 
@@ -132,26 +182,80 @@ fn set_probing(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc:
     sys::set_words(fd.as_fd(), level, name, &[value.cast_unsigned()])
 }
 
-type Arrival = (usize, Option<IpAddr>, Option<SystemTime>);
+fn send_once(fd: &OwnedFd, target: IpAddr, message: &[u8]) -> nix::Result<()> {
+    let fd = fd.as_raw_fd();
+    match target {
+        IpAddr::V4(ip) => sendto(fd, message, &SockaddrIn::from(SocketAddrV4::new(ip, 0)), MsgFlags::empty()),
+        IpAddr::V6(ip) => sendto(fd, message, &SockaddrIn6::from(SocketAddrV6::new(ip, 0, 0, 0)), MsgFlags::empty()),
+    }
+    .map(drop)
+}
+
+/// One message, or one error of the socket's error queue (ip(7), `IP_RECVERR`).
+#[derive(Default)]
+struct Arrival {
+    /// Bytes in the buffer: the message, or the start of the echo that an error is about.
+    length: usize,
+    /// Who sent the message, or where the echo was to go. `None` when either is cut off.
+    name: Option<IpAddr>,
+    time: Option<SystemTime>,
+    is_error: bool,
+    too_big: Option<(IpAddr, u32)>,
+}
 
 fn receive_once(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Arrival> {
-    let mut control = cmsg_space!(TimeSpec);
-    let mut parts = [IoSliceMut::new(buffer)];
-    let received = recvmsg::<SockaddrStorage>(fd.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty())?;
-    if received.flags.contains(MsgFlags::MSG_TRUNC) {
-        return Ok((0, None, None));
+    let mut result = receive_with(fd, buffer, MsgFlags::empty());
+    // Each error of a packet sent is told twice: here, and in the queue.
+    for _ in 0..PENDING_ERRORS {
+        match result {
+            Err(Errno::EAGAIN) => break,
+            Err(_) => result = receive_with(fd, buffer, MsgFlags::empty()),
+            Ok(arrival) => return Ok(arrival),
+        }
     }
-    let from = received.address.as_ref().and_then(|address| {
+    match receive_with(fd, buffer, MsgFlags::MSG_ERRQUEUE) {
+        Err(Errno::EAGAIN) => result,
+        other => other,
+    }
+    .map_err(io::Error::from)
+}
+
+fn receive_with(fd: &OwnedFd, buffer: &mut [u8], flags: MsgFlags) -> nix::Result<Arrival> {
+    let mut control = cmsg_space!(TimeSpec, libc::sock_extended_err, libc::sockaddr_in6);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let received = recvmsg::<SockaddrStorage>(fd.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
+    let is_error = flags.contains(MsgFlags::MSG_ERRQUEUE);
+    let mut arrival = Arrival { length: received.bytes, is_error, ..Arrival::default() };
+    // Of what an error quotes, the start is enough.
+    if received.flags.contains(MsgFlags::MSG_TRUNC) && !is_error {
+        return Ok(arrival);
+    }
+    arrival.name = received.address.as_ref().and_then(|address| {
         let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
         v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
     });
-    let arrival = received.cmsgs().ok().and_then(|mut messages| {
-        messages.find_map(|message| match message {
-            ControlMessageOwned::ScmTimestampns(time) => system_time(&time),
-            _ => None,
-        })
-    });
-    Ok((received.bytes, from, arrival))
+    for message in received.cmsgs().into_iter().flatten() {
+        match message {
+            ControlMessageOwned::ScmTimestampns(time) => arrival.time = system_time(&time),
+            ControlMessageOwned::Ipv4RecvErr(error, Some(hop)) => {
+                arrival.too_big = too_big(&error, IpAddr::V4(u32::from_be(hop.sin_addr.s_addr).into()));
+            }
+            ControlMessageOwned::Ipv6RecvErr(error, Some(hop)) => {
+                arrival.too_big = too_big(&error, IpAddr::V6(hop.sin6_addr.s6_addr.into()));
+            }
+            _ => {}
+        }
+    }
+    Ok(arrival)
+}
+
+/// "Fragmentation needed" (type 3, code 4) of ICMP, "packet too big" (type 2) of ICMPv6.
+fn too_big(error: &libc::sock_extended_err, hop: IpAddr) -> Option<(IpAddr, u32)> {
+    let told = matches!(
+        (error.ee_origin, error.ee_type, error.ee_code),
+        (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _)
+    );
+    told.then_some((hop, error.ee_info))
 }
 
 fn system_time(time: &TimeSpec) -> Option<SystemTime> {

@@ -3,7 +3,7 @@
 mod echo;
 mod packet;
 
-pub(crate) use echo::EchoSocket;
+pub(crate) use echo::{EchoSocket, Received};
 pub(crate) use packet::{PacketProtocol, PacketSocket};
 
 use crate::codec::echo::Family;
@@ -11,7 +11,7 @@ use nix::{
     errno::Errno,
     sys::socket::{
         setsockopt,
-        sockopt::{RcvBuf, RcvBufForce},
+        sockopt::{RcvBuf, RcvBufForce, SndBuf, SndBufForce},
     },
 };
 use std::{fmt, io, net::IpAddr, os::fd::OwnedFd, time::Duration};
@@ -22,14 +22,19 @@ use tokio::{
 
 /// Wait for a transmit queue to drain, and how often.
 const QUEUE_FULL_WAIT: Duration = Duration::from_millis(1);
-const QUEUE_FULL_TRIES: u32 = 50;
+const QUEUE_FULL_TRIES: u32 = 10;
 
 /// Asked of the kernel for each socket: bursts of answers must not be lost before we read them, or we would report loss
 /// that the network did not have.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Asked of the kernel for sockets whose packets wait in it for the neighbour's address: silent neighbours must not hold up
+/// the packets to the others.
+const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// A socket that fails this often in a row is not read any more.
-pub(crate) const RECEIVE_FAILURES: u32 = 16;
+const RECEIVE_FAILURES: u32 = 16;
+/// Packets read from one socket before the others, and the clock, have their turn: a flood on one must not stop a check.
+pub(crate) const RECEIVE_BURST: u32 = 64;
 
 /// Which socket an error is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +125,13 @@ impl Sent {
 fn enlarge_receive_buffer(socket: &OwnedFd) -> io::Result<()> {
     setsockopt(socket, RcvBufForce, &RECEIVE_BUFFER_BYTES)
         .or_else(|_| setsockopt(socket, RcvBuf, &RECEIVE_BUFFER_BYTES))
+        .map_err(io::Error::from)
+}
+
+/// As [`enlarge_receive_buffer`], for what is on its way out.
+fn enlarge_send_buffer(socket: &OwnedFd) -> io::Result<()> {
+    setsockopt(socket, SndBufForce, &SEND_BUFFER_BYTES)
+        .or_else(|_| setsockopt(socket, SndBuf, &SEND_BUFFER_BYTES))
         .map_err(io::Error::from)
 }
 

@@ -1,6 +1,6 @@
 //! AF_PACKET sockets: whole frames of one EtherType on one interface (packet(7)).
 
-use super::{RECEIVE_FAILURES, Sent, SocketError, SocketName, enlarge_receive_buffer, send_with};
+use super::{RECEIVE_BURST, RECEIVE_FAILURES, Sent, SocketError, SocketName, enlarge_receive_buffer, send_with};
 use crate::{
     codec::ethernet::{self, Frame},
     interfaces::Interface,
@@ -12,7 +12,10 @@ use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    task::yield_now,
+};
 
 /// What a packet socket is for.
 #[expect(dead_code, reason = "the listeners of DHCP and LLDP come next")]
@@ -25,25 +28,25 @@ pub(crate) enum PacketProtocol {
     Lldp,
 }
 
-const fn statement(code: u32, operand: u32) -> Instruction {
+pub(super) const fn statement(code: u32, operand: u32) -> Instruction {
     jump(code, operand, 0, 0)
 }
 
-const fn jump(code: u32, operand: u32, if_true: u8, if_false: u8) -> Instruction {
+pub(super) const fn jump(code: u32, operand: u32, if_true: u8, if_false: u8) -> Instruction {
     // Every code of classic BPF is below 2^16.
     #[allow(clippy::cast_possible_truncation)]
     Instruction { code: code as u16, if_true, if_false, operand }
 }
 
-const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+pub(super) const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-const LOAD_HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
-const LOAD_HEADER_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+pub(super) const LOAD_HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+pub(super) const LOAD_HEADER_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
-const JUMP_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+pub(super) const JUMP_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const JUMP_ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
-const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
-const WHOLE_PACKET: u32 = 0x4_0000;
+pub(super) const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+pub(super) const WHOLE_PACKET: u32 = 0x4_0000;
 /// SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT (linux/filter.h): whether the frame came with a VLAN tag, which the kernel removes.
 const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
@@ -164,7 +167,12 @@ impl PacketSocket {
     pub async fn read_frames(&self, mut book: impl FnMut(Frame<'_>)) {
         let mut buffer = vec![0; FRAME_BUFFER_BYTES];
         let mut failures = 0;
+        let mut received: u32 = 0;
         while failures < RECEIVE_FAILURES {
+            received = received.wrapping_add(1);
+            if received.is_multiple_of(RECEIVE_BURST) {
+                yield_now().await;
+            }
             match self.receive(&mut buffer).await {
                 Ok(length) => {
                     failures = 0;
