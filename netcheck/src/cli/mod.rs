@@ -3,6 +3,7 @@
 //! Each reads the document of its step from `--request`, or a person's arguments, and prints the step's reply as JSON or a
 //! table for a person.
 
+mod dns;
 mod mesh;
 
 use anyhow::{Context, bail};
@@ -28,6 +29,7 @@ pub struct Netcheck {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
+    Dns(dns::Dns),
     Mesh(mesh::Mesh),
 }
 
@@ -35,6 +37,7 @@ impl Netcheck {
     /// Runs the subcommand. An error means that the check did not take place or its result could not be printed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
+            Command::Dns(dns) => dns.run(),
             Command::Mesh(mesh) => mesh.run(),
         }
     }

@@ -5,6 +5,7 @@
 //! on a shared segment that is the usual case and no error.
 
 pub mod arp;
+pub mod dns;
 pub mod echo;
 pub mod ethernet;
 pub mod ndp;
