@@ -157,16 +157,10 @@ pub(crate) fn outgoing(
     let chosen: Vec<_> = match selection {
         Selection::Contract => interfaces.iter().filter(|interface| counts(sysfs, &interface.name)).collect(),
         Selection::Named(names) => {
-            let find = |name: &String| {
-                interfaces.iter().find(|interface| interface.name == *name).ok_or_else(|| InterfacesError::Missing {
-                    name: name.chars().take(64).collect(),
-                    present: interfaces.iter().map(|i| i.name.as_str()).collect::<Vec<_>>().join(", "),
-                })
-            };
             let mut names: Vec<_> = names.iter().collect();
             names.sort();
             names.dedup();
-            names.into_iter().map(find).collect::<Result<_, _>>()?
+            names.into_iter().map(|name| named(interfaces, name)).collect::<Result<_, _>>()?
         }
     };
     // A port of a bond or bridge has no address; probing from it would teach switches and neighbours the wrong port.
@@ -176,6 +170,14 @@ pub(crate) fn outgoing(
         tracing::debug!(interface = interface.name, "no address to probe from");
     }
     Ok(usable.into_iter().cloned().collect())
+}
+
+/// The one called `name`.
+pub(crate) fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a Interface, InterfacesError> {
+    interfaces.iter().find(|interface| interface.name == name).ok_or_else(|| InterfacesError::Missing {
+        name: name.chars().take(64).collect(),
+        present: interfaces.iter().map(|i| i.name.as_str()).collect::<Vec<_>>().join(", "),
+    })
 }
 
 /// Physical, bond or VLAN (agent contract §7.3). What does not resolve is taken for physical.

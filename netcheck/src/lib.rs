@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod codec;
+pub mod dhcp;
 pub mod dns;
 mod event_loop;
 mod interfaces;

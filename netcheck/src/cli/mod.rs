@@ -3,6 +3,7 @@
 //! Each reads the document of its step from `--request`, or a person's arguments, and prints the step's reply as JSON or a
 //! table for a person.
 
+mod dhcp;
 mod dns;
 mod mesh;
 
@@ -29,6 +30,7 @@ pub struct Netcheck {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
+    Dhcp(dhcp::Dhcp),
     Dns(dns::Dns),
     Mesh(mesh::Mesh),
 }
@@ -37,6 +39,7 @@ impl Netcheck {
     /// Runs the subcommand. An error means that the check did not take place or its result could not be printed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
+            Command::Dhcp(dhcp) => dhcp.run(),
             Command::Dns(dns) => dns.run(),
             Command::Mesh(mesh) => mesh.run(),
         }

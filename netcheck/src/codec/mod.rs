@@ -5,7 +5,11 @@
 //! on a shared segment that is the usual case and no error.
 
 pub mod arp;
+pub mod dhcp;
 pub mod dns;
 pub mod echo;
 pub mod ethernet;
+pub mod lldp;
 pub mod ndp;
+pub mod text;
+pub mod udp;

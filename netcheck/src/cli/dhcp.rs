@@ -1,0 +1,121 @@
+//! `landfall netcheck dhcp`.
+
+use super::{print, read_request};
+use crate::dhcp::{Options, allocate, offers, request_from_json, table};
+use api::Mac;
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Some servers send an echo to an address and wait three seconds for an answer before they offer it.
+const LISTEN_S: u64 = 5;
+
+/// See which DHCP servers offer what, or take the leases of a cluster's virtual addresses.
+///
+/// With --interface: broadcasts a question (DHCPDISCOVER) and lists every offer that comes back. None is taken, so nothing
+/// stays behind on the servers; most keep an offered address aside for a minute or two, for the same MAC address to come
+/// back to. Two servers on one network are the classic fault that this shows.
+///
+/// With --request: what the service's step asks for. Takes one lease each for the API and the ingress address with the MAC
+/// addresses given, the earlier address if the request holds an earlier lease. The leases stay taken on the server until
+/// they expire; asked again with the same MAC addresses it gives the same. Nothing is configured on this host.
+///
+/// Frames leave with the MAC address asked for as their source, so a switch learns it on this port. Ports locked to one
+/// MAC address need an exception.
+///
+/// No offer is a result: the exit status is 0. Without both leases it is 1.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = r#"The request is what the service sends with a dhcp-lease-allocate step, for example:
+  {"interface":"ens3","api_vip_mac":"00:1a:4a:10:20:30","ingress_vip_mac":"00:1a:4a:40:50:60"}
+
+Examples:
+  landfall netcheck dhcp --interface ens3
+  landfall netcheck dhcp --interface bond0.100 --mac 00:1a:4a:10:20:30 --json
+  landfall netcheck dhcp --request vips.json"#)]
+pub struct Dhcp {
+    /// Ask for offers on this interface
+    #[arg(long, value_name = "NAME", required_unless_present = "request", conflicts_with = "request")]
+    interface: Option<String>,
+    /// Ask for this MAC address instead of the interface's own
+    #[arg(long, value_name = "MAC", requires = "interface")]
+    mac: Option<Mac>,
+    /// File with the step's request, as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// How long to listen for offers (5 unless told otherwise), or to try for both leases (28), seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout_s: Option<u64>,
+    /// Print the result as one line of JSON, as when stdout is no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+impl Dhcp {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        match (&self.request, &self.interface) {
+            (Some(request), _) => {
+                let request = request_from_json(&read_request(request)?)?;
+                let allocation = allocate(&request, &self.options(Options::default().timeout))?;
+                print(self.json, &allocation.response(), || table::leases(&allocation))?;
+            }
+            (None, interface) => {
+                let interface = interface.as_deref().unwrap_or_default();
+                let found = offers(interface, self.mac, &self.options(Duration::from_secs(LISTEN_S)))?;
+                print(self.json, &found, || table::offers(&found))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn options(&self, timeout: Duration) -> Options {
+        Options { timeout: self.timeout_s.map_or(timeout, Duration::from_secs), ..Options::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        dhcp: Dhcp,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Dhcp, clap::Error> {
+        Program::try_parse_from(["dhcp"].iter().chain(arguments)).map(|program| program.dhcp)
+    }
+
+    #[test]
+    fn either_an_interface_or_a_request() {
+        let mac = parse(&["--interface", "ens3", "--mac", "00:1A:4A:10:20:30"]).unwrap().mac;
+        assert_eq!(mac, Some(Mac([0, 0x1a, 0x4a, 0x10, 0x20, 0x30])));
+        for wrong in [
+            &[][..],
+            &["--mac", "00:1a:4a:10:20:30"],
+            &["--interface", "a", "--request", "-"],
+            &["--interface", "a", "--mac", "b"],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_is_the_contracts_unless_told_otherwise() {
+        let contract = Options::default();
+        assert_eq!(parse(&["--request", "-"]).unwrap().options(contract.timeout), contract);
+        let told = parse(&["--request", "-", "--timeout-s", "3"]).unwrap().options(contract.timeout);
+        assert_eq!(told.timeout, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_bad_request_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("request.json");
+        std::fs::write(&path, r#"{"interface": "ens3", "api_vip_mac": "x"}"#).unwrap();
+        let error = parse(&["--request", path.to_str().unwrap()]).unwrap().run().unwrap_err();
+        let text = format!("{error:#}");
+        let start =
+            "the request is no DHCP allocation request (interface, api_vip_mac, ingress_vip_mac): 'x' is not a MAC";
+        assert!(text.starts_with(start), "{text}");
+    }
+}

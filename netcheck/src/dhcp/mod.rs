@@ -1,0 +1,248 @@
+//! `dhcp-lease-allocate` (agent contract §6.8): takes DHCP leases for the cluster's virtual addresses, and by hand shows which
+//! servers offer what.
+//!
+//! dhclient did this on macvlan interfaces with the virtual addresses' own hardware addresses. Here those are the source of
+//! the frames and the client's hardware address in the messages, on the interface as it is: no interface is made, no
+//! file is written, and both leases are taken at the same time.
+
+mod client;
+mod lease;
+mod offers;
+mod station;
+pub(crate) mod table;
+
+pub use client::Seen;
+pub use lease::Lease;
+pub use offers::{Offer, Offers, offers};
+
+use crate::{
+    event_loop,
+    interfaces::{self, Interface, InterfacesError},
+    privileges::{self, PrivilegeError},
+    probe::SocketError,
+};
+use api::{DhcpAllocationRequest, DhcpAllocationResponse, Mac};
+use client::Client;
+use station::Station;
+use std::{fmt, io, time::Duration};
+use time::OffsetDateTime;
+
+/// How to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How long to try for each address, both at the same time; for [`offers`], how long to listen.
+    pub timeout: Duration,
+    /// First wait for an answer; it doubles with each question, to four times this.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    /// The time that the contract gives for each address.
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(28), patience: Duration::from_secs(2) }
+    }
+}
+
+/// A virtual address of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vip {
+    /// Of its API.
+    Api,
+    /// Of its ingress.
+    Ingress,
+}
+
+impl Vip {
+    /// What the lease calls its interface.
+    fn interface(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Ingress => "ingress",
+        }
+    }
+}
+
+impl fmt::Display for Vip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Api => "API",
+            Self::Ingress => "ingress",
+        })
+    }
+}
+
+/// The leases of both virtual addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Of the API.
+    pub api: Lease,
+    /// Of the ingress.
+    pub ingress: Lease,
+}
+
+impl Allocation {
+    /// The step's reply.
+    pub fn response(&self) -> DhcpAllocationResponse {
+        DhcpAllocationResponse {
+            api_vip_address: self.api.address.to_string(),
+            api_vip_lease: self.api.text.clone(),
+            ingress_vip_address: self.ingress.address.to_string(),
+            ingress_vip_lease: self.ingress.text.clone(),
+        }
+    }
+}
+
+/// No server gave an address in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoLease {
+    /// For which address.
+    pub vip: Vip,
+    /// Asked from.
+    pub interface: String,
+    /// Asked for.
+    pub mac: Mac,
+    /// How long.
+    pub waited: Duration,
+    /// What there was instead.
+    pub seen: Seen,
+}
+
+impl fmt::Display for NoLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vip, interface, mac, waited, seen } = self;
+        let waited = waited.as_secs_f64();
+        write!(f, "no DHCP lease for the {vip} address on {interface} with MAC {mac} within {waited} seconds: {seen}")
+    }
+}
+
+/// Why there are no leases.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request can't be read.
+    #[error("the request is no DHCP allocation request (interface, api_vip_mac, ingress_vip_mac)")]
+    Request {
+        /// Cause.
+        source: serde_json::Error,
+    },
+    /// A hardware address that no station has.
+    #[error("{0} is not the MAC address of one station")]
+    NotAStation(Mac),
+    /// Both addresses would be one.
+    #[error("the API and the ingress address have the same MAC address {0}: a server would give both the same address")]
+    SameMac(Mac),
+    /// The local interfaces are not as needed.
+    #[error(transparent)]
+    Interfaces(#[from] InterfacesError),
+    /// An interface without Ethernet addresses.
+    #[error("{interface} is no Ethernet interface: DHCP can't be spoken there with a MAC address")]
+    NotEthernet {
+        /// Which.
+        interface: String,
+    },
+    /// The packet socket can't be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The thread would not let go of its capabilities.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// No event loop.
+    #[error("cannot start the event loop of the DHCP client")]
+    Runtime {
+        /// Cause.
+        source: io::Error,
+    },
+    /// The question of who offers an address did not leave.
+    #[error("cannot send on {interface}; is it up, with carrier?")]
+    NotSent {
+        /// Where.
+        interface: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Offers can't be received.
+    #[error("cannot receive DHCP messages on {interface}")]
+    NotReceived {
+        /// Where.
+        interface: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// One address or both could not be had.
+    #[error("{}; is there a DHCP server on this network with addresses left?", join(.0))]
+    NoLease(Vec<NoLease>),
+}
+
+fn join(failures: &[NoLease]) -> String {
+    failures.iter().map(NoLease::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Reads the argument of the service's step.
+pub(crate) fn request_from_json(json: &[u8]) -> Result<DhcpAllocationRequest, Error> {
+    serde_json::from_slice(json).map_err(|source| Error::Request { source })
+}
+
+/// Takes a lease for each of the cluster's virtual addresses, the same as before where the request says what that was.
+///
+/// Every host of a cluster is told to do this with the same hardware addresses, so all get the same leases. Nothing is
+/// configured. Both are asked for at once, so all is over within `options.timeout`.
+///
+/// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
+/// thread without any capability.
+pub fn allocate(request: &DhcpAllocationRequest, options: &Options) -> Result<Allocation, Error> {
+    let (api, ingress) = (request.api_vip_mac, request.ingress_vip_mac);
+    for mac in [api, ingress] {
+        check_station(mac)?;
+    }
+    if api == ingress {
+        return Err(Error::SameMac(api));
+    }
+    let interface = find(&request.interface)?;
+    let outcome = event_loop::run(async {
+        let api = Station::open(&interface, api)?;
+        let ingress = Station::open(&interface, ingress)?;
+        privileges::drop_all()?;
+        Ok::<_, Error>(tokio::join!(
+            take(Vip::Api, &api, &request.api_vip_lease, options),
+            take(Vip::Ingress, &ingress, &request.ingress_vip_lease, options),
+        ))
+    });
+    match outcome.map_err(|source| Error::Runtime { source })?? {
+        (Ok(api), Ok(ingress)) => Ok(Allocation { api, ingress }),
+        (api, ingress) => Err(Error::NoLease([api, ingress].into_iter().filter_map(Result::err).collect())),
+    }
+}
+
+async fn take(vip: Vip, station: &Station, earlier: &str, options: &Options) -> Result<Lease, NoLease> {
+    let wish = lease::last_address(earlier);
+    if wish.is_none() && !earlier.trim().is_empty() {
+        tracing::warn!(%vip, "the lease of before names no address; any will do");
+    }
+    // What dhclient was told to call itself: the MAC address keeps the names of several clusters apart.
+    let host_name = format!("{}-{}", station.mac.dashed(), vip.interface());
+    let client = Client::new(station.mac, host_name, wish, options.patience);
+    let granted = station.acquire(client, options.timeout).await;
+    let lease = granted
+        .and_then(|answer| Lease::new(&answer, vip.interface(), OffsetDateTime::now_utc()).ok_or_else(Seen::default));
+    lease.map_err(|seen| NoLease {
+        vip,
+        interface: station.interface.clone(),
+        mac: station.mac,
+        waited: options.timeout,
+        seen,
+    })
+}
+
+/// A group's address would make every station of the segment an addressee.
+fn check_station(mac: Mac) -> Result<(), Error> {
+    let [first, ..] = mac.0;
+    if first & 1 != 0 || mac == Mac([0; 6]) { Err(Error::NotAStation(mac)) } else { Ok(()) }
+}
+
+/// The interface of that name, if it is an Ethernet.
+fn find(name: &str) -> Result<Interface, Error> {
+    let interface = interfaces::named(&interfaces::read()?, name)?.clone();
+    match interface.mac {
+        Some(_) => Ok(interface),
+        None => Err(Error::NotEthernet { interface: interface.name }),
+    }
+}
