@@ -2,7 +2,11 @@
 
 use rustls::crypto::ring;
 use std::{path::PathBuf, sync::Arc, time::Duration};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{
+    config::ConfigBuilder,
+    tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
+    typestate::AgentScope,
+};
 
 /// How to reach servers.
 #[derive(Clone, Debug, Default)]
@@ -48,14 +52,20 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// Statuses are not errors, proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` in either case.
 pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
+    Ok(configuration(config.ca_cert.as_slice(), config.insecure)?.build().into())
+}
+
+/// What [`agent`] is made of, for whoever needs limits of his own: `ca_certs` are PEM bundles trusted in addition to the
+/// system's roots, and not read where `insecure` trusts anybody.
+pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuilder<AgentScope>, HttpConfigError> {
     let mut tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()));
-    if config.insecure {
+    if insecure {
         tls = tls.disable_verification(true);
     } else {
         // A host without system roots is fine until somebody asks for https: the handshake then says so.
         let system = rustls_native_certs::load_native_certs().certs;
         let mut roots: Vec<_> = system.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-        if let Some(path) = &config.ca_cert {
+        for path in ca_certs {
             let pem = std::fs::read(path).map_err(|source| HttpConfigError::Read { path: path.clone(), source })?;
             let before = roots.len();
             roots.extend(parse_pem(&pem).filter_map(|item| match item {
@@ -68,11 +78,9 @@ pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
         }
         tls = tls.root_certs(RootCerts::new_with_certs(&roots));
     }
-    let config = ureq::Agent::config_builder()
+    Ok(ureq::Agent::config_builder()
         .tls_config(tls.build())
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION")))
-        .build();
-    Ok(config.into())
+        .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION"))))
 }

@@ -8,6 +8,7 @@ pub mod codec;
 pub mod dhcp;
 pub mod dns;
 mod event_loop;
+pub mod image;
 mod interfaces;
 pub mod mesh;
 mod pace;

@@ -5,6 +5,7 @@
 
 mod dhcp;
 mod dns;
+mod image;
 mod mesh;
 
 use anyhow::{Context, bail};
@@ -32,6 +33,7 @@ pub struct Netcheck {
 enum Command {
     Dhcp(dhcp::Dhcp),
     Dns(dns::Dns),
+    Image(image::Image),
     Mesh(mesh::Mesh),
 }
 
@@ -41,6 +43,7 @@ impl Netcheck {
         match self.command {
             Command::Dhcp(dhcp) => dhcp.run(),
             Command::Dns(dns) => dns.run(),
+            Command::Image(image) => image.run(),
             Command::Mesh(mesh) => mesh.run(),
         }
     }

@@ -1,0 +1,193 @@
+//! `landfall netcheck image`.
+
+use super::{print, read_request};
+use crate::image::{
+    Availability, Findings, ImageError, Options, Podman, Progress, Store, auth::Credentials, check,
+    registries::Registries, table,
+};
+use anyhow::{Context, bail};
+use api::ContainerImageAvailabilityRequest;
+use std::{
+    env,
+    io::{IsTerminal, Write, stderr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
+/// Exit status when an image can't be had (agent contract §6.6).
+const UNAVAILABLE: u8 = 2;
+
+/// Fetch container images as an installation would: can each be had, from which registry or mirror, and how fast?
+///
+/// Every byte of each image is fetched and its digest verified, nothing is kept; the rate is that of the bytes on the wire.
+/// Mirrors, blocked and insecure registries are as in registries.conf, credentials as in auth.json or a pull secret. For
+/// each place where an image can't be had the table says how far it got (name, connect, certificate, auth, manifest,
+/// layer), what was seen and what to do.
+///
+/// With --store the host's podman pulls the images instead, and keeps them: what the installation needs it then has
+/// already. That is what a step of the service does where there is a podman (--store auto is the default with --request).
+///
+/// The exit status is 0 when all images can be had, 2 when one of them can't, 1 when the check did not take place.
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    after_help = r#"Credentials are looked for in the file of --authfile, else in that of $REGISTRY_AUTH_FILE, else in each of
+  $XDG_RUNTIME_DIR/containers/auth.json or /run/containers/0/auth.json   where podman login writes
+  $XDG_CONFIG_HOME/containers/auth.json or ~/.config/containers/auth.json
+  ~/.docker/config.json                                                  the pull secret on a discovery host
+  /var/lib/kubelet/config.json                                           the pull secret on an installed node
+and the first with an entry for the registry is used: podman's order, so that the result is podman's too; the last is
+ours, where podman is always told.
+CA certificates: the system's, --ca, and /etc/containers/certs.d/HOST:PORT/*.crt or /etc/docker/certs.d/HOST:PORT/*.crt.
+
+The request is what the service sends with a container-image-availability step, for example:
+  {"images":["quay.io/openshift-release-dev/ocp-release:4.22.9-x86_64"],"timeout":960}
+
+Examples:
+  landfall netcheck image quay.io/edge-infrastructure/assisted-installer:latest
+  landfall netcheck image --authfile pull-secret.json --ca lab.crt registry.lab:5000/ocp/release:4.22.9
+  landfall netcheck image --request images.json --json"#
+)]
+pub struct Image {
+    /// Images: [HOST[:PORT]/]PATH[:TAG][@DIGEST]
+    #[arg(value_name = "REF", required_unless_present = "request", conflicts_with = "request")]
+    images: Vec<String>,
+    /// File with the images, as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// Time for all images together, seconds; overrides the request's
+    #[arg(long, value_name = "N")]
+    timeout_s: Option<u32>,
+    /// The only file with credentials to look into
+    #[arg(long, value_name = "FILE")]
+    authfile: Option<PathBuf>,
+    /// In place of /etc/containers/registries.conf or $CONTAINERS_REGISTRIES_CONF; FILE.d/*.conf is read too
+    #[arg(long, value_name = "FILE")]
+    registries_conf: Option<PathBuf>,
+    /// PEM bundle to trust for every registry, beside the system's (may be given several times; not with podman)
+    #[arg(long, value_name = "FILE")]
+    ca: Vec<PathBuf>,
+    /// Which of a multi-architecture image's (not with podman); this machine's by default
+    #[arg(long, value_name = "NAME", default_value_t = Options::default().architecture)]
+    architecture: String,
+    /// Whether podman is to pull and keep the images [default: auto with --request, else never]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "always")]
+    store: Option<When>,
+    /// Print the report as one line of JSON, as when stdout is no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// Where the host has a podman
+    Auto,
+    /// Fail without
+    Always,
+    /// Fetch natively, keep nothing
+    Never,
+}
+
+impl Image {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let request = self.read()?;
+        let podman = self.podman(Path::new(Podman::PATH))?;
+        let options = if podman.is_some() { Options::default() } else { self.options()? };
+        let line = ProgressLine { on_terminal: stderr().is_terminal() };
+        let store = podman.as_ref().map(|podman| podman as &dyn Store);
+        let findings = check(&request, &options, store, &|progress| line.show(progress))?;
+        line.clear();
+        log(&findings);
+        let certificates = options.certs_directories.first().map(PathBuf::as_path).unwrap_or(Path::new("/"));
+        print(self.json, &findings.report(), || table::render(&findings, certificates))?;
+        Ok(if findings.all_available() { ExitCode::SUCCESS } else { ExitCode::from(UNAVAILABLE) })
+    }
+
+    fn read(&self) -> anyhow::Result<ContainerImageAvailabilityRequest> {
+        let mut request = match &self.request {
+            Some(path) => serde_json::from_slice(&read_request(path)?)
+                .context("the request is not one for images: expected {\"images\":[…],\"timeout\":seconds}")?,
+            None => ContainerImageAvailabilityRequest { images: self.images.clone(), timeout: None },
+        };
+        if let Some(timeout_s) = self.timeout_s {
+            request.timeout = Some(timeout_s.into());
+        }
+        Ok(request)
+    }
+
+    fn podman(&self, program: &Path) -> anyhow::Result<Option<Podman>> {
+        let when = self.store.unwrap_or(if self.request.is_some() { When::Auto } else { When::Never });
+        match (when, Podman::find(program, self.authfile.as_deref())) {
+            (When::Never, _) | (When::Auto, None) => Ok(None),
+            (When::Always, None) => bail!("there is no {}: images can't be stored", program.display()),
+            (_, podman) => Ok(podman),
+        }
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let from_environment = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let credentials = match self.authfile.clone().or_else(|| from_environment("REGISTRY_AUTH_FILE")) {
+            Some(path) => Credentials::load(&path)?,
+            None => {
+                let home = from_environment("HOME").unwrap_or_else(|| "/root".into());
+                let configuration = from_environment("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+                let runtime = from_environment("XDG_RUNTIME_DIR").map(|path| path.join("containers/auth.json"));
+                Credentials::load_any(&[
+                    runtime.unwrap_or_else(|| "/run/containers/0/auth.json".into()),
+                    configuration.join("containers/auth.json"),
+                    home.join(".docker/config.json"),
+                    "/var/lib/kubelet/config.json".into(),
+                ])
+            }
+        };
+        let named = self.registries_conf.clone().or_else(|| from_environment("CONTAINERS_REGISTRIES_CONF"));
+        let registries = match &named {
+            Some(path) => Registries::load(path, true)?,
+            None => Registries::load(Path::new(REGISTRIES_CONF), false)?,
+        };
+        Ok(Options {
+            credentials,
+            registries,
+            ca_certs: self.ca.clone(),
+            architecture: self.architecture.clone(),
+            ..Options::default()
+        })
+    }
+}
+
+/// What went wrong, for whoever reads the log of a step.
+fn log(findings: &Findings) {
+    for finding in &findings.images {
+        match &finding.outcome {
+            Ok(Availability::Fetched { attempts, .. }) | Err(ImageError::Nowhere(attempts)) => {
+                for attempt in attempts {
+                    tracing::warn!(image = ?finding.name, "{}", table::explain(attempt));
+                }
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(image = ?finding.name, "{}", table::chain(error)),
+        }
+    }
+}
+
+/// One line on a terminal, written over and over.
+struct ProgressLine {
+    on_terminal: bool,
+}
+
+impl ProgressLine {
+    fn show(&self, progress: &Progress<'_>) {
+        if self.on_terminal {
+            let numbers = table::numbers(progress.fetched_bytes, progress.elapsed.as_secs_f64());
+            let total = table::megabytes(progress.total_bytes);
+            // A terminal that is gone is no reason to stop.
+            let _ = write!(stderr(), "\r\x1b[K{}: {numbers} of {total}", progress.name.escape_debug());
+        }
+    }
+
+    fn clear(&self) {
+        if self.on_terminal {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A server that answers as it is told, one request a connection.
+
+use super::Authority;
+use crate::common::Host;
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle, sleep},
+    time::Duration,
+};
+
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Nobody is served for longer, so that no thread outlives its test by much.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What came.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// With its query.
+    pub path: String,
+    pub authorization: Option<String>,
+}
+
+/// What to answer.
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+    /// Before each quarter of the body.
+    pub pause: Option<Duration>,
+    /// Nothing, until the other side gives up.
+    pub silent: bool,
+}
+
+impl Answer {
+    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
+        Self { status: 200, headers: Vec::new(), body: body.into(), pause: None, silent: false }
+    }
+
+    pub fn status(status: u16) -> Self {
+        Self { status, ..Self::ok("") }
+    }
+
+    pub fn hang() -> Self {
+        Self { silent: true, ..Self::ok("") }
+    }
+}
+
+type Handler = dyn Fn(&Request) -> Answer + Send + Sync;
+
+/// The server; ends when dropped.
+pub struct FakeRegistry {
+    seen: Arc<Mutex<Vec<Request>>>,
+    stop: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl FakeRegistry {
+    /// Listens on 192.168.126.2, with TLS where there is an authority.
+    pub fn start(
+        host: &Host,
+        port: u16,
+        authority: Option<&Authority>,
+        handler: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let listener = host.namespace.enter(|| TcpListener::bind(("192.168.126.2", port))).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let tls = authority.map(configuration);
+        let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (handler, log, ended): (Arc<Handler>, _, _) = (Arc::new(handler), seen.clone(), stop.clone());
+        let acceptor = thread::spawn(move || {
+            let mut connections = Vec::new();
+            while !ended.load(Ordering::Relaxed) {
+                let Ok((stream, _)) = listener.accept() else {
+                    sleep(POLL_INTERVAL);
+                    continue;
+                };
+                let (handler, log, ended, tls) = (handler.clone(), log.clone(), ended.clone(), tls.clone());
+                // A client that hangs up is no fault of the server.
+                connections.push(thread::spawn(move || drop(serve(stream, tls, &*handler, &log, &ended))));
+            }
+            for connection in connections {
+                connection.join().unwrap();
+            }
+        });
+        Self { seen, stop, acceptor: Some(acceptor) }
+    }
+
+    /// What has come so far.
+    pub fn seen(&self) -> Vec<Request> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for FakeRegistry {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let joined = self.acceptor.take().unwrap().join();
+        assert!(joined.is_ok() || thread::panicking(), "a handler panicked");
+    }
+}
+
+fn configuration(authority: &Authority) -> Arc<ServerConfig> {
+    let chain =
+        CertificateDer::pem_file_iter(&authority.server_certificate).unwrap().collect::<Result<_, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_file(&authority.server_key).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    Arc::new(builder.with_single_cert(chain, key).unwrap())
+}
+
+fn serve(
+    stream: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    handler: &Handler,
+    log: &Mutex<Vec<Request>>,
+    ended: &AtomicBool,
+) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
+    stream.set_write_timeout(Some(SOCKET_TIMEOUT))?;
+    match tls {
+        None => talk(stream, handler, log, ended),
+        Some(tls) => {
+            let connection = ServerConnection::new(tls).map_err(io::Error::other)?;
+            talk(StreamOwned::new(connection, stream), handler, log, ended)
+        }
+    }
+}
+
+fn talk(stream: impl Read + Write, handler: &Handler, log: &Mutex<Vec<Request>>, ended: &AtomicBool) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    let Some(path) = line.split(' ').nth(1).map(str::to_owned) else { return Ok(()) };
+    let mut request = Request { path, authorization: None };
+    loop {
+        line.clear();
+        if stream.read_line(&mut line)? == 0 || line.trim().is_empty() {
+            break;
+        }
+        match line.split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                request.authorization = Some(value.trim().to_owned());
+            }
+            _ => {}
+        }
+    }
+    log.lock().unwrap().push(request.clone());
+    let answer = handler(&request);
+    while answer.silent && !ended.load(Ordering::Relaxed) {
+        sleep(POLL_INTERVAL);
+    }
+    if answer.silent {
+        return Ok(());
+    }
+    let stream = stream.get_mut();
+    let mut head =
+        format!("HTTP/1.1 {} x\r\nContent-Length: {}\r\nConnection: close\r\n", answer.status, answer.body.len());
+    for (name, value) in &answer.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes())?;
+    for quarter in answer.body.chunks(answer.body.len().div_ceil(4).max(1)) {
+        sleep(answer.pause.unwrap_or_default());
+        stream.write_all(quarter)?;
+        stream.flush()?;
+    }
+    stream.flush()
+}
