@@ -8,6 +8,7 @@ use nix::{
     sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, socket},
 };
 use std::{
+    collections::BTreeMap,
     fs, io,
     net::{IpAddr, Ipv6Addr},
     os::fd::{AsFd, OwnedFd},
@@ -154,22 +155,42 @@ pub(crate) fn outgoing(
     selection: &Selection,
     sysfs: &Path,
 ) -> Result<Vec<Interface>, InterfacesError> {
-    let chosen: Vec<_> = match selection {
-        Selection::Contract => interfaces.iter().filter(|interface| counts(sysfs, &interface.name)).collect(),
-        Selection::Named(names) => {
-            let mut names: Vec<_> = names.iter().collect();
-            names.sort();
-            names.dedup();
-            names.into_iter().map(|name| named(interfaces, name)).collect::<Result<_, _>>()?
-        }
-    };
     // A port of a bond or bridge has no address; probing from it would teach switches and neighbours the wrong port.
-    let (usable, idle): (Vec<_>, Vec<_>) =
-        chosen.into_iter().partition(|interface| interface.addresses.iter().any(|own| !own.is_link_local()));
+    let (usable, idle): (Vec<_>, Vec<_>) = chosen(interfaces, selection, sysfs)?
+        .into_iter()
+        .partition(|interface| interface.addresses.iter().any(|own| !own.is_link_local()));
     for interface in idle {
         tracing::debug!(interface = interface.name, "no address to probe from");
     }
     Ok(usable.into_iter().cloned().collect())
+}
+
+/// As [`outgoing`], whether they have an address or not.
+pub(crate) fn chosen<'a>(
+    interfaces: &'a [Interface],
+    selection: &Selection,
+    sysfs: &Path,
+) -> Result<Vec<&'a Interface>, InterfacesError> {
+    match selection {
+        Selection::Contract => Ok(interfaces.iter().filter(|interface| counts(sysfs, &interface.name)).collect()),
+        Selection::Named(names) => {
+            let mut names: Vec<_> = names.iter().collect();
+            names.sort();
+            names.dedup();
+            names.into_iter().map(|name| named(interfaces, name)).collect()
+        }
+    }
+}
+
+/// Ethernet cards, whether they have an address or not.
+pub(crate) fn cards<'a>(interfaces: &'a [Interface], sysfs: &Path) -> Vec<&'a Interface> {
+    interfaces.iter().filter(|interface| interface.mac.is_some() && is_physical(sysfs, &interface.name)).collect()
+}
+
+/// What the kernel says of each interface's state.
+pub(crate) fn flags() -> Result<BTreeMap<String, InterfaceFlags>, InterfacesError> {
+    let entries = getifaddrs().map_err(|errno| InterfacesError::List { source: errno.into() })?;
+    Ok(entries.map(|entry| (entry.interface_name, entry.flags)).collect())
 }
 
 /// The one called `name`.
@@ -182,13 +203,15 @@ pub(crate) fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a I
 
 /// Physical, bond or VLAN (agent contract §7.3). What does not resolve is taken for physical.
 fn counts(sysfs: &Path, name: &str) -> bool {
-    let entry = sysfs.join("class/net").join(name);
-    let physical =
-        fs::canonicalize(&entry).map_or(true, |path| !path.components().any(|part| part.as_os_str() == "virtual"));
-    physical || {
-        let uevent = fs::read_to_string(entry.join("uevent")).unwrap_or_default();
+    is_physical(sysfs, name) || {
+        let uevent = fs::read_to_string(sysfs.join("class/net").join(name).join("uevent")).unwrap_or_default();
         uevent.lines().any(|line| matches!(line, "DEVTYPE=bond" | "DEVTYPE=vlan"))
     }
+}
+
+fn is_physical(sysfs: &Path, name: &str) -> bool {
+    fs::canonicalize(sysfs.join("class/net").join(name))
+        .map_or(true, |path| !path.components().any(|part| part.as_os_str() == "virtual"))
 }
 
 #[cfg(test)]

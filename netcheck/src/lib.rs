@@ -10,6 +10,7 @@ pub mod dns;
 mod event_loop;
 pub mod image;
 mod interfaces;
+pub mod lldp;
 pub mod mesh;
 mod pace;
 mod privileges;

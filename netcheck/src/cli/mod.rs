@@ -6,6 +6,7 @@
 mod dhcp;
 mod dns;
 mod image;
+mod lldp;
 mod mesh;
 
 use anyhow::{Context, bail};
@@ -34,6 +35,7 @@ enum Command {
     Dhcp(dhcp::Dhcp),
     Dns(dns::Dns),
     Image(image::Image),
+    Lldp(lldp::Lldp),
     Mesh(mesh::Mesh),
 }
 
@@ -44,6 +46,7 @@ impl Netcheck {
             Command::Dhcp(dhcp) => dhcp.run(),
             Command::Dns(dns) => dns.run(),
             Command::Image(image) => image.run(),
+            Command::Lldp(lldp) => lldp.run(),
             Command::Mesh(mesh) => mesh.run(),
         }
     }

@@ -18,7 +18,6 @@ use tokio::{
 };
 
 /// What a packet socket is for.
-#[expect(dead_code, reason = "the listeners of DHCP and LLDP come next")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketProtocol {
     Arp,

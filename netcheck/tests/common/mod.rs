@@ -104,6 +104,11 @@ impl Segment {
         Some(Self { prefix, switch })
     }
 
+    /// Makes the switch hand on LLDP, which a bridge keeps to itself: as if its hosts were plugged into one another.
+    pub fn forward_lldp(&self) {
+        self.switch.ip("link set br0 type bridge group_fwd_mask 0x4000");
+    }
+
     /// A host with an interface `ens3`.
     pub fn host(&self, name: &str, mac: &str, addresses: &[&str]) -> Host {
         let host = Host { namespace: Namespace::add(format!("{}-{name}", self.prefix)), name: name.to_owned() };

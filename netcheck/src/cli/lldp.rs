@@ -1,0 +1,76 @@
+//! `landfall netcheck lldp`.
+
+use super::print;
+use crate::{
+    Selection,
+    lldp::{Options, listen, table},
+};
+use std::{process::ExitCode, time::Duration};
+
+/// See which switch and port each network card is plugged into.
+///
+/// Listens to what switches say of themselves (LLDP) on every network card, ports of bonds included, and sends nothing. Most
+/// switches speak every 30 seconds, so this takes up to 35; it ends sooner when every card with carrier has heard a
+/// neighbour.
+///
+/// Silence does not prove that nothing is there: the switch may not speak LLDP, and some cards (Intel 700 and E800 series)
+/// have an agent in their firmware that keeps these frames to itself. The result says which it may be.
+///
+/// The exit status is 0 whatever was heard.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  landfall netcheck lldp
+  landfall netcheck lldp --interface ens1f0 --interface ens1f1 --timeout-s 70 --json")]
+pub struct Lldp {
+    /// Listen here, whatever its kind, instead of on every network card (may be given several times)
+    #[arg(long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+    /// How long to listen at most, seconds
+    #[arg(long, value_name = "N", default_value = "35", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout_s: u64,
+    /// Print the result as one line of JSON, as when stdout is no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+impl Lldp {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let found = listen(&self.options())?;
+        print(self.json, &found, || table::render(&found))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn options(&self) -> Options {
+        let interfaces =
+            if self.interfaces.is_empty() { Selection::Contract } else { Selection::Named(self.interfaces.clone()) };
+        Options { timeout: Duration::from_secs(self.timeout_s), interfaces, ..Options::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        lldp: Lldp,
+    }
+
+    fn lldp(arguments: &[&str]) -> Lldp {
+        Program::parse_from(["lldp"].iter().chain(arguments)).lldp
+    }
+
+    #[test]
+    fn flags_reach_the_options_and_without_them_they_are_the_librarys() {
+        assert_eq!(lldp(&[]).options(), Options::default());
+        let expected = Options {
+            timeout: Duration::from_secs(3),
+            interfaces: Selection::Named(vec!["a".into(), "b".into()]),
+            ..Options::default()
+        };
+        assert_eq!(lldp(&["--timeout-s", "3", "--interface", "a", "--interface", "b"]).options(), expected);
+    }
+}
