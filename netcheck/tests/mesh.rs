@@ -8,7 +8,7 @@ mod common;
 use api::{ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L3Connectivity};
 use clap::Parser;
 use common::{
-    Host, Segment,
+    Again, Host, Segment,
     wire::{assert_fits, recorded_argument},
 };
 use netcheck::{
@@ -26,12 +26,11 @@ use nix::sys::{
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::Write,
+    net::IpAddr,
     os::{fd::AsRawFd, unix::fs::symlink},
-    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const A: &str = "52:54:00:aa:bb:01";
@@ -364,6 +363,24 @@ fn three_hundred_addresses_are_checked_without_loss_of_our_making() {
 }
 
 #[test]
+fn silent_hosts_do_not_hold_up_the_others() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/16"]);
+    let _b = segment.host("b", B, &["10.0.0.2/16"]);
+    let silent: Vec<String> = (0..300).map(|n| format!("10.0.{}.{}", 8 + n / 256, n % 256)).collect();
+    let addresses: Vec<&str> = ["10.0.0.2"].into_iter().chain(silent.iter().map(String::as_str)).collect();
+    let start = Instant::now();
+    let findings = a.namespace.enter(|| measure(&[asked(ID_B, B, &addresses)], &options())).unwrap();
+    println!("300 silent addresses and one more: {:.2} s", start.elapsed().as_secs_f64());
+    let echoes = &findings.hosts[0].echoes;
+    assert_eq!(echoes.len(), 301);
+    for echo in echoes {
+        let answered = if echo.address == IpAddr::from([10, 0, 0, 2]) { 10 } else { 0 };
+        assert_eq!((echo.statistics.sent, echo.statistics.received), (10, answered), "{}", echo.address);
+    }
+}
+
+#[test]
 fn a_check_cut_short_reports_no_loss_it_did_not_see() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
@@ -385,41 +402,9 @@ fn an_interface_that_is_not_there_is_named() {
     assert_eq!(error.to_string(), "there is no network interface 'ens9' here, only lo, ens3");
 }
 
-/// Set in the child that [`run_again`] starts.
-const INSIDE: &str = "NETCHECK_TEST_INSIDE";
-
-fn is_inside() -> bool {
-    let inside = std::env::var_os(INSIDE).is_some();
-    if inside {
-        common::assert_isolated();
-    }
-    inside
-}
-
-/// Runs the named test of this program again as a process inside the namespace of `host`; what it printed.
-fn run_again(host: &Host, through: &[&str], test: &str, input: &str) -> String {
-    let mut child = Command::new("ip")
-        .args(["netns", "exec", &host.namespace.0])
-        .args(through)
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Less than a pipe holds; closed when dropped here.
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
-    text.into_owned()
-}
-
 #[test]
 fn without_the_capability_it_is_named() {
-    if is_inside() {
+    if common::is_inside() {
         let Err(Error::Socket(error)) = connectivity(&[asked(ID_B, B, &["10.0.0.2"])], &options()) else {
             panic!("not refused")
         };
@@ -433,7 +418,7 @@ fn without_the_capability_it_is_named() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let without = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
-    run_again(&a, &without, "without_the_capability_it_is_named", "");
+    Again::start(&a, &without, "without_the_capability_it_is_named", String::new()).end();
 }
 
 #[derive(clap::Parser)]
@@ -444,7 +429,7 @@ struct Program {
 
 #[test]
 fn the_command_prints_the_report_on_one_line() {
-    if is_inside() {
+    if common::is_inside() {
         let arguments = ["netcheck", "mesh", "--request", "-", "--interface", "ens3", "--count", "2"];
         Program::parse_from(arguments).netcheck.run().unwrap();
         return;
@@ -453,7 +438,7 @@ fn the_command_prints_the_report_on_one_line() {
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);
     let request = serde_json::to_string(&[asked(ID_B, B, &["10.0.0.2"])]).unwrap();
-    let printed = run_again(&a, &[], "the_command_prints_the_report_on_one_line", &request);
+    let printed = Again::start(&a, &[], "the_command_prints_the_report_on_one_line", request).end();
     let line = printed.lines().find_map(|line| line.find('{').map(|start| &line[start..])).unwrap();
     let report: ConnectivityReport = serde_json::from_str(line).unwrap();
     let expected = json!({"remote_hosts": [{

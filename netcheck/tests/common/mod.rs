@@ -9,8 +9,9 @@ use nix::{ifaddrs::getifaddrs, sched::CloneFlags, sched::setns};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
+    io::Write,
     os::unix::fs::MetadataExt,
-    process::Command,
+    process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread::{self, sleep},
     time::Duration,
@@ -117,6 +118,16 @@ impl Segment {
         host
     }
 
+    /// Makes the switch drop frames that match a rule of nftables' bridge family.
+    pub fn drop_frames(&self, rules: &[&str]) {
+        let in_switch = format!("netns exec {} nft", self.switch.0);
+        run("ip", &format!("{in_switch} add table bridge t"));
+        run("ip", &format!("{in_switch} add chain bridge t drops {{ type filter hook forward priority 0 ; }}"));
+        for rule in rules {
+            run("ip", &format!("{in_switch} add rule bridge t drops {rule} drop"));
+        }
+    }
+
     /// Gives `host` another interface.
     pub fn connect(&self, host: &Host, interface: &str, mac: &str, mtu: u32, addresses: &[&str]) {
         let port = format!("ens-{}-{}", host.name, interface.trim_start_matches("ens"));
@@ -160,4 +171,64 @@ pub fn await_true(what: &str, condition: impl Fn() -> bool) {
         sleep(Duration::from_millis(10));
     }
     panic!("waited in vain: {what}");
+}
+
+/// Set in the child that [`Again`] starts.
+const INSIDE: &str = "NETCHECK_TEST_INSIDE";
+
+/// Whether this is a process that [`Again`] has started.
+pub fn is_inside() -> bool {
+    let inside = std::env::var_os(INSIDE).is_some();
+    if inside {
+        assert_isolated();
+    }
+    inside
+}
+
+/// The most memory this process had, KiB.
+pub fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// A test of this program run again as a process of its own inside the namespace of a host. Killed when dropped.
+pub struct Again(Option<Child>);
+
+impl Again {
+    /// `through` is a command that the program is an argument of.
+    pub fn start(host: &Host, through: &[&str], test: &str, input: String) -> Self {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", &host.namespace.0])
+            .args(through)
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(INSIDE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Closed at its end.
+        let mut stdin = child.stdin.take().unwrap();
+        thread::spawn(move || stdin.write_all(input.as_bytes()));
+        Self(Some(child))
+    }
+
+    /// Waits for it; what it printed.
+    pub fn end(mut self) -> String {
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        text.into_owned()
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
