@@ -12,6 +12,7 @@ pub mod image;
 mod interfaces;
 pub mod lldp;
 pub mod mesh;
+pub mod ntp;
 mod pace;
 mod privileges;
 mod probe;

@@ -8,6 +8,7 @@ mod dns;
 mod image;
 mod lldp;
 mod mesh;
+mod ntp;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -37,6 +38,7 @@ enum Command {
     Image(image::Image),
     Lldp(lldp::Lldp),
     Mesh(mesh::Mesh),
+    Ntp(ntp::Ntp),
 }
 
 impl Netcheck {
@@ -48,6 +50,7 @@ impl Netcheck {
             Command::Image(image) => image.run(),
             Command::Lldp(lldp) => lldp.run(),
             Command::Mesh(mesh) => mesh.run(),
+            Command::Ntp(ntp) => ntp.run(),
         }
     }
 }

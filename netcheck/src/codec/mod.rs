@@ -5,11 +5,13 @@
 //! on a shared segment that is the usual case and no error.
 
 pub mod arp;
+pub mod chrony;
 pub mod dhcp;
 pub mod dns;
 pub mod echo;
 pub mod ethernet;
 pub mod lldp;
 pub mod ndp;
+pub mod sntp;
 pub mod text;
 pub mod udp;

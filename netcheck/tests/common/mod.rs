@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test binary uses a part of it
 
 pub mod server;
+pub mod time_server;
 pub mod wire;
 
 use nix::{ifaddrs::getifaddrs, sched::CloneFlags, sched::setns};

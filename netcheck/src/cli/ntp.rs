@@ -1,0 +1,93 @@
+//! `landfall netcheck ntp`.
+
+use super::{print, read_request};
+use crate::ntp::{Options, from_json, measure, synchronize, table};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Tell which sources of time this host's chronyd has and whether its clock follows one.
+///
+/// Servers that are named and that chronyd lacks are added to it, as by `chronyc add server NAME iburst`; it forgets them when
+/// it restarts. It takes some seconds until a new source is more than unreachable: look again.
+/// Where no chronyd runs, the named servers are asked for the time directly, which sets no clock.
+///
+/// A server that does not answer is a result, not an error: the exit status is 0 whenever the check took place. Adding
+/// servers needs root; others see what chronyd tells everybody.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = r#"The request is what the service sends with a ntp-synchronizer step, for example:
+  {"ntp_source":"ntp1.example.com,192.168.126.1"}
+
+Examples:
+  landfall netcheck ntp                                       what chronyd has
+  landfall netcheck ntp ntp1.example.com                      the same, after adding a server
+  landfall netcheck ntp --direct ntp1.example.com 10.0.0.1    how far off is this clock?"#)]
+pub struct Ntp {
+    /// Names or addresses of servers; with --direct also NAME:PORT
+    #[arg(value_name = "SERVER", conflicts_with = "request")]
+    servers: Vec<String>,
+    /// File with the servers, as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// Ask the servers for the time directly, and leave chronyd alone
+    #[arg(long, requires = "servers")]
+    direct: bool,
+    /// chronyd's command socket
+    #[arg(long, value_name = "PATH", default_value_os_t = Options::default().chrony_socket)]
+    chrony_socket: PathBuf,
+    /// End the check after this time, seconds
+    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=600))]
+    deadline_s: u64,
+    /// Print the report as one line of JSON, as when stdout is no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ntp {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let options = self.options();
+        let servers = match &self.request {
+            Some(path) => from_json(&read_request(path)?)?,
+            None => self.servers,
+        };
+        let findings = if self.direct { measure(&servers, &options)? } else { synchronize(&servers, &options)? };
+        print(self.json, &findings.response(), || table::render(&findings))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            chrony_socket: self.chrony_socket.clone(),
+            deadline: Duration::from_secs(self.deadline_s),
+            ..Options::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        ntp: Ntp,
+    }
+
+    #[test]
+    fn flags_reach_the_options() {
+        let ntp =
+            |arguments: &[&str]| Program::try_parse_from(["ntp"].iter().chain(arguments)).map(|program| program.ntp);
+        assert_eq!(ntp(&[]).unwrap().options(), Options::default());
+        let expected = Options { chrony_socket: "/s".into(), deadline: Duration::from_secs(5), ..Options::default() };
+        assert_eq!(ntp(&["--chrony-socket", "/s", "--deadline-s", "5", "a"]).unwrap().options(), expected);
+        for bad in [&["--direct"][..], &["--request", "x", "a"], &["--deadline-s", "0"]] {
+            assert!(ntp(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn bad_sources_are_named() {
+        let run = |server: &str| Program::parse_from(["ntp", server]).ntp.run().unwrap_err().to_string();
+        assert_eq!(run("Bad"), "Invalid NTP source: Bad");
+    }
+}
