@@ -69,6 +69,8 @@ pub(crate) struct Interface {
     /// Set when ARP and NDP can be spoken: Ethernet, with a link address.
     pub mac: Option<Mac>,
     pub mtu: Option<u32>,
+    /// Up, with a carrier (IFF_RUNNING): what is sent elsewhere is lost without a word.
+    pub has_link: bool,
     /// In the kernel's order.
     pub addresses: Vec<InterfaceAddress>,
 }
@@ -112,7 +114,9 @@ pub(crate) fn read() -> Result<Vec<Interface>, InterfacesError> {
             let mtu = sys::interface_mtu(socket.as_fd(), name)
                 .inspect_err(|error| tracing::debug!(interface = name, %error, "MTU unknown"))
                 .ok();
-            interfaces.push(Interface { name: name.to_owned(), index: 0, mac: None, mtu, addresses: Vec::new() });
+            let has_link = entry.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING);
+            let name = name.to_owned();
+            interfaces.push(Interface { name, index: 0, mac: None, mtu, has_link, addresses: Vec::new() });
             interfaces.len() - 1
         });
         let (Some(interface), Some(address)) = (interfaces.get_mut(position), entry.address) else { continue };
@@ -173,12 +177,7 @@ pub(crate) fn chosen<'a>(
 ) -> Result<Vec<&'a Interface>, InterfacesError> {
     match selection {
         Selection::Contract => Ok(interfaces.iter().filter(|interface| counts(sysfs, &interface.name)).collect()),
-        Selection::Named(names) => {
-            let mut names: Vec<_> = names.iter().collect();
-            names.sort();
-            names.dedup();
-            names.into_iter().map(|name| named(interfaces, name)).collect()
-        }
+        Selection::Named(names) => all_named(interfaces, names),
     }
 }
 
@@ -199,6 +198,17 @@ pub(crate) fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a I
         name: name.chars().take(64).collect(),
         present: interfaces.iter().map(|i| i.name.as_str()).collect::<Vec<_>>().join(", "),
     })
+}
+
+/// Those of these names, each once, sorted.
+pub(crate) fn all_named<'a>(
+    interfaces: &'a [Interface],
+    names: &[String],
+) -> Result<Vec<&'a Interface>, InterfacesError> {
+    let mut names: Vec<_> = names.iter().collect();
+    names.sort();
+    names.dedup();
+    names.into_iter().map(|name| named(interfaces, name)).collect()
 }
 
 /// Physical, bond or VLAN (agent contract §7.3). What does not resolve is taken for physical.
@@ -226,7 +236,7 @@ mod tests {
 
     fn interface(name: &str, addresses: &[&str]) -> Interface {
         let addresses = addresses.iter().map(|text| address(text)).collect();
-        Interface { name: name.to_owned(), index: 1, mac: None, mtu: Some(1500), addresses }
+        Interface { name: name.to_owned(), index: 1, mac: None, mtu: Some(1500), has_link: true, addresses }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Each check answers one step of the service (agent contract §6) and stands alone at `landfall netcheck`. It reads its
 //! request, plans (pure), opens its sockets, gives up its capabilities, and only then sends and reads what comes back.
 
+pub mod claim;
 pub mod cli;
 pub mod codec;
 pub mod dhcp;

@@ -9,6 +9,7 @@ mod image;
 mod lldp;
 mod mesh;
 mod ntp;
+mod vip;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -39,6 +40,7 @@ enum Command {
     Lldp(lldp::Lldp),
     Mesh(mesh::Mesh),
     Ntp(ntp::Ntp),
+    Vip(vip::Vip),
 }
 
 impl Netcheck {
@@ -51,6 +53,7 @@ impl Netcheck {
             Command::Lldp(lldp) => lldp.run(),
             Command::Mesh(mesh) => mesh.run(),
             Command::Ntp(ntp) => ntp.run(),
+            Command::Vip(vip) => vip.run(),
         }
     }
 }

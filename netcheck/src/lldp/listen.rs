@@ -154,7 +154,8 @@ mod tests {
     }
 
     fn ear(name: &str, link: Link) -> Ear {
-        let interface = Interface { name: name.to_owned(), index: 2, mac: None, mtu: Some(1500), addresses: vec![] };
+        let (name, addresses) = (name.to_owned(), vec![]);
+        let interface = Interface { name, index: 2, mac: None, mtu: Some(1500), has_link: true, addresses };
         Ear { interface, link, heard: Heard::default() }
     }
 

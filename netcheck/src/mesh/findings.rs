@@ -241,7 +241,8 @@ mod tests {
             InterfaceAddress { ip: ip.parse().unwrap(), prefix_bits: bits.parse().unwrap() }
         });
         let mac = Some(Mac([0x52, 0x54, 0, 0xaa, 0xbb, 0x10]));
-        let nic = Interface { name: "enp1s0".into(), index: 2, mac, mtu: Some(9000), addresses: addresses.to_vec() };
+        let addresses = addresses.to_vec();
+        let nic = Interface { name: "enp1s0".into(), index: 2, mac, mtu: Some(9000), has_link: true, addresses };
         let hosts = [
             host("b28954e9-3896-4eeb-953a-89d6a44b04ea", 3, &["192.168.127.12"]),
             host("856f4f9c-3c08-4d97-8ec7-ea0ad7d4cadf", 2, &["192.168.127.11", "fd00:127::11"]),

@@ -182,7 +182,8 @@ mod tests {
             let (ip, bits) = text.split_once('/').unwrap();
             InterfaceAddress { ip: ip.parse().unwrap(), prefix_bits: bits.parse().unwrap() }
         });
-        Interface { name: name.into(), index: 1, mac: Some(MAC), mtu: Some(mtu), addresses: addresses.collect() }
+        let addresses = addresses.collect();
+        Interface { name: name.into(), index: 1, mac: Some(MAC), mtu: Some(mtu), has_link: true, addresses }
     }
 
     fn made(addresses: &[&str], interfaces: &[Interface]) -> Plan {

@@ -20,7 +20,10 @@ use tokio::{
 /// What a packet socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketProtocol {
+    /// Replies only.
     Arp,
+    /// Requests too: also who asks has an address (RFC 5227 §2.1.1).
+    ArpOfAnyKind,
     Ndp,
     /// What DHCP servers send, also to a hardware address that is not the interface's own.
     Dhcp(Mac),
@@ -58,6 +61,9 @@ const ARP_REPLIES: [Instruction; 6] = [
     statement(RETURN, WHOLE_PACKET),
     statement(RETURN, 0),
 ];
+
+const ARP_OF_ANY_KIND: [Instruction; 4] =
+    [statement(LOAD_HALF, 12), jump(JUMP_EQUAL, 0x0806, 0, 1), statement(RETURN, WHOLE_PACKET), statement(RETURN, 0)];
 
 /// Neighbour advertisements: EtherType at 12, next header at 14 + 6, ICMPv6 type at 14 + 40.
 const NEIGHBOUR_ADVERTISEMENTS: [Instruction; 8] = [
@@ -119,6 +125,7 @@ impl PacketSocket {
     pub fn open(protocol: PacketProtocol, interface: &Interface) -> Result<Self, SocketError> {
         let (name, ethertype, filter): (fn(String) -> SocketName, u16, &[Instruction]) = match protocol {
             PacketProtocol::Arp => (SocketName::Arp, ethernet::ARP, &ARP_REPLIES),
+            PacketProtocol::ArpOfAnyKind => (SocketName::Arp, ethernet::ARP, &ARP_OF_ANY_KIND),
             PacketProtocol::Ndp => (SocketName::Ndp, ethernet::IPV6, &NEIGHBOUR_ADVERTISEMENTS),
             PacketProtocol::Dhcp(_) => (SocketName::Dhcp, ethernet::IPV4, &DHCP_ANSWERS),
             PacketProtocol::Lldp => (SocketName::Lldp, ethernet::LLDP, &LLDP_ADVERTISEMENTS),
@@ -192,7 +199,7 @@ impl PacketSocket {
 /// What the interface is to let in besides what is for itself and for everybody.
 fn memberships(protocol: PacketProtocol, interface: &Interface) -> Vec<Membership> {
     match protocol {
-        PacketProtocol::Arp | PacketProtocol::Ndp => Vec::new(),
+        PacketProtocol::Arp | PacketProtocol::ArpOfAnyKind | PacketProtocol::Ndp => Vec::new(),
         PacketProtocol::Dhcp(mac) if interface.mac == Some(mac) => Vec::new(),
         PacketProtocol::Dhcp(_) => vec![Membership::Everything],
         PacketProtocol::Lldp => LLDP_GROUPS.map(Membership::Multicast).to_vec(),

@@ -1,0 +1,163 @@
+//! Who holds an address? `verify-vips` (agent contract §6.16), and whether another station has one of ours.
+//!
+//! An address on a network of ours is asked for on the segment itself, as a station does before it takes the address: by
+//! ARP probes (RFC 5227 §2.1.1) and by the solicitations of duplicate address detection (RFC 4862 §5.4.2). Nobody learns
+//! anything from these, no proxy answers them, and a host that filters everything else must. Elsewhere an echo has to do.
+//!
+//! Others that ask for the same address are no holders, although both RFCs have a station that wants it take them for such:
+//! every host of a cluster asks after the same virtual addresses, about when we do.
+
+mod plan;
+pub(crate) mod request;
+mod run;
+pub(crate) mod table;
+
+pub use request::RequestError;
+
+use crate::{
+    event_loop,
+    interfaces::{self, InterfacesError},
+    privileges::PrivilegeError,
+    probe::SocketError,
+};
+use api::{Mac, VerifiedVip, VerifyVip};
+use serde::{Serialize, Serializer};
+use std::{io, net::IpAddr, time::Duration};
+
+/// How hard to ask, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Questions for each address on each link.
+    pub count: u16,
+    /// Pause between two questions for one address.
+    pub interval: Duration,
+    /// How long to wait for an answer to the last.
+    pub timeout: Duration,
+    /// Ask on these interfaces, with or without an address on the network asked about. Empty: on all that have one.
+    pub interfaces: Vec<String>,
+}
+
+impl Default for Options {
+    /// Three questions as in RFC 5227, a second in all.
+    fn default() -> Self {
+        Self {
+            count: 3,
+            interval: Duration::from_millis(250),
+            timeout: Duration::from_millis(500),
+            interfaces: Vec::new(),
+        }
+    }
+}
+
+/// Who has an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "who", rename_all = "snake_case")]
+pub enum Holder {
+    /// This host, on this interface.
+    Ourselves {
+        /// Its name.
+        interface: String,
+    },
+    /// A station of the segment behind this interface.
+    Neighbour {
+        /// Its name.
+        interface: String,
+        /// The station.
+        #[serde(serialize_with = "as_text")]
+        mac: Mac,
+    },
+    /// Somebody that is not on a network of ours and answers echoes.
+    Remote,
+}
+
+/// An address and those that have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// The address.
+    pub address: IpAddr,
+    /// Those that have it, sorted; nobody if empty.
+    pub holders: Vec<Holder>,
+    /// Interfaces whose segment was asked. When empty, an echo was tried, unless the address is our own.
+    pub links: Vec<String>,
+}
+
+/// An address of ours that another station has too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Duplicate {
+    /// The address.
+    pub address: IpAddr,
+    /// Our interface that has it.
+    pub interface: String,
+    /// The other station.
+    #[serde(serialize_with = "as_text")]
+    pub mac: Mac,
+}
+
+fn as_text<S: Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(mac)
+}
+
+/// Why nobody was asked. Addresses that nobody has are results, not errors.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request can't be read or carried out.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The local interfaces are not as needed.
+    #[error(transparent)]
+    Interfaces(#[from] InterfacesError),
+    /// No question for this address could be sent: silence would prove nothing.
+    #[error("failed to verify vip {address}: {obstacle}")]
+    Unasked {
+        /// Which.
+        address: IpAddr,
+        /// What kept the questions from being sent.
+        obstacle: String,
+    },
+    /// A probe socket can't be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The thread would not let go of its capabilities.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// No event loop.
+    #[error("cannot start the event loop of the probes")]
+    Runtime {
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// Finds out who holds each of `addresses`, in their order.
+///
+/// Blocks for about a second. Runs an event loop of its own on this thread and in this thread's network namespace; not to be
+/// called from within another one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
+pub fn holders(addresses: &[IpAddr], options: &Options) -> Result<Vec<Claim>, Error> {
+    request::check(addresses)?;
+    let all = interfaces::read()?;
+    let plan = plan::holders(addresses, &all, &interfaces::all_named(&all, &options.interfaces)?);
+    let heard = ask(plan, options)?;
+    heard.claims(addresses, &all)
+}
+
+/// Finds the addresses of ours that another station of their segment holds too, sorted. Interfaces without a link, and kinds
+/// that speak neither ARP nor NDP, are left out.
+///
+/// As [`holders`] in all else.
+pub fn duplicates(options: &Options) -> Result<Vec<Duplicate>, Error> {
+    let all = interfaces::read()?;
+    let plan = plan::own(&all, &interfaces::all_named(&all, &options.interfaces)?);
+    Ok(ask(plan, options)?.duplicates())
+}
+
+/// `verify-vips`: the reply to `request` and what it rests on, both in its order.
+///
+/// As [`holders`] in all else.
+pub fn verify(request: &[VerifyVip], options: &Options) -> Result<(Vec<VerifiedVip>, Vec<Claim>), Error> {
+    let claims = holders(&request::addresses(request)?, options)?;
+    Ok((request::reply(request, &claims), claims))
+}
+
+fn ask(plan: plan::Plan, options: &Options) -> Result<run::Heard, Error> {
+    event_loop::run(run::run(plan, options)).map_err(|source| Error::Runtime { source })?
+}

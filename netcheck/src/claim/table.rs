@@ -1,0 +1,79 @@
+//! Who holds which address, for a reader at a terminal.
+
+use super::{Claim, Duplicate, Holder};
+use std::fmt::Write;
+
+/// One line a holder.
+pub(crate) fn render(claims: &[Claim]) -> String {
+    let mut text = String::new();
+    for claim in claims {
+        let mut line = |what: String| {
+            // Writing to a String does not fail.
+            let _ = writeln!(text, "{:<39}  {what}", claim.address.to_string());
+        };
+        for holder in &claim.holders {
+            line(match holder {
+                Holder::Ourselves { interface } => format!("IN USE   by this host, on {interface}"),
+                Holder::Neighbour { interface, mac } => format!("IN USE   by {mac}, on {interface}"),
+                Holder::Remote => "IN USE   answers echoes; not on a network of ours".to_owned(),
+            });
+        }
+        if claim.holders.is_empty() {
+            line(match &*claim.links {
+                [] => "no answer to echoes; not on a network of ours, so it may still be in use".to_owned(),
+                links => format!("free     nobody answers on {}", links.join(", ")),
+            });
+        }
+    }
+    if claims.is_empty() { "no addresses to ask for\n".to_owned() } else { text }
+}
+
+/// One line a station that has an address of ours.
+pub(crate) fn render_duplicates(duplicates: &[Duplicate]) -> String {
+    let mut text = String::new();
+    for Duplicate { address, interface, mac } in duplicates {
+        let _ = writeln!(text, "{:<39}  DUPLICATE: ours on {interface}, and {mac} has it too", address.to_string());
+    }
+    if duplicates.is_empty() { "nobody else holds an address of this host\n".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::Mac;
+
+    #[test]
+    fn each_holder_has_a_line() {
+        let claim = |last: u8, holders, links: &[&str]| Claim {
+            address: [10, 0, 0, last].into(),
+            holders,
+            links: links.iter().map(|&link| link.to_owned()).collect(),
+        };
+        let interface = || "a".to_owned();
+        let mac = Mac([2, 0, 0, 0, 0, 1]);
+        let both =
+            vec![Holder::Ourselves { interface: interface() }, Holder::Neighbour { interface: interface(), mac }];
+        let text = render(&[
+            claim(1, both, &["a"]),
+            claim(2, vec![Holder::Remote], &[]),
+            claim(3, vec![], &["a", "b"]),
+            claim(4, vec![], &[]),
+        ]);
+        let column = |last: u8| format!("{:<39}  ", format!("10.0.0.{last}"));
+        let expected = format!(
+            "{0}IN USE   by this host, on a\n\
+             {0}IN USE   by 02:00:00:00:00:01, on a\n\
+             {1}IN USE   answers echoes; not on a network of ours\n\
+             {2}free     nobody answers on a, b\n\
+             {3}no answer to echoes; not on a network of ours, so it may still be in use\n",
+            column(1),
+            column(2),
+            column(3),
+            column(4)
+        );
+        assert_eq!(text, expected);
+        let duplicate = Duplicate { address: [10, 0, 0, 1].into(), interface: interface(), mac };
+        let expected = format!("{}DUPLICATE: ours on a, and 02:00:00:00:00:01 has it too\n", column(1));
+        assert_eq!(render_duplicates(&[duplicate]), expected);
+    }
+}

@@ -1,0 +1,61 @@
+//! `landfall netcheck vip`.
+
+use super::{print, read_request};
+use crate::claim::{Options, duplicates, holders, request, table, verify};
+use std::{net::IpAddr, path::PathBuf, process::ExitCode};
+
+/// Find out who holds an address: whether a virtual address is free, or an address of this host has a second owner.
+///
+/// An address on a network of this host is asked for on the segment, by ARP probes or the solicitations of IPv6's duplicate
+/// address detection: three in half a second, another half to answer. A host must answer these whatever its firewall says.
+/// On two links with the same network both are asked. Any other address gets echoes, which a host may leave unanswered.
+///
+/// The exit status is 0 whenever the question could be asked, 1 when silence would prove nothing: no link, no route.
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    after_help = r#"The request is what the service sends with a verify-vips step; its reply says "failed" of an address that anybody
+holds, this host included:
+  [{"vip":"192.168.126.100","vip_type":"api"},{"vip":"192.168.126.101","vip_type":"ingress"}]
+
+Examples:
+  landfall netcheck vip 192.168.126.100 fd00::100
+  landfall netcheck vip --own                            does another station hold an address of mine?
+  landfall netcheck vip 10.1.2.3 --interface ens4        on a link where this host has no address yet
+  landfall netcheck vip --request vips.json"#
+)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["addresses", "request", "own"]))]
+pub struct Vip {
+    /// Addresses to ask for
+    #[arg(value_name = "ADDRESS")]
+    addresses: Vec<IpAddr>,
+    /// File with the addresses as the service sends them, as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// Ask for all addresses of this host, and list those that another station holds too
+    #[arg(long)]
+    own: bool,
+    /// Ask on this interface, whatever its addresses (may be given several times)
+    #[arg(long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+    /// Print the result as one line of JSON, as when stdout is no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+impl Vip {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let options = Options { interfaces: self.interfaces, ..Options::default() };
+        if self.own {
+            let found = duplicates(&options)?;
+            print(self.json, &found, || table::render_duplicates(&found))?;
+        } else if let Some(path) = self.request {
+            let vips = request::from_json(&read_request(&path)?)?;
+            let (reply, claims) = verify(&vips, &options)?;
+            print(self.json, &reply, || table::render(&claims))?;
+        } else {
+            let claims = holders(&self.addresses, &options)?;
+            print(self.json, &claims, || table::render(&claims))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
