@@ -11,7 +11,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 ///
 /// Every address is probed through every physical, bond and VLAN interface that owns an address: IPv4 neighbours by ARP
 /// (only on their own network), IPv6 neighbours by neighbour solicitation, all addresses by echo, and paths from interfaces
-/// whose MTU is not 1500 by packets that may not be fragmented. When all answer this takes about a second.
+/// whose MTU is not 1500 by packets that may not be fragmented (where those vanish, the largest that passes is looked for).
+/// When all answer this takes about a second.
 ///
 /// A host that does not answer is a result, not an error: the exit status is 0 whenever the check took place.
 #[derive(clap::Args, Clone, Debug)]

@@ -200,16 +200,13 @@ impl Mesh {
         let neighbour_timeout = timeout.min(NEIGHBOUR_TIMEOUT);
         loop {
             let now = Instant::now();
-            let (echo_since, neighbour_since) = (now.checked_sub(timeout), now.checked_sub(neighbour_timeout));
-            let waiting = {
-                let tallies = self.tallies.borrow();
-                let mut neighbours = tallies.arps.iter().chain(&tallies.ndps);
-                tallies.echoes.iter().any(|tally| tally.is_waiting(echo_since))
-                    || neighbours.any(|responders| responders.is_waiting(neighbour_since))
-            };
-            if !waiting {
+            if !self.is_waiting(now.checked_sub(timeout), now.checked_sub(neighbour_timeout)) {
                 break;
             }
+            sleep(POLL).await;
+        }
+        if self.is_waiting(None, None) {
+            // On a busy machine time may run out with the answers in our sockets, yet to be read.
             sleep(POLL).await;
         }
         let last_asked = {
@@ -219,6 +216,13 @@ impl Mesh {
         if let Some(at) = last_asked {
             sleep_until((at + SETTLE.min(timeout)).into()).await;
         }
+    }
+
+    /// Whether an echo sent after `echo_since`, or a neighbour asked after `neighbour_since`, is without its answer.
+    fn is_waiting(&self, echo_since: Option<Instant>, neighbour_since: Option<Instant>) -> bool {
+        let tallies = self.tallies.borrow();
+        tallies.echoes.iter().any(|tally| tally.is_waiting(echo_since))
+            || tallies.arps.iter().chain(&tallies.ndps).any(|responders| responders.is_waiting(neighbour_since))
     }
 
     fn into_outcome(self) -> Outcome {
