@@ -176,8 +176,15 @@ fn sources_that_chronyd_lacks_are_added_once() {
     let host = segment.host("a", A, &["192.168.126.11/24"]);
     let configuration = "server 192.168.126.12\nserver known.example.com\npeer 192.168.126.13";
     let Some(chronyd) = Chronyd::start(&host, "root", configuration) else { return };
-    let wanted =
-        ["192.168.126.12", "known.example.com", "192.168.126.13", "192.168.126.98", "new.example.com", "fd00::9"];
+    let wanted = [
+        "192.168.126.12",
+        "known.example.com",
+        "192.168.126.13",
+        "192.168.126.98",
+        "new.example.com",
+        "new.example.com",
+        "fd00::9",
+    ];
     let unreachable = |name: &str| json!({"source_name": name, "source_state": "unreachable"});
     let expected = ["192.168.126.12", "192.168.126.98", "fd00::9"].map(unreachable);
     let expected = json!({ "ntp_sources": expected });

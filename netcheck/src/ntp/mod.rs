@@ -19,6 +19,7 @@ use crate::{
 use api::{NtpSource, NtpSynchronizationResponse, SourceState};
 use chrony::Chronyd;
 use std::{
+    collections::HashSet,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -194,8 +195,9 @@ fn with_chronyd(
     let name_limit = || options.deadline.saturating_sub(started.elapsed()).min(options.name_timeout);
     let runtime = |source| Error::Runtime { source };
     let mut listed = chronyd.sources()?;
-    let mut unknown = wanted.to_vec();
-    unknown.retain(|wanted| !is_configured(wanted, &[], &listed));
+    let (mut unknown, mut seen) = (wanted.to_vec(), HashSet::new());
+    // chronyd would take a name twice that it has not resolved yet.
+    unknown.retain(|wanted| seen.insert(wanted.clone()) && !is_configured(wanted, &[], &listed));
     let resolved = addresses(&unknown, resolver, name_limit()).map_err(runtime)?;
     let mut added = false;
     for (name, addresses) in unknown.iter().zip(resolved) {
