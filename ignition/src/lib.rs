@@ -9,6 +9,7 @@
 pub mod cli;
 mod config;
 pub mod data_url;
+pub mod day2;
 pub mod discovery;
 mod environment;
 mod error;
