@@ -47,7 +47,7 @@ impl Command {
             Self::Inventory(inventory) => inventory.run().map(success),
             Self::Report(report) => report.run(),
             Self::Capture(capture) => capture.run().map(success),
-            Self::Netcheck(netcheck) => netcheck.run(),
+            Self::Netcheck(netcheck) => netcheck.run(|json| Ok(ignition::day2::filtered(json)?)),
             Self::Install(install) => install.run(),
             Self::Ignition(ignition) => ignition.run().map(success),
             Self::Iso(iso) => iso.run().map(success),

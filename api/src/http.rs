@@ -4,7 +4,7 @@ use rustls::crypto::ring;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use ureq::{
     config::ConfigBuilder,
-    tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
+    tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsConfigBuilder, parse_pem},
     typestate::AgentScope,
 };
 
@@ -58,7 +58,7 @@ pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
 /// What [`agent`] is made of, for whoever needs limits of his own: `ca_certs` are PEM bundles trusted in addition to the
 /// system's roots, and not read where `insecure` trusts anybody.
 pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuilder<AgentScope>, HttpConfigError> {
-    let mut tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()));
+    let mut tls = tls();
     if insecure {
         tls = tls.disable_verification(true);
     } else {
@@ -68,19 +68,38 @@ pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuild
         for path in ca_certs {
             let pem = std::fs::read(path).map_err(|source| HttpConfigError::Read { path: path.clone(), source })?;
             let before = roots.len();
-            roots.extend(parse_pem(&pem).filter_map(|item| match item {
-                Ok(PemItem::Certificate(certificate)) => Some(certificate),
-                _ => None,
-            }));
+            roots.extend(certificates(&pem));
             if roots.len() == before {
                 return Err(HttpConfigError::NoCertificate { path: path.clone() });
             }
         }
         tls = tls.root_certs(RootCerts::new_with_certs(&roots));
     }
-    Ok(ureq::Agent::config_builder()
-        .tls_config(tls.build())
+    Ok(builder(tls.build()))
+}
+
+/// As [`agent`], but it trusts the certificates in `pem` alone, and no proxy of the environment. `None` when there are none.
+pub fn agent_trusting_only(pem: &[u8]) -> Option<ureq::Agent> {
+    let roots: Vec<_> = certificates(pem).collect();
+    let tls = tls().root_certs(RootCerts::new_with_certs(&roots)).build();
+    (!roots.is_empty()).then(|| builder(tls).proxy(None).build().into())
+}
+
+fn tls() -> TlsConfigBuilder {
+    TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+}
+
+fn certificates(pem: &[u8]) -> impl Iterator<Item = Certificate<'static>> + '_ {
+    parse_pem(pem).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    })
+}
+
+fn builder(tls: TlsConfig) -> ConfigBuilder<AgentScope> {
+    ureq::Agent::config_builder()
+        .tls_config(tls)
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION"))))
+        .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION")))
 }

@@ -8,7 +8,9 @@ pub mod cli;
 pub mod codec;
 pub mod dhcp;
 pub mod dns;
+pub mod endpoint;
 mod event_loop;
+mod http;
 pub mod image;
 mod interfaces;
 pub mod lldp;
@@ -18,6 +20,7 @@ mod pace;
 mod privileges;
 mod probe;
 mod sys;
+pub mod tang;
 
 pub use interfaces::{InterfacesError, Selection};
 pub use privileges::PrivilegeError;

@@ -437,7 +437,7 @@ fn an_unavailable_image_ends_the_command_with_2() {
             &auth,
         ];
         let program = Program::parse_from(arguments);
-        format!("{:?}", lab.client.namespace.enter(|| program.netcheck.run()).unwrap())
+        format!("{:?}", lab.client.namespace.enter(|| program.netcheck.run(|_| unreachable!())).unwrap())
     };
     assert_eq!(run(&["a:1"]), format!("{:?}", std::process::ExitCode::SUCCESS));
     assert_eq!(run(&["a:1", "absent/a:1"]), format!("{:?}", std::process::ExitCode::from(2)));

@@ -5,12 +5,15 @@
 
 mod dhcp;
 mod dns;
+mod endpoint;
 mod image;
 mod lldp;
 mod mesh;
 mod ntp;
+mod tang;
 mod vip;
 
+use crate::endpoint::ReadConfig;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::{
@@ -36,23 +39,28 @@ pub struct Netcheck {
 enum Command {
     Dhcp(dhcp::Dhcp),
     Dns(dns::Dns),
+    Endpoint(endpoint::Endpoint),
     Image(image::Image),
     Lldp(lldp::Lldp),
     Mesh(mesh::Mesh),
     Ntp(ntp::Ntp),
+    Tang(tang::Tang),
     Vip(vip::Vip),
 }
 
 impl Netcheck {
-    /// Runs the subcommand. An error means that the check did not take place or its result could not be printed.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    /// Runs the subcommand; `read_config` is for the one that fetches an Ignition config. An error means that the check did not
+    /// take place or its result could not be printed.
+    pub fn run(self, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Dhcp(dhcp) => dhcp.run(),
             Command::Dns(dns) => dns.run(),
+            Command::Endpoint(endpoint) => endpoint.run(read_config),
             Command::Image(image) => image.run(),
             Command::Lldp(lldp) => lldp.run(),
             Command::Mesh(mesh) => mesh.run(),
             Command::Ntp(ntp) => ntp.run(),
+            Command::Tang(tang) => tang.run(),
             Command::Vip(vip) => vip.run(),
         }
     }

@@ -1,0 +1,155 @@
+//! `landfall netcheck endpoint`.
+
+use super::{print, read_request};
+use crate::endpoint::{NO_URL, Options, ReadConfig, fetch, table};
+use anyhow::Context;
+use api::{ApiVipConnectivityRequest, ApiVipConnectivityResponse, RequestHeader, Secret};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use std::{
+    convert::Infallible,
+    io::{Write, stderr},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Fetch the Ignition config that a running cluster gives new workers, to see whether this host can join it.
+///
+/// The URL is that of the cluster's machine config server. With --ca only that CA is trusted and no proxy is used; else the
+/// system's roots count and the proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. At most 10 redirects are followed. The reply has
+/// the config as spec 3.2.0 with the few files the service reads, and without units.
+///
+/// That nothing could be fetched is a result, not an error: the exit status is 0, the reply says why, and so does stderr.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = r#"The request is what the service sends with an api-vip-connectivity-check step, for example:
+  {"url":"https://api-int.prod.example.com:22623/config/worker","ca_certificate":"LS0tLS1CRUdJTi...",
+   "request_headers":[{"key":"X-Auth","value":"..."}]}
+
+Examples:
+  landfall netcheck endpoint http://api-int.prod.example.com:22624/config/worker
+  landfall netcheck endpoint --ca root-ca.crt https://api-int.prod.example.com:22623/config/worker
+  landfall netcheck endpoint --request request.json --json"#)]
+pub struct Endpoint {
+    /// Where the config is
+    #[arg(value_name = "URL", required_unless_present = "request", conflicts_with = "request")]
+    url: Option<String>,
+    /// File with the request, as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// PEM bundle, the only one to trust
+    #[arg(long, value_name = "FILE", conflicts_with = "request")]
+    ca: Option<PathBuf>,
+    /// Header to send, as NAME:VALUE (may be given several times)
+    #[arg(long = "header", value_name = "NAME:VALUE", conflicts_with = "request", value_parser = secret)]
+    headers: Vec<Secret>,
+    /// File with a bearer token
+    #[arg(long, value_name = "FILE", conflicts_with = "request")]
+    token_file: Option<PathBuf>,
+    /// Give up after this time, seconds
+    #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs())]
+    timeout_s: u64,
+    /// Print the reply as one line of JSON, as when stdout is no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+fn secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::new(text))
+}
+
+impl Endpoint {
+    pub(super) fn run(self, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
+        let request = match self.request() {
+            Ok(request) => request,
+            Err(error) => {
+                let reply = ApiVipConnectivityResponse { url: NO_URL.to_owned(), ..Default::default() };
+                print(self.json, &reply, String::new)?;
+                return Err(error);
+            }
+        };
+        let options = Options { timeout: Duration::from_secs(self.timeout_s), ..Options::default() };
+        let fetched = fetch(&request, &options, read_config)?;
+        print(self.json, &fetched.response(), || table::render(&fetched))?;
+        if fetched.config.is_err() {
+            // The contract's text, and all of it.
+            let _ = writeln!(stderr(), "ignition download error");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn request(&self) -> anyhow::Result<ApiVipConnectivityRequest> {
+        let Some(path) = &self.request else { return self.plain_request() };
+        let request: ApiVipConnectivityRequest =
+            serde_json::from_slice(&read_request(path)?).context("the request is not a JSON object with a url")?;
+        anyhow::ensure!(!request.url.is_empty(), "validation failure list:\nurl in body is required");
+        Ok(request)
+    }
+
+    fn plain_request(&self) -> anyhow::Result<ApiVipConnectivityRequest> {
+        let header = |header: &Secret| {
+            let (key, value) = header.expose().split_once(':').context("--header wants NAME:VALUE")?;
+            Ok(RequestHeader { key: key.to_owned(), value: value.trim().to_owned() })
+        };
+        let token = self.token_file.as_ref().map(|path| read_request(path)).transpose()?;
+        let token = token.map(String::from_utf8).transpose().context("the token is not text")?;
+        Ok(ApiVipConnectivityRequest {
+            ca_certificate: self
+                .ca
+                .as_ref()
+                .map(|path| read_request(path).map(|pem| BASE64_STANDARD.encode(pem)))
+                .transpose()?,
+            ignition_endpoint_token: token.map(|token| token.trim().to_owned()),
+            request_headers: self.headers.iter().map(header).collect::<anyhow::Result<_>>()?,
+            url: self.url.clone().unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        endpoint: Endpoint,
+    }
+
+    #[test]
+    fn plain_arguments_make_the_service_s_request() {
+        let directory = tempfile::tempdir().unwrap();
+        let [ca, token] = ["ca", "token"].map(|name| directory.path().join(name));
+        std::fs::write(&ca, "pem").unwrap();
+        std::fs::write(&token, "abc\n").unwrap();
+        let endpoint = Program::parse_from([
+            "endpoint",
+            "--ca",
+            ca.to_str().unwrap(),
+            "--token-file",
+            token.to_str().unwrap(),
+            "--header",
+            "X-Key: hidden:x",
+            "https://h/",
+        ])
+        .endpoint;
+        assert!(!format!("{endpoint:?}").contains("hidden"), "{endpoint:?}");
+        let expected = ApiVipConnectivityRequest {
+            ca_certificate: Some("cGVt".into()),
+            ignition_endpoint_token: Some("abc".into()),
+            request_headers: vec![RequestHeader { key: "X-Key".into(), value: "hidden:x".into() }],
+            url: "https://h/".into(),
+        };
+        assert!(endpoint.request().unwrap() == expected);
+    }
+
+    #[test]
+    fn a_request_without_url_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("request");
+        std::fs::write(&path, r#"{"url":"","verify_cidr":true}"#).unwrap();
+        let endpoint = Program::parse_from(["endpoint", "--request", path.to_str().unwrap()]).endpoint;
+        let error = endpoint.request().map(drop).unwrap_err();
+        assert_eq!(error.to_string(), "validation failure list:\nurl in body is required");
+    }
+}

@@ -1,0 +1,275 @@
+//! Whether the Tang servers that disks are to be bound to answer (agent contract §6.10).
+
+use crate::{
+    http::{explain, read_body},
+    privileges::{self, PrivilegeError},
+};
+use api::{TangConnectivityResponse, TangServer, TangServerResponse, http};
+use serde::Deserialize;
+use std::{
+    fmt::Write,
+    panic::resume_unwind,
+    thread,
+    time::{Duration, Instant},
+};
+use ureq::Agent;
+
+/// Asked at the same time; each on a thread.
+const MAX_AT_ONCE: usize = 16;
+const MAX_REDIRECTS: u32 = 10;
+/// Of an advertisement; a server's is a few KiB.
+const MAX_BODY_BYTES: u64 = 1 << 20;
+
+/// How to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// For connecting, TLS not included.
+    pub connect_timeout: Duration,
+    /// For all of one server's answer. The contract has no limit, and would wait for ever.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { connect_timeout: Duration::from_secs(10), timeout: Duration::from_secs(30) }
+    }
+}
+
+/// What is wrong with a request.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// Not the step's document.
+    #[error("the Tang request is not a JSON object with tang_servers, a text")]
+    Json {
+        /// Cause, with line and column.
+        source: serde_json::Error,
+    },
+    /// The text inside is not a list of servers.
+    #[error("tang_servers is not a JSON array of servers (url and thumbprint)")]
+    Servers {
+        /// Cause, with line and column inside the text.
+        source: serde_json::Error,
+    },
+}
+
+/// Why a server's answer is none. The texts go into the service's report; the first three are the contract's.
+#[derive(Debug, thiserror::Error)]
+pub enum TangError {
+    /// Not a URL that can be asked.
+    #[error("parse \"{}\": invalid URI for request", url.escape_debug())]
+    Url {
+        /// As given.
+        url: String,
+    },
+    /// No key to ask for.
+    #[error("Tang thumbprint isn't set for server: {url}")]
+    NoThumbprint {
+        /// Of the server.
+        url: String,
+    },
+    /// The server has no such key, or is no Tang server.
+    #[error("HTTP GET failure. Status Code: {status}")]
+    Status {
+        /// HTTP status.
+        status: u16,
+    },
+    /// No response.
+    #[error("Get \"{url}\": {cause}")]
+    Request {
+        /// What was asked for.
+        url: String,
+        /// What the HTTP client says.
+        cause: String,
+    },
+    /// The response ended early, came too slowly or is too long.
+    #[error("Get \"{url}\": {cause}")]
+    Body {
+        /// What was asked for.
+        url: String,
+        /// How much came, and why no more.
+        cause: String,
+    },
+    /// A 200 with nothing in it.
+    #[error("Get \"{url}\": the response is empty")]
+    Empty {
+        /// What was asked for.
+        url: String,
+    },
+    /// A 200 that is no advertisement.
+    #[error("Get \"{url}\": the response is no advertisement of a Tang server: {cause}")]
+    NotAnAdvertisement {
+        /// What was asked for.
+        url: String,
+        /// Why not.
+        cause: serde_json::Error,
+    },
+}
+
+/// What one server said.
+#[derive(Debug)]
+pub struct Finding {
+    /// The server and the key asked for.
+    pub server: TangServer,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The advertisement.
+    pub result: Result<TangServerResponse, TangError>,
+}
+
+/// A signed advertisement (RFC 7515 §7.2): one signature, or several. Others of its fields don't matter.
+#[derive(Deserialize)]
+struct Advertisement {
+    #[serde(default)]
+    payload: String,
+    #[serde(default)]
+    signatures: Vec<api::TangServerSignature>,
+}
+
+/// The servers of a step's request.
+pub fn from_json(json: &[u8]) -> Result<Vec<TangServer>, RequestError> {
+    let request: api::TangConnectivityRequest =
+        serde_json::from_slice(json).map_err(|source| RequestError::Json { source })?;
+    serde_json::from_str(&request.tang_servers).map_err(|source| RequestError::Servers { source })
+}
+
+/// Asks every server for its advertisement, some at the same time; findings are in the order of `servers`.
+///
+/// This thread loses all capabilities for good.
+pub fn check(servers: &[TangServer], options: &Options) -> Result<Vec<Finding>, CheckError> {
+    privileges::drop_all()?;
+    let agent = http::agent(&http::HttpConfig::default())?;
+    let mut findings = Vec::new();
+    for some in servers.chunks(MAX_AT_ONCE) {
+        thread::scope(|scope| {
+            let ask = |server| {
+                let agent = &agent;
+                scope.spawn(move || ask(agent, server, options))
+            };
+            let asked: Vec<_> = some.iter().map(ask).collect();
+            let join = |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            findings.extend(asked.into_iter().map(join));
+        });
+    }
+    Ok(findings)
+}
+
+/// Why no server was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// See there.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
+    /// See there.
+    #[error(transparent)]
+    Http(#[from] http::HttpConfigError),
+}
+
+fn ask(agent: &Agent, server: &TangServer, options: &Options) -> Finding {
+    let started = Instant::now();
+    let result = advertisement(agent, server, options);
+    Finding { server: server.clone(), elapsed: started.elapsed(), result }
+}
+
+fn advertisement(agent: &Agent, server: &TangServer, options: &Options) -> Result<TangServerResponse, TangError> {
+    let base = &server.url;
+    let parsed: Option<ureq::http::Uri> = base.parse().ok();
+    if !parsed.is_some_and(|uri| uri.scheme().is_some() && uri.host().is_some()) {
+        return Err(TangError::Url { url: base.clone() });
+    }
+    if server.thumbprint.is_empty() {
+        return Err(TangError::NoThumbprint { url: base.clone() });
+    }
+    let tang_url = format!("{base}/adv/{}", server.thumbprint);
+    let request = agent.get(&tang_url).config().max_redirects(MAX_REDIRECTS);
+    let request = request.timeout_connect(Some(options.connect_timeout)).timeout_global(Some(options.timeout)).build();
+    let url = || http::public_url(&tang_url);
+    let mut response =
+        request.call().map_err(|error| TangError::Request { url: url(), cause: explain(&error, MAX_REDIRECTS) })?;
+    let status = response.status().as_u16();
+    if status != 200 {
+        return Err(TangError::Status { status });
+    }
+    let body = read_body(&mut response, MAX_BODY_BYTES)
+        .map_err(|error| TangError::Body { url: url(), cause: error.to_string() })?;
+    if body.is_empty() {
+        return Err(TangError::Empty { url: url() });
+    }
+    let advertisement: Advertisement =
+        serde_json::from_slice(&body).map_err(|cause| TangError::NotAnAdvertisement { url: url(), cause })?;
+    Ok(TangServerResponse { payload: advertisement.payload, signatures: advertisement.signatures, tang_url })
+}
+
+/// The step's reply: all advertisements, or nothing but that one is missing.
+pub fn response(findings: &[Finding]) -> TangConnectivityResponse {
+    let all: Result<Vec<_>, _> = findings.iter().map(|finding| finding.result.as_ref()).collect();
+    match all {
+        Ok(advertisements) => TangConnectivityResponse {
+            is_success: true,
+            tang_server_response: Some(advertisements.into_iter().cloned().collect()),
+        },
+        Err(_) => TangConnectivityResponse::default(),
+    }
+}
+
+/// What the service stores as the report when a server failed, in the contract's shape; `None` when none did.
+pub fn report(findings: &[Finding]) -> Option<String> {
+    let errors: Vec<String> =
+        findings.iter().filter_map(|finding| Some(finding.result.as_ref().err()?.to_string())).collect();
+    (!errors.is_empty()).then(|| list(&errors))
+}
+
+/// The shape in which Go's multierror lists errors.
+pub(crate) fn list(errors: &[String]) -> String {
+    let mut text = match errors.len() {
+        1 => "1 error occurred:\n".to_owned(),
+        count => format!("{count} errors occurred:\n"),
+    };
+    for error in errors {
+        let _ = writeln!(text, "\t* {error}");
+    }
+    text + "\n"
+}
+
+/// For a reader at a terminal.
+pub(crate) fn table(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let result = match &finding.result {
+            Ok(advertisement) => format!("answers, {} signatures", advertisement.signatures.len()),
+            Err(error) => format!("FAILED: {error}"),
+        };
+        let _ =
+            writeln!(text, "{}  {result} ({} ms)", http::public_url(&finding.server.url), finding.elapsed.as_millis());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_a_list_inside_a_text() {
+        let servers =
+            from_json(br#"{"tang_servers":"[{\"url\":\"http://a\",\"thumbprint\":\"x\",\"new\":1},{}]","y":0}"#);
+        let first = TangServer { url: "http://a".into(), thumbprint: "x".into() };
+        assert_eq!(servers.unwrap(), [first, TangServer::default()]);
+        let error = |json: &str| from_json(json.as_bytes()).unwrap_err().to_string();
+        assert_eq!(error("{}"), "the Tang request is not a JSON object with tang_servers, a text");
+        let inside = "tang_servers is not a JSON array of servers (url and thumbprint)";
+        assert_eq!(error(r#"{"tang_servers":""}"#), inside);
+    }
+
+    #[test]
+    fn servers_that_can_t_be_asked_are_not() {
+        let server = |url: &str, thumbprint: &str| TangServer { url: url.into(), thumbprint: thumbprint.into() };
+        let agent = http::agent(&http::HttpConfig::default()).unwrap();
+        let ask = |server| ask(&agent, &server, &Options::default());
+        let findings = [ask(server("tang.example.com", "x")), ask(server("http://t", ""))];
+        let expected = "2 errors occurred:\n\t* parse \"tang.example.com\": invalid URI for request\n\
+                        \t* Tang thumbprint isn't set for server: http://t\n\n";
+        assert_eq!(report(&findings).unwrap(), expected);
+        assert_eq!(serde_json::to_string(&response(&findings)).unwrap(), r#"{"tang_server_response":null}"#);
+        assert_eq!(report(&[]), None);
+    }
+}
