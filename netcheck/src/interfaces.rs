@@ -159,7 +159,6 @@ pub(crate) fn outgoing(
     selection: &Selection,
     sysfs: &Path,
 ) -> Result<Vec<Interface>, InterfacesError> {
-    // A port of a bond or bridge has no address; probing from it would teach switches and neighbours the wrong port.
     let (usable, idle): (Vec<_>, Vec<_>) = chosen(interfaces, selection, sysfs)?
         .into_iter()
         .partition(|interface| interface.addresses.iter().any(|own| !own.is_link_local()));
@@ -211,14 +210,24 @@ pub(crate) fn all_named<'a>(
     names.into_iter().map(|name| named(interfaces, name)).collect()
 }
 
-/// Physical, bond or VLAN (agent contract §7.3). What does not resolve is taken for physical.
+/// Physical, bond or VLAN (agent contract §7.3), and no port of a bond.
+///
+/// Addresses that a bond's port was left with are its own mistake: a probe from it would teach switches and neighbours to
+/// send the bond's traffic to one port (BZ 2105358). The bond speaks for it. The contract knows no such rule for ports of
+/// bridges and teams, which do not speak themselves.
 fn counts(sysfs: &Path, name: &str) -> bool {
+    let entry = sysfs.join("class/net").join(name);
+    // The kernel makes either with the bond's port (bond_sysfs_slave.c, net/core/dev.c).
+    if entry.join("bonding_slave").is_dir() || entry.join("master/bonding").is_dir() {
+        return false;
+    }
     is_physical(sysfs, name) || {
-        let uevent = fs::read_to_string(sysfs.join("class/net").join(name).join("uevent")).unwrap_or_default();
+        let uevent = fs::read_to_string(entry.join("uevent")).unwrap_or_default();
         uevent.lines().any(|line| matches!(line, "DEVTYPE=bond" | "DEVTYPE=vlan"))
     }
 }
 
+/// What does not resolve is taken for physical.
 fn is_physical(sysfs: &Path, name: &str) -> bool {
     fs::canonicalize(sysfs.join("class/net").join(name))
         .map_or(true, |path| !path.components().any(|part| part.as_os_str() == "virtual"))
@@ -291,6 +300,35 @@ mod tests {
         assert_eq!(names(&Selection::Named(vec!["br0".into(), "ens4".into(), "br0".into()])), ["br0"]);
         let error = outgoing(&all[..2], &Selection::Named(vec!["eno1".into()]), root.path()).unwrap_err();
         assert_eq!(error.to_string(), "there is no network interface 'eno1' here, only lo, ens3");
+    }
+
+    #[test]
+    fn a_port_of_a_bond_with_a_stray_address_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        let class = root.path().join("class/net");
+        fs::create_dir_all(&class).unwrap();
+        for (name, device, below) in [
+            ("bond0", "devices/virtual/net/bond0", "bonding"),
+            ("br0", "devices/virtual/net/br0", "bridge"),
+            ("ens3", "devices/pci0000:00/net/ens3", "bonding_slave"),
+            ("ens4", "devices/pci0000:00/net/ens4", "statistics"),
+            ("ens5", "devices/pci0000:00/net/ens5", "brport"),
+            ("ens6", "devices/pci0000:00/net/ens6", "statistics"),
+        ] {
+            let device = root.path().join(device);
+            fs::create_dir_all(device.join(below)).unwrap();
+            symlink(&device, class.join(name)).unwrap();
+        }
+        fs::write(class.join("bond0/uevent"), "DEVTYPE=bond\n").unwrap();
+        for (port, master) in [("ens4", "bond0"), ("ens5", "br0")] {
+            symlink(class.join(master), class.join(port).join("master")).unwrap();
+        }
+        let all = ["bond0", "br0", "ens3", "ens4", "ens5", "ens6"].map(|name| interface(name, &["10.0.0.1/24"]));
+        let names = |selection: &Selection| -> Vec<String> {
+            outgoing(&all, selection, root.path()).unwrap().into_iter().map(|i| i.name).collect()
+        };
+        assert_eq!(names(&Selection::Contract), ["bond0", "ens5", "ens6"]);
+        assert_eq!(names(&Selection::Named(vec!["ens3".into()])), ["ens3"], "asked for by name");
     }
 
     #[test]
