@@ -26,8 +26,19 @@ pub fn os_image(sector: SectorSize, compression: Compression) -> Result<PathBuf>
 
 /// A small system with the program and a shell in it, for [`crate::vm::Vm::shell`]. Built unless there is one of the same inputs.
 pub fn shell_system(drivers: Drivers) -> Result<DirectKernel> {
-    let built = images::shell_system(drivers, &service::binary()?);
-    let (kernel, initrd) = built.with_context(|| format!("building the system with a shell ({drivers:?})"))?;
+    let mut system = build_shell_system(drivers, &[])?;
     // With a tick that comes again and again it is no harm that emulation loses one.
-    Ok(DirectKernel { kernel, initrd, arguments: format!("{} panic=-1 highres=off nohz=off", images::TEST_KARGS) })
+    system.arguments += " highres=off nohz=off";
+    Ok(system)
+}
+
+/// As [`shell_system`], with the host's tools for networks, and with timers finer than a tick (4 ms) for what delays packets.
+pub fn network_system() -> Result<DirectKernel> {
+    build_shell_system(Drivers::Cloud, &["arping", "bridge", "ip", "ping", "tc"])
+}
+
+fn build_shell_system(drivers: Drivers, tools: &[&str]) -> Result<DirectKernel> {
+    let built = images::shell_system(drivers, &service::binary()?, tools);
+    let (kernel, initrd) = built.with_context(|| format!("building the system with a shell ({drivers:?})"))?;
+    Ok(DirectKernel { kernel, initrd, arguments: format!("{} panic=-1", images::TEST_KARGS) })
 }

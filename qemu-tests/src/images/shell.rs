@@ -1,10 +1,10 @@
 //! A small live system in one archive, for machines that are looked at from outside: udev, every driver they need, and a shell
 //! that tests type into (see [`crate::shell`]).
 
-use super::{cpio, elf, kernel::Kernel, root, store, tree};
+use super::{cpio, elf, kernel::Kernel, root, store, tools, tree};
 use anyhow::{Context, Result};
 use std::{
-    fs,
+    fs, iter,
     path::{Path, PathBuf},
 };
 
@@ -30,13 +30,19 @@ impl Drivers {
     }
 }
 
-/// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`. Built unless there is one of the same inputs.
-pub fn shell_system(drivers: Drivers, program: &Path) -> Result<(PathBuf, PathBuf)> {
+/// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`, and the host's own `tools` by name. Built unless there is
+/// one of the same inputs.
+pub fn shell_system(drivers: Drivers, program: &Path, tools: &[&str]) -> Result<(PathBuf, PathBuf)> {
     let kernel = Kernel::open(drivers.package())?;
     let base = root::base()?;
     let mut inputs = root::inputs()?;
     inputs.packages(drivers.package())?;
     inputs.file(program)?;
+    let tools = tools.iter().map(|name| HostTool::find(name)).collect::<Result<Vec<_>>>()?;
+    for file in tools.iter().flat_map(|tool| iter::once(&tool.file).chain(&tool.libraries)) {
+        inputs.text("tool", &file.to_string_lossy());
+        inputs.file(file)?;
+    }
     // Not compressed: under emulation that takes longer than loading it.
     let archive = store::cached(&format!("shell-{}", drivers.package()), "cpio", &inputs, |scratch, result| {
         let tree = scratch.join("tree");
@@ -50,6 +56,7 @@ pub fn shell_system(drivers: Drivers, program: &Path) -> Result<(PathBuf, PathBu
             .filter(|path| tree.join(path).is_file() && elf::is_elf(&tree.join(path)))
             .collect();
         root::install_libraries(&base, &tree, programs)?;
+        tools.iter().try_for_each(|tool| tool.install(&tree))?;
         root::install_busybox(&tree)?;
         kernel.install_modules(&tree::list(&store::data_dir().join("shell.modules"))?, &tree)?;
         tree::overlay(&store::data_dir().join("shell"), &tree)?;
@@ -61,4 +68,60 @@ pub fn shell_system(drivers: Drivers, program: &Path) -> Result<(PathBuf, PathBu
         fs::write(result, archive.finish()?).with_context(|| format!("writing {}", result.display()))
     })?;
     Ok((kernel.image, archive))
+}
+
+/// Where a guest has the host's tools and their libraries, which are not those of its own programs.
+const TOOLS: &str = "usr/lib/host-tools";
+
+/// A program of this host.
+struct HostTool {
+    file: PathBuf,
+    /// The loader last.
+    libraries: Vec<PathBuf>,
+}
+
+impl HostTool {
+    fn find(name: &str) -> Result<Self> {
+        let file = PathBuf::from(tools::run("sh", ["-c", &format!("command -v {name}")])?.trim_end());
+        let listed = tools::run("ldd", [&file])?;
+        Ok(Self { libraries: libraries(&listed), file })
+    }
+
+    /// Started by their own loader with their own libraries, whatever libraries the guest has.
+    fn install(&self, root: &Path) -> Result<()> {
+        let loader = self.libraries.last().with_context(|| format!("{} has no loader", self.file.display()))?;
+        let [name, loader] = [&self.file, loader].map(|path| file_name(path));
+        for path in iter::once(&self.file).chain(&self.libraries) {
+            let real = path.canonicalize().with_context(|| format!("following {}", path.display()))?;
+            tree::place(&real, &root.join(TOOLS).join(file_name(path)))?;
+        }
+        let start = format!("#!/bin/sh\nexec /{TOOLS}/{loader} --library-path /{TOOLS} /{TOOLS}/{name} \"$@\"\n");
+        tree::write(&root.join("usr/sbin").join(name), start, 0o755)
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The files in what `ldd` says; the loader, alone on its line, last.
+fn libraries(listed: &str) -> Vec<PathBuf> {
+    let path = |line: &str| {
+        let place = line.split_once("=>").map_or(line, |(_, place)| place);
+        place.split_whitespace().next().filter(|path| path.starts_with('/')).map(PathBuf::from)
+    };
+    let (found, loader): (Vec<&str>, Vec<&str>) = listed.lines().partition(|line| line.contains("=>"));
+    found.into_iter().chain(loader).filter_map(path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loader_is_the_last_library() {
+        let listed =
+            "\tlinux-vdso.so.1 (0x1)\n\t/lib64/ld-linux-x86-64.so.2 (0x2)\n\tlibc.so.6 => /lib/libc.so.6 (0x3)\n";
+        assert_eq!(libraries(listed), [Path::new("/lib/libc.so.6"), Path::new("/lib64/ld-linux-x86-64.so.2")]);
+    }
 }

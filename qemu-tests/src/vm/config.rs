@@ -1,7 +1,7 @@
 //! A machine as it is asked for, and QEMU's arguments for it.
 
 use super::{Vm, VmError, paths_in};
-use crate::accel;
+use crate::accel::{self, Accel};
 use api::Mac;
 use std::{
     ffi::OsString,
@@ -81,6 +81,7 @@ pub struct VmBuilder {
     pub(super) kernel: Option<DirectKernel>,
     pub(super) tpm: bool,
     shell: bool,
+    virtual_time: bool,
     more: Vec<OsString>,
     reboot: bool,
 }
@@ -102,6 +103,7 @@ impl VmBuilder {
             kernel: None,
             tpm: false,
             shell: false,
+            virtual_time: false,
             more: Vec::new(),
             reboot: true,
         }
@@ -173,6 +175,15 @@ impl VmBuilder {
         self
     }
 
+    /// The guest's clocks count its instructions, and jump to the next timer when it has nothing to do: what it measures between
+    /// its own parts does not depend on how busy the host is. Under KVM they go on as ever, nor is there need.
+    ///
+    /// They also jump while the guest waits for the world outside: nothing there is to be waited for with a time-out.
+    pub fn virtual_time(mut self) -> Self {
+        self.virtual_time = true;
+        self
+    }
+
     /// Any other hardware, as an option of QEMU (`-device`) and its value.
     pub fn with(mut self, option: &str, value: impl Into<OsString>) -> Self {
         self.more.extend([option.into(), value.into()]);
@@ -195,7 +206,14 @@ impl VmBuilder {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| args.extend([name.into(), value]);
         add("-name", self.name.clone().into());
-        add("-accel", accel::choose().argument().into());
+        match accel::choose() {
+            Accel::Tcg if self.virtual_time => {
+                // One nanosecond an instruction.
+                add("-icount", "shift=0,sleep=off".into());
+                add("-accel", "tcg,thread=single".into());
+            }
+            accel => add("-accel", accel.argument().into()),
+        }
         add("-machine", self.machine.clone().into());
         add("-smp", self.processors.clone().into());
         for (name, value) in [("-cpu", "max"), ("-display", "none"), ("-serial", "stdio")] {

@@ -15,9 +15,9 @@ use std::{
 /// Names a directory to keep captures in.
 const KEEP_ENV: &str = "LANDFALL_KEEP_CAPTURES";
 /// Five times what a boot takes under TCG on a busy machine.
-const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// For a single command, likewise.
-pub const LIMIT: Duration = Duration::from_secs(30);
+const BOOT_LIMIT: Duration = Duration::from_secs(240);
+/// For a single script, likewise.
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// The shell of a machine, and what it said that it shouldn't have.
 pub struct Facts {
