@@ -164,7 +164,10 @@ fn what_a_real_registry_refuses() {
 
     let anonymous = Options { credentials: Credentials::default(), ..options.clone() };
     let error = lab.failure(&anonymous, &image).to_string();
-    assert_eq!(error, format!("{REAL} wants credentials, {said}, and there are none for it"));
+    assert_eq!(
+        error,
+        format!("{REAL} wants credentials, {said}, and there are none for it; no file with credentials was found")
+    );
 
     let stranger = Options { ca_certs: Vec::new(), ..options.clone() };
     let error = lab.failure(&stranger, &image);
@@ -239,7 +242,12 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
         }
         match request.path.rsplit_once("/blobs/") {
             Some((_, digest)) => {
-                let location = format!("https://192.168.126.2:5003/cdn/{digest}?signature=x");
+                let origin = if request.path.contains("/down/") {
+                    "http://192.168.126.2:5004"
+                } else {
+                    "https://192.168.126.2:5003"
+                };
+                let location = format!("{origin}/cdn/{digest}?signature=x");
                 Answer { headers: vec![("Location", location)], ..Answer::status(307) }
             }
             None => serve(&served, &request.path).unwrap(),
@@ -267,7 +275,34 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
 
     let error = lab.failure(&options, &format!("{host}:5001/clear/b:1"));
     assert!(matches!(&error, FetchError::Realm { realm } if realm == "http://192.168.126.2:5004/t"), "{error:?}");
+    let error = lab.failure(&options, &format!("{host}:5001/down/b:1"));
+    assert_eq!(error.phase(), Phase::Layer);
+    let text = error.to_string();
+    assert!(text.contains(" the registry sends us to http://192.168.126.2:5004/cdn/sha256:"), "{text}");
+    assert!(text.ends_with(", which is no https URL") && !text.contains("signature"), "{text}");
     assert!(clear.seen().is_empty(), "no password in the clear");
+}
+
+#[test]
+fn a_registry_in_the_clear_may_have_a_token_server_in_the_clear() {
+    let Some(lab) = Lab::new() else { return };
+    let image = Image::new(&[b"layer"]);
+    let served = image.clone();
+    let _registry = FakeRegistry::start(&lab.server, 5001, None, move |request| {
+        if request.authorization.as_deref() == Some("Bearer t0ken") {
+            return serve(&served, &request.path).unwrap();
+        }
+        let host = if request.path.contains("/away/") { "192.168.126.1" } else { "192.168.126.2" };
+        let value = format!("Bearer realm=\"http://{host}:5002/t\"");
+        Answer { headers: vec![("WWW-Authenticate", value)], ..Answer::status(401) }
+    });
+    let tokens = FakeRegistry::start(&lab.server, 5002, None, |_| Answer::ok(r#"{"token": "t0ken"}"#));
+    let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
+    let options = Options { registries, ..lab.options("192.168.126.2:5001") };
+    fetched(&lab.check(&options, 60, &["192.168.126.2:5001/a:1".into()]).images[0]);
+    assert_eq!(tokens.seen()[0].path, "/t?scope=repository%3Aa%3Apull");
+    let error = lab.failure(&options, "192.168.126.2:5001/away/a:1");
+    assert!(matches!(error, FetchError::Realm { .. }), "{error:?}");
 }
 
 #[test]
@@ -427,8 +462,7 @@ fn an_unavailable_image_ends_the_command_with_2() {
         let arguments = [
             "netcheck",
             "image",
-            "--store",
-            "never",
+            "--store=never",
             "--request",
             &request,
             "--registries-conf",

@@ -26,7 +26,7 @@ const UNAVAILABLE: u8 = 2;
 /// layer), what was seen and what to do.
 ///
 /// With --store the host's podman pulls the images instead, and keeps them: what the installation needs it then has
-/// already. That is what a step of the service does where there is a podman (--store auto is the default with --request).
+/// already. That is what a step of the service does where there is a podman (--store=auto is the default with --request).
 ///
 /// The exit status is 0 when all images can be had, 2 when one of them can't, 1 when the check did not take place.
 #[derive(clap::Args, Clone, Debug)]
@@ -61,17 +61,18 @@ pub struct Image {
     /// The only file with credentials to look into
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
-    /// In place of /etc/containers/registries.conf or $CONTAINERS_REGISTRIES_CONF; FILE.d/*.conf is read too
+    /// In place of /etc/containers/registries.conf or $CONTAINERS_REGISTRIES_CONF; FILE.d/*.conf is read
+    /// too (not with podman)
     #[arg(long, value_name = "FILE")]
     registries_conf: Option<PathBuf>,
     /// PEM bundle to trust for every registry, beside the system's (may be given several times; not with podman)
     #[arg(long, value_name = "FILE")]
     ca: Vec<PathBuf>,
-    /// Which of a multi-architecture image's (not with podman); this machine's by default
-    #[arg(long, value_name = "NAME", default_value_t = Options::default().architecture)]
-    architecture: String,
+    /// Which of a multi-architecture image's; this machine's by default (not with podman)
+    #[arg(long, value_name = "NAME")]
+    architecture: Option<String>,
     /// Whether podman is to pull and keep the images [default: auto with --request, else never]
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "always")]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     store: Option<When>,
     /// Print the report as one line of JSON, as when stdout is no terminal
     #[arg(long)]
@@ -92,7 +93,10 @@ impl Image {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let request = self.read()?;
         let podman = self.podman(Path::new(Podman::PATH))?;
-        let options = if podman.is_some() { Options::default() } else { self.options()? };
+        let options = match podman {
+            Some(_) => Options::default(),
+            None => self.options()?,
+        };
         let line = ProgressLine { on_terminal: stderr().is_terminal() };
         let store = podman.as_ref().map(|podman| podman as &dyn Store);
         let findings = check(&request, &options, store, &|progress| line.show(progress))?;
@@ -117,11 +121,17 @@ impl Image {
 
     fn podman(&self, program: &Path) -> anyhow::Result<Option<Podman>> {
         let when = self.store.unwrap_or(if self.request.is_some() { When::Auto } else { When::Never });
-        match (when, Podman::find(program, self.authfile.as_deref())) {
-            (When::Never, _) | (When::Auto, None) => Ok(None),
+        let podman = match (when, Podman::find(program, self.authfile.as_deref())) {
+            (When::Never, _) | (When::Auto, None) => return Ok(None),
             (When::Always, None) => bail!("there is no {}: images can't be stored", program.display()),
-            (_, podman) => Ok(podman),
+            (When::Auto | When::Always, Some(podman)) => podman,
+        };
+        if !self.ca.is_empty() || self.registries_conf.is_some() || self.architecture.is_some() {
+            bail!(
+                "--ca, --registries-conf and --architecture do not reach podman: add --store=never, or set up the host"
+            );
         }
+        Ok(Some(podman))
     }
 
     fn options(&self) -> anyhow::Result<Options> {
@@ -145,13 +155,11 @@ impl Image {
             Some(path) => Registries::load(path, true)?,
             None => Registries::load(Path::new(REGISTRIES_CONF), false)?,
         };
-        Ok(Options {
-            credentials,
-            registries,
-            ca_certs: self.ca.clone(),
-            architecture: self.architecture.clone(),
-            ..Options::default()
-        })
+        let mut options = Options { credentials, registries, ca_certs: self.ca.clone(), ..Options::default() };
+        if let Some(architecture) = &self.architecture {
+            options.architecture.clone_from(architecture);
+        }
+        Ok(options)
     }
 }
 
@@ -189,5 +197,79 @@ impl ProgressLine {
         if self.on_terminal {
             let _ = write!(stderr(), "\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        image: Image,
+    }
+
+    fn image(arguments: &[&str]) -> Image {
+        Program::parse_from(["image"].iter().chain(arguments)).image
+    }
+
+    #[test]
+    fn podman_pulls_for_a_step_and_for_who_asks() {
+        let there = |arguments: &[&str]| image(arguments).podman(Path::new("/dev/null"));
+        let absent = |arguments: &[&str]| image(arguments).podman(Path::new("/nonexistent/podman"));
+        assert!(there(&["--request", "x"]).unwrap().is_some());
+        assert!(there(&["--request", "x", "--store=never"]).unwrap().is_none());
+        assert!(there(&["a.b/c"]).unwrap().is_none());
+        assert!(there(&["--store", "a.b/c"]).unwrap().is_some());
+        assert!(absent(&["--request", "x"]).unwrap().is_none());
+        let error = absent(&["--store", "a.b/c"]).unwrap_err().to_string();
+        assert_eq!(error, "there is no /nonexistent/podman: images can't be stored");
+        assert!(there(&["--request", "x", "--ca", "y"]).is_err());
+    }
+
+    #[test]
+    fn flags_reach_request_and_options() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let auth = path("auth.json", r#"{"auths": {"a.b": {"auth": "dTpw"}}}"#);
+        let conf = path("registries.conf", "unqualified-search-registries = ['a.b']");
+        let flags = [
+            "--authfile",
+            &auth,
+            "--registries-conf",
+            &conf,
+            "--ca",
+            "/ca",
+            "--architecture",
+            "s390x",
+            "--timeout-s",
+            "7",
+            "c",
+        ];
+        let image = image(&flags);
+        let options = image.options().unwrap();
+        assert_eq!(options.credentials.find("a.b", "c").unwrap().0.user, "u");
+        assert_eq!(options.registries.endpoints(&"c".parse().unwrap()).unwrap()[0].reference.to_string(), "a.b/c");
+        assert_eq!((options.ca_certs, options.architecture), (vec!["/ca".into()], "s390x".to_owned()));
+        let request = image.read().unwrap();
+        assert_eq!(request, ContainerImageAvailabilityRequest { images: vec!["c".into()], timeout: Some(7) });
+    }
+
+    #[test]
+    fn bad_requests_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("request.json");
+        std::fs::write(&path, "{\"images\": 7}").unwrap();
+        let text = format!("{:#}", image(&["--request", path.to_str().unwrap()]).run().unwrap_err());
+        assert!(
+            text.starts_with("the request is not one for images: expected {\"images\":[…],\"timeout\":seconds}: "),
+            "{text}"
+        );
     }
 }

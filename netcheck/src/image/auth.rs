@@ -160,7 +160,7 @@ impl Credentials {
         Self { files }
     }
 
-    /// Where they were looked for and found to be readable.
+    /// The files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|(path, _)| path.as_path())
     }

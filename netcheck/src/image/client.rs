@@ -225,7 +225,10 @@ impl<'a> Client<'a> {
     fn refused(&self, status: u16, said_text: String) -> FetchError {
         let authority = self.authority.clone();
         match self.login {
-            None => FetchError::NoCredentials { authority, said_text },
+            None => {
+                let files = self.options.credentials.paths().map(Path::to_owned).collect();
+                FetchError::NoCredentials { authority, files, said_text }
+            }
             Some((login, file)) => {
                 FetchError::Refused { authority, user: shorten(&login.user), file: file.to_owned(), status, said_text }
             }

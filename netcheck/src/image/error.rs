@@ -1,6 +1,9 @@
 //! Why an image could not be had from one place, and what to do about it.
 
-use super::{manifest::ManifestError, reference::Digest};
+use super::{
+    manifest::ManifestError,
+    reference::{Digest, shorten},
+};
 use std::{
     fmt, io,
     path::{Path, PathBuf},
@@ -128,11 +131,21 @@ pub enum FetchError {
         /// Cause.
         source: ureq::Error,
     },
+    /// A redirect leads out of TLS, or nowhere.
+    #[error("for {subject} the registry sends us to {url}, which is no https URL")]
+    Redirect {
+        /// What was being fetched.
+        subject: Subject,
+        /// Where to, without what may be secret in it.
+        url: String,
+    },
     /// The registry wants credentials, and there are none.
-    #[error("{authority} wants credentials{}, and there are none for it", said(said_text))]
+    #[error("{authority} wants credentials{}, and there are none for it{}", said(said_text), listed(files))]
     NoCredentials {
         /// `host[:port]`.
         authority: String,
+        /// Files that were looked into.
+        files: Vec<PathBuf>,
         /// The registry's words.
         said_text: String,
     },
@@ -230,6 +243,15 @@ fn said(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(", it says: {text}") }
 }
 
+fn listed(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    if names.is_empty() {
+        "; no file with credentials was found".to_owned()
+    } else {
+        format!(" in {}", names.join(", "))
+    }
+}
+
 impl FetchError {
     /// Tells apart what went wrong below HTTP.
     pub(super) fn transport(authority: &str, subject: Subject, stall: Duration, error: ureq::Error) -> Self {
@@ -242,6 +264,10 @@ impl FetchError {
             Error::Timeout(Timeout::Connect | Timeout::Resolve)
             | Error::ConnectionFailed
             | Error::ConnectProxyFailed(_) => Self::Connect { authority, source: error },
+            // These quote the whole URL.
+            Error::RequireHttpsOnly(url) | Error::BadUri(url) => {
+                Self::Redirect { subject, url: shorten(&api::http::public_url(&url)) }
+            }
             Error::Rustls(source) => Self::tls(authority, source),
             Error::Io(source) => {
                 let tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).cloned();
@@ -286,6 +312,7 @@ impl FetchError {
             Self::Deadline { subject }
             | Self::Stalled { subject, .. }
             | Self::Transport { subject, .. }
+            | Self::Redirect { subject, .. }
             | Self::Status { subject, .. }
             | Self::Manifest { subject, .. }
             | Self::TooLong { subject, .. }
@@ -302,7 +329,8 @@ impl FetchError {
     /// Whether another try may do better.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::Stalled { .. } => true,
+            // Who does not even answer with a manifest is left for the next place.
+            Self::Stalled { subject, .. } => matches!(subject, Subject::Blob(_)),
             Self::Status { status, .. } => matches!(status, 429 | 500 | 502 | 503 | 504),
             Self::Transport { source: ureq::Error::Io(error), .. } => matches!(
                 error.kind(),
@@ -352,7 +380,7 @@ impl FetchError {
             Self::Status { status: 404, .. } => {
                 "the registry has lost a part of the image: push or mirror it again".to_owned()
             }
-            Self::Stalled { .. } | Self::Transport { .. } | Self::Status { .. } => {
+            Self::Stalled { .. } | Self::Transport { .. } | Self::Redirect { .. } | Self::Status { .. } => {
                 "look at the registry's log, and at proxies on the way".to_owned()
             }
             Self::Manifest { .. } | Self::Architecture { .. } | Self::Nested { .. } | Self::TooLong { .. } => {
