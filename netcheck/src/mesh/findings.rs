@@ -123,7 +123,8 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
     Findings { hosts }
 }
 
-/// Nothing is said of the MTU of a path that carries no ordinary packet either.
+/// Nothing is said of the MTU of a path that carries no ordinary packet either. A full-size packet that our own device
+/// keeps refusing, while it takes ordinary ones, does not pass: so `ping` has it too.
 fn mtu_passed(tally: &MtuTally) -> Option<bool> {
     (tally.ordinary.statistics().received > 0).then(|| tally.full.statistics().received > 0)
 }
@@ -296,6 +297,13 @@ mod tests {
              "l2_connectivity": null, "l3_connectivity": null, "mtu_report": null},
         ]});
         assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn a_device_that_refuses_the_full_size_fails_the_mtu() {
+        let refused = EchoTally::new(3);
+        assert_eq!(mtu_passed(&MtuTally { ordinary: tally(&[true]), full: refused, path: None }), Some(false));
+        assert_eq!(mtu_passed(&MtuTally { ordinary: tally(&[false]), full: tally(&[true]), path: None }), None);
     }
 
     #[test]
