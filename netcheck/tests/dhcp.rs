@@ -249,6 +249,35 @@ fn silence_ends_in_time_for_both_together() {
 }
 
 #[test]
+fn hosts_that_ask_at_once_get_the_same_leases() {
+    let (Some(segment), Some(packages)) = (Segment::new(), packages()) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = segment.host("s", SERVER, &["192.168.127.1/24"]);
+    let clients = ["c", "d", "e"].map(|name| segment.host(name, &format!("52:54:00:aa:cc:0{name}"), &[]));
+    let range = "--dhcp-range=192.168.127.100,192.168.127.200,255.255.255.0,1h";
+    let dnsmasq = Dnsmasq::start(&packages, directory.path(), &server, &[range]);
+    let got: Vec<_> = std::thread::scope(|scope| {
+        let asking: Vec<_> =
+            clients.iter().map(|client| scope.spawn(|| take(client, &request("", "")).unwrap())).collect();
+        asking.into_iter().map(|host| host.join().unwrap()).collect()
+    });
+    let addresses: Vec<_> = got.iter().map(|got| (got.api.address, got.ingress.address)).collect();
+    assert!(addresses.iter().all(|both| *both == addresses[0]), "{addresses:?}");
+    assert_eq!(dnsmasq.given().len(), 2);
+}
+
+#[test]
+fn a_port_that_is_down_is_named_as_the_cause() {
+    let Some(segment) = Segment::new() else { return };
+    let client = segment.host("c", CLIENT, &[]);
+    client.namespace.ip("link set ens3 down");
+    let error = client.namespace.enter(|| allocate(&request("", ""), &options(1))).unwrap_err().to_string();
+    assert!(error.contains("no offer, the question could not be sent (Network is down (os error 100))"), "{error}");
+    let error = client.namespace.enter(|| offers("ens3", None, &options(1))).unwrap_err().to_string();
+    assert_eq!(error, "cannot send on ens3; is it up, with carrier?");
+}
+
+#[test]
 fn what_cannot_work_is_refused_at_once() {
     let Some(segment) = Segment::new() else { return };
     let client = segment.host("c", CLIENT, &[]);

@@ -38,7 +38,10 @@ pub struct Seen {
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { questions, offers, refusals, .. } = self;
-        write!(f, "asked {questions} times, ")?;
+        match questions {
+            1 => write!(f, "asked once, ")?,
+            _ => write!(f, "asked {questions} times, ")?,
+        }
         if offers.is_empty() {
             write!(f, "no offer")?;
         } else {
@@ -74,7 +77,16 @@ pub(super) enum Verdict {
     /// Put the next question after a wait.
     AskAfter(Duration),
     /// The address is ours.
-    Bound,
+    Bound(Grant),
+}
+
+/// What makes an acknowledgement a lease (RFC 2131 table 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    pub address: Ipv4Addr,
+    pub server: Ipv4Addr,
+    /// How long the address is ours; all ones is for ever.
+    pub seconds: u32,
 }
 
 /// A client on its way to a lease.
@@ -161,10 +173,10 @@ impl Client {
                 if answer.address != address {
                     return self.flawed("acknowledged another address than was asked for");
                 }
-                if server.is_none() || answer.options.seconds(OptionCode::AddressLeaseTime).is_none() {
-                    return self.flawed("had no server identifier or no lease time");
+                match (server, answer.options.seconds(OptionCode::AddressLeaseTime)) {
+                    (Some(server), Some(seconds)) => Verdict::Bound(Grant { address, server, seconds }),
+                    _ => self.flawed("had no server identifier or no lease time"),
                 }
-                Verdict::Bound
             }
             (State::Requesting { server: chosen, .. }, AnswerKind::Refusal) if server == Some(chosen) => {
                 self.hear_refusal(answer)
@@ -273,14 +285,18 @@ mod tests {
         assert_eq!(hear(&mut client, MessageType::Offer, ADDRESS, Some(SERVER)), Verdict::Ask);
         assert_eq!(asked(&mut client), (MessageType::Request, Some(ADDRESS), Some(SERVER)));
         assert_eq!(client.transaction, transaction);
-        assert_eq!(hear(&mut client, MessageType::Ack, ADDRESS, Some(SERVER)), Verdict::Bound);
+        let grant = Grant { address: ADDRESS, server: SERVER, seconds: 3600 };
+        assert_eq!(hear(&mut client, MessageType::Ack, ADDRESS, Some(SERVER)), Verdict::Bound(grant));
     }
 
     #[test]
     fn an_address_had_before_is_asked_for_without_naming_a_server() {
         let mut client = client(Some(ADDRESS));
         assert_eq!(asked(&mut client), (MessageType::Request, Some(ADDRESS), None));
-        assert_eq!(hear(&mut client, MessageType::Ack, ADDRESS, Some(OTHER)), Verdict::Bound);
+        assert_eq!(hear(&mut client, MessageType::Ack, ADDRESS, None), Verdict::Nothing);
+        assert_eq!(client.seen.flaw, Some("had no server identifier or no lease time"));
+        let grant = Grant { address: ADDRESS, server: OTHER, seconds: 3600 };
+        assert_eq!(hear(&mut client, MessageType::Ack, ADDRESS, Some(OTHER)), Verdict::Bound(grant));
     }
 
     #[test]
@@ -364,8 +380,8 @@ mod tests {
                 let server = (server > 0).then(|| Ipv4Addr::new(10, 0, 0, server));
                 let address = Ipv4Addr::new(10, 0, 1, address);
                 let expected = match client.state { State::Requesting { address, .. } => Some(address), _ => requested };
-                if hear(&mut client, kind, address, server) == Verdict::Bound {
-                    prop_assert_eq!(Some(address), expected);
+                if let Verdict::Bound(grant) = hear(&mut client, kind, address, server) {
+                    prop_assert_eq!((Some(grant.address), Some(grant.server)), (expected, server));
                     break;
                 }
             }

@@ -1,8 +1,8 @@
 //! Leases in the dialect of dhclient's lease file (dhclient.leases(5)): the service stores the text, hands it to the
 //! cluster's own DHCP clients, and back to us to ask for the same address again.
 
-use super::client::is_host;
-use crate::codec::dhcp::{Answer, Options};
+use super::client::{Grant, is_host};
+use crate::codec::dhcp::Options;
 use dhcproto::v4::OptionCode;
 use std::{net::Ipv4Addr, time::Duration};
 use time::OffsetDateTime;
@@ -24,16 +24,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// What an acknowledgement gives, on an interface called `interface`, from `now` on; `None` when the server's name or
-    /// the lease's time is missing, which must be there (RFC 2131 table 3).
-    pub(super) fn new(answer: &Answer, interface: &str, now: OffsetDateTime) -> Option<Self> {
-        let options = &answer.options;
-        let server = options.address(OptionCode::ServerIdentifier)?;
-        let seconds = options.seconds(OptionCode::AddressLeaseTime)?;
+    /// What was granted with these options, on an interface called `interface`, from `now` on.
+    pub(super) fn new(grant: Grant, options: &Options, interface: &str, now: OffsetDateTime) -> Self {
+        let Grant { address, server, seconds } = grant;
         let mut lines = vec![
             "lease {".to_owned(),
             format!("  interface {};", quoted(interface.as_bytes())),
-            format!("  fixed-address {};", answer.address),
+            format!("  fixed-address {address};"),
         ];
         lines.extend(option_values(options).map(|(name, value)| format!("  option {name} {value};")));
         // Later than the next is never: a server's times may be in any order.
@@ -45,7 +42,7 @@ impl Lease {
         }
         lines.push("}".to_owned());
         let duration = (seconds != FOR_EVER).then(|| Duration::from_secs(seconds.into()));
-        Some(Self { address: answer.address, server, duration, text: lines.join("\n") })
+        Self { address, server, duration, text: lines.join("\n") }
     }
 }
 
@@ -118,24 +115,26 @@ pub(super) fn last_address(text: &str) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::dhcp::Answer;
     use proptest::prelude::*;
     use time::macros::datetime;
 
-    /// An acknowledgement as dnsmasq sends it, with other or further options.
-    fn acknowledgement(options: &[u8]) -> Answer {
+    /// The lease of an acknowledgement with these options besides those that must be there.
+    fn lease(seconds: u32, options: &[u8], now: OffsetDateTime) -> Lease {
         let mut bytes = vec![0; 236];
         bytes[..8].copy_from_slice(&[2, 1, 6, 0, 0, 0, 0, 7]);
-        bytes[16..20].copy_from_slice(&[192, 168, 127, 104]);
-        bytes.extend_from_slice(&[99, 130, 83, 99, 53, 1, 5, 54, 4, 192, 168, 127, 1]);
+        bytes.extend_from_slice(&[99, 130, 83, 99, 53, 1, 5, 54, 4, 192, 168, 127, 1, 51, 4]);
+        bytes.extend_from_slice(&seconds.to_be_bytes());
         bytes.extend_from_slice(options);
-        Answer::parse(&bytes).unwrap()
+        let answer = Answer::parse(&bytes).unwrap();
+        let grant =
+            Grant { address: Ipv4Addr::new(192, 168, 127, 104), server: Ipv4Addr::new(192, 168, 127, 1), seconds };
+        Lease::new(grant, &answer.options, "api", now)
     }
 
     fn option(code: u8, value: &[u8]) -> Vec<u8> {
         [&[code, u8::try_from(value.len()).unwrap()], value].concat()
     }
-
-    const HOUR: [u8; 6] = [51, 4, 0, 0, 14, 16];
 
     /// The service's pattern, `^(?:|\s*lease\s*[{](?:\s+[a-z-]+ [^;}]*;)*\s+[}]\s*)$`, by hand.
     fn the_service_takes(text: &str) -> bool {
@@ -181,7 +180,6 @@ mod tests {
     #[test]
     fn the_text_is_what_dhclient_writes() {
         let options = [
-            option(51, &[0, 0, 14, 16]),
             option(58, &[0, 0, 7, 8]),
             option(59, &[0, 0, 12, 78]),
             option(1, &[255, 255, 255, 0]),
@@ -209,15 +207,15 @@ mod tests {
   rebind 6 2026/11/21 23:44:32;
   expire 6 2026/11/21 23:52:02;
 }"#;
-        let lease = Lease::new(&acknowledgement(&options.concat()), "api", datetime!(2026-11-21 22:52:02 UTC)).unwrap();
+        let lease = lease(3600, &options.concat(), datetime!(2026-11-21 22:52:02 UTC));
         assert_eq!(lease.text, expected);
         assert_eq!(lease.address, Ipv4Addr::new(192, 168, 127, 104));
         assert_eq!(lease.server, Ipv4Addr::new(192, 168, 127, 1));
         assert_eq!(lease.duration, Some(Duration::from_secs(3600)));
     }
 
-    fn times(options: &[u8]) -> Vec<String> {
-        let lease = Lease::new(&acknowledgement(options), "api", datetime!(2026-12-31 23:00 UTC)).unwrap();
+    fn times(seconds: u32, options: &[u8]) -> Vec<String> {
+        let lease = lease(seconds, options, datetime!(2026-12-31 23:00 UTC));
         lease.text.lines().rev().skip(1).take(3).map(|line| line.trim().to_owned()).collect()
     }
 
@@ -225,22 +223,12 @@ mod tests {
     fn times_not_given_are_those_of_the_standard_and_times_too_late_are_cut() {
         let expected =
             ["expire 5 2027/01/01 00:00:00;", "rebind 4 2026/12/31 23:52:30;", "renew 4 2026/12/31 23:30:00;"];
-        assert_eq!(times(&HOUR), expected);
-        let late = [&HOUR[..], &[58, 4, 255, 255, 255, 255, 59, 4, 255, 255, 255, 255]].concat();
-        assert_eq!(times(&late), ["expire", "rebind", "renew"].map(|name| format!("{name} 5 2027/01/01 00:00:00;")));
-        let for_ever = times(&[51, 4, 255, 255, 255, 255, 58, 4, 0, 0, 0, 60]);
+        assert_eq!(times(3600, &[]), expected);
+        let late = times(3600, &[58, 4, 255, 255, 255, 255, 59, 4, 255, 255, 255, 255]);
+        assert_eq!(late, ["expire", "rebind", "renew"].map(|name| format!("{name} 5 2027/01/01 00:00:00;")));
+        let for_ever = times(u32::MAX, &[58, 4, 0, 0, 0, 60]);
         assert_eq!(for_ever[0], "expire never;");
         assert_eq!(for_ever[2], "renew 4 2026/12/31 23:01:00;");
-    }
-
-    #[test]
-    fn without_server_or_time_there_is_no_lease() {
-        let now = datetime!(2026-11-21 22:52:02 UTC);
-        assert_eq!(Lease::new(&acknowledgement(&[]), "api", now), None);
-        let mut answer = acknowledgement(&HOUR);
-        assert!(Lease::new(&answer, "api", now).is_some());
-        answer.options = Options::default();
-        assert_eq!(Lease::new(&answer, "api", now), None);
     }
 
     #[test]
@@ -266,15 +254,13 @@ mod tests {
             domain in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(&b";}{\"\\\n\r "[..])], 0..60),
             rest in prop::collection::vec(any::<u8>(), 0..60),
         ) {
-            let options = [HOUR.to_vec(), option(12, &host), option(15, &domain), rest].concat();
-            let answer = acknowledgement(&options);
-            if let Some(lease) = Lease::new(&answer, "ingress", OffsetDateTime::UNIX_EPOCH) {
-                prop_assert!(the_service_takes(&lease.text), "{}", lease.text);
-                prop_assert_eq!(lease.text.matches('{').count(), 1);
-                prop_assert_eq!(last_address(&lease.text), Some(lease.address));
-                let fine = |line: &str| line == "}" || line.starts_with("  ") && line.ends_with(';');
-                prop_assert!(lease.text.lines().skip(1).all(fine));
-            }
+            let options = [option(12, &host), option(15, &domain), rest].concat();
+            let lease = lease(3600, &options, OffsetDateTime::UNIX_EPOCH);
+            prop_assert!(the_service_takes(&lease.text), "{}", lease.text);
+            prop_assert_eq!(lease.text.matches('{').count(), 1);
+            prop_assert_eq!(last_address(&lease.text), Some(lease.address));
+            let fine = |line: &str| line == "}" || line.starts_with("  ") && line.ends_with(';');
+            prop_assert!(lease.text.lines().skip(1).all(fine));
         }
 
         #[test]

@@ -3,7 +3,8 @@
 //!
 //! dhclient did this on macvlan interfaces with the virtual addresses' own hardware addresses. Here those are the source of
 //! the frames and the client's hardware address in the messages, on the interface as it is: no interface is made, no
-//! file is written, and both leases are taken at the same time.
+//! file is written, and both leases are taken at the same time. As with dhclient there, nobody asks whether another station
+//! holds the address already (RFC 2131 section 3.1 step 5): the cluster's other hosts may, with good reason.
 
 mod client;
 mod lease;
@@ -220,16 +221,13 @@ async fn take(vip: Vip, station: &Station, earlier: &str, options: &Options) -> 
     // What dhclient was told to call itself: the MAC address keeps the names of several clusters apart.
     let host_name = format!("{}-{}", station.mac.dashed(), vip.interface());
     let client = Client::new(station.mac, host_name, wish, options.patience);
-    let granted = station.acquire(client, options.timeout).await;
-    let lease = granted
-        .and_then(|answer| Lease::new(&answer, vip.interface(), OffsetDateTime::now_utc()).ok_or_else(Seen::default));
-    lease.map_err(|seen| NoLease {
-        vip,
-        interface: station.interface.clone(),
-        mac: station.mac,
-        waited: options.timeout,
-        seen,
-    })
+    match station.acquire(client, options.timeout).await {
+        Ok((grant, answer)) => Ok(Lease::new(grant, &answer.options, vip.interface(), OffsetDateTime::now_utc())),
+        Err(seen) => {
+            let (interface, mac) = (station.interface.clone(), station.mac);
+            Err(NoLease { vip, interface, mac, waited: options.timeout, seen })
+        }
+    }
 }
 
 /// A group's address would make every station of the segment an addressee.

@@ -1,6 +1,6 @@
 //! A hardware address on an interface that DHCP is spoken with; it need not be the interface's own.
 
-use super::client::{Client, Seen, Verdict};
+use super::client::{Client, Grant, Seen, Verdict};
 use crate::{
     codec::{
         dhcp::{Answer, CLIENT_PORT, SERVER_PORT},
@@ -68,7 +68,7 @@ impl Station {
     }
 
     /// Carries the client's questions until it is bound or the time is up; then what it has seen instead.
-    pub async fn acquire(&self, mut client: Client, timeout: Duration) -> Result<Answer, Seen> {
+    pub async fn acquire(&self, mut client: Client, timeout: Duration) -> Result<(Grant, Answer), Seen> {
         let start = Instant::now();
         let deadline = start + timeout;
         let mut next = start;
@@ -97,7 +97,7 @@ impl Station {
                     Verdict::Nothing => {}
                     Verdict::Ask => next = Instant::now(),
                     Verdict::AskAfter(wait) => next = Instant::now() + wait,
-                    Verdict::Bound => return Ok(heard.answer),
+                    Verdict::Bound(grant) => return Ok((grant, heard.answer)),
                 },
             }
         }
