@@ -19,6 +19,7 @@ pub mod ntp;
 mod pace;
 mod privileges;
 mod probe;
+pub mod sweep;
 mod sys;
 pub mod tang;
 

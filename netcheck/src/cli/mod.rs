@@ -10,6 +10,7 @@ mod image;
 mod lldp;
 mod mesh;
 mod ntp;
+mod sweep;
 mod tang;
 mod vip;
 
@@ -44,6 +45,7 @@ enum Command {
     Lldp(lldp::Lldp),
     Mesh(mesh::Mesh),
     Ntp(ntp::Ntp),
+    Sweep(sweep::Sweep),
     Tang(tang::Tang),
     Vip(vip::Vip),
 }
@@ -60,6 +62,7 @@ impl Netcheck {
             Command::Lldp(lldp) => lldp.run(),
             Command::Mesh(mesh) => mesh.run(),
             Command::Ntp(ntp) => ntp.run(),
+            Command::Sweep(sweep) => sweep.run(),
             Command::Tang(tang) => tang.run(),
             Command::Vip(vip) => vip.run(),
         }
