@@ -216,15 +216,17 @@ pub(crate) fn all_named<'a>(
 /// send the bond's traffic to one port (BZ 2105358). The bond speaks for it. The contract knows no such rule for ports of
 /// bridges and teams, which do not speak themselves.
 fn counts(sysfs: &Path, name: &str) -> bool {
-    let entry = sysfs.join("class/net").join(name);
-    // The kernel makes either with the bond's port (bond_sysfs_slave.c, net/core/dev.c).
-    if entry.join("bonding_slave").is_dir() || entry.join("master/bonding").is_dir() {
-        return false;
-    }
-    is_physical(sysfs, name) || {
-        let uevent = fs::read_to_string(entry.join("uevent")).unwrap_or_default();
+    let is_bond_or_vlan = || {
+        let uevent = fs::read_to_string(sysfs.join("class/net").join(name).join("uevent")).unwrap_or_default();
         uevent.lines().any(|line| matches!(line, "DEVTYPE=bond" | "DEVTYPE=vlan"))
-    }
+    };
+    !is_bond_port(sysfs, name) && (is_physical(sysfs, name) || is_bond_or_vlan())
+}
+
+/// The kernel makes either directory with the bond's port (bond_sysfs_slave.c, net/core/dev.c).
+pub(crate) fn is_bond_port(sysfs: &Path, name: &str) -> bool {
+    let entry = sysfs.join("class/net").join(name);
+    entry.join("bonding_slave").is_dir() || entry.join("master/bonding").is_dir()
 }
 
 /// What does not resolve is taken for physical.

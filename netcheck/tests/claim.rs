@@ -134,6 +134,21 @@ fn a_named_link_needs_no_address_on_the_network() {
 }
 
 #[test]
+fn the_port_of_a_bond_does_not_speak_unless_named() {
+    let (Some(one), Some(other)) = (Segment::new(), Segment::new()) else { return };
+    let a = one.host("a", A, &["10.0.0.1/24"]);
+    other.connect(&a, "ens4", A2, 1500, &["10.0.0.11/24"]);
+    let _b = other.host("b", B, &["10.0.0.2/24"]);
+    let sysfs = tempfile::tempdir().unwrap();
+    fs::create_dir_all(sysfs.path().join("class/net/ens4/bonding_slave")).unwrap();
+    let options = Options { sysfs: sysfs.path().to_owned(), ..Options::default() };
+    assert_eq!(asked(&a, &["10.0.0.2"], &options).unwrap(), [claim("10.0.0.2", &[], &["ens3"])]);
+    let named = Options { interfaces: vec!["ens4".into()], ..options };
+    let found = asked(&a, &["10.0.0.2"], &named).unwrap();
+    assert_eq!(found, [claim("10.0.0.2", &[neighbour("ens4", B)], &["ens4"])]);
+}
+
+#[test]
 fn beyond_a_router_an_echo_tells() {
     let (Some(near), Some(far)) = (Segment::new(), Segment::new()) else { return };
     let a = near.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);

@@ -16,13 +16,13 @@ pub use request::RequestError;
 
 use crate::{
     event_loop,
-    interfaces::{self, InterfacesError},
+    interfaces::{self, Interface, InterfacesError},
     privileges::PrivilegeError,
     probe::SocketError,
 };
 use api::{Mac, VerifiedVip, VerifyVip};
 use serde::{Serialize, Serializer};
-use std::{io, net::IpAddr, time::Duration};
+use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 /// How hard to ask, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,11 @@ pub struct Options {
     pub interval: Duration,
     /// How long to wait for an answer to the last.
     pub timeout: Duration,
-    /// Ask on these interfaces, with or without an address on the network asked about. Empty: on all that have one.
+    /// Ask on these interfaces, with or without an address on the network asked about. Empty: on all that have one, of
+    /// whatever kind, but for the ports of a bond.
     pub interfaces: Vec<String>,
+    /// Where sysfs is mounted.
+    pub sysfs: PathBuf,
 }
 
 impl Default for Options {
@@ -45,6 +48,7 @@ impl Default for Options {
             interval: Duration::from_millis(250),
             timeout: Duration::from_millis(500),
             interfaces: Vec::new(),
+            sysfs: PathBuf::from("/sys"),
         }
     }
 }
@@ -135,7 +139,7 @@ pub enum Error {
 pub fn holders(addresses: &[IpAddr], options: &Options) -> Result<Vec<Claim>, Error> {
     request::check(addresses)?;
     let all = interfaces::read()?;
-    let plan = plan::holders(addresses, &all, &interfaces::all_named(&all, &options.interfaces)?);
+    let plan = plan::holders(addresses, &all, &links(&all, options)?, !options.interfaces.is_empty());
     let heard = ask(plan, options)?;
     heard.claims(addresses, &all)
 }
@@ -146,7 +150,7 @@ pub fn holders(addresses: &[IpAddr], options: &Options) -> Result<Vec<Claim>, Er
 /// As [`holders`] in all else.
 pub fn duplicates(options: &Options) -> Result<Vec<Duplicate>, Error> {
     let all = interfaces::read()?;
-    let plan = plan::own(&all, &interfaces::all_named(&all, &options.interfaces)?);
+    let plan = plan::own(&all, &links(&all, options)?);
     Ok(ask(plan, options)?.duplicates())
 }
 
@@ -156,6 +160,15 @@ pub fn duplicates(options: &Options) -> Result<Vec<Duplicate>, Error> {
 pub fn verify(request: &[VerifyVip], options: &Options) -> Result<(Vec<VerifiedVip>, Vec<Claim>), Error> {
     let claims = holders(&request::addresses(request)?, options)?;
     Ok((request::reply(request, &claims), claims))
+}
+
+/// The bond speaks for its ports: a frame from one of them would teach switches the wrong way.
+fn links<'a>(all: &'a [Interface], options: &Options) -> Result<Vec<&'a Interface>, InterfacesError> {
+    if options.interfaces.is_empty() {
+        Ok(all.iter().filter(|interface| !interfaces::is_bond_port(&options.sysfs, &interface.name)).collect())
+    } else {
+        interfaces::all_named(all, &options.interfaces)
+    }
 }
 
 fn ask(plan: plan::Plan, options: &Options) -> Result<run::Heard, Error> {

@@ -45,13 +45,12 @@ pub(crate) struct Plan {
     pub own_macs: BTreeSet<Mac>,
 }
 
-/// Asks for `addresses` on the links that have them on their network, or on `named` if there are any.
-pub(crate) fn holders(addresses: &[IpAddr], all: &[Interface], named: &[&Interface]) -> Plan {
-    let mut plan = Plan::of(all, named);
+/// Asks for `addresses` on those of `links` that have them on their network, or on all of them if told so.
+pub(crate) fn holders(addresses: &[IpAddr], all: &[Interface], links: &[&Interface], on_all: bool) -> Plan {
+    let mut plan = Plan::of(all, links);
     for target in addresses.iter().copied().collect::<BTreeSet<_>>() {
-        let is_near = |interface: &Interface| {
-            !named.is_empty() || interface.addresses.iter().any(|own| own.network_contains(target))
-        };
+        let is_near =
+            |interface: &Interface| on_all || interface.addresses.iter().any(|own| own.network_contains(target));
         let near: Vec<_> =
             (0..).zip(&plan.links).filter(|(_, (link, _))| is_near(link)).map(|(link, _)| link).collect();
         if near.is_empty() && !is_ours(all, target) {
@@ -62,9 +61,9 @@ pub(crate) fn holders(addresses: &[IpAddr], all: &[Interface], named: &[&Interfa
     plan
 }
 
-/// Asks for all addresses of `named`, or of all interfaces, each on its own link.
-pub(crate) fn own(all: &[Interface], named: &[&Interface]) -> Plan {
-    let mut plan = Plan::of(all, named);
+/// Asks for all addresses of `links`, each on its own link.
+pub(crate) fn own(all: &[Interface], links: &[&Interface]) -> Plan {
+    let mut plan = Plan::of(all, links);
     for (position, (link, _)) in (0..).zip(&plan.links).filter(|(_, (link, _))| link.has_link) {
         plan.asks.extend(link.addresses.iter().map(|own| on_link(position, own.ip)));
     }
@@ -83,9 +82,8 @@ fn on_link(link: usize, target: IpAddr) -> Ask {
 }
 
 impl Plan {
-    fn of(all: &[Interface], named: &[&Interface]) -> Self {
-        let chosen = if named.is_empty() { all.iter().collect() } else { named.to_vec() };
-        let links = chosen.into_iter().filter_map(|interface| Some((interface.clone(), interface.mac?))).collect();
+    fn of(all: &[Interface], links: &[&Interface]) -> Self {
+        let links = links.iter().filter_map(|&interface| Some((interface.clone(), interface.mac?))).collect();
         Self { links, asks: Vec::new(), own_macs: all.iter().filter_map(|interface| interface.mac).collect() }
     }
 }
@@ -115,9 +113,10 @@ mod tests {
 
     fn asks(addresses: &[&str], named: &[&str]) -> Vec<Ask> {
         let all = ours();
-        let named: Vec<_> = all.iter().filter(|interface| named.contains(&&*interface.name)).collect();
+        let is_link = |interface: &&Interface| named.is_empty() || named.contains(&&*interface.name);
+        let links: Vec<_> = all.iter().filter(is_link).collect();
         let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
-        holders(&addresses, &all, &named).asks
+        holders(&addresses, &all, &links, !named.is_empty()).asks
     }
 
     #[test]
@@ -137,7 +136,7 @@ mod tests {
     fn our_own_are_asked_for_where_they_are() {
         let mut all = ours();
         all[2].has_link = false;
-        let plan = own(&all, &[]);
+        let plan = own(&all, &all.iter().collect::<Vec<_>>());
         let targets: Vec<_> = plan.asks.iter().map(|ask| (ask.link(), ask.target().to_string())).collect();
         let expected = ["10.0.0.1", "fd00::1", "fe80::1"].map(|text| (Some(0), text.to_owned()));
         assert_eq!(targets, expected);
