@@ -8,6 +8,7 @@ pub mod cli;
 pub mod codec;
 pub mod dhcp;
 pub mod dns;
+pub mod doctor;
 pub mod endpoint;
 mod event_loop;
 mod http;

@@ -5,6 +5,7 @@
 
 mod dhcp;
 mod dns;
+mod doctor;
 mod endpoint;
 mod image;
 mod lldp;
@@ -40,6 +41,7 @@ pub struct Netcheck {
 enum Command {
     Dhcp(dhcp::Dhcp),
     Dns(dns::Dns),
+    Doctor(doctor::Doctor),
     Endpoint(endpoint::Endpoint),
     Image(image::Image),
     Lldp(lldp::Lldp),
@@ -57,6 +59,7 @@ impl Netcheck {
         match self.command {
             Command::Dhcp(dhcp) => dhcp.run(),
             Command::Dns(dns) => dns.run(),
+            Command::Doctor(doctor) => doctor.run(),
             Command::Endpoint(endpoint) => endpoint.run(read_config),
             Command::Image(image) => image.run(),
             Command::Lldp(lldp) => lldp.run(),

@@ -145,6 +145,14 @@ impl Segment {
                 && run("bridge", &format!("-n {} link show dev {port}", self.switch.0)).contains("state forwarding")
         });
     }
+
+    /// Switches off the port that `ens3` of `host` is connected to.
+    pub fn unplug(&self, host: &Host) {
+        self.switch.ip(&format!("link set ens-{}-3 down", host.name));
+        await_true(&format!("ens3 of {} has no carrier", host.name), || {
+            host.namespace.ip("link show ens3").contains("NO-CARRIER")
+        });
+    }
 }
 
 impl Host {

@@ -1,0 +1,110 @@
+//! `landfall netcheck doctor`.
+
+use super::print;
+use crate::doctor::{Options, ProxyVariables, diagnose};
+use api::http::HttpConfig;
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Find out why this host does not reach the service, and what to do about it.
+///
+/// Walks the way to the service station by station: link, address, gateway, duplicate address, DNS, time, proxy, TLS, service.
+/// Each is OK, WARN (wrong, but not in the way), BROKEN, or - (not looked at, because of an earlier one). The first that is
+/// BROKEN is the one to repair; below it stands what to do.
+///
+/// Takes about two seconds where all is well, and nine times --timeout-s at most. Nothing is changed and no credentials are
+/// sent, so it can be interrupted and repeated at will. Without root (or CAP_NET_RAW) neighbours are not asked, and all else is.
+///
+/// Exit status: 0 when the service can be reached, 1 when it cannot (or the check did not take place), 2 for wrong usage.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Proxies are taken from the environment as the agent does: the first of ALL_PROXY, HTTPS_PROXY and HTTP_PROXY, unless NO_PROXY \
+names the host.
+
+The time is asked of --ntp, else of chronyd's servers, else taken from the date of the service's answer.
+
+Examples:
+  landfall netcheck doctor --url https://api.example.com
+  landfall netcheck doctor --url https://api.example.com --ca-cert ca.pem --ntp 192.0.2.1
+  landfall netcheck doctor --url http://192.0.2.7:8090 --json | jq .cause")]
+pub struct Doctor {
+    /// The service, as agents are told of it
+    #[arg(long, value_name = "URL")]
+    url: String,
+    /// PEM bundle of CA certificates to trust beside the system's
+    #[arg(long, value_name = "FILE")]
+    ca_cert: Option<PathBuf>,
+    /// Overlook a certificate that is not to be trusted, as an agent with --insecure does
+    #[arg(long)]
+    insecure: bool,
+    /// Ask this server for the time instead of chronyd's (may be given several times)
+    #[arg(long = "ntp", value_name = "SERVER")]
+    ntp_servers: Vec<String>,
+    /// chronyd's configuration
+    #[arg(long, value_name = "FILE", default_value = "/etc/chrony.conf")]
+    chrony_conf: PathBuf,
+    /// Name servers and search list
+    #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
+    resolv_conf: PathBuf,
+    /// How long to wait for each connection and answer, seconds; 1 to 60
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    timeout_s: u64,
+    /// Print the findings as one line of JSON, as when stdout is no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+impl Doctor {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let report = diagnose(&self.options())?;
+        print(self.json, &report, || report.to_text())?;
+        Ok(if report.reachable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            http: HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure },
+            proxy: ProxyVariables::from_env(),
+            ntp_servers: self.ntp_servers.clone(),
+            chrony_conf: self.chrony_conf.clone(),
+            resolv_conf: self.resolv_conf.clone(),
+            timeout: Duration::from_secs(self.timeout_s),
+            ..Options::new(&self.url)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        doctor: Doctor,
+    }
+
+    fn options(arguments: &[&str]) -> Options {
+        Program::parse_from(["doctor", "--url", "http://host"].iter().chain(arguments)).doctor.options()
+    }
+
+    #[test]
+    fn without_flags_the_options_are_the_librarys() {
+        assert_eq!(format!("{:?}", options(&[])), format!("{:?}", Options::new("http://host")));
+    }
+
+    #[test]
+    fn flags_reach_the_options() {
+        let flags = ["--ca-cert", "ca", "--insecure", "--ntp", "a", "--ntp", "b", "--chrony-conf", "c"];
+        let given = options(&[&flags[..], &["--resolv-conf", "r", "--timeout-s", "9"]].concat());
+        let expected = Options {
+            http: HttpConfig { ca_cert: Some("ca".into()), insecure: true },
+            ntp_servers: vec!["a".into(), "b".into()],
+            chrony_conf: "c".into(),
+            resolv_conf: "r".into(),
+            timeout: Duration::from_secs(9),
+            ..Options::new("http://host")
+        };
+        assert_eq!(format!("{given:?}"), format!("{expected:?}"));
+    }
+}

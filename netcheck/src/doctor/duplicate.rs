@@ -1,0 +1,51 @@
+//! Station 4: nobody else holds our addresses.
+
+use super::report::{Code, Finding, Station};
+use crate::{
+    SocketError,
+    claim::{self, Duplicate},
+};
+
+/// What asking came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// These, or none.
+    Found(Vec<Duplicate>),
+    /// Not asked, for this reason.
+    NotAsked(String),
+}
+
+/// Asks for our own addresses on each segment. Leaves the thread without any capability.
+pub(super) fn ask() -> Asked {
+    match claim::duplicates(&claim::Options::default()) {
+        Ok(found) => Asked::Found(found),
+        Err(claim::Error::Socket(SocketError::Privilege { .. })) => {
+            Asked::NotAsked("this needs root or the capability CAP_NET_RAW".to_owned())
+        }
+        Err(error) => Asked::NotAsked(error.to_string()),
+    }
+}
+
+/// Are our addresses our own?
+pub(super) fn judge(asked: &Asked) -> Finding {
+    let station = Station::Duplicate;
+    let found = match asked {
+        Asked::NotAsked(reason) => {
+            let seen = format!("the segment was not asked: {reason}");
+            return Finding::warn(station, Code::NotProbed, seen, "run this as root to have it asked");
+        }
+        Asked::Found(found) => found,
+    };
+    if found.is_empty() {
+        return Finding::ok(station, "nobody else on the segment has an address of ours");
+    }
+    let each =
+        |Duplicate { address, interface, mac }: &Duplicate| format!("{address} of {interface} is also held by {mac}");
+    let seen = found.iter().map(each).collect::<Vec<_>>().join("; ");
+    let macs = found.iter().map(|duplicate| duplicate.mac.to_string()).collect::<Vec<_>>().join(", ");
+    let next = format!(
+        "answers to us go to the other station at times: find {macs} in the switch's table and give one of the two another \
+         address"
+    );
+    Finding::broken(station, Code::DuplicateAddress, seen, next)
+}

@@ -1,0 +1,144 @@
+//! Station 5: the name of the other side.
+
+use super::report::{Code, Finding, Station};
+use crate::dns::{Answer, Cause, Outcome, Settings, Source};
+use std::{
+    fmt::Write,
+    fs,
+    io::Read,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Shown of what went wrong.
+const MAX_FAILURES: usize = 4;
+
+/// How names are looked up here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ResolvConf {
+    pub path: PathBuf,
+    /// Why it could not be read.
+    pub error: Option<String>,
+    /// It names a server.
+    pub has_servers: bool,
+    pub settings: Settings,
+}
+
+impl ResolvConf {
+    pub fn read(path: &Path) -> Self {
+        let mut bytes = Vec::new();
+        let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        let has_servers = text.lines().any(|line| line.split_ascii_whitespace().next() == Some("nameserver"));
+        let error = read.err().map(|error| error.to_string());
+        Self { path: path.to_owned(), error, has_servers, settings: Settings::parse(&text) }
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let path = self.path.display();
+        match &self.error {
+            Some(error) => Some(format!("{path} can't be read ({error})")),
+            None => (!self.has_servers).then(|| format!("{path} names no server (nameserver)")),
+        }
+    }
+}
+
+/// Addresses in the order they are tried, IPv4 first as the client does.
+pub(super) fn addresses(answer: &Answer) -> Vec<IpAddr> {
+    let v4 = answer.v4.iter().copied().map(IpAddr::from);
+    v4.chain(answer.v6.iter().copied().map(IpAddr::from)).collect()
+}
+
+/// Does the name have an address? `answer` is `None` where the host is an address itself.
+pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> Finding {
+    let station = Station::Dns;
+    let path = conf.path.display();
+    let servers = conf.settings.servers.iter().map(|server| server.ip().to_string()).collect::<Vec<_>>().join(", ");
+    let first_aid = format!(
+        "a name server comes with the DHCP lease or from the network configuration; add `nameserver ADDRESS` to {path}"
+    );
+    let Some(answer) = answer else {
+        let seen = format!("not needed: {host} is an address");
+        return match conf.complaint() {
+            Some(complaint) => {
+                let seen =
+                    format!("{seen}; but {complaint}, so no other name resolves, such as those of image registries");
+                Finding::warn(station, Code::NoNameServer, seen, first_aid)
+            }
+            None => Finding::not_needed(station, seen),
+        };
+    };
+    let failures = failures(answer);
+    if answer.outcome == Outcome::Found {
+        let found = addresses(answer).iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+        let by = match answer.source {
+            Some(Source::HostsFile) => ", by the hosts file".to_owned(),
+            Some(Source::Server(server)) => format!(", by {}", server.ip()),
+            None => String::new(),
+        };
+        let seen = format!("{host} is {found}{by}");
+        if failures.is_empty() {
+            return Finding::ok(station, seen);
+        }
+        let next =
+            format!("take the server that does not answer out of {path}, or repair it: each look-up waits for it");
+        return Finding::warn(station, code(answer), format!("{seen}; but {failures}"), next);
+    }
+    if let Some(complaint) = conf.complaint() {
+        let seen = format!("{host} can't be resolved: {complaint}");
+        return Finding::broken(station, Code::NoNameServer, seen, first_aid);
+    }
+    let (code, seen, next) = match answer.outcome {
+        Outcome::NoSuchName => {
+            let tried = conf.settings.candidates(host).join(", ");
+            (
+                Code::NoSuchName,
+                format!("the name {host} does not exist: {servers} knows none of {tried}"),
+                format!(
+                    "correct the host in the URL, or add it to the zone; the search list of {path} may be the wrong one"
+                ),
+            )
+        }
+        Outcome::NoAddress | Outcome::DanglingAlias => (
+            Code::NoAddressForName,
+            format!("the name {host} exists, but has no address, by {servers}"),
+            "add an A or AAAA record for it".to_owned(),
+        ),
+        Outcome::Failed | Outcome::Found => {
+            let next = match code(answer) {
+                Code::ServerSilent => format!(
+                    "see that {servers} is the right name server (from {path}), that it runs, and that UDP port 53 is open to it"
+                ),
+                _ => format!(
+                    "see the log of the name server {servers}: it is there, but can't tell (the servers above it, or a zone, are broken)"
+                ),
+            };
+            let what = if failures.is_empty() { "no answer in time".to_owned() } else { failures };
+            (code(answer), format!("{host} can't be resolved: {what}"), next)
+        }
+    };
+    Finding::broken(station, code, seen, next)
+}
+
+fn code(answer: &Answer) -> Code {
+    let is_silent = |cause: &Cause| matches!(cause, Cause::Timeout | Cause::Unreachable(_));
+    if answer.failures.iter().all(|failure| is_silent(&failure.cause)) {
+        Code::ServerSilent
+    } else {
+        Code::ServerFailure
+    }
+}
+
+/// Each server and what it failed with, once.
+fn failures(answer: &Answer) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for failure in &answer.failures {
+        let mut text = failure.server.map_or_else(String::new, |server| format!("{}: ", server.ip()));
+        let _ = write!(text, "{}", failure.cause);
+        if !told.contains(&text) && told.len() < MAX_FAILURES {
+            told.push(text);
+        }
+    }
+    told.join("; ")
+}

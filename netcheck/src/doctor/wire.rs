@@ -1,0 +1,286 @@
+//! Goes the client's way to the service once, and keeps what is seen on it: connection, tunnel, certificate, answer.
+//!
+//! No credentials of the service's are ever sent, so it does no harm to go on where the certificate is not to be trusted:
+//! the answer behind it still has a date.
+
+use super::{
+    handshake::{Roots, TlsFacts, handshake},
+    proxy::{ProxyServer, Tunnel},
+    target::Target,
+};
+use crate::codec::{
+    http::{Response, could_be},
+    text::printable,
+};
+use std::{
+    fmt,
+    io::{self, ErrorKind, Read, Write},
+    net::{IpAddr, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+use time::OffsetDateTime;
+
+/// Answers to what we ask are shorter; a body is not read further.
+const MAX_RESPONSE_BYTES: usize = 256 << 10;
+/// A name with more addresses is tried at the first ones only.
+const MAX_ADDRESSES: usize = 4;
+/// Shown of what is no HTTP.
+const SAID_CHARS: usize = 60;
+const USER_AGENT: &str = concat!("landfall/", env!("CARGO_PKG_VERSION"));
+
+/// Why there is no TCP connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ConnectFailure {
+    pub address: SocketAddr,
+    pub kind: ConnectError,
+}
+
+/// What the kernel says of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ConnectError {
+    Refused,
+    TimedOut(Duration),
+    Other(String),
+}
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address;
+        match &self.kind {
+            ConnectError::Refused => write!(f, "{address} refuses the connection"),
+            ConnectError::TimedOut(limit) => write!(f, "{address} does not answer within {} s", limit.as_secs_f32()),
+            ConnectError::Other(reason) => write!(f, "no connection to {address}: {reason}"),
+        }
+    }
+}
+
+/// What the service said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Response(Response),
+    NotHttp(String),
+    Silent,
+}
+
+/// All that was seen on the way. What is `None` was not got to.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    pub connection: Option<ConnectFailure>,
+    pub tunnel: Option<Tunnel>,
+    pub tls: Option<TlsFacts>,
+    pub answer: Option<Answer>,
+    /// The answer's `Date` and our clock when it came.
+    pub date: Option<(OffsetDateTime, OffsetDateTime)>,
+}
+
+/// How to go.
+pub(super) struct Way<'a> {
+    pub target: &'a Target,
+    pub proxy: Option<&'a ProxyServer>,
+    /// Of the proxy if there is one, else of the service.
+    pub addresses: &'a [IpAddr],
+    pub roots: Roots,
+    pub path: &'a str,
+    /// For each of: connection, tunnel, handshake, answer.
+    pub timeout: Duration,
+}
+
+/// Goes the way. Bounded by five times its timeout.
+pub(super) fn walk(way: &Way<'_>) -> Walk {
+    let mut walk = Walk::default();
+    let port = way.proxy.map_or(way.target.endpoint.port, |proxy| proxy.endpoint.port);
+    let tcp = match connect(way.addresses, port, way.timeout) {
+        Ok(tcp) => tcp,
+        Err(failure) => {
+            match way.proxy {
+                Some(_) => walk.tunnel = Some(Tunnel::NoConnection(failure)),
+                None => walk.connection = Some(failure),
+            }
+            return walk;
+        }
+    };
+    let mut stream: Box<dyn Stream> = Box::new(Timed::new(tcp, way.timeout));
+    if let Some(proxy) = way.proxy {
+        let (tunnel, through) = dig(stream, proxy, way);
+        walk.tunnel = Some(tunnel);
+        match through {
+            Some(through) => stream = through,
+            None => return walk,
+        }
+    }
+    if way.target.is_https {
+        let (facts, encrypted) = handshake(stream, &way.target.endpoint, &way.roots, way.timeout);
+        walk.tls = Some(facts);
+        match encrypted {
+            Some(encrypted) => stream = encrypted,
+            None => return walk,
+        }
+    }
+    stream.restart(way.timeout);
+    let Target { endpoint, prefix, .. } = way.target;
+    let request = format!(
+        "GET {prefix}{} HTTP/1.1\r\nHost: {endpoint}\r\nUser-Agent: {USER_AGENT}\r\nAccept: application/json\r\n\
+         Connection: close\r\n\r\n",
+        way.path
+    );
+    let answer = exchange(&mut *stream, &request);
+    if let Answer::Response(response) = &answer {
+        let date = response.header("date").and_then(parse_date);
+        walk.date = date.map(|date| (date, OffsetDateTime::now_utc()));
+    }
+    walk.answer = Some(answer);
+    walk
+}
+
+/// `Sat, 21 Nov 2026 22:46:48 GMT`.
+fn parse_date(text: &str) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(text, &time::format_description::well_known::Rfc2822).ok()
+}
+
+/// A TCP connection to the first address that takes one.
+pub(super) fn connect(addresses: &[IpAddr], port: u16, timeout: Duration) -> Result<TcpStream, ConnectFailure> {
+    let deadline = Instant::now() + timeout;
+    let mut failure = None;
+    let count = u32::try_from(addresses.len().clamp(1, MAX_ADDRESSES)).unwrap_or(1);
+    for ip in addresses.iter().take(MAX_ADDRESSES) {
+        let address = SocketAddr::new(*ip, port);
+        let limit = (timeout / count).min(deadline.saturating_duration_since(Instant::now()));
+        match TcpStream::connect_timeout(&address, limit.max(Duration::from_millis(1))) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                let kind = match error.kind() {
+                    ErrorKind::ConnectionRefused => ConnectError::Refused,
+                    ErrorKind::TimedOut | ErrorKind::WouldBlock => ConnectError::TimedOut(limit),
+                    _ => ConnectError::Other(error.to_string()),
+                };
+                failure.get_or_insert(ConnectFailure { address, kind });
+            }
+        }
+    }
+    let nowhere = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port);
+    let none = || ConnectFailure { address: nowhere, kind: ConnectError::Other("it has no address".to_owned()) };
+    Err(failure.unwrap_or_else(none))
+}
+
+/// Bytes both ways, within a time.
+pub(super) trait Stream: Read + Write {
+    /// From now on.
+    fn restart(&mut self, timeout: Duration);
+}
+
+struct Timed {
+    tcp: TcpStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    fn new(tcp: TcpStream, timeout: Duration) -> Self {
+        Self { tcp, deadline: Instant::now() + timeout }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.tcp.set_read_timeout(self.left()?)?;
+        self.tcp.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tcp.set_write_timeout(self.left()?)?;
+        self.tcp.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
+}
+
+impl Stream for Timed {
+    fn restart(&mut self, timeout: Duration) {
+        self.deadline = Instant::now() + timeout;
+    }
+}
+
+/// Asks the proxy for a connection to the service.
+fn dig(stream: Box<dyn Stream>, proxy: &ProxyServer, way: &Way<'_>) -> (Tunnel, Option<Box<dyn Stream>>) {
+    let mut stream = stream;
+    if proxy.is_https {
+        let (facts, encrypted) = handshake(stream, &proxy.endpoint, &way.roots, way.timeout);
+        let distrust = facts.distrust.map(|error| rustls::Error::InvalidCertificate(error).to_string());
+        match (encrypted, distrust.or(facts.failure.map(|failure| failure.to_string()))) {
+            (Some(encrypted), None) => stream = encrypted,
+            (_, reason) => return (Tunnel::NoTls(reason.unwrap_or_default()), None),
+        }
+    }
+    stream.restart(way.timeout);
+    let endpoint = &way.target.endpoint;
+    let authorization = match &proxy.authorization {
+        Some(value) => format!("Proxy-Authorization: {}\r\n", value.expose()),
+        None => String::new(),
+    };
+    let request = format!(
+        "CONNECT {endpoint} HTTP/1.1\r\nHost: {endpoint}\r\nUser-Agent: {USER_AGENT}\r\nProxy-Connection: Keep-Alive\r\n\
+         {authorization}\r\n"
+    );
+    match exchange_head(&mut *stream, &request) {
+        Answer::Response(response) if (200..300).contains(&response.status) => {
+            stream.restart(way.timeout);
+            (Tunnel::Open, Some(stream))
+        }
+        Answer::Response(response) => (Tunnel::Refused(response.status), None),
+        Answer::NotHttp(said) => (Tunnel::NotHttp(said), None),
+        Answer::Silent => (Tunnel::Silent, None),
+    }
+}
+
+/// Sends a request and reads the response as far as it comes.
+fn exchange(stream: &mut dyn Stream, request: &str) -> Answer {
+    receive(stream, request, |response| response.is_complete)
+}
+
+/// The same of the response's head only, and not a byte more: what follows belongs to the tunnel.
+fn exchange_head(stream: &mut dyn Stream, request: &str) -> Answer {
+    receive(stream, request, |_| true)
+}
+
+fn receive(stream: &mut dyn Stream, request: &str, is_enough: impl Fn(&Response) -> bool) -> Answer {
+    // A server that refuses at once may end the connection before it has read us; its answer still counts.
+    let sent = stream.write_all(request.as_bytes()).and_then(|()| stream.flush());
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    // Single bytes until the head is there keep what follows in the stream.
+    let mut piece = 1;
+    while bytes.len() < MAX_RESPONSE_BYTES {
+        let read = stream.read(buffer.get_mut(..piece).unwrap_or_default());
+        match read {
+            Ok(0) | Err(_) => break,
+            Ok(length) => bytes.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+        }
+        if !could_be(&bytes) {
+            break;
+        }
+        if piece > 1 || bytes.ends_with(b"\r\n\r\n") {
+            piece = buffer.len();
+            if Response::parse(&bytes).is_some_and(|response| is_enough(&response)) {
+                break;
+            }
+        }
+    }
+    if let Some(response) = Response::parse(&bytes) {
+        return Answer::Response(response);
+    }
+    if bytes.is_empty() || sent.is_err() {
+        return Answer::Silent;
+    }
+    // Whatever else it has to say arrives with the same packet, as a rule.
+    let _ = stream.read(&mut buffer).map(|length| bytes.extend_from_slice(buffer.get(..length).unwrap_or_default()));
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Answer::NotHttp(printable(line).chars().take(SAID_CHARS).collect())
+}

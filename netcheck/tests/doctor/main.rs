@@ -1,0 +1,386 @@
+//! The doctor among broken networks: each break is found, named as the cause, and told how to repair.
+
+// Clippy takes only functions marked #[test] for tests, not what they call.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod lab;
+
+use api::http::HttpConfig;
+use clap::Parser;
+use lab::{
+    DAY_S, Fake, GATEWAY, GATEWAY_MAC, Lab, NAME, NAME_SERVER, OTHER_MAC, OUR_MAC, SERVICE, TIME_SERVER, bound,
+    plain_service,
+};
+use netcheck::{
+    cli::Netcheck,
+    doctor::{Code, Finding, Options, ProxyVariables, Report, Station, Verdict, diagnose},
+};
+use std::{fs, path::Path, process::ExitCode, time::Duration};
+
+/// The stations that are not as they should be, with their verdicts.
+fn unsound(report: &Report) -> Vec<(Station, Verdict)> {
+    let unsound = report.stations.iter().filter(|finding| finding.verdict != Verdict::Ok);
+    unsound.map(|finding| (finding.station, finding.verdict)).collect()
+}
+
+fn broken(station: Station, code: Code, seen: &str, next: &str) -> Finding {
+    let (seen, next) = (seen.to_owned(), Some(next.to_owned()));
+    Finding { station, verdict: Verdict::Broken, code, seen, next, because_of: None }
+}
+
+/// The report's cause is this finding, word by word.
+#[track_caller]
+fn assert_cause(report: &Report, expected: &Finding) {
+    assert_eq!((report.reachable, report.cause), (false, Some(expected.station)));
+    assert_eq!(report.station(expected.station), Some(expected));
+}
+
+#[test]
+fn a_sound_way_is_passed_from_link_to_service() {
+    let Some(lab) = Lab::new() else { return };
+    let certificate = lab.certificate(-1, 30);
+    let (Some(_service), Some(_names)) = (lab.tls_service(&certificate), lab.name_server()) else { return };
+    let _time = Fake::sntp(&lab.gateway, 0.0);
+    let options = Options {
+        http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false },
+        ntp_servers: vec![TIME_SERVER.to_owned()],
+        ..lab.options(&format!("https://{NAME}"))
+    };
+    let report = lab.diagnose(&options);
+    let time = report.station(Station::Time).unwrap();
+    // The fake server counts whole seconds.
+    assert!(time.seen.starts_with("right: ") && time.seen.ends_with(" by 203.0.113.123"), "{time:?}");
+    let seen = [
+        format!("ens3 ({OUR_MAC}) is up"),
+        "10.0.0.1/24 on ens3".to_owned(),
+        format!("{GATEWAY} on ens3 ({GATEWAY_MAC}) answers; it is the way to the service {SERVICE}"),
+        "nobody else on the segment has an address of ours".to_owned(),
+        format!("{NAME} is {SERVICE}, by {NAME_SERVER}"),
+        time.seen.clone(),
+        "not needed: none is set".to_owned(),
+        format!("certificate of CN={NAME}, by CN=Lab CA, valid until {}", certificate.until),
+        "the service answers; its release is v2.40.0".to_owned(),
+    ];
+    assert_eq!(report.stations.iter().map(|finding| finding.seen.clone()).collect::<Vec<_>>(), seen);
+    assert!(report.stations.iter().all(|finding| finding.verdict == Verdict::Ok), "{report:?}");
+    assert_eq!((report.reachable, report.cause), (true, None));
+    assert!(report.to_text().ends_with("\nThe service at https://api.example.com can be reached.\n"));
+}
+
+#[test]
+fn no_carrier() {
+    let Some(lab) = Lab::new() else { return };
+    lab.segment.unplug(&lab.us);
+    let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
+    let skipped = |station| format!("{station:<9}  -       not looked at, because of link\n");
+    let expected = format!(
+        "link       BROKEN  ens3 ({OUR_MAC}) is switched on but has no carrier\n\
+         {:19}-> plug the cable of ens3 in at both ends, and see that the switch port is on and has the same speed\n\
+         {}\n\
+         The service at http://203.0.113.7:8090 cannot be reached. The first break is at: link.\n",
+        "",
+        ["address", "gateway", "duplicate", "dns", "time", "proxy", "tls", "service"].map(skipped).concat(),
+    );
+    assert_eq!(report.to_text(), expected);
+    lab.us.namespace.ip("link set ens3 down");
+    let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
+    let seen = format!("ens3 ({OUR_MAC}) is switched off");
+    let next = "switch it on (`ip link set ens3 up`), and see why the network configuration does not";
+    assert_cause(&report, &broken(Station::Link, Code::SwitchedOff, &seen, next));
+}
+
+#[test]
+fn no_address() {
+    let Some(lab) = Lab::new() else { return };
+    lab.us.namespace.ip("address del 10.0.0.1/24 dev ens3");
+    let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
+    let seen = "only link-local: fe80::5054:ff:feaa:bb01/64 on ens3; nobody has given us an address (DHCP failed)";
+    let next = "see that a DHCP server answers on the network of ens3 (right switch port and VLAN?), or give ens3 a fixed address";
+    assert_cause(&report, &broken(Station::Address, Code::LinkLocalOnly, seen, next));
+}
+
+#[test]
+fn no_gateway() {
+    let Some(lab) = Lab::new() else { return };
+    lab.us.namespace.ip("route del default");
+    let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
+    let seen = "there is no route to the service 203.0.113.7, and no default route that would lead there";
+    let next = "a default route comes with the DHCP lease or a router's advertisement, or from the network configuration: see \
+                why there is none (`ip route add default via GATEWAY` is a first aid)";
+    assert_cause(&report, &broken(Station::Gateway, Code::NoRoute, seen, next));
+
+    lab.us.route("default", "10.0.0.253");
+    let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
+    let seen = "10.0.0.253 on ens3, the way to the service 203.0.113.7, answers neither ARP or NDP nor ping";
+    let next = "see that 10.0.0.253 is the right gateway for this network, that it runs, and that ens3 is on its VLAN";
+    assert_cause(&report, &broken(Station::Gateway, Code::GatewaySilent, seen, next));
+}
+
+#[test]
+fn an_address_held_twice() {
+    let Some(lab) = Lab::new() else { return };
+    let _other = lab.segment.host("other", OTHER_MAC, &["10.0.0.1/24"]);
+    let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
+    let seen = format!("10.0.0.1 of ens3 is also held by {OTHER_MAC}");
+    let next = format!(
+        "answers to us go to the other station at times: find {OTHER_MAC} in the switch's table and give one of the two another \
+         address"
+    );
+    assert_cause(&report, &broken(Station::Duplicate, Code::DuplicateAddress, &seen, &next));
+}
+
+#[test]
+fn a_name_server_that_is_silent() {
+    let Some(lab) = Lab::new() else { return };
+    let _silent = bound(&lab.gateway, &format!("{NAME_SERVER}:53"));
+    let _time = Fake::sntp(&lab.gateway, 0.0);
+    let options = Options {
+        ntp_servers: vec![TIME_SERVER.to_owned()],
+        timeout: Duration::from_secs(1),
+        ..lab.options(&format!("https://{NAME}"))
+    };
+    let report = lab.diagnose(&options);
+    let seen = format!("{NAME} can't be resolved: {NAME_SERVER}: no answer in time");
+    let next = format!(
+        "see that {NAME_SERVER} is the right name server (from {}), that it runs, and that UDP port 53 is open to it",
+        lab.path("resolv.conf").display()
+    );
+    assert_cause(&report, &broken(Station::Dns, Code::ServerSilent, &seen, &next));
+    let expected = [
+        (Station::Dns, Verdict::Broken),
+        (Station::Tls, Verdict::NotLookedAt),
+        (Station::Service, Verdict::NotLookedAt),
+    ];
+    assert_eq!(unsound(&report), expected, "time needs no name");
+}
+
+#[test]
+fn names_that_do_not_resolve_for_other_reasons() {
+    let Some(lab) = Lab::new() else { return };
+    let Some(_names) = lab.name_server() else { return };
+    let options = lab.options("http://no.example.com:8090");
+    let conf = options.resolv_conf.display().to_string();
+    let report = lab.diagnose(&options);
+    let seen = format!(
+        "the name no.example.com does not exist: {NAME_SERVER} knows none of no.example.com., no.example.com.lab.example.com."
+    );
+    let next =
+        format!("correct the host in the URL, or add it to the zone; the search list of {conf} may be the wrong one");
+    assert_cause(&report, &broken(Station::Dns, Code::NoSuchName, &seen, &next));
+
+    fs::write(&options.resolv_conf, "search lab.example.com\n").unwrap();
+    let report = lab.diagnose(&options);
+    let seen = format!("no.example.com can't be resolved: {conf} names no server (nameserver)");
+    let next = format!(
+        "a name server comes with the DHCP lease or from the network configuration; add `nameserver ADDRESS` to {conf}"
+    );
+    assert_eq!(report.station(Station::Dns), Some(&broken(Station::Dns, Code::NoNameServer, &seen, &next)));
+}
+
+#[test]
+fn a_clock_two_years_off_is_named_as_what_ails_the_certificate() {
+    let Some(lab) = Lab::new() else { return };
+    let certificate = lab.certificate(700, 90);
+    let Some(_service) = lab.tls_service(&certificate) else { return };
+    let _time = Fake::sntp(&lab.gateway, 730.0 * DAY_S + 3600.0);
+    let options = Options {
+        http: HttpConfig { ca_cert: Some(certificate.ca.clone()), insecure: false },
+        ntp_servers: vec![TIME_SERVER.to_owned()],
+        ..lab.options(&format!("https://{SERVICE}"))
+    };
+    let report = lab.diagnose(&options);
+    let seen = format!("our clock is 730 days behind by {TIME_SERVER}, so certificates look expired or not yet valid");
+    let next = "set the clock (`chronyc makestep`, or the firmware's set-up), and see that chronyd has a server it reaches; a \
+                clock that is wrong again after each start has an empty battery";
+    assert_cause(&report, &broken(Station::Time, Code::ClockBehind, &seen, next));
+    let tls = report.station(Station::Tls).unwrap();
+    let (seen, ours) = tls.seen.rsplit_once("ours says ").unwrap();
+    assert_eq!(ours.len(), "2026-11-21 22:46:48Z".len(), "{ours}");
+    let expected = format!(
+        "the certificate of CN={NAME}, by CN=Lab CA, is not yet valid by our clock: valid from {} to {}, ",
+        certificate.from, certificate.until
+    );
+    assert_eq!(seen, expected);
+    let next = "set the clock: it is 730 days behind, and by the true time the certificate is valid";
+    assert_eq!((tls.verdict, tls.code), (Verdict::Broken, Code::CertificateNotYetValid));
+    assert_eq!(tls.next.as_deref(), Some(next));
+}
+
+#[test]
+fn proxies_that_do_not_work() {
+    let Some(lab) = Lab::new() else { return };
+    let Some(_service) = lab.nginx(8090, &plain_service()) else { return };
+    let _guarded =
+        Fake::saying(&lab.gateway, 3128, "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
+    let _stranger = Fake::saying(&lab.gateway, 22, "SSH-2.0-OpenSSH_9.2p1\r\n");
+    let without = format!("; without it {SERVICE}:8090 takes connections: add {SERVICE} to NO_PROXY");
+    for (proxy, code, seen, next) in [
+        (
+            "http://203.0.113.8:3129",
+            Code::ProxyUnreachable,
+            "http://203.0.113.8:3129 (HTTPS_PROXY): 203.0.113.8:3129 refuses the connection",
+            "correct host and port in HTTPS_PROXY, or start the proxy",
+        ),
+        (
+            "http://203.0.113.8:3128",
+            Code::ProxyWantsPassword,
+            "http://203.0.113.8:3128 (HTTPS_PROXY) wants a user and a password (407), and we have none",
+            "put them in HTTPS_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
+        ),
+        (
+            "http://user:secret@203.0.113.8:3128",
+            Code::ProxyWantsPassword,
+            "http://203.0.113.8:3128 (HTTPS_PROXY) does not accept our user and password (407)",
+            "correct them in HTTPS_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
+        ),
+        (
+            "http://203.0.113.8:22",
+            Code::NotAProxy,
+            "http://203.0.113.8:22 (HTTPS_PROXY) is no HTTP proxy: it answers 'SSH-2.0-OpenSSH_9.2p1'",
+            "correct host and port in HTTPS_PROXY",
+        ),
+        (
+            "http://203.0.113.7:8090",
+            Code::ProxyRefuses,
+            "http://203.0.113.7:8090 (HTTPS_PROXY) refuses to connect us to 203.0.113.7:8090 (400)",
+            "have the proxy allow CONNECT to 203.0.113.7:8090; if it is no proxy but a web server, correct HTTPS_PROXY",
+        ),
+    ] {
+        let proxy = ProxyVariables::from_pairs(&[("HTTPS_PROXY", proxy), ("NO_PROXY", "other.example.com")]);
+        let options = Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) };
+        let report = lab.diagnose(&options);
+        assert_cause(&report, &broken(Station::Proxy, code, seen, &format!("{next}{without}")));
+        assert!(!report.to_text().contains("secret"));
+    }
+    let proxy = ProxyVariables::from_pairs(&[("HTTPS_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", SERVICE)]);
+    let report = lab.diagnose(&Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
+    assert!(report.reachable);
+    let seen = "not needed: NO_PROXY excepts 203.0.113.7 from HTTPS_PROXY";
+    assert_eq!(report.station(Station::Proxy).unwrap().seen, seen);
+}
+
+#[test]
+fn a_proxy_that_works() {
+    let Some(lab) = Lab::new() else { return };
+    let certificate = lab.certificate(-1, 30);
+    let Some(_service) = lab.tls_service(&certificate) else { return };
+    let _proxy = Fake::proxy(&lab.gateway, 3128, &format!("{SERVICE}:443"));
+    let options = Options {
+        proxy: ProxyVariables::from_pairs(&[("HTTPS_PROXY", "http://user:secret@203.0.113.8:3128")]),
+        http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false },
+        ..lab.options(&format!("https://{SERVICE}"))
+    };
+    let report = lab.diagnose(&options);
+    assert!(report.reachable);
+    let seen = |station| report.station(station).unwrap().seen.as_str();
+    assert_eq!(seen(Station::Proxy), "http://203.0.113.8:3128 (HTTPS_PROXY) connects us to 203.0.113.7:443");
+    let certificate = format!("certificate of CN={NAME}, by CN=Lab CA, valid until {}", certificate.until);
+    assert_eq!(
+        (seen(Station::Tls), seen(Station::Service)),
+        (certificate.as_str(), "the service answers; its release is v2.40.0")
+    );
+    assert!(!format!("{options:?}").contains("secret"), "passwords are not logged");
+}
+
+#[test]
+fn a_certificate_of_an_unknown_issuer() {
+    let Some(lab) = Lab::new() else { return };
+    let certificate = lab.certificate(-1, 30);
+    let Some(_service) = lab.tls_service(&certificate) else { return };
+    let options = lab.options(&format!("https://{SERVICE}"));
+    let report = lab.diagnose(&options);
+    let seen = format!("the certificate of CN={NAME} is signed by CN=Lab CA, which we do not know");
+    let next = "give the CA certificate of CN=Lab CA as --ca-cert FILE (PEM), or have the service send its whole chain";
+    assert_cause(&report, &broken(Station::Tls, Code::UnknownIssuer, &seen, next));
+
+    let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false };
+    let trusting = Options { http: http.clone(), ..options.clone() };
+    let report = lab.diagnose(&trusting);
+    assert!(report.reachable, "with --ca-cert it is");
+    assert_eq!(report.station(Station::Tls).unwrap().verdict, Verdict::Ok);
+
+    let elsewhere = Options { http, ..lab.options("https://203.0.113.9") };
+    let report = lab.diagnose(&elsewhere);
+    let seen = format!("the certificate of CN={NAME} is for {NAME}, {SERVICE}, not for 203.0.113.9");
+    let next = "use a name in the URL that the certificate has, or have 203.0.113.9 put into it";
+    assert_cause(&report, &broken(Station::Tls, Code::WrongName, &seen, next));
+}
+
+#[test]
+fn others_in_the_services_place() {
+    let Some(lab) = Lab::new() else { return };
+    let pages = "server { listen 8090; return 302 https://login.example.com/; } server { listen 8091; return 503; }";
+    let Some(_pages) = lab.nginx(8090, pages) else { return };
+    for (url, station, code, seen) in [
+        (
+            "http://203.0.113.7:8090",
+            Station::Service,
+            Code::NotTheService,
+            "203.0.113.7:8090 sends us elsewhere (302, to 'https://login.example.com/'): a login page, or a captive portal",
+        ),
+        (
+            "http://203.0.113.7:8091",
+            Station::Service,
+            Code::Unavailable,
+            "a load balancer answers 503 for http://203.0.113.7:8091: none of its servers does",
+        ),
+        (
+            "http://203.0.113.7:8092",
+            Station::Service,
+            Code::ConnectionRefused,
+            "203.0.113.7:8092 refuses the connection",
+        ),
+        ("https://203.0.113.7:8090", Station::Tls, Code::NotTls, "203.0.113.7:8090 speaks plain HTTP, not TLS"),
+    ] {
+        let report = lab.diagnose(&lab.options(url));
+        assert_eq!((report.reachable, report.cause), (false, Some(station)));
+        let finding = report.station(station).unwrap();
+        assert_eq!((finding.code, finding.seen.as_str()), (code, seen));
+    }
+}
+
+#[test]
+fn a_service_on_the_machine_itself_needs_no_network() {
+    let Some(lab) = Lab::new() else { return };
+    let Some(_service) = lab.nginx(8090, &plain_service()) else { return };
+    lab.segment.unplug(&lab.gateway);
+    let options = lab.options("http://127.0.0.1:8090");
+    let report = lab.gateway.namespace.enter(|| diagnose(&options)).unwrap();
+    println!("{}", report.to_text());
+    assert!(report.reachable);
+    assert_eq!(report.station(Station::Link).unwrap().verdict, Verdict::Warn);
+    let seen = "not needed: the service 127.0.0.1 is this machine itself";
+    assert_eq!(report.station(Station::Gateway).unwrap().seen, seen);
+}
+
+#[test]
+fn the_exit_status_says_whether_the_service_is_reached() {
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        netcheck: Netcheck,
+    }
+    let Some(lab) = Lab::new() else { return };
+    let Some(_service) = lab.nginx(8090, &plain_service()) else { return };
+    let status = |port: &str| {
+        let url = format!("http://{SERVICE}:{port}");
+        let arguments = ["netcheck", "doctor", "--json", "--chrony-conf", "/nonexistent", "--url", &url];
+        let program = Program::parse_from(arguments);
+        lab.us.namespace.enter(|| program.netcheck.run(|_| Err("no check of a config".into())).unwrap())
+    };
+    assert_eq!((status("8090"), status("8092")), (ExitCode::SUCCESS, ExitCode::FAILURE));
+}
+
+#[test]
+fn bad_arguments_are_told() {
+    let error = |options: &Options| diagnose(options).unwrap_err().to_string();
+    let text = "'ftp://host/' is not the URL of a service: expected http:// or https:// and a host";
+    assert_eq!(error(&Options::new("ftp://user:secret@host/")), text);
+    let ca_cert = Some(Path::new("/nonexistent/ca.pem").to_owned());
+    let options = Options { http: HttpConfig { ca_cert, insecure: false }, ..Options::new("https://host") };
+    assert_eq!(error(&options), "cannot read the CA bundle /nonexistent/ca.pem");
+    let options = Options { timeout: Duration::from_secs(61), ..Options::new("https://host") };
+    assert_eq!(error(&options), "the time limit is 61 s, but must be from 1 to 60");
+}
