@@ -100,6 +100,10 @@ pub(super) fn judge(interfaces: &[Interface], addresses: &[Address]) -> Finding 
     );
     if link_local.is_empty() {
         let idle = list(&|address| !address.is_up);
+        if up.is_empty() && !idle.is_empty() {
+            let next = "see why no interface with an address is up";
+            return Finding::broken(station, Code::NoAddress, format!("{idle}, which is not up"), next);
+        }
         let elsewhere = if idle.is_empty() { String::new() } else { format!("; {idle}, which is not up") };
         let seen = format!("no address on {up}{elsewhere}");
         return Finding::broken(station, Code::NoAddress, seen, next);

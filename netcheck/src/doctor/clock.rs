@@ -123,8 +123,8 @@ pub(super) fn judge(facts: &ClockFacts, is_https: bool, tls: Option<&TlsFacts>, 
     if offset.0.abs() <= TOLERANCE_S {
         // A date has whole seconds only.
         let by_date = facts.servers.iter().all(|(_, told)| told.is_err());
-        let size = if by_date { "to about a second".to_owned() } else { describe(offset) };
-        let seen = format!("right: {size} by {by}{also}");
+        let size = if by_date { " to about a second".to_owned() } else { format!(": {}", describe(offset)) };
+        let seen = format!("right{size} by {by}{also}");
         return if by_date && !facts.servers.is_empty() {
             Finding::warn(station, Code::ServersSilent, seen, silent_advice(facts))
         } else {

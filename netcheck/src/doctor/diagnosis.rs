@@ -65,7 +65,9 @@ pub(super) fn diagnose(facts: &Facts) -> Report {
     let is_broken = |finding: &Finding| finding.verdict == Verdict::Broken;
 
     findings.push(link::judge(&facts.interfaces).unless(needless));
-    if !findings.iter().any(is_broken) {
+    if facts.is_local() {
+        findings.push(Finding::not_needed(Station::Address, "not needed: the other side is this machine itself"));
+    } else if !findings.iter().any(is_broken) {
         findings.push(address::judge(&facts.interfaces, &facts.addresses).unless(needless));
     }
     // Without link or address nothing was tried.
