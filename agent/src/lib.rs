@@ -9,6 +9,7 @@ pub mod beacon;
 pub mod child;
 pub mod cli;
 pub mod media;
+mod network;
 pub mod outbox;
 pub mod poll;
 pub mod register;

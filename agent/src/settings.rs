@@ -67,8 +67,8 @@ pub struct Pace {
     pub reply_cache: Duration,
     /// Longest run of an inventory.
     pub inventory: Duration,
-    /// Longest run of a connectivity check.
-    pub connectivity: Duration,
+    /// Longest run of a check of the network.
+    pub network: Duration,
 }
 
 impl Default for Pace {
@@ -84,7 +84,7 @@ impl Default for Pace {
             reply_retry: Duration::from_secs(2),
             reply_cache: Duration::from_secs(3600),
             inventory: Duration::from_secs(180),
-            connectivity: Duration::from_secs(300),
+            network: Duration::from_secs(300),
         }
     }
 }
