@@ -12,8 +12,10 @@ use tracing_subscriber::EnvFilter;
 
 /// Names the log levels: a level, or per part as in `info,diskwrite=debug`.
 const LOG_VARIABLE: &str = "LANDFALL_LOG";
-/// Set by whoever adds the time to each line of our log itself: the journal, and the agent for its steps.
-const TIMED_BY_OTHERS: [&str; 2] = ["JOURNAL_STREAM", "LANDFALL_STEP"];
+/// Set by the agent for its steps: what they say goes into the reply.
+const STEP_VARIABLE: &str = "LANDFALL_STEP";
+/// Set by whoever adds the time to each line of our log itself: the journal, and the agent.
+const TIMED_BY_OTHERS: [&str; 2] = ["JOURNAL_STREAM", STEP_VARIABLE];
 
 /// From a bare machine booted from a CoreOS-style live ISO to an installed node
 #[derive(Debug, Parser)]
@@ -74,7 +76,11 @@ fn main() -> ExitCode {
         Err(error) if only_prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Not eprintln: nobody listening is no reason to panic.
-            let _ = writeln!(io::stderr(), "landfall: error: {error:#}");
+            let _ = match std::env::var_os(STEP_VARIABLE) {
+                // The service and people look for the start of some of these texts.
+                Some(_) => writeln!(io::stderr(), "{error:#}"),
+                None => writeln!(io::stderr(), "landfall: error: {error:#}"),
+            };
             ExitCode::FAILURE
         }
     }
