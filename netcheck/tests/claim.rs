@@ -221,7 +221,7 @@ fn nmap_agrees() {
         let Ok(output) = Command::new("ip").args(nmap).output() else { return };
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
-            eprintln!("skipped: nmap does not run: {}", String::from_utf8_lossy(&output.stderr));
+            common::skipped(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
             return;
         }
         assert_eq!(text.contains(r#"state="up""#), !claim.holders.is_empty(), "{address}: {text}");

@@ -1,6 +1,6 @@
 //! Real servers, from packages that `make setup` unpacks beside the build. Each runs in a namespace of ours and ends with its test.
 
-use super::Namespace;
+use super::{Namespace, skipped};
 use std::{
     ffi::OsStr,
     fs::File,
@@ -17,7 +17,7 @@ pub fn packages() -> Option<PathBuf> {
     let places = [target.join("vm/packages/servers"), target.join("../vm/packages/servers")];
     let found = places.into_iter().find(|place| place.join(".done").exists());
     if found.is_none() {
-        eprintln!("skipped: the servers' packages are not there (make setup unpacks them)");
+        skipped("the servers' packages are not there (make setup unpacks them)");
     }
     found
 }

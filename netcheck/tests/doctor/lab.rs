@@ -86,7 +86,7 @@ impl Lab {
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let temporary = temporary.map(|kind| format!("{kind}_temp_path {root}/{kind};")).join(" ");
         let conf = format!(
-            "daemon off; user root root; worker_processes 1; pid {root}/nginx.pid; error_log stderr;\n\
+            "daemon off; master_process off; user root root; worker_processes 1; pid {root}/nginx.pid; error_log stderr;\n\
              events {{ worker_connections 64; }}\n\
              http {{ access_log off; {temporary}\n{servers} }}\n"
         );
