@@ -7,7 +7,14 @@ use std::{
     collections::BTreeMap,
     fs,
     net::{Ipv4Addr, Ipv6Addr},
+    path::{Path, PathBuf},
 };
+
+/// What lies beside the repository, wherever in it the test's crate is.
+pub fn shared(name: &str) -> Option<PathBuf> {
+    let places = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("shared").join(name));
+    places.into_iter().find(|place| place.exists())
+}
 
 /// The definitions of a Swagger 2 document.
 #[derive(serde::Deserialize)]
@@ -18,11 +25,11 @@ pub struct Swagger {
 impl Swagger {
     /// The published description, where this machine has it.
     pub fn read() -> Option<Self> {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/contract/swagger.yaml");
-        let Ok(text) = fs::read_to_string(path) else {
+        let Some(path) = shared("contract/swagger.yaml") else {
             eprintln!("skipped: the service's description is not here");
             return None;
         };
+        let text = fs::read_to_string(path).unwrap();
         Some(serde_norway::from_str(&text).unwrap())
     }
 

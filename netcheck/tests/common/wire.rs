@@ -15,12 +15,11 @@ pub fn assert_fits(definition: &str, document: &Value) {
 
 /// The only argument of a step, as the real service sent it; `None`, with the reason printed, where there is no recording.
 pub fn recorded_argument(step_type: &str) -> Option<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/wire/steps/step-");
-    let Ok(recorded) = fs::read(format!("{path}{step_type}.json")) else {
+    let Some(path) = swagger::shared(&format!("data/wire/steps/step-{step_type}.json")) else {
         eprintln!("skipped: no recorded traffic here");
         return None;
     };
-    let recorded: Value = serde_json::from_slice(&recorded).unwrap();
+    let recorded: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let steps = recorded["instructions"].as_array().unwrap();
     let step = steps.iter().find(|step| step["step_type"] == step_type).unwrap();
     Some(step["args"][0].as_str().unwrap().to_owned())
