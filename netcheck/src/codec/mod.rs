@@ -13,7 +13,6 @@ pub mod ethernet;
 pub mod http;
 pub mod lldp;
 pub mod ndp;
-pub mod rtnetlink;
 pub mod sntp;
 pub mod text;
 pub mod udp;

@@ -2,9 +2,9 @@
 
 use super::{
     link::{Interface, State},
+    netlink,
     report::{Code, Finding, Station},
 };
-use crate::codec::rtnetlink;
 use std::net::IpAddr;
 
 // linux/if_addr.h
@@ -40,7 +40,7 @@ impl Address {
     }
 }
 
-pub(super) fn addresses(interfaces: &[Interface], addresses: &[rtnetlink::Address]) -> Vec<Address> {
+pub(super) fn addresses(interfaces: &[Interface], addresses: &[netlink::Address]) -> Vec<Address> {
     let mut known: Vec<_> = addresses
         .iter()
         .filter_map(|address| {
@@ -123,7 +123,7 @@ mod tests {
     fn judged(entries: &[(&str, u32)]) -> Finding {
         let entries: Vec<_> = entries
             .iter()
-            .map(|(ip, flags)| rtnetlink::Address { link: 2, ip: ip.parse().unwrap(), prefix_bits: 24, flags: *flags })
+            .map(|(ip, flags)| netlink::Address { link: 2, ip: ip.parse().unwrap(), prefix_bits: 24, flags: *flags })
             .collect();
         judge(&[ens3()], &addresses(&[ens3()], &entries))
     }

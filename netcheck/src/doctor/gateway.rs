@@ -1,9 +1,11 @@
 //! Station 3: the way to the other side, and whether the next hop on it is there.
 
-use super::report::{Code, Finding, Station};
+use super::{
+    netlink::Route,
+    report::{Code, Finding, Station},
+};
 use crate::{
     Selection, SocketError,
-    codec::rtnetlink::Route,
     mesh::{self, measure},
 };
 use api::{ConnectivityCheckHost, Mac};

@@ -10,14 +10,13 @@ use super::{
     handshake::Roots,
     link::{self, Interface, State},
     names::{self, ResolvConf},
-    netlink,
+    netlink::{self, Route},
     proxy::{self, Tunnel},
     service,
     target::Target,
     wire::{self, Way},
 };
 use crate::{
-    codec::rtnetlink::Route,
     dns::{self, Hosts, Resolver},
     ntp::sntp,
     privileges,

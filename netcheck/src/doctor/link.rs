@@ -1,14 +1,15 @@
 //! Station 1: an interface with carrier.
 
-use super::report::{Code, Finding, Station};
-use crate::codec::rtnetlink::Link;
+use super::{
+    netlink::Link,
+    report::{Code, Finding, Station},
+};
 use api::Mac;
 use std::{fmt, fs, path::Path};
 
 const IFF_UP: u32 = 1;
 const IFF_LOOPBACK: u32 = 8;
 const IFF_LOWER_UP: u32 = 1 << 16;
-const OPER_DORMANT: u8 = 5;
 /// ARPHRD_ numbers of Ethernet and InfiniBand.
 const CABLED: [u16; 2] = [1, 32];
 
@@ -76,7 +77,7 @@ fn interface(link: &Link, sysfs: &Path) -> Interface {
         State::SwitchedOff
     } else if link.flags & IFF_LOWER_UP == 0 {
         State::NoCarrier
-    } else if link.operstate == OPER_DORMANT {
+    } else if link.is_dormant {
         State::Waiting
     } else {
         State::Up
