@@ -194,9 +194,14 @@ fn advertisement(agent: &Agent, server: &TangServer, options: &Options) -> Resul
     if body.is_empty() {
         return Err(TangError::Empty { url: url() });
     }
-    let advertisement: Advertisement =
-        serde_json::from_slice(&body).map_err(|cause| TangError::NotAnAdvertisement { url: url(), cause })?;
-    Ok(TangServerResponse { payload: advertisement.payload, signatures: advertisement.signatures, tang_url })
+    let not_one = |cause| TangError::NotAnAdvertisement { url: url(), cause };
+    parse_advertisement(&body, tang_url.clone()).map_err(not_one)
+}
+
+/// Reads a server's answer to a GET of `tang_url`: JSON (RFC 7515 §7.2).
+pub fn parse_advertisement(body: &[u8], tang_url: String) -> Result<TangServerResponse, serde_json::Error> {
+    let Advertisement { payload, signatures } = serde_json::from_slice(body)?;
+    Ok(TangServerResponse { payload, signatures, tang_url })
 }
 
 /// The step's reply: all advertisements, or nothing but that one is missing.

@@ -34,9 +34,11 @@ impl Response {
         if response.header("transfer-encoding").is_some_and(|value| value.to_ascii_lowercase().contains("chunked")) {
             (response.body, response.is_complete) = unchunk(body);
         } else {
-            let length = response.header("content-length").and_then(|value| value.parse::<usize>().ok());
+            let announced = || response.header("content-length").and_then(|value| value.parse::<usize>().ok());
+            // These have none, whatever their headers say (RFC 9110 section 6.4.1).
+            let length = if matches!(status, 204 | 304) { Some(0) } else { announced() };
             response.body = body.get(..length.unwrap_or(body.len())).unwrap_or(body).to_vec();
-            response.is_complete = length.is_some_and(|length| body.len() >= length) || matches!(status, 204 | 304);
+            response.is_complete = length.is_some_and(|length| body.len() >= length);
         }
         Some(response)
     }
@@ -99,6 +101,12 @@ mod tests {
         assert_eq!(response.header("date"), Some("Sat, 21 Nov 2026 22:46:48 GMT"));
         assert_eq!(Response::parse(&bytes[..40]), None);
         assert!(!Response::parse(&bytes[..bytes.len() - 5]).unwrap().is_complete);
+    }
+
+    #[test]
+    fn an_answer_without_content_has_no_body() {
+        let whole = Response::parse(b"HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\nnext").unwrap();
+        assert_eq!((whole.body.as_slice(), whole.is_complete), (&b""[..], true));
     }
 
     #[test]
