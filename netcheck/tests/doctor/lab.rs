@@ -9,7 +9,7 @@ use serde_json::json;
 use std::{
     fs,
     io::{Read, Write, copy},
-    net::{Shutdown, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket},
     path::PathBuf,
     process::Command,
     sync::{
@@ -30,6 +30,10 @@ pub const GATEWAY_MAC: &str = "52:54:00:aa:bb:fe";
 pub const SERVICE: &str = "203.0.113.7";
 pub const NAME_SERVER: &str = "203.0.113.53";
 pub const TIME_SERVER: &str = "203.0.113.123";
+/// The same of a network without IPv4.
+pub const GATEWAY_V6: &str = "fe80::fe";
+pub const SERVICE_V6: &str = "2001:db8:7::7";
+pub const NAME_SERVER_V6: &str = "2001:db8:7::53";
 pub const NAME: &str = "api.example.com";
 pub const DAY_S: f64 = 86_400.0;
 pub const ANSWER: &str = r#"{"versions":{"assisted-installer":"x"},"release_tag":"v2.40.0"}"#;
@@ -40,6 +44,8 @@ pub struct Lab {
     pub gateway: Host,
     pub segment: Segment,
     pub directory: TempDir,
+    service: IpAddr,
+    name_server: IpAddr,
 }
 
 impl Lab {
@@ -49,7 +55,24 @@ impl Lab {
         let gateway = segment.host("gateway", GATEWAY_MAC, &["10.0.0.254/24"]);
         gateway.own("203.0.113.0/24");
         us.route("default", GATEWAY);
-        Some(Self { us, gateway, segment, directory: tempfile::tempdir().unwrap() })
+        Some(Self::of(segment, us, gateway, SERVICE, NAME_SERVER))
+    }
+
+    /// The same without any IPv4 address.
+    pub fn of_ipv6() -> Option<Self> {
+        let segment = Segment::new()?;
+        let us = segment.host("us", OUR_MAC, &["2001:db8:1::1/64"]);
+        let [gateway, service, names] =
+            [(GATEWAY_V6, 64), (SERVICE_V6, 128), (NAME_SERVER_V6, 128)].map(|(ip, bits)| format!("{ip}/{bits}"));
+        let addresses = ["2001:db8:1::fe/64", &gateway, &service, &names];
+        let gateway = segment.host("gateway", GATEWAY_MAC, &addresses);
+        us.route("default", &format!("{GATEWAY_V6} dev ens3"));
+        Some(Self::of(segment, us, gateway, SERVICE_V6, NAME_SERVER_V6))
+    }
+
+    fn of(segment: Segment, us: Host, gateway: Host, service: &str, name_server: &str) -> Self {
+        let [service, name_server] = [service, name_server].map(|address| address.parse().unwrap());
+        Self { us, gateway, segment, directory: tempfile::tempdir().unwrap(), service, name_server }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -59,7 +82,7 @@ impl Lab {
     /// Nothing of the machine that the test runs on.
     pub fn options(&self, url: &str) -> Options {
         let (resolv_conf, hosts) = (self.path("resolv.conf"), self.path("hosts"));
-        fs::write(&resolv_conf, format!("nameserver {NAME_SERVER}\nsearch lab.example.com\n")).unwrap();
+        fs::write(&resolv_conf, format!("nameserver {}\nsearch lab.example.com\n", self.name_server)).unwrap();
         fs::write(&hosts, "").unwrap();
         Options {
             proxy: ProxyVariables::default(),
@@ -95,7 +118,7 @@ impl Lab {
         let mut nginx = command(&packages, &self.gateway.namespace, "usr/sbin/nginx");
         nginx.arg("-p").arg(self.directory.path()).arg("-c").arg(&path).args(["-e", "stderr"]);
         let mut server = Server::start(nginx, &self.path("nginx.log"));
-        server.await_ready(|| listens(&self.us.namespace, format!("{SERVICE}:{port}").parse().unwrap()));
+        server.await_ready(|| listens(&self.us.namespace, (self.service, port).into()));
         Some(server)
     }
 
@@ -105,7 +128,7 @@ impl Lab {
         let (chain, key) = (chain.display(), key.display());
         self.nginx(
             443,
-            &format!("server {{ listen 443 ssl; ssl_certificate {chain}; ssl_certificate_key {key}; {} }}", service()),
+            &format!("server {{ listen 443 ssl; listen [::]:443 ssl; ssl_certificate {chain}; ssl_certificate_key {key}; {} }}", service()),
         )
     }
 
@@ -113,9 +136,10 @@ impl Lab {
         let mut dnsmasq = command(&packages()?, &self.gateway.namespace, "usr/sbin/dnsmasq");
         dnsmasq.args(["-k", "-C", "/dev/null", "--user=root", "--pid-file=", "--no-resolv", "--no-hosts"]);
         dnsmasq.args(["--log-facility=-", "--bind-interfaces", "--local=/example.com/"]);
-        dnsmasq.args([format!("--listen-address={NAME_SERVER}"), format!("--host-record={NAME},{SERVICE}")]);
+        let Self { service, name_server, .. } = self;
+        dnsmasq.args([format!("--listen-address={name_server}"), format!("--host-record={NAME},{service}")]);
         let mut server = Server::start(dnsmasq, &self.path("dnsmasq.log"));
-        server.await_ready(|| listens(&self.us.namespace, format!("{NAME_SERVER}:53").parse().unwrap()));
+        server.await_ready(|| listens(&self.us.namespace, (self.name_server, 53).into()));
         Some(server)
     }
 
@@ -126,7 +150,8 @@ impl Lab {
         let stamp = |days| moment(days).format(&format).unwrap();
         let conf = format!(
             "[ca]\ndefault_ca=lab\n[lab]\nnew_certs_dir=.\ndatabase=index\nserial=serial\ndefault_md=sha256\npolicy=any\n\
-             x509_extensions=names\n[any]\ncommonName=supplied\n[names]\nsubjectAltName=DNS:{NAME},IP:{SERVICE}\n"
+             x509_extensions=names\n[any]\ncommonName=supplied\n[names]\nsubjectAltName=DNS:{NAME},IP:{}\n",
+            self.service
         );
         fs::write(self.path("ca.conf"), conf).unwrap();
         fs::write(self.path("index"), "").unwrap();

@@ -10,8 +10,8 @@ mod lab;
 use api::http::HttpConfig;
 use clap::Parser;
 use lab::{
-    DAY_S, Fake, GATEWAY, GATEWAY_MAC, Lab, NAME, NAME_SERVER, OTHER_MAC, OUR_MAC, SERVICE, TIME_SERVER, bound,
-    plain_service,
+    DAY_S, Fake, GATEWAY, GATEWAY_MAC, GATEWAY_V6, Lab, NAME, NAME_SERVER, NAME_SERVER_V6, OTHER_MAC, OUR_MAC, SERVICE,
+    SERVICE_V6, TIME_SERVER, bound, plain_service,
 };
 use netcheck::{
     cli::Netcheck,
@@ -67,6 +67,45 @@ fn a_sound_way_is_passed_from_link_to_service() {
     assert!(report.stations.iter().all(|finding| finding.verdict == Verdict::Ok), "{report:?}");
     assert_eq!((report.reachable, report.cause), (true, None));
     assert!(report.to_text().ends_with("\nThe service at https://api.example.com can be reached.\n"));
+}
+
+#[test]
+fn a_sound_way_of_ipv6_alone_is_passed_from_link_to_service() {
+    let Some(lab) = Lab::of_ipv6() else { return };
+    let certificate = lab.certificate(-1, 30);
+    let (Some(_service), Some(_names)) = (lab.tls_service(&certificate), lab.name_server()) else { return };
+    let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false };
+    for (host, dns) in [
+        (NAME.to_owned(), format!("{NAME} is {SERVICE_V6}, by {NAME_SERVER_V6}")),
+        (format!("[{SERVICE_V6}]"), format!("not needed: {SERVICE_V6} is an address")),
+    ] {
+        let url = format!("https://{host}");
+        let report = lab.diagnose(&Options { http: http.clone(), ..lab.options(&url) });
+        let seen = [
+            format!("ens3 ({OUR_MAC}) is up"),
+            "2001:db8:1::1/64 on ens3".to_owned(),
+            format!("{GATEWAY_V6} on ens3 ({GATEWAY_MAC}) answers; it is the way to the service {SERVICE_V6}"),
+            "nobody else on the segment has an address of ours".to_owned(),
+            dns,
+            "right to about a second by the date of the service's answer".to_owned(),
+            "not needed: none is set".to_owned(),
+            format!("certificate of CN={NAME}, by CN=Lab CA, valid until {}", certificate.until),
+            "the service answers; its release is v2.40.0".to_owned(),
+        ];
+        assert_eq!(report.stations.iter().map(|finding| finding.seen.clone()).collect::<Vec<_>>(), seen);
+        assert_eq!((unsound(&report), report.reachable, report.cause), (vec![], true, None));
+        assert!(report.to_text().ends_with(&format!("\nThe service at {url} can be reached.\n")));
+    }
+}
+
+#[test]
+fn an_ipv6_gateway_that_is_silent() {
+    let Some(lab) = Lab::of_ipv6() else { return };
+    lab.us.namespace.ip("-6 route replace default via fe80::fd dev ens3");
+    let report = lab.diagnose(&lab.options(&format!("http://[{SERVICE_V6}]:8090")));
+    let seen = format!("fe80::fd on ens3, the way to the service {SERVICE_V6}, answers neither ARP or NDP nor ping");
+    let next = "see that fe80::fd is the right gateway for this network, that it runs, and that ens3 is on its VLAN";
+    assert_cause(&report, &broken(Station::Gateway, Code::GatewaySilent, &seen, next));
 }
 
 #[test]
