@@ -1,6 +1,7 @@
 //! Whether the Tang servers that disks are to be bound to answer (agent contract §6.10).
 
 use crate::{
+    codec::text::printable,
     http::{explain, read_body},
     privileges::{self, PrivilegeError},
 };
@@ -241,10 +242,10 @@ pub(crate) fn table(findings: &[Finding]) -> String {
     for finding in findings {
         let result = match &finding.result {
             Ok(advertisement) => format!("answers, {} signatures", advertisement.signatures.len()),
-            Err(error) => format!("FAILED: {error}"),
+            Err(error) => format!("FAILED: {}", printable(error.to_string().as_bytes())),
         };
-        let _ =
-            writeln!(text, "{}  {result} ({} ms)", http::public_url(&finding.server.url), finding.elapsed.as_millis());
+        let url = printable(http::public_url(&finding.server.url).as_bytes());
+        let _ = writeln!(text, "{url}  {result} ({} ms)", finding.elapsed.as_millis());
     }
     text
 }

@@ -1,6 +1,7 @@
 //! Answers for a reader at a terminal.
 
 use super::{Answer, Outcome, Source, request::WILDCARD_PREFIX};
+use crate::codec::text::printable;
 use std::fmt::Write;
 
 /// One paragraph a name; problems are said in words.
@@ -12,11 +13,11 @@ pub(crate) fn render(answers: &[Answer]) -> String {
 }
 
 fn render_answer(answer: &Answer) -> String {
-    // Names come from the network in part: control characters are for no terminal.
-    let mut text = printable(&answer.name) + "\n";
+    // Names come from the network in part.
+    let mut text = printable(answer.name.as_bytes()) + "\n";
     // Writing to a String does not fail.
     let mut line = |what: &str, value: &str| {
-        let _ = writeln!(text, "  {what:<9}  {}", printable(value));
+        let _ = writeln!(text, "  {what:<9}  {}", printable(value.as_bytes()));
     };
     if let Some(problem) = problem(answer.outcome) {
         line("result", problem);
@@ -48,10 +49,6 @@ fn render_answer(answer: &Answer) -> String {
         line("trouble", &failure.to_string());
     }
     text
-}
-
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn problem(outcome: Outcome) -> Option<&'static str> {
@@ -131,7 +128,7 @@ validateNoWildcardDNS.c.d
   from       192.0.2.1:53
   WARNING    the search domain lab has a wildcard, which answers for every name of this host: an installation can't start
 
-gone?
+gone\u{fffd}
   result     NO SUCH NAME
 
 mail

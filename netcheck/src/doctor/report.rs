@@ -1,5 +1,6 @@
 //! What the doctor says: one finding a station, and what follows from them.
 
+use crate::codec::text::printable;
 use serde::Serialize;
 use std::fmt::{self, Write};
 
@@ -215,9 +216,10 @@ impl Report {
                 Verdict::NotLookedAt => "-",
             };
             let station = station.to_string();
-            let _ = writeln!(text, "{station:<9}  {verdict:<6}  {seen}");
+            // Some of it others have said.
+            let _ = writeln!(text, "{station:<9}  {verdict:<6}  {}", printable(seen.as_bytes()));
             if let Some(next) = next {
-                let _ = writeln!(text, "{:<9}  {:<6}  -> {next}", "", "");
+                let _ = writeln!(text, "{:<9}  {:<6}  -> {}", "", "", printable(next.as_bytes()));
             }
         }
         let url = &self.url;

@@ -1,6 +1,7 @@
 //! A fetch for a reader at a terminal. The config itself is not shown: it holds secrets.
 
 use super::Fetched;
+use crate::codec::text::printable;
 use api::http::public_url;
 use std::fmt::Write;
 
@@ -8,9 +9,10 @@ pub(crate) fn render(fetched: &Fetched) -> String {
     let url = public_url(&fetched.url);
     let mut text = format!("{url}\n");
     let mut line = |what: &str, value: String| {
-        // Writing to a String does not fail. A server's text is shown without what would move the cursor.
-        let value: String = value.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect();
-        let _ = writeln!(text, "  {what:<10}  {value}");
+        // Some of the contract's errors have lines; those behind the first are indented, so that a server's are not ours.
+        let value = value.lines().map(|line| printable(line.as_bytes())).collect::<Vec<_>>();
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "  {what:<10}  {}", value.join(&format!("\n{:14}", "")));
     };
     match &fetched.config {
         Ok(config) => line("result", format!("an Ignition config; {} bytes of it matter to the service", config.len())),
@@ -24,4 +26,32 @@ pub(crate) fn render(fetched: &Fetched) -> String {
     }
     line("time", format!("{} ms", fetched.elapsed.as_millis()));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::DownloadError;
+    use std::time::Duration;
+
+    #[test]
+    fn what_a_server_says_neither_steers_the_terminal_nor_looks_like_ours() {
+        let body = "no\u{1b}[2J\n  result      an Ignition config".to_owned();
+        let fetched = Fetched {
+            url: "http://host/config".into(),
+            found_at: None,
+            status: Some(404),
+            body_len: 9,
+            elapsed: Duration::from_millis(3),
+            config: Err(DownloadError::Status { status: 404, body }),
+        };
+        let expected = "\
+http://host/config
+  result      FAILED: ignition file download failed: bad status code: 404. server response: no\u{fffd}[2J
+                result      an Ignition config
+  status      404, 9 bytes
+  time        3 ms
+";
+        assert_eq!(render(&fetched), expected);
+    }
 }

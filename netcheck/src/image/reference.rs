@@ -1,5 +1,6 @@
 //! Names of images: `registry[:port]/path[:tag][@digest]`, as in the grammar of distribution's `reference` package.
 
+use crate::codec::text::printable;
 use sha2::{Digest as _, Sha256};
 use std::{fmt, net::Ipv6Addr, str::FromStr};
 
@@ -244,8 +245,7 @@ fn check_path(path: &str) -> Result<(), ReferenceError> {
 /// What a message quotes: short, and nothing that moves a terminal's cursor.
 pub(super) fn shorten(text: &str) -> String {
     const MAX_CHARS: usize = 160;
-    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let mut short: String = text.chars().take(MAX_CHARS).map(clean).collect();
+    let mut short = printable(text.chars().take(MAX_CHARS).collect::<String>().as_bytes());
     if text.chars().nth(MAX_CHARS).is_some() {
         short.push('…');
     }

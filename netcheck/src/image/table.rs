@@ -1,6 +1,7 @@
 //! Findings for a reader at a terminal, and for the log.
 
 use super::{Attempt, Availability, Finding, Findings, ImageError, rate};
+use crate::codec::text::printable;
 use std::{error::Error, fmt::Write, path::Path};
 
 /// One paragraph an image: the verdict, then each place where it could not be had.
@@ -43,7 +44,7 @@ pub(crate) fn explain(attempt: &Attempt) -> String {
     format!("{role} {}: {}: {}", attempt.endpoint.reference, attempt.error.phase(), chain(&attempt.error))
 }
 
-/// An error with its causes.
+/// An error with its causes, some of which quote a server.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -51,7 +52,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         let _ = write!(text, ": {error}");
         cause = error.source();
     }
-    text
+    printable(text.as_bytes())
 }
 
 /// Size, time and rate.

@@ -1,7 +1,10 @@
 //! Findings for a reader at a terminal.
 
 use super::{ChronySource, ChronydFindings, Findings, Measured, ip};
-use crate::codec::chrony::{Mode, SourceAddress, State};
+use crate::codec::{
+    chrony::{Mode, SourceAddress, State},
+    text::printable,
+};
 use std::fmt::Write;
 
 /// One line a source; columns as wide as they need be, so that no address is cut.
@@ -85,7 +88,7 @@ fn of_servers(measured: &Measured) -> String {
                     format!("{}", offset.address.ip()),
                 ],
                 Err(error) => {
-                    let _ = writeln!(problems, "{error}");
+                    let _ = writeln!(problems, "{}", printable(error.to_string().as_bytes()));
                     ["NO TIME", "-", "-", "-", "-"].map(str::to_owned)
                 }
             };
@@ -112,7 +115,9 @@ fn span(seconds: f64) -> String {
 }
 
 fn columns<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<_> = std::iter::once(heading.map(str::to_owned)).chain(rows).collect();
+    // Names come from the network and from whoever answers as chronyd.
+    let rows = std::iter::once(heading.map(str::to_owned)).chain(rows);
+    let rows: Vec<_> = rows.map(|row| row.map(|cell| printable(cell.as_bytes()))).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
     let line = |row: &[String; N]| {
@@ -164,6 +169,35 @@ ntp.example.com (2001:db8:1111:2222:3333:4444:5555:6666)  synced      2        1
 nothere.example.com (not resolved)                        no address  -        -             -       never
 ";
         assert_eq!(render(&findings), expected);
+    }
+
+    #[test]
+    fn no_name_steers_the_terminal() {
+        let source = Source {
+            address: SourceAddress::Ip([10, 0, 0, 1].into()),
+            stratum: 2,
+            state: State::Selected,
+            mode: Mode::Client,
+            since_sample_s: Some(1),
+            offset_s: 0.0,
+        };
+        let row = |configured: &str, name: Option<&str>| ChronySource {
+            listed: Listed { source, configured: Some(configured.into()), delay_s: None },
+            name: name.map(str::to_owned),
+        };
+        let sources = vec![row("\u{1b}[2Jntp\nb", None), row("ntp", Some("\u{202e}moc.a\u{7}"))];
+        let findings = ChronydFindings { place: "UDP".into(), tracking: None, sources };
+        let expected = "\
+chronyd at UDP
+SOURCE                STATE   STRATUM  OFFSET       DELAY  LAST HEARD
+\u{fffd}[2Jntp b (10.0.0.1)  synced  2        0.0 us fast  -      1 s ago
+\u{fffd}moc.a\u{fffd} (10.0.0.1)    synced  2        0.0 us fast  -      1 s ago
+";
+        assert_eq!(render(&Findings::Chronyd(findings)), expected);
+
+        let servers = vec![("\u{1b}[2J".to_owned(), Err(SntpError::Unresolved { server: "\u{1b}[2J".into() }))];
+        let text = render(&Findings::Measured(Measured { no_chronyd: None, servers }));
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
     }
 
     #[test]
