@@ -228,12 +228,43 @@ fn what_cannot_be_swept_is_named() {
     let error = |networks: &[&str], options: &Options| swept_with(&a, networks, options).unwrap_err().to_string();
     assert_eq!(error(&[], &options()), "the request names no network");
     let far = "no interface to sweep 192.0.2.0/24 from: this host is on 10.0.0.0/24 (ens3)";
-    assert_eq!(error(&["10.0.0.0/24", "192.0.2.0/24"], &options()), far);
+    assert_eq!(error(&["192.0.2.0/24", "198.51.100.0/24"], &options()), far);
     let hurried = Options { packets_per_second: 100, deadline: Duration::from_millis(500), ..options() };
     let late = error(&["10.0.0.0/24"], &hurried);
     assert!(late.starts_with("the sweep was not done after 500ms ("), "{late}");
     a.namespace.ip("link set ens3 down");
     assert_eq!(error(&["10.0.0.0/24"], &options()), "cannot sweep 10.0.0.0/24: ens3 has no link");
+}
+
+#[test]
+fn a_network_whose_cable_is_out_does_not_hide_the_others() {
+    let (Some(one), Some(other)) = (Segment::new(), Segment::new()) else { return };
+    let a = one.host("a", A, &["10.0.0.1/29"]);
+    other.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.7.0.1/29"]);
+    let options = Options { interfaces: Selection::Named(vec!["ens3".into(), "ens4".into()]), ..options() };
+    let networks = ["10.7.0.0/29", "10.0.0.0/29", "192.0.2.0/29"];
+    let free = [0, 2, 3, 4, 5, 6, 7].map(|last| format!("10.0.0.{last}")).to_vec();
+    let expected = [FreeNetworkAddresses { free_addresses: free, network: "10.0.0.0/29".to_owned() }];
+    a.namespace.ip("link set ens4 down");
+    assert_eq!(reply(&swept_with(&a, &networks, &options).unwrap()), expected);
+}
+
+#[test]
+fn a_link_that_is_lost_during_the_sweep_does_not_hide_the_others() {
+    let (Some(one), Some(other)) = (Segment::new(), Segment::new()) else { return };
+    let a = one.host("a", A, &["10.0.0.1/29"]);
+    other.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.7.0.1/24"]);
+    let both = vec!["ens3".into(), "ens4".into()];
+    let options = Options { interfaces: Selection::Named(both), packets_per_second: 400, ..options() };
+    let networks = ["10.7.0.0/24", "10.0.0.0/29"].map(|text| text.parse().unwrap());
+    let (tell, told) = std::sync::mpsc::channel();
+    let swept = thread::scope(|scope| {
+        let a = &a;
+        scope.spawn(move || told.recv().map(|()| a.namespace.ip("link set ens4 down")));
+        a.namespace.enter(|| sweep(&networks, &options, &mut |_| tell.send(()).unwrap_or_default())).unwrap()
+    });
+    let swept: Vec<_> = swept.iter().map(|findings| findings.network.to_string()).collect();
+    assert_eq!(swept, ["10.0.0.0/29"], "not all of the other were asked");
 }
 
 #[test]

@@ -21,6 +21,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// host's own address. A host must answer these whatever its firewall says. A /24 takes less than a second, a /16 half a
 /// minute. Addresses that several stations hold are flagged.
 ///
+/// A network that can't be asked (no interface on it, no link) is left out with a warning; when none is left, that is an
+/// error.
+///
 /// Without arguments the networks of all physical, bond and VLAN interfaces are swept.
 #[derive(clap::Args, Clone, Debug)]
 #[command(

@@ -111,7 +111,7 @@ pub enum Error {
     /// The local interfaces are not as needed.
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
-    /// The request can't be carried out from here.
+    /// No network of the request can be swept from here.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A probe socket can't be had.
@@ -126,7 +126,7 @@ pub enum Error {
         /// Cause.
         source: io::Error,
     },
-    /// A question was refused by our own kernel.
+    /// Questions were refused by our own kernel, on every network.
     #[error("cannot ask for {address} on {interface}")]
     Refused {
         /// What was asked for.
@@ -152,7 +152,8 @@ pub enum Error {
     },
 }
 
-/// Asks for every address of `networks`; the findings are in their order.
+/// Asks for every address of `networks`; the findings are in their order. Networks that can't be asked (no interface on them,
+/// no link, or none any more) are left out with a warning; it is an error when none is left.
 ///
 /// Blocks for `2 * addresses / packets_per_second` and 0.4 s. `progress` is called now and then, several times a second.
 /// Runs an event loop of its own on this thread and in this thread's network namespace; not to be called from within another

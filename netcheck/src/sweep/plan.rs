@@ -21,7 +21,7 @@ pub(crate) struct Ask {
 /// A sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// In the order of the request.
+    /// In the order of the request, without the networks that can't be asked.
     pub asks: Vec<Ask>,
     /// Our addresses, and where they are.
     pub ours: BTreeMap<Ipv4Addr, String>,
@@ -56,8 +56,24 @@ pub enum PlanError {
 }
 
 /// Plans a sweep from `outgoing`; `all` are the interfaces whose addresses are ours.
+///
+/// The service asks for every small network of the host's inventory: one whose cable is out must not keep it from hearing
+/// of the others. Only when none is left is that an error, for the service fails on an empty reply.
 pub(crate) fn plan(networks: &[Network], outgoing: &[Interface], all: &[Interface]) -> Result<Plan, PlanError> {
-    let asks = networks.iter().map(|&network| ask(network, outgoing)).collect::<Result<_, _>>()?;
+    let mut asks = Vec::new();
+    let mut obstacle = None;
+    for &network in networks {
+        match ask(network, outgoing) {
+            Ok(ask) => asks.push(ask),
+            Err(error) => {
+                tracing::warn!(%network, %error, "left out of the reply");
+                obstacle.get_or_insert(error);
+            }
+        }
+    }
+    if let (true, Some(error)) = (asks.is_empty(), obstacle) {
+        return Err(error);
+    }
     let ours = all.iter().flat_map(|interface| addresses(interface).map(|(ip, _)| (ip, interface.name.clone())));
     let own_macs = all.iter().filter_map(|interface| interface.mac).collect();
     Ok(Plan { asks, ours: ours.collect(), own_macs })
@@ -153,6 +169,20 @@ mod tests {
         assert_eq!(far, format!("no interface to sweep 198.51.100.0/24 from: this host is on {present}"));
         let none = chosen("10.8.0.0/24", &all[3..]).unwrap_err().to_string();
         assert_eq!(none, "no interface to sweep 10.8.0.0/24 from: this host is on no network that it could sweep");
+    }
+
+    #[test]
+    fn a_network_that_cannot_be_asked_is_left_out_unless_it_is_the_last() {
+        let all = ours();
+        let planned = |networks: &[&str], outgoing: &[Interface]| {
+            let networks: Vec<_> = networks.iter().map(|text| text.parse().unwrap()).collect();
+            let plan = plan(&networks, outgoing, &all)?;
+            Ok::<_, PlanError>(plan.asks.iter().map(|ask| ask.network.to_string()).collect::<Vec<_>>())
+        };
+        let mixed = ["198.51.100.0/24", "10.2.0.0/24", "10.8.0.0/24", "10.0.0.0/24"];
+        assert_eq!(planned(&mixed, &all[..2]).unwrap(), ["10.2.0.0/24", "10.0.0.0/24"]);
+        let error = planned(&["10.0.0.0/24", "10.2.0.0/24"], &all[..1]).unwrap_err();
+        assert_eq!(error.to_string(), "cannot sweep 10.0.0.0/24: a has no link", "the first of them");
     }
 
     #[test]

@@ -47,6 +47,8 @@ struct Tally {
     /// One a question sent: nobody is believed who answers before.
     asked: Vec<bool>,
     stations: BTreeMap<Ipv4Addr, Vec<Mac>>,
+    /// Why the network can't be asked any more: who was not asked is not free.
+    refused: Option<Error>,
 }
 
 /// The thread keeps no capability: whatever comes back is read without any.
@@ -59,8 +61,11 @@ pub(crate) async fn run(
     let open = |ask: &Ask| PacketSocket::open(PacketProtocol::Arp, &ask.interface);
     let sockets = plan.asks.iter().map(open).collect::<Result<_, _>>()?;
     privileges::drop_all()?;
-    let tally =
-        |ask: &Ask| Tally { asked: ask.network.addresses().map(|_| false).collect(), stations: BTreeMap::new() };
+    let tally = |ask: &Ask| Tally {
+        asked: ask.network.addresses().map(|_| false).collect(),
+        stations: BTreeMap::new(),
+        refused: None,
+    };
     let tallies: Vec<_> = plan.asks.iter().map(|ask| RefCell::new(tally(ask))).collect();
     let total = plan.asks.iter().map(|ask| ask.network.addresses().size_hint().0).sum();
     let progress = Cell::new(Progress { round: 1, done: 0, total });
@@ -72,12 +77,12 @@ pub(crate) async fn run(
     let done = timeout_at(deadline.into(), sweep.ask_all(options, report)).await;
     readers.shutdown().await;
     let Progress { round, done: reached, total } = sweep.progress.get();
-    done.map_err(|_| Error::Deadline { deadline: options.deadline, round, done: reached, total })??;
-    Ok(Rc::into_inner(sweep).expect("every task that shared it has ended").into_findings())
+    done.map_err(|_| Error::Deadline { deadline: options.deadline, round, done: reached, total })?;
+    Rc::into_inner(sweep).expect("every task that shared it has ended").into_findings()
 }
 
 impl Sweep {
-    async fn ask_all(&self, options: &Options, report: &mut dyn FnMut(Progress)) -> Result<(), Error> {
+    async fn ask_all(&self, options: &Options, report: &mut dyn FnMut(Progress)) {
         let pace = Pace::new(options.packets_per_second, Instant::now());
         let mut reported = Instant::now();
         let total = self.progress.get().total;
@@ -85,13 +90,12 @@ impl Sweep {
             self.progress.set(Progress { round, done: 0, total });
             for ((ask, socket), tally) in self.plan.asks.iter().zip(&self.sockets).zip(&self.tallies) {
                 for (offset, target) in ask.network.addresses().enumerate() {
-                    if round == 1
-                        || (!self.plan.ours.contains_key(&target) && !tally.borrow().stations.contains_key(&target))
-                    {
+                    if tally.borrow().wants(target, round) && (round == 1 || !self.plan.ours.contains_key(&target)) {
                         if let Some(asked) = tally.borrow_mut().asked.get_mut(offset) {
                             *asked = true;
                         }
-                        self.ask(ask, socket, target, round, &pace).await?;
+                        let refused = self.ask(ask, socket, target, round, &pace).await.err();
+                        tally.borrow_mut().refused = refused;
                     }
                     let Progress { done, .. } = self.progress.get();
                     self.progress.set(Progress { round, done: done + 1, total });
@@ -103,10 +107,9 @@ impl Sweep {
             }
             sleep(if round < ROUNDS { RETRY_AFTER } else { LAST_ANSWER }).await;
         }
-        Ok(())
     }
 
-    /// Asks once, however long our own queues take; a question that can't be sent voids the sweep.
+    /// Asks once, however long our own queues take; a question that can't be sent voids the sweep of its network.
     async fn ask(
         &self,
         ask: &Ask,
@@ -146,10 +149,17 @@ impl Sweep {
         socket.read_frames(|frame| book(frame.payload)).await;
     }
 
-    fn into_findings(self) -> Vec<Findings> {
+    /// What was found on the networks that could be asked to the end.
+    fn into_findings(self) -> Result<Vec<Findings>, Error> {
         let (plan, tallies) = (self.plan, self.tallies);
-        let findings = |(ask, tally): (Ask, RefCell<Tally>)| {
-            let mut stations = tally.into_inner().stations;
+        let (mut swept, mut obstacle) = (Vec::new(), None);
+        for (ask, tally) in plan.asks.into_iter().zip(tallies) {
+            let Tally { mut stations, refused, .. } = tally.into_inner();
+            if let Some(error) = refused {
+                tracing::warn!(network = %ask.network, %error, "left out of the reply");
+                obstacle.get_or_insert(error);
+                continue;
+            }
             let ours = plan.ours.keys().filter(|address| ask.network.contains(**address));
             for address in ours {
                 stations.entry(*address).or_default();
@@ -158,9 +168,13 @@ impl Sweep {
                 stations.sort();
                 Occupied { address, ours: plan.ours.get(&address).cloned(), stations }
             });
-            Findings { network: ask.network, interface: ask.interface.name, occupied: occupied.collect() }
-        };
-        plan.asks.into_iter().zip(tallies).map(findings).collect()
+            let occupied = occupied.collect();
+            swept.push(Findings { network: ask.network, interface: ask.interface.name, occupied });
+        }
+        match obstacle {
+            Some(error) if swept.is_empty() => Err(error),
+            _ => Ok(swept),
+        }
     }
 }
 
@@ -174,6 +188,11 @@ fn answers(reply: &Arp, ask: &Ask) -> bool {
 }
 
 impl Tally {
+    /// Who has not answered is asked again.
+    fn wants(&self, target: Ipv4Addr, round: u8) -> bool {
+        self.refused.is_none() && (round == 1 || !self.stations.contains_key(&target))
+    }
+
     fn book(&mut self, ask: &Ask, reply: &Arp) {
         let asked = ask.network.offset_of(reply.sender_ip).and_then(|offset| self.asked.get(offset));
         if asked != Some(&true) {
@@ -230,7 +249,7 @@ mod tests {
     #[test]
     fn unasked_answers_and_crowds_are_left_out() {
         let ask = ask();
-        let mut tally = Tally { asked: vec![false, false, false, true], stations: BTreeMap::new() };
+        let mut tally = Tally { asked: vec![false, false, false, true], stations: BTreeMap::new(), refused: None };
         tally.book(&ask, &reply());
         tally.book(&ask, &Arp { sender_ip: Ipv4Addr::new(10, 0, 0, 4), ..reply() });
         assert!(tally.stations.is_empty());
