@@ -4,6 +4,9 @@
 //! address), from which no station learns anything and which no proxy answers. Who is silent is asked once more, from our own
 //! address: there are stations that ignore probes, and switches that drop them, and either question may get lost. So an
 //! address is free when nobody, proxies included, answered the question every host would ask.
+//!
+//! The last answers have 0.3 s, and a second where any came that the first question had not brought: that is how proxies
+//! answer, and Linux's takes its time.
 
 mod plan;
 pub(crate) mod request;
@@ -155,7 +158,7 @@ pub enum Error {
 /// Asks for every address of `networks`; the findings are in their order. Networks that can't be asked (no interface on them,
 /// no link, or none any more) are left out with a warning; it is an error when none is left.
 ///
-/// Blocks for `2 * addresses / packets_per_second` and 0.4 s. `progress` is called now and then, several times a second.
+/// Blocks for `2 * addresses / packets_per_second` and 0.4 s, or 1.1 s. `progress` is called now and then, several times a second.
 /// Runs an event loop of its own on this thread and in this thread's network namespace; not to be called from within another
 /// one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
 pub fn sweep(

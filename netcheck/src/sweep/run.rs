@@ -28,6 +28,9 @@ const ROUNDS: u8 = 2;
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Time to answer the last.
 const LAST_ANSWER: Duration = Duration::from_millis(300);
+/// Time to answer the last where somebody answers late: what answers for others in Linux takes up to 0.8 s (arp(7),
+/// `proxy_delay`).
+const LATE_ANSWER: Duration = Duration::from_secs(1);
 /// Wait for our own queues.
 const CONGESTION_WAIT: Duration = Duration::from_millis(10);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -49,6 +52,8 @@ struct Tally {
     stations: BTreeMap<Ipv4Addr, Vec<Mac>>,
     /// Why the network can't be asked any more: who was not asked is not free.
     refused: Option<Error>,
+    /// Whether somebody answered who had not when the second round began.
+    late: bool,
 }
 
 /// The thread keeps no capability: whatever comes back is read without any.
@@ -65,6 +70,7 @@ pub(crate) async fn run(
         asked: ask.network.addresses().map(|_| false).collect(),
         stations: BTreeMap::new(),
         refused: None,
+        late: false,
     };
     let tallies: Vec<_> = plan.asks.iter().map(|ask| RefCell::new(tally(ask))).collect();
     let total = plan.asks.iter().map(|ask| ask.network.addresses().size_hint().0).sum();
@@ -107,6 +113,9 @@ impl Sweep {
             }
             sleep(if round < ROUNDS { RETRY_AFTER } else { LAST_ANSWER }).await;
         }
+        if self.tallies.iter().any(|tally| tally.borrow().late) {
+            sleep(LATE_ANSWER - LAST_ANSWER).await;
+        }
     }
 
     /// Asks once, however long our own queues take; a question that can't be sent voids the sweep of its network.
@@ -143,7 +152,7 @@ impl Sweep {
                 && answers(&reply, ask)
                 && !self.plan.own_macs.contains(&reply.sender_mac)
             {
-                tally.borrow_mut().book(ask, &reply);
+                tally.borrow_mut().book(ask, &reply, self.progress.get().round);
             }
         };
         socket.read_frames(|frame| book(frame.payload)).await;
@@ -193,11 +202,12 @@ impl Tally {
         self.refused.is_none() && (round == 1 || !self.stations.contains_key(&target))
     }
 
-    fn book(&mut self, ask: &Ask, reply: &Arp) {
+    fn book(&mut self, ask: &Ask, reply: &Arp, round: u8) {
         let asked = ask.network.offset_of(reply.sender_ip).and_then(|offset| self.asked.get(offset));
         if asked != Some(&true) {
             return;
         }
+        self.late |= round > 1 && !self.stations.contains_key(&reply.sender_ip);
         let stations = self.stations.entry(reply.sender_ip).or_default();
         if stations.len() < MAX_STATIONS && !stations.contains(&reply.sender_mac) {
             stations.push(reply.sender_mac);
@@ -249,13 +259,14 @@ mod tests {
     #[test]
     fn unasked_answers_and_crowds_are_left_out() {
         let ask = ask();
-        let mut tally = Tally { asked: vec![false, false, false, true], stations: BTreeMap::new(), refused: None };
-        tally.book(&ask, &reply());
-        tally.book(&ask, &Arp { sender_ip: Ipv4Addr::new(10, 0, 0, 4), ..reply() });
-        assert!(tally.stations.is_empty());
+        let mut tally =
+            Tally { asked: vec![false, false, false, true], stations: BTreeMap::new(), refused: None, late: false };
+        tally.book(&ask, &reply(), 2);
+        tally.book(&ask, &Arp { sender_ip: Ipv4Addr::new(10, 0, 0, 4), ..reply() }, 2);
+        assert!(tally.stations.is_empty() && !tally.late);
         for last in (0..200).chain(0..200) {
             let sender_mac = Mac([2, 0, 0, 0, 1, last]);
-            tally.book(&ask, &Arp { sender_ip: Ipv4Addr::new(10, 0, 0, 3), sender_mac, ..reply() });
+            tally.book(&ask, &Arp { sender_ip: Ipv4Addr::new(10, 0, 0, 3), sender_mac, ..reply() }, 1);
         }
         let stations = &tally.stations[&Ipv4Addr::new(10, 0, 0, 3)];
         assert_eq!(stations[..], [0, 1, 2, 3].map(|last| Mac([2, 0, 0, 0, 1, last])));
