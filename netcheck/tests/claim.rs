@@ -22,7 +22,11 @@ fn asked(from: &Host, addresses: &[&str], options: &Options) -> Result<Vec<Claim
 
 fn claim(address: &str, holders: &[Holder], links: &[&str]) -> Claim {
     let links = links.iter().map(|&link| link.to_owned()).collect();
-    Claim { address: address.parse().unwrap(), holders: holders.to_vec(), links }
+    Claim { address: address.parse().unwrap(), holders: holders.to_vec(), links, obstacle: None }
+}
+
+fn unasked(address: &str, obstacle: &str) -> Claim {
+    Claim { obstacle: Some(obstacle.to_owned()), ..claim(address, &[], &[]) }
 }
 
 fn neighbour(interface: &str, mac: &str) -> Holder {
@@ -166,16 +170,21 @@ fn beyond_a_router_an_echo_tells() {
 }
 
 #[test]
-fn silence_that_would_prove_nothing_is_an_error() {
+fn what_cannot_be_asked_for_is_told_and_keeps_nobody_from_the_other_answers() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
-    let error = |vip| asked(&a, &[vip], &Options::default()).unwrap_err().to_string();
-    let expected = "failed to verify vip 192.0.2.1: Network is unreachable (os error 101)";
-    assert_eq!(error("192.0.2.1"), expected);
+    let _b = segment.host("b", B, &["10.0.0.2/24"]);
+    let unreachable = "Network is unreachable (os error 101)";
+    let found = asked(&a, &["192.0.2.1", "10.0.0.2", "fd00:7::2"], &Options::default()).unwrap();
+    let held = claim("10.0.0.2", &[neighbour("ens3", B)], &["ens3"]);
+    assert_eq!(found, [unasked("192.0.2.1", unreachable), held, unasked("fd00:7::2", unreachable)]);
+    let request = r#"[{"vip":"10.0.0.2","vip_type":"api"},{"vip":"fd00:7::2","vip_type":"ingress"}]"#;
+    let expected = r#"[{"verification":"failed","vip":"10.0.0.2","vip_type":"api"},{"verification":"succeeded","vip":"fd00:7::2","vip_type":"ingress"}]"#;
+    assert_eq!(reply(&a, request), expected, "as nmap has it, which ends well without a route");
     a.namespace.ip("link set ens3 down");
-    assert_eq!(error("10.0.0.9"), "failed to verify vip 10.0.0.9: ens3 has no link");
-    let ours = asked(&a, &["10.0.0.1"], &Options::default()).unwrap();
-    assert_eq!(ours, [claim("10.0.0.1", &[ourselves("ens3")], &[])], "what is ours is in use, link or no link");
+    let found = asked(&a, &["10.0.0.9", "10.0.0.1"], &Options::default()).unwrap();
+    let ours = claim("10.0.0.1", &[ourselves("ens3")], &[]);
+    assert_eq!(found, [unasked("10.0.0.9", "ens3 has no link"), ours], "what is ours is in use, link or no link");
 }
 
 #[test]

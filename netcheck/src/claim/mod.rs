@@ -83,6 +83,9 @@ pub struct Claim {
     pub holders: Vec<Holder>,
     /// Interfaces whose segment was asked. When empty, an echo was tried, unless the address is our own.
     pub links: Vec<String>,
+    /// Why no question could be sent: no link, no route. That nobody holds the address is not known then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
 }
 
 /// An address of ours that another station has too.
@@ -101,7 +104,7 @@ fn as_text<S: Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(mac)
 }
 
-/// Why nobody was asked. Addresses that nobody has are results, not errors.
+/// Why nobody was asked. Addresses that nobody has, or that can't be asked for, are results, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request can't be read or carried out.
@@ -110,14 +113,6 @@ pub enum Error {
     /// The local interfaces are not as needed.
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
-    /// No question for this address could be sent: silence would prove nothing.
-    #[error("failed to verify vip {address}: {obstacle}")]
-    Unasked {
-        /// Which.
-        address: IpAddr,
-        /// What kept the questions from being sent.
-        obstacle: String,
-    },
     /// A probe socket can't be had.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -141,7 +136,7 @@ pub fn holders(addresses: &[IpAddr], options: &Options) -> Result<Vec<Claim>, Er
     let all = interfaces::read()?;
     let plan = plan::holders(addresses, &all, &links(&all, options)?, !options.interfaces.is_empty());
     let heard = ask(plan, options)?;
-    heard.claims(addresses, &all)
+    Ok(addresses.iter().map(|&address| heard.claim(address, &all)).collect())
 }
 
 /// Finds the addresses of ours that another station of their segment holds too, sorted. Interfaces without a link, and kinds

@@ -62,8 +62,9 @@ pub(crate) fn check(addresses: &[IpAddr]) -> Result<(), RequestError> {
     addresses.iter().find(nobodys).map_or(Ok(()), |&address| Err(RequestError::NotUnicast { address }))
 }
 
-/// The reply: an address that anybody holds, ourselves included, can't be the cluster's. Texts are echoed as they came, for
-/// the service compares them.
+/// The reply: an address that anybody holds, ourselves included, can't be the cluster's. One that could not be asked for is
+/// free, as it is to nmap, which ends well where there is no route and no link. Texts are echoed as they came, for the
+/// service compares them.
 pub(crate) fn reply(request: &[VerifyVip], claims: &[Claim]) -> Vec<VerifiedVip> {
     let verified = |(vip, claim): (&VerifyVip, &Claim)| VerifiedVip {
         verification: if claim.holders.is_empty() { VipVerification::Succeeded } else { VipVerification::Failed },
@@ -87,7 +88,7 @@ mod tests {
         let claims: Vec<_> = addresses
             .iter()
             .zip([vec![Holder::Remote], vec![]])
-            .map(|(&address, holders)| Claim { address, holders, links: vec![] })
+            .map(|(&address, holders)| Claim { address, holders, links: vec![], obstacle: None })
             .collect();
         let expected = r#"[{"verification":"failed","vip":"fd00:0::00A","vip_type":"ingress"},{"verification":"succeeded","vip":"10.0.0.9","vip_type":"api"}]"#;
         assert_eq!(serde_json::to_string(&reply(&request, &claims)).unwrap(), expected);

@@ -230,17 +230,17 @@ impl Asker {
 }
 
 impl Heard {
-    /// Who has each of `addresses`. An address that nobody was asked for is an error, unless it is ours.
-    pub fn claims(&self, addresses: &[IpAddr], all: &[Interface]) -> Result<Vec<Claim>, Error> {
-        addresses.iter().map(|&address| self.claim(address, all)).collect()
-    }
-
-    fn claim(&self, address: IpAddr, all: &[Interface]) -> Result<Claim, Error> {
+    /// Who has `address`.
+    pub fn claim(&self, address: IpAddr, all: &[Interface]) -> Claim {
         let asked: Vec<_> =
             self.plan.asks.iter().zip(&self.outcomes).filter(|(ask, _)| ask.target() == address).collect();
-        if !asked.iter().any(|(_, outcome)| outcome.sent) && !plan::is_ours(all, address) {
-            let obstacles = asked.iter().filter_map(|(_, outcome)| outcome.obstacle.clone()).collect::<Vec<_>>();
-            return Err(Error::Unasked { address, obstacle: obstacles.join("; ") });
+        let is_asked = asked.iter().any(|(_, outcome)| outcome.sent) || plan::is_ours(all, address);
+        let obstacle = (!is_asked).then(|| {
+            let obstacles: Vec<_> = asked.iter().filter_map(|(_, outcome)| outcome.obstacle.clone()).collect();
+            obstacles.join("; ")
+        });
+        if let Some(obstacle) = &obstacle {
+            tracing::warn!(%address, obstacle, "could not be asked for; nobody is known to hold it");
         }
         let ours = all.iter().filter(|interface| interface.addresses.iter().any(|own| own.ip == address));
         let mut holders: Vec<_> = ours.map(|i| Holder::Ourselves { interface: i.name.clone() }).collect();
@@ -251,7 +251,7 @@ impl Heard {
         }
         holders.sort();
         let on_links = asked.iter().filter(|(ask, outcome)| outcome.sent && ask.link().is_some());
-        Ok(Claim { address, holders, links: on_links.map(|(ask, _)| self.name_of(ask)).collect() })
+        Claim { address, holders, links: on_links.map(|(ask, _)| self.name_of(ask)).collect(), obstacle }
     }
 
     /// Every station heard, of questions for our own addresses.

@@ -19,9 +19,10 @@ pub(crate) fn render(claims: &[Claim]) -> String {
             });
         }
         if claim.holders.is_empty() {
-            line(match &*claim.links {
-                [] => "no answer to echoes; not on a network of ours, so it may still be in use".to_owned(),
-                links => format!("free     nobody answers on {}", links.join(", ")),
+            line(match (&claim.obstacle, &*claim.links) {
+                (Some(obstacle), _) => format!("UNKNOWN  could not be asked for: {obstacle}"),
+                (None, []) => "no answer to echoes; not on a network of ours, so it may still be in use".to_owned(),
+                (None, links) => format!("free     nobody answers on {}", links.join(", ")),
             });
         }
     }
@@ -48,7 +49,9 @@ mod tests {
             address: [10, 0, 0, last].into(),
             holders,
             links: links.iter().map(|&link| link.to_owned()).collect(),
+            obstacle: None,
         };
+        let obstacle = Some("a has no link".to_owned());
         let interface = || "a".to_owned();
         let mac = Mac([2, 0, 0, 0, 0, 1]);
         let both =
@@ -58,6 +61,7 @@ mod tests {
             claim(2, vec![Holder::Remote], &[]),
             claim(3, vec![], &["a", "b"]),
             claim(4, vec![], &[]),
+            Claim { obstacle, ..claim(5, vec![], &[]) },
         ]);
         let column = |last: u8| format!("{:<39}  ", format!("10.0.0.{last}"));
         let expected = format!(
@@ -65,11 +69,13 @@ mod tests {
              {0}IN USE   by 02:00:00:00:00:01, on a\n\
              {1}IN USE   answers echoes; not on a network of ours\n\
              {2}free     nobody answers on a, b\n\
-             {3}no answer to echoes; not on a network of ours, so it may still be in use\n",
+             {3}no answer to echoes; not on a network of ours, so it may still be in use\n\
+             {4}UNKNOWN  could not be asked for: a has no link\n",
             column(1),
             column(2),
             column(3),
-            column(4)
+            column(4),
+            column(5)
         );
         assert_eq!(text, expected);
         let duplicate = Duplicate { address: [10, 0, 0, 1].into(), interface: interface(), mac };

@@ -10,7 +10,8 @@ use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 /// address detection: three in half a second, another half to answer. A host must answer these whatever its firewall says.
 /// On two links with the same network both are asked. Any other address gets echoes, which a host may leave unanswered.
 ///
-/// The exit status is 0 whenever the question could be asked, 1 when silence would prove nothing: no link, no route.
+/// The exit status is 1 when one of the ADDRESSes could not be asked for (no link, no route): nobody knows of it then. With
+/// --request it is 0: the service is told what nmap has always told it, that nobody holds the address.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     after_help = r#"The request is what the service sends with a verify-vips step; its reply says "failed" of an address that anybody
@@ -55,6 +56,9 @@ impl Vip {
         } else {
             let claims = holders(&self.addresses, &options)?;
             print(self.json, &claims, || table::render(&claims))?;
+            if claims.iter().any(|claim| claim.obstacle.is_some()) {
+                return Ok(ExitCode::FAILURE);
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
