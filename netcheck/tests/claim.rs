@@ -227,7 +227,10 @@ fn nmap_agrees() {
     for (address, claim) in addresses.iter().zip(ours) {
         let mut nmap = vec!["netns", "exec", &a.namespace.0, "nmap", "-sn", "-n", "-oX", "-", address];
         nmap.extend(address.contains(':').then_some("-6"));
-        let Ok(output) = Command::new("ip").args(nmap).output() else { return };
+        let Ok(output) = Command::new("ip").args(nmap).output() else {
+            eprintln!("skipped: ip does not run");
+            return;
+        };
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             common::skipped(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
