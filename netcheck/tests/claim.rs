@@ -137,6 +137,28 @@ fn a_named_link_needs_no_address_on_the_network() {
     assert_eq!(found, [held("10.0.0.2"), free("10.0.0.3"), held("fd00::2"), free("fd00::3")]);
 }
 
+/// A virtual link lets everything in; that the socket asks for the group shows in the kernel's list.
+#[test]
+fn answers_to_all_nodes_are_let_in_where_ipv6_is_off() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &[]);
+    let _b = segment.host("b", B, &["fd00::2/64"]);
+    a.namespace.enter(|| fs::write("/proc/sys/net/ipv6/conf/ens3/disable_ipv6", "1")).unwrap();
+    let lets_in = || a.namespace.ip("maddress show dev ens3").contains("33:33:00:00:00:01");
+    assert!(!lets_in());
+    let options = Options { interfaces: vec!["ens3".into()], ..Options::default() };
+    let (found, group) = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| asked(&a, &["fd00::2"], &options).unwrap());
+        let mut group = false;
+        while !asking.is_finished() {
+            group |= lets_in();
+        }
+        (asking.join().unwrap(), group)
+    });
+    assert_eq!(found, [claim("fd00::2", &[neighbour("ens3", B)], &["ens3"])]);
+    assert!(group && !lets_in(), "while it asks, and no longer");
+}
+
 #[test]
 fn the_port_of_a_bond_does_not_speak_unless_named() {
     let (Some(one), Some(other)) = (Segment::new(), Segment::new()) else { return };

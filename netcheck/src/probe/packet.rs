@@ -113,6 +113,10 @@ const LLDP_ADVERTISEMENTS: [Instruction; 6] = [
 const LLDP_GROUPS: [Mac; 3] =
     [Mac([1, 0x80, 0xc2, 0, 0, 0x0e]), Mac([1, 0x80, 0xc2, 0, 0, 3]), Mac([1, 0x80, 0xc2, 0, 0, 0])];
 
+/// Where IPv6 advertisements to all nodes go (RFC 2464 §7), such as those to a question that names no asker (RFC 4861
+/// §7.2.4). Where IPv6 is switched off nobody else has the card let them in.
+const ALL_NODES: Mac = Mac([0x33, 0x33, 0, 0, 0, 1]);
+
 /// A socket that speaks one protocol on one interface.
 #[derive(Debug)]
 pub(crate) struct PacketSocket {
@@ -199,7 +203,8 @@ impl PacketSocket {
 /// What the interface is to let in besides what is for itself and for everybody.
 fn memberships(protocol: PacketProtocol, interface: &Interface) -> Vec<Membership> {
     match protocol {
-        PacketProtocol::Arp | PacketProtocol::ArpOfAnyKind | PacketProtocol::Ndp => Vec::new(),
+        PacketProtocol::Arp | PacketProtocol::ArpOfAnyKind => Vec::new(),
+        PacketProtocol::Ndp => vec![Membership::Multicast(ALL_NODES)],
         PacketProtocol::Dhcp(mac) if interface.mac == Some(mac) => Vec::new(),
         PacketProtocol::Dhcp(_) => vec![Membership::Everything],
         PacketProtocol::Lldp => LLDP_GROUPS.map(Membership::Multicast).to_vec(),
