@@ -106,19 +106,17 @@ pub(crate) fn plan(
     }
     for &target in &targets {
         if ours.contains(&target) {
-            // An echo to it would be answered by ourselves. Whether another holds it too, ARP and NDP still tell.
-            tracing::warn!(address = %target, "a remote host claims an address of ours; not echoed");
-        } else {
-            plan.echoes.push(target);
+            // As with `ping`. The service links two hosts only if every address answers, and there are addresses that
+            // all hosts have: those of their BMC's virtual network cards. Who else holds one, ARP and NDP tell.
+            tracing::warn!(address = %target, "a remote host claims an address of ours; our own kernel answers its echo");
         }
+        plan.echoes.push(target);
         for (position, interface) in outgoing.iter().enumerate() {
             match target {
                 IpAddr::V4(target) => plan.arps.extend(arp_ask(position, interface, target)),
                 IpAddr::V6(target) => plan.ndps.extend(ndp_ask(position, interface, target)),
             }
-            if !ours.contains(&target) {
-                plan.mtus.extend(mtu_ask(position, interface, target));
-            }
+            plan.mtus.extend(mtu_ask(position, interface, target));
         }
     }
     plan.interfaces = outgoing;
@@ -226,7 +224,7 @@ mod tests {
     fn an_address_of_ours_is_asked_for_without_claiming_it() {
         let nics = [interface("a", 9000, &["10.0.0.5/24", "fd00::5/64", "fe80::5/64"])];
         let plan = made(&["10.0.0.5", "fd00::5"], &nics);
-        assert!(plan.echoes.is_empty() && plan.mtus.is_empty());
+        assert_eq!((plan.echoes.len(), plan.mtus.len()), (2, 2), "as everybody's");
         assert_eq!(plan.arps[0].claimed, Ipv4Addr::UNSPECIFIED);
         assert_eq!(plan.arps[0].source, "10.0.0.5".parse::<Ipv4Addr>().unwrap());
         assert_eq!(plan.ndps[0].source, "fe80::5".parse::<Ipv6Addr>().unwrap());
