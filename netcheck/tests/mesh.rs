@@ -404,6 +404,19 @@ fn a_check_cut_short_reports_no_loss_it_did_not_see() {
 }
 
 #[test]
+fn a_check_cut_short_reports_no_mtu_failure_it_did_not_see() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24"]);
+    a.set_mtu(9000);
+    let options = Options { count: 100, deadline: Duration::from_millis(1000), ..options() };
+    let mut report = check_with(&a, &[asked(ID_B, B, &["10.0.0.2"])], &options);
+    let found = report.remote_hosts.remove(0);
+    assert!(found.l3_connectivity.iter().flatten().all(|echo| echo.successful), "{found:?}");
+    assert_eq!(found.mtu_report, None, "less time than an echo may take");
+}
+
+#[test]
 fn an_interface_that_is_not_there_is_named() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &[]);

@@ -123,10 +123,11 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
     Findings { hosts }
 }
 
-/// Nothing is said of the MTU of a path that carries no ordinary packet either. A full-size packet that our own device
-/// keeps refusing, while it takes ordinary ones, does not pass: so `ping` has it too.
+/// Nothing is said of the MTU of a path that carries no ordinary packet either, nor of one whose full-size packets the end of
+/// the check overtook. Those that our own device keeps refusing, while it takes ordinary ones, do not pass: so `ping` has it
+/// too.
 fn mtu_passed(tally: &MtuTally) -> Option<bool> {
-    (tally.ordinary.statistics().received > 0).then(|| tally.full.statistics().received > 0)
+    tally.full.passed().filter(|_| tally.ordinary.statistics().received > 0)
 }
 
 impl Findings {
@@ -301,9 +302,24 @@ mod tests {
 
     #[test]
     fn a_device_that_refuses_the_full_size_fails_the_mtu() {
-        let refused = EchoTally::new(3);
-        assert_eq!(mtu_passed(&MtuTally { ordinary: tally(&[true]), full: refused, path: None }), Some(false));
-        assert_eq!(mtu_passed(&MtuTally { ordinary: tally(&[false]), full: tally(&[true]), path: None }), None);
+        let passed = |ordinary: &[bool], full| mtu_passed(&MtuTally { ordinary: tally(ordinary), full, path: None });
+        let mut full = EchoTally::new(3);
+        (0..3).for_each(|sequence| full.not_sent(sequence));
+        assert_eq!(passed(&[true], full), Some(false));
+        assert_eq!(passed(&[false], tally(&[true])), None);
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_full_size_that_was_not_tested_to_the_end() {
+        let passed = |full| mtu_passed(&MtuTally { ordinary: tally(&[true]), full, path: None });
+        assert_eq!(passed(EchoTally::new(3)), None, "never sent");
+        let mut full = tally(&[false; 3]);
+        full.forget_waiting(None);
+        assert_eq!(passed(full), None, "under way at the end");
+        assert_eq!(passed(tally(&[false; 3])), Some(false), "lost");
+        let mut full = tally(&[false, true, false]);
+        full.forget_waiting(None);
+        assert_eq!(passed(full), Some(true));
     }
 
     #[test]

@@ -25,8 +25,10 @@ impl Stamp {
 /// What became of one echo.
 #[derive(Clone, Copy, Debug)]
 enum Echo {
-    /// Not sent, or not by fault of the network.
+    /// Not sent yet, or cut off before it could be told lost.
     Idle,
+    /// Our own device did not take it: no fault of the network.
+    Refused,
     Sent(Stamp),
     Answered(Duration),
 }
@@ -49,7 +51,7 @@ impl EchoTally {
     /// Takes back a [`sent`](Self::sent): the packet never left us, so its loss says nothing of the path.
     pub fn not_sent(&mut self, sequence: u16) {
         if let Some(echo) = self.0.get_mut(usize::from(sequence)) {
-            *echo = Echo::Idle;
+            *echo = Echo::Refused;
         }
     }
 
@@ -79,13 +81,20 @@ impl EchoTally {
         self.0.iter().any(|echo| matches!(echo, Echo::Sent(at) if since.is_none_or(|since| at.steady > since)))
     }
 
+    /// Whether one came back; `None` while none has and the fate of another is not known.
+    pub fn passed(&self) -> Option<bool> {
+        let answered = self.0.iter().any(|echo| matches!(echo, Echo::Answered(_)));
+        let unknown = self.0.iter().any(|echo| matches!(echo, Echo::Idle));
+        (answered || !unknown).then_some(answered)
+    }
+
     pub fn statistics(&self) -> EchoStatistics {
         let trips = self.0.iter().filter_map(|echo| match echo {
             Echo::Answered(trip) => Some(*trip),
             _ => None,
         });
         let trips: Vec<Duration> = trips.collect();
-        let sent = self.0.iter().filter(|echo| !matches!(echo, Echo::Idle)).count();
+        let sent = self.0.iter().filter(|echo| matches!(echo, Echo::Sent(_) | Echo::Answered(_))).count();
         EchoStatistics { sent, received: trips.len(), round_trip: RoundTrip::of(&trips) }
     }
 }
