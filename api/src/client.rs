@@ -4,7 +4,7 @@ use crate::http::{HttpConfig, HttpConfigError, agent, public_url};
 use crate::{
     ApiError, Cluster, ClusterCreateParams, ClusterId, Host, HostCreateParams, HostId, HostProgress, HostRegistration,
     HostRole, HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, RetryPolicy, Secret, StepReply,
-    Steps, Timestamp, Transience, backoff,
+    Steps, Timestamp, Transience, backoff, read_body,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -349,7 +349,7 @@ impl Client {
         }
         .map_err(transport)?;
         let limit = if path.contains("/downloads/") { MAX_FILE_BYTES } else { MAX_JSON_BYTES };
-        let answer = response.body_mut().with_config().limit(limit).read_to_vec().map_err(transport)?;
+        let answer = read_body(&mut response, limit).map_err(|error| transport(error.into_ureq()))?;
         let status = response.status().as_u16();
         if response.status().is_success() {
             return Ok(answer);

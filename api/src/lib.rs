@@ -3,6 +3,7 @@
 //! Field names, which fields are left out when zero, and JSON hidden in strings are the service's own; see the published
 //! API description. Types here are plain data: whatever needs a decision lives in the crate that decides.
 
+mod body;
 mod checks;
 mod client;
 mod cluster;
@@ -21,6 +22,7 @@ mod stage;
 mod step;
 mod timestamp;
 
+pub use body::{BodyError, BodyFault, read_body};
 pub use checks::*;
 pub use client::{API_PATH, Client, ClientConfig, ClientError};
 pub use cluster::*;

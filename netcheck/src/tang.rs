@@ -2,10 +2,10 @@
 
 use crate::{
     codec::text::printable,
-    http::{explain, read_body},
+    http::explain,
     privileges::{self, PrivilegeError},
 };
-use api::{TangConnectivityResponse, TangServer, TangServerResponse, http};
+use api::{TangConnectivityResponse, TangServer, TangServerResponse, http, read_body};
 use serde::Deserialize;
 use std::{
     fmt::Write,

@@ -4,10 +4,10 @@ mod judge;
 pub(crate) mod table;
 
 use crate::{
-    http::{explain, read_body},
+    http::explain,
     privileges::{self, PrivilegeError},
 };
-use api::{ApiVipConnectivityRequest, ApiVipConnectivityResponse, http};
+use api::{ApiVipConnectivityRequest, ApiVipConnectivityResponse, http, read_body};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{
     error::Error,

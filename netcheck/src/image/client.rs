@@ -8,7 +8,7 @@ use super::{
     reference::{Digest, shorten},
     registries::Endpoint,
 };
-use api::Secret;
+use api::{Secret, read_body};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Deserialize;
 use std::{
@@ -213,7 +213,7 @@ impl<'a> Client<'a> {
             status => return Err(FetchError::Status { subject, status, said_text: said(response) }),
         }
         let nothing = || FetchError::Token { realm: shorten(&public) };
-        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().map_err(|_| nothing())?;
+        let body = read_body(&mut response, MAX_ANSWER_BYTES).map_err(|_| nothing())?;
         // serde's error would quote what it found.
         let answer: Token = serde_json::from_slice(&body).map_err(|_| nothing())?;
         let token = [answer.token, answer.access_token].into_iter().flatten().find(|token| !token.is_empty());
@@ -248,9 +248,7 @@ fn basic(login: &Login) -> Secret {
 
 /// What a registry says of a failure, made fit for a terminal; empty where it says nothing that we understand.
 fn said(mut response: Response<Body>) -> String {
-    let Ok(body) = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec() else {
-        return String::new();
-    };
+    let Ok(body) = read_body(&mut response, MAX_ANSWER_BYTES) else { return String::new() };
     let errors: Vec<ErrorEntry> = serde_json::from_slice(&body).map(|answer: Errors| answer.errors).unwrap_or_default();
     errors.first().map(|error| shorten(format!("{} {}", error.code, error.message).trim())).unwrap_or_default()
 }

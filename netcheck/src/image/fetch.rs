@@ -7,6 +7,7 @@ use super::{
     manifest::{self, Descriptor, Manifest},
     reference::{Digest, Version},
 };
+use api::BodyFault;
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeSet,
@@ -54,10 +55,9 @@ pub(super) fn find_parts(
 fn read_manifest(client: &Client<'_>, selector: &str) -> Result<Manifest, FetchError> {
     let subject = || Subject::Manifest(selector.to_owned());
     let mut response = client.manifest(selector, manifest::ACCEPT)?;
-    let body = response.body_mut().with_config().limit(MAX_MANIFEST_BYTES).read_to_vec();
-    let body = body.map_err(|error| match error {
-        ureq::Error::BodyExceedsLimit(_) => FetchError::TooLong { subject: subject(), limit_bytes: MAX_MANIFEST_BYTES },
-        error => client.broken(subject(), error.into_io()),
+    let body = api::read_body(&mut response, MAX_MANIFEST_BYTES).map_err(|error| match error.cause {
+        BodyFault::TooLong { limit_bytes } => FetchError::TooLong { subject: subject(), limit_bytes },
+        BodyFault::Broken(error) => client.broken(subject(), error),
     })?;
     let found = Digest::of(&body);
     if selector.contains(':') && found.to_string() != selector {

@@ -1,0 +1,115 @@
+//! Bodies of HTTP responses, read whole and not without end.
+
+use std::{fmt, io, io::Read};
+use ureq::{Body, http::Response};
+
+/// A body that did not arrive whole.
+#[derive(Debug)]
+pub struct BodyError {
+    /// Bytes that came.
+    pub read: usize,
+    /// Bytes that were to come, if the server said.
+    pub announced: Option<u64>,
+    /// Why no more.
+    pub cause: BodyFault,
+}
+
+/// Why a body did not arrive whole.
+#[derive(Debug)]
+pub enum BodyFault {
+    /// It has more bytes than this.
+    TooLong {
+        /// What was allowed.
+        limit_bytes: u64,
+    },
+    /// The connection broke, time was up, or it can't be decompressed.
+    Broken(io::Error),
+}
+
+/// The contract's text (agent contract §6.9), but for its cause.
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error while reading response body, read {}", self.read)?;
+        if let Some(announced) = self.announced {
+            write!(f, " out of {announced}")?;
+        }
+        match &self.cause {
+            BodyFault::TooLong { limit_bytes } => write!(f, " bytes: it is longer than {} KiB", limit_bytes >> 10),
+            BodyFault::Broken(error) => write!(f, " bytes: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+impl BodyError {
+    /// As the HTTP client would put it.
+    pub fn into_ureq(self) -> ureq::Error {
+        match self.cause {
+            BodyFault::TooLong { limit_bytes } => ureq::Error::BodyExceedsLimit(limit_bytes),
+            BodyFault::Broken(error) => error.into(),
+        }
+    }
+}
+
+/// Reads a body of at most `max_len` bytes. They are counted as they are kept: ureq's own limit counts what is on the wire, of
+/// which one byte may be a thousand once it is decompressed.
+pub fn read_body(response: &mut Response<Body>, max_len: u64) -> Result<Vec<u8>, BodyError> {
+    let announced = response.body().content_length();
+    let mut bytes = Vec::new();
+    let body = response.body_mut().with_config().limit(u64::MAX).reader();
+    let result = body.take(max_len.saturating_add(1)).read_to_end(&mut bytes);
+    let cause = match result {
+        Err(error) => BodyFault::Broken(error),
+        Ok(len) if u64::try_from(len).is_ok_and(|len| len > max_len) => BodyFault::TooLong { limit_bytes: max_len },
+        Ok(_) => return Ok(bytes),
+    };
+    Err(BodyError { read: bytes.len(), announced, cause })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::{io::Write, net::TcpListener, thread};
+
+    /// A server for one request, whose answer is `len` blanks, compressed. Gives its URL.
+    fn compressed(len: usize) -> (String, thread::JoinHandle<()>) {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        let chunk = vec![b' '; 1 << 20];
+        for at in (0..len).step_by(chunk.len()) {
+            encoder.write_all(&chunk[..chunk.len().min(len - at)]).unwrap();
+        }
+        let body = encoder.finish().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serve = move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            // A client that has had enough hangs up.
+            let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+        };
+        (url, thread::spawn(serve))
+    }
+
+    #[test]
+    fn what_is_compressed_counts_decompressed() {
+        let read = |len: usize| {
+            let (url, server) = compressed(len);
+            let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();
+            let mut response = agent.get(&url).call().unwrap();
+            let result = read_body(&mut response, 1 << 20);
+            drop(response);
+            server.join().unwrap();
+            result
+        };
+        assert_eq!(read(1 << 20).unwrap().len(), 1 << 20);
+        let error = read((1 << 20) + 1).unwrap_err();
+        assert!(error.to_string().ends_with(" bytes: it is longer than 1024 KiB"), "{error}");
+        assert!(matches!(error.into_ureq(), ureq::Error::BodyExceedsLimit(1_048_576)));
+    }
+}
