@@ -1,6 +1,6 @@
 //! The config that a running cluster gives its new workers, as the service wants it told (agent contract §6.9).
 
-use crate::{V3_1, V3_2, merge};
+use crate::{V3_1, V3_2, bounded, merge};
 use serde_json::{Map, Value};
 
 /// Versions that become 3.2.0 by saying so: what 3.1 and 3.2 changed is new fields.
@@ -14,12 +14,18 @@ const FILES: [&str; 4] = [
     "/etc/ignition-machine-config-encapsulated.json",
 ];
 
+/// Of objects, lists and what is in them. A cluster's config has some thousand.
+const MAX_VALUES: usize = 1 << 16;
+
 /// Why a document is no config of a cluster. No text of it is shown: it holds secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum Day2Error {
     /// Not a config at all, or one with values of wrong types.
     #[error(transparent)]
     Shape(#[from] crate::MergeError),
+    /// More than any cluster's.
+    #[error("the config has more than {MAX_VALUES} values, which no cluster's has")]
+    TooMany,
     /// A version the service does not know.
     #[error("ignition.version is {found}; 3.0.0, 3.1.0 and 3.2.0 are understood")]
     Version {
@@ -29,8 +35,13 @@ pub enum Day2Error {
 }
 
 /// `json` as spec 3.2.0, with no units and with those files only that the service reads; all else, such as `storage.luks`, is kept.
+///
+/// Whatever `json` is, its parse takes no more than some 30 MiB beside a copy of its texts.
 pub fn filtered(json: &[u8]) -> Result<String, Day2Error> {
-    let config = serde_json::from_slice(json).map_err(crate::MergeError::from)?;
+    let config = bounded::parse(json, MAX_VALUES).map_err(|error| match error.is_data() {
+        true => Day2Error::TooMany,
+        false => crate::MergeError::from(error).into(),
+    })?;
     // Merged over nothing, for its check of types and its spelling of keys.
     let mut config = merge(Value::Object(Map::new()), config)?;
     let version = config.pointer("/ignition/version").and_then(Value::as_str);
@@ -102,6 +113,11 @@ mod tests {
         }
         assert_eq!(error("{}"), version("missing"));
         assert_eq!(error("{\"secret\""), "the config is not valid JSON");
+        let many = format!(
+            r#"{{"ignition":{{"version":"3.2.0"}},"storage":{{"luks":[{{}}{}]}}}}"#,
+            r#",{"":0}"#.repeat(40_000)
+        );
+        assert_eq!(error(&many), "the config has more than 65536 values, which no cluster's has");
         assert_eq!(error("[]"), "$ in the config must be an object");
         let files = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":"secret"}}"#;
         assert_eq!(error(files), "$.storage.files in the config must be a list");

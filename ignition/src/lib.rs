@@ -6,6 +6,7 @@
 //!
 //! A config written by somebody else passes through with everything this crate doesn't know left in place.
 
+mod bounded;
 pub mod cli;
 mod config;
 pub mod data_url;
