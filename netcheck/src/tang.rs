@@ -97,11 +97,11 @@ pub enum TangError {
         url: String,
     },
     /// A 200 that is no advertisement.
-    #[error("Get \"{url}\": the response is no advertisement of a Tang server: {cause}")]
+    #[error("Get \"{url}\": the response is no advertisement of a Tang server (line {}, column {})", cause.line(), cause.column())]
     NotAnAdvertisement {
         /// What was asked for.
         url: String,
-        /// Why not.
+        /// Why not. Only the place is told: serde's text quotes as much as the server likes.
         cause: serde_json::Error,
     },
 }

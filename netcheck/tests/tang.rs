@@ -165,7 +165,8 @@ fn a_real_server_advertises_its_keys() {
 fn one_bad_server_spoils_the_reply_and_all_are_named() {
     let Some(lab) = Lab::new() else { return };
     let inside = &lab.server_host.namespace;
-    let _nonsense = Listener::start(inside, "10.9.2.1:81", saying(http("200 OK", "<html>")));
+    let _nonsense =
+        Listener::start(inside, "10.9.2.1:81", saying(http("200 OK", &format!("\"{}\"", "x".repeat(10_000)))));
     let _empty = Listener::start(inside, "10.9.2.1:82", saying(http("200 OK", "")));
     let _silent = Listener::start(inside, "10.9.2.1:83", saying(String::new()));
     let url = |port: u16| format!("http://10.9.2.1:{port}");
@@ -182,8 +183,8 @@ fn one_bad_server_spoils_the_reply_and_all_are_named() {
     wire::assert_fits("tang_connectivity_response", &document);
     let expected = "6 errors occurred:\n\
         \t* HTTP GET failure. Status Code: 404\n\
-        \t* Get \"http://10.9.2.1:81/adv/x\": the response is no advertisement of a Tang server: \
-        expected value at line 1 column 1\n\
+        \t* Get \"http://10.9.2.1:81/adv/x\": the response is no advertisement of a Tang server \
+        (line 1, column 10002)\n\
         \t* Get \"http://10.9.2.1:82/adv/x\": the response is empty\n\
         \t* Get \"http://10.9.2.1:83/adv/x\": timeout: global\n\
         \t* Get \"http://10.9.2.1:84/adv/x\": io: Connection refused (os error 111)\n\

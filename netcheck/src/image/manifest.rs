@@ -43,8 +43,13 @@ pub struct Variant {
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// Not JSON, or fields missing.
-    #[error("the manifest can't be read")]
-    Json(#[from] serde_json::Error),
+    #[error("the manifest can't be read (line {line}, column {column})")]
+    Json {
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+    },
     /// Docker's first, without sizes; registries convert no more.
     #[error(
         "the manifest is of schema 1, which podman no longer reads either: push the image again with a current program"
@@ -89,9 +94,11 @@ struct Platform {
     architecture: String,
 }
 
-/// Reads a document. Its own `mediaType` decides what it is, else the registry's `content_type`, else its fields.
+/// Reads a document. Its own `mediaType` decides what it is, else the registry's `content_type`, else its fields. An error does
+/// not quote it: serde's would, however long it is.
 pub fn parse(content_type: Option<&str>, bytes: &[u8]) -> Result<Manifest, ManifestError> {
-    let document: Document = serde_json::from_slice(bytes)?;
+    let document: Document = serde_json::from_slice(bytes)
+        .map_err(|error| ManifestError::Json { line: error.line(), column: error.column() })?;
     if document.schema_version == Some(1) {
         return Err(ManifestError::Schema1);
     }
@@ -207,9 +214,11 @@ mod tests {
         assert!(error(json!({"schemaVersion": 1, "fsLayers": []})).starts_with("the manifest is of schema 1"));
         assert_eq!(error(json!({"mediaType": "application/vnd.x"})), "'application/vnd.x' is no image");
         assert_eq!(error(json!({"errors": []})), "'a document without config and layers' is no image");
-        assert_eq!(error(json!([])), "the manifest can't be read");
+        assert!(error(json!([])).starts_with("the manifest can't be read (line 1, column "));
+        let long = error(json!({"layers": "x".repeat(1 << 20)}));
+        assert_eq!(long, "the manifest can't be read (line 1, column 1048588)");
         let negative = json!({"config": {"digest": digest("").to_string(), "size": -1}, "layers": []});
-        assert_eq!(error(negative), "the manifest can't be read");
+        assert!(error(negative).starts_with("the manifest can't be read (line 1, column "));
         let sha512 = json!({"config": {"digest": "sha512:00", "size": 1}, "layers": []});
         assert_eq!(error(sha512), "the manifest names something by 'sha512:00'");
     }
