@@ -15,18 +15,18 @@ use std::{
 };
 use ureq::Agent;
 
-/// Asked at the same time; each on a thread.
-const MAX_AT_ONCE: usize = 16;
+/// Of one request; all are asked at the same time.
+const MAX_SERVERS: usize = 100;
 const MAX_REDIRECTS: u32 = 10;
 /// Of an advertisement; a server's is a few KiB.
-const MAX_BODY_BYTES: u64 = 1 << 20;
+const MAX_BODY_BYTES: u64 = 64 << 10;
 
 /// How to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// For connecting, TLS not included.
     pub connect_timeout: Duration,
-    /// For all of one server's answer. The contract has no limit, and would wait for ever.
+    /// For all answers, and so for the check. The contract has no limit, and would wait for ever.
     pub timeout: Duration,
 }
 
@@ -50,6 +50,12 @@ pub enum RequestError {
     Servers {
         /// Cause, with line and column inside the text.
         source: serde_json::Error,
+    },
+    /// Nobody binds a disk to so many.
+    #[error("{count} Tang servers are to be asked; {MAX_SERVERS} at most can be")]
+    TooMany {
+        /// How many there are.
+        count: usize,
     },
 }
 
@@ -130,28 +136,29 @@ struct Advertisement {
 pub fn from_json(json: &[u8]) -> Result<Vec<TangServer>, RequestError> {
     let request: api::TangConnectivityRequest =
         serde_json::from_slice(json).map_err(|source| RequestError::Json { source })?;
-    serde_json::from_str(&request.tang_servers).map_err(|source| RequestError::Servers { source })
+    let servers: Vec<TangServer> =
+        serde_json::from_str(&request.tang_servers).map_err(|source| RequestError::Servers { source })?;
+    if servers.len() > MAX_SERVERS {
+        return Err(RequestError::TooMany { count: servers.len() });
+    }
+    Ok(servers)
 }
 
-/// Asks every server for its advertisement, some at the same time; findings are in the order of `servers`.
+/// Asks every server for its advertisement, all at the same time, each on a thread; findings are in the order of `servers`.
 ///
 /// This thread loses all capabilities for good.
 pub fn check(servers: &[TangServer], options: &Options) -> Result<Vec<Finding>, CheckError> {
     privileges::drop_all()?;
     let agent = http::agent(&http::HttpConfig::default())?;
-    let mut findings = Vec::new();
-    for some in servers.chunks(MAX_AT_ONCE) {
-        thread::scope(|scope| {
-            let ask = |server| {
-                let agent = &agent;
-                scope.spawn(move || ask(agent, server, options))
-            };
-            let asked: Vec<_> = some.iter().map(ask).collect();
-            let join = |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-            findings.extend(asked.into_iter().map(join));
-        });
-    }
-    Ok(findings)
+    Ok(thread::scope(|scope| {
+        let ask = |server| {
+            let agent = &agent;
+            scope.spawn(move || ask(agent, server, options))
+        };
+        let asked: Vec<_> = servers.iter().map(ask).collect();
+        let join = |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        asked.into_iter().map(join).collect()
+    }))
 }
 
 /// Why no server was asked.
@@ -264,6 +271,9 @@ mod tests {
         assert_eq!(error("{}"), "the Tang request is not a JSON object with tang_servers, a text");
         let inside = "tang_servers is not a JSON array of servers (url and thumbprint)";
         assert_eq!(error(r#"{"tang_servers":""}"#), inside);
+        let many = |count: usize| format!(r#"{{"tang_servers":"[{{}}{}]"}}"#, ",{}".repeat(count - 1));
+        assert_eq!(from_json(many(100).as_bytes()).unwrap().len(), 100);
+        assert_eq!(error(&many(101)), "101 Tang servers are to be asked; 100 at most can be");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Tang {
     /// File with the servers, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// Give a server up after this time, seconds
+    /// Give those up that have not answered after this time, seconds
     #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs())]
     timeout_s: u64,
     /// Print the reply as one line of JSON, as when stdout is no terminal

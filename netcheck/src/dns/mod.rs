@@ -45,6 +45,9 @@ impl Default for Options {
     }
 }
 
+/// Of one lookup. A request of the service has a few for each cluster.
+const MAX_NAMES: usize = 1000;
+
 /// Why names were not looked up.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
@@ -54,6 +57,12 @@ pub enum ResolveError {
     /// See there.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Too much for one check.
+    #[error("{count} names are to be looked up; {MAX_NAMES} at most can be")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
     /// No event loop.
     #[error("cannot start the event loop that names are looked up on")]
     EventLoop(#[source] io::Error),
@@ -64,6 +73,9 @@ pub enum ResolveError {
 /// This thread loses all capabilities for good.
 pub fn resolve(names: &[String], options: &Options) -> Result<Vec<Answer>, ResolveError> {
     privileges::drop_all()?;
+    if names.len() > MAX_NAMES {
+        return Err(ResolveError::TooMany { count: names.len() });
+    }
     let resolver = Resolver::from_files(&options.resolv_conf, &options.hosts)?;
     resolver.lookup_all(names, options.deadline).map_err(ResolveError::EventLoop)
 }
@@ -209,5 +221,18 @@ impl Answer {
             ipv4_addresses: self.v4.iter().map(Ipv4Addr::to_string).collect(),
             ipv6_addresses: self.v6.iter().map(Ipv6Addr::to_string).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_names_are_enough() {
+        let names = vec!["a".to_owned(); 1001];
+        // It takes its thread's capabilities.
+        let resolved = std::thread::spawn(move || resolve(&names, &Options::default())).join().unwrap();
+        assert_eq!(resolved.unwrap_err().to_string(), "1001 names are to be looked up; 1000 at most can be");
     }
 }
