@@ -1,6 +1,10 @@
 //! What checks over HTTP have in common: how they fail.
 
 use api::http::public_url;
+use std::time::Duration;
+
+/// Of a check. Longer ones would be of no use, and the longest ones overflow clocks.
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Some errors quote what the server sent.
 const MAX_CHARS: usize = 300;

@@ -2,7 +2,7 @@
 
 use crate::{
     codec::text::printable,
-    http::explain,
+    http::{MAX_TIMEOUT, explain},
     privileges::{self, PrivilegeError},
 };
 use api::{TangConnectivityResponse, TangServer, TangServerResponse, http, read_body};
@@ -26,7 +26,7 @@ const MAX_BODY_BYTES: u64 = 64 << 10;
 pub struct Options {
     /// For connecting, TLS not included.
     pub connect_timeout: Duration,
-    /// For all answers, and so for the check. The contract has no limit, and would wait for ever.
+    /// For all answers, and so for the check; an hour at most. The contract has no limit, and would wait for ever.
     pub timeout: Duration,
 }
 
@@ -189,7 +189,10 @@ fn advertisement(agent: &Agent, server: &TangServer, options: &Options) -> Resul
     }
     let tang_url = format!("{base}/adv/{}", server.thumbprint);
     let request = agent.get(&tang_url).config().max_redirects(MAX_REDIRECTS);
-    let request = request.timeout_connect(Some(options.connect_timeout)).timeout_global(Some(options.timeout)).build();
+    let request = request
+        .timeout_connect(Some(options.connect_timeout.min(MAX_TIMEOUT)))
+        .timeout_global(Some(options.timeout.min(MAX_TIMEOUT)))
+        .build();
     let url = || http::public_url(&tang_url);
     let mut response =
         request.call().map_err(|error| TangError::Request { url: url(), cause: explain(&error, MAX_REDIRECTS) })?;
@@ -287,5 +290,10 @@ mod tests {
         assert_eq!(report(&findings).unwrap(), expected);
         assert_eq!(serde_json::to_string(&response(&findings)).unwrap(), r#"{"tang_server_response":null}"#);
         assert_eq!(report(&[]), None);
+
+        // An address of this host where nothing listens.
+        let longest = Options { connect_timeout: Duration::MAX, timeout: Duration::MAX };
+        let finding = super::ask(&agent, &server("http://127.0.0.1:1", "x"), &longest);
+        assert!(matches!(finding.result, Err(TangError::Request { .. })), "{finding:?}");
     }
 }

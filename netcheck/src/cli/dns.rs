@@ -38,7 +38,8 @@ pub struct Dns {
     #[arg(long, value_name = "PATH", default_value_os_t = Options::default().hosts)]
     hosts: PathBuf,
     /// End the check after this time and report what was seen until then, seconds
-    #[arg(long, value_name = "N", default_value_t = Options::default().deadline.as_secs())]
+    #[arg(long, value_name = "N", default_value_t = Options::default().deadline.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
     deadline_s: u64,
     /// Print the answers as one line of JSON, as when stdout is no terminal
     #[arg(long)]
@@ -83,6 +84,7 @@ mod tests {
         assert_eq!(dns.names, ["a", "b."]);
         assert_eq!(dns.options(), Options::default());
         assert!(parse(&["--request", "-"]).is_ok());
+        assert!(parse(&["a", "--deadline-s", "3601"]).is_err());
         assert!(parse(&[]).is_err());
         assert!(parse(&["a", "--request", "-"]).is_err());
     }

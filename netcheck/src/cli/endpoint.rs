@@ -46,7 +46,8 @@ pub struct Endpoint {
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     token_file: Option<PathBuf>,
     /// Give up after this time, seconds
-    #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs())]
+    #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
     /// Print the reply as one line of JSON, as when stdout is no terminal
     #[arg(long)]

@@ -38,7 +38,8 @@ pub struct Tang {
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
     /// Give those up that have not answered after this time, seconds
-    #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs())]
+    #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
     /// Print the reply as one line of JSON, as when stdout is no terminal
     #[arg(long)]

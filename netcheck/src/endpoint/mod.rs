@@ -4,7 +4,7 @@ mod judge;
 pub(crate) mod table;
 
 use crate::{
-    http::explain,
+    http::{MAX_TIMEOUT, explain},
     privileges::{self, PrivilegeError},
 };
 use api::{ApiVipConnectivityRequest, ApiVipConnectivityResponse, http, read_body};
@@ -34,7 +34,7 @@ pub type ReadConfig = fn(&[u8]) -> Result<String, Box<dyn Error + Send + Sync>>;
 pub struct Options {
     /// For connecting, TLS not included, to each host on the way.
     pub connect_timeout: Duration,
-    /// For all of it: names, redirects, the body. The contract has no limit, and would wait for ever.
+    /// For all of it: names, redirects, the body; an hour at most. The contract has no limit, and would wait for ever.
     pub timeout: Duration,
     /// Of a config. A cluster's is some hundred KiB; its own store takes 1.5 MiB at most, and that comes twice, once escaped.
     pub max_body_bytes: u64,
@@ -177,8 +177,8 @@ fn download(
         .configure_request(message)
         .max_redirects(MAX_REDIRECTS)
         .redirect_auth_headers(RedirectAuthHeaders::SameHost)
-        .timeout_connect(Some(options.connect_timeout))
-        .timeout_global(Some(options.timeout))
+        .timeout_connect(Some(options.connect_timeout.min(MAX_TIMEOUT)))
+        .timeout_global(Some(options.timeout.min(MAX_TIMEOUT)))
         .build();
     let mut response = agent.run(message).map_err(|error| DownloadError::Request(explain(&error, MAX_REDIRECTS)))?;
     let status = response.status().as_u16();
