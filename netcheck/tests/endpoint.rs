@@ -172,6 +172,10 @@ fn only_the_given_ca_is_trusted() {
     };
     let expected = json!({"is_success": true, "url": url, "ignition": config().to_string()});
     assert_eq!(with(lab.ca("ca.crt")), expected);
+    let url = "https://10.9.1.1/moved".to_owned();
+    let down = lab.fetch(&ApiVipConnectivityRequest { url, ca_certificate: lab.ca("ca.crt"), ..Default::default() });
+    let expected = format!("{FAILED}request failed: redirected to http://10.9.1.1/config, which is not https");
+    assert_eq!(down["download_error"], expected);
     for other in [lab.ca("other.crt"), None] {
         let reply = with(other);
         let error = reply["download_error"].as_str().unwrap();

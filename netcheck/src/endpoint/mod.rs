@@ -172,9 +172,13 @@ fn download(
 ) -> Result<(u16, Vec<u8>), DownloadError> {
     let agent = agent(request)?;
     let mut message = Request::get(&request.url).body(()).map_err(|error| DownloadError::Create(error.to_string()))?;
+    // Whoever names the only CA to trust is not to be led to where there is none.
+    let has_ca = request.ca_certificate.as_deref().is_some_and(|ca| !ca.is_empty());
+    let https_only = has_ca && message.uri().scheme_str() == Some("https");
     *message.headers_mut() = headers(request)?;
     let message = agent
         .configure_request(message)
+        .https_only(https_only)
         .max_redirects(MAX_REDIRECTS)
         .redirect_auth_headers(RedirectAuthHeaders::SameHost)
         .timeout_connect(Some(options.connect_timeout.min(MAX_TIMEOUT)))
