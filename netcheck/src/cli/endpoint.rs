@@ -39,9 +39,12 @@ pub struct Endpoint {
     /// PEM bundle, the only one to trust
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     ca: Option<PathBuf>,
-    /// Header to send, as NAME:VALUE (may be given several times)
+    /// Header to send, as NAME:VALUE (may be given several times); every user of this host can read it: for secrets, --header-file
     #[arg(long = "header", value_name = "NAME:VALUE", conflicts_with = "request", value_parser = secret)]
     headers: Vec<Secret>,
+    /// File with headers to send, one NAME: VALUE a line
+    #[arg(long, value_name = "FILE", conflicts_with = "request")]
+    header_file: Option<PathBuf>,
     /// File with a bearer token
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     token_file: Option<PathBuf>,
@@ -87,10 +90,13 @@ impl Endpoint {
     }
 
     fn plain_request(&self) -> anyhow::Result<ApiVipConnectivityRequest> {
-        let header = |header: &Secret| {
-            let (key, value) = header.expose().split_once(':').context("--header wants NAME:VALUE")?;
+        let header = |header: &str| {
+            let (key, value) = header.split_once(':').context("a header is NAME:VALUE, and one has no colon")?;
             Ok(RequestHeader { key: key.to_owned(), value: value.trim().to_owned() })
         };
+        let file = self.header_file.as_ref().map(|path| read_request(path)).transpose()?.unwrap_or_default();
+        let file = String::from_utf8(file).ok().context("the file of headers is not text")?;
+        let lines = file.lines().filter(|line| !line.trim().is_empty());
         let token = self.token_file.as_ref().map(|path| read_request(path)).transpose()?;
         let token = token.map(String::from_utf8).transpose().context("the token is not text")?;
         Ok(ApiVipConnectivityRequest {
@@ -100,7 +106,13 @@ impl Endpoint {
                 .map(|path| read_request(path).map(|pem| BASE64_STANDARD.encode(pem)))
                 .transpose()?,
             ignition_endpoint_token: token.map(|token| token.trim().to_owned()),
-            request_headers: self.headers.iter().map(header).collect::<anyhow::Result<_>>()?,
+            request_headers: self
+                .headers
+                .iter()
+                .map(Secret::expose)
+                .chain(lines)
+                .map(header)
+                .collect::<anyhow::Result<_>>()?,
             url: self.url.clone().unwrap_or_default(),
         })
     }
@@ -120,9 +132,10 @@ mod tests {
     #[test]
     fn plain_arguments_make_the_service_s_request() {
         let directory = tempfile::tempdir().unwrap();
-        let [ca, token] = ["ca", "token"].map(|name| directory.path().join(name));
+        let [ca, token, headers] = ["ca", "token", "headers"].map(|name| directory.path().join(name));
         std::fs::write(&ca, "pem").unwrap();
         std::fs::write(&token, "abc\n").unwrap();
+        std::fs::write(&headers, "X-Other: o:1\r\n\nX-Last:l").unwrap();
         let endpoint = Program::parse_from([
             "endpoint",
             "--ca",
@@ -131,6 +144,8 @@ mod tests {
             token.to_str().unwrap(),
             "--header",
             "X-Key: hidden:x",
+            "--header-file",
+            headers.to_str().unwrap(),
             "https://h/",
         ])
         .endpoint;
@@ -138,7 +153,9 @@ mod tests {
         let expected = ApiVipConnectivityRequest {
             ca_certificate: Some("cGVt".into()),
             ignition_endpoint_token: Some("abc".into()),
-            request_headers: vec![RequestHeader { key: "X-Key".into(), value: "hidden:x".into() }],
+            request_headers: [("X-Key", "hidden:x"), ("X-Other", "o:1"), ("X-Last", "l")]
+                .map(|(key, value)| RequestHeader { key: key.into(), value: value.into() })
+                .into(),
             url: "https://h/".into(),
         };
         assert!(endpoint.request().unwrap() == expected);
