@@ -319,7 +319,12 @@ fn every_server_that_offers_is_listed_and_nothing_is_taken() {
             Dnsmasq::start(&packages, directory.path(), host, &[&range, "--domain=prod.example.com"])
         })
         .collect();
-    let found = client.namespace.enter(|| offers("ens3", None, &options(2))).unwrap();
+    // On a loaded machine an answer may take more than a second.
+    let ask = |mac| {
+        let mut found = (0..5).map(|_| client.namespace.enter(|| offers("ens3", mac, &options(1))).unwrap());
+        found.find(|found| found.offers.len() == 2).expect("two servers offer")
+    };
+    let found = ask(None);
     let offer = |server: u8, mac: &str, last: u8| Offer {
         server: Some(Ipv4Addr::new(192, 168, 127, server)),
         address: Ipv4Addr::new(192, 168, 127, last),
@@ -338,6 +343,5 @@ fn every_server_that_offers_is_listed_and_nothing_is_taken() {
     for dnsmasq in &running {
         assert!(dnsmasq.given().is_empty(), "an offer is no lease");
     }
-    let found = client.namespace.enter(|| offers("ens3", Some(API), &options(1))).unwrap();
-    assert_eq!((found.mac, found.offers.len()), (API, 2));
+    assert_eq!(ask(Some(API)).mac, API);
 }
