@@ -130,18 +130,19 @@ impl Resolver {
                     continue;
                 };
                 answer.add(&reply.addresses);
-                if !reply.addresses.is_empty() {
-                    answer.outcome = Outcome::Found;
-                } else if reply.canonical.is_some() {
-                    answer.outcome = answer.outcome.max(Outcome::DanglingAlias);
-                } else if reply.code == NO_ERROR {
-                    answer.outcome = answer.outcome.max(Outcome::NoAddress);
-                }
-                if answer.canonical.is_none() && reply.canonical.is_some() {
+                let outcome = match reply {
+                    Reply { ref addresses, .. } if !addresses.is_empty() => Outcome::Found,
+                    // An alias of a name that does not exist does not exist either (RFC 6604 §3).
+                    Reply { code: NO_SUCH_NAME, .. } => Outcome::NoSuchName,
+                    Reply { canonical: Some(_), .. } => Outcome::DanglingAlias,
+                    _ => Outcome::NoAddress,
+                };
+                if outcome > answer.outcome && reply.canonical.is_some() {
                     answer.canonical = reply.canonical;
                     answer.found_as = Some(candidate.clone());
                     answer.source = Some(Source::Server(server));
                 }
+                answer.outcome = answer.outcome.max(outcome);
             }
             if answer.outcome == Outcome::Found {
                 break;
@@ -237,6 +238,74 @@ fn arpa(address: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hickory_proto::{
+        op::{Message, MessageType, ResponseCode},
+        rr::{Name, RData, RecordType, rdata},
+    };
+    use serde_json::json;
+    use std::{net::UdpSocket, thread};
+
+    /// A name, the response code for it, and what it has.
+    type Records = (&'static str, ResponseCode, fn() -> RData);
+
+    fn alias(of: &str) -> RData {
+        RData::CNAME(rdata::CNAME(Name::from_ascii(of).unwrap()))
+    }
+
+    /// Looks `name` up at a server that has these records. One of addresses answers questions for A only.
+    fn lookup(name: &str, search: &str, zone: &'static [Records]) -> Answer {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut settings = Settings::parse(search);
+        settings.servers = vec![server.local_addr().unwrap()];
+        thread::spawn(move || {
+            let mut bytes = [0; 512];
+            // Ends the thread, some time after the lookup.
+            server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            while let Ok((length, client)) = server.recv_from(&mut bytes) {
+                let mut message = Message::from_vec(&bytes[..length]).unwrap();
+                let query = message.queries()[0].clone();
+                let here = zone.iter().find(|(name, ..)| Name::from_ascii(name).unwrap() == *query.name());
+                message.set_message_type(MessageType::Response).set_recursion_available(true);
+                message.set_response_code(here.map_or(ResponseCode::NXDomain, |(_, code, _)| *code));
+                let record = here
+                    .map(|(_, _, data)| data())
+                    .filter(|data| query.query_type() == RecordType::A || data.record_type() == RecordType::CNAME);
+                message.add_answers(
+                    record.map(|data| hickory_proto::rr::Record::from_rdata(query.name().clone(), 1, data)),
+                );
+                server.send_to(&message.to_vec().unwrap(), client).unwrap();
+            }
+        });
+        let names = [name.to_owned()];
+        Resolver::new(settings, Hosts::default()).lookup_all(&names, Duration::from_secs(9)).unwrap().remove(0)
+    }
+
+    #[test]
+    fn an_alias_of_a_name_that_does_not_exist_does_not_exist() {
+        let answer = lookup("wild.c.d.", "", &[("wild.c.d.", ResponseCode::NXDomain, || alias("gone.example."))]);
+        assert_eq!(answer, Answer::new("wild.c.d.", Outcome::NoSuchName));
+        let expected = json!({"domain_name": "wild.c.d.", "ipv4_addresses": [], "ipv6_addresses": [], "cnames": null});
+        assert_eq!(serde_json::to_value(answer.resolution()).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_alias_without_addresses_is_forgotten_once_there_are_some() {
+        let zone: &[Records] = &[
+            ("web.first.", ResponseCode::NoError, || alias("nowhere.first.")),
+            ("web.second.", ResponseCode::NoError, || RData::A(rdata::A::new(10, 0, 0, 2))),
+        ];
+        let mut answer = lookup("web", "search first second\n", zone);
+        assert!(answer.source.take().is_some());
+        let expected = Answer {
+            v4: vec![[10, 0, 0, 2].into()],
+            canonical: Some("web.second.".into()),
+            found_as: Some("web.second.".into()),
+            ..Answer::new("web", Outcome::Found)
+        };
+        assert_eq!(answer, expected);
+        let dangling = lookup("web.first.", "", zone);
+        assert_eq!((dangling.outcome, dangling.canonical.as_deref()), (Outcome::DanglingAlias, Some("nowhere.first.")));
+    }
 
     #[test]
     fn addresses_are_names_backwards() {
