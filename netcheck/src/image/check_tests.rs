@@ -6,10 +6,12 @@ use std::{cell::RefCell, path::Path};
 #[derive(Default)]
 struct Fake {
     asked: RefCell<Vec<String>>,
+    question_timeouts: RefCell<Vec<Duration>>,
 }
 
 impl Store for Fake {
-    fn holds(&self, image: &str) -> Result<bool, StoreError> {
+    fn holds(&self, image: &str, timeout: Duration) -> Result<bool, StoreError> {
+        self.question_timeouts.borrow_mut().push(timeout);
         self.asked.borrow_mut().push(format!("holds {image}"));
         Ok(image.contains("held"))
     }
@@ -20,26 +22,27 @@ impl Store for Fake {
         if image.contains("slow") { Err(StoreError::Timeout { action: "pull", after: timeout }) } else { Ok(()) }
     }
 
-    fn size_bytes(&self, image: &str) -> Result<u64, StoreError> {
+    fn size_bytes(&self, image: &str, timeout: Duration) -> Result<u64, StoreError> {
+        self.question_timeouts.borrow_mut().push(timeout);
         self.asked.borrow_mut().push(format!("size {image}"));
         Ok(1_000_000)
     }
 }
 
-fn with_store(images: &[&str], timeout: Option<i64>) -> (Findings, Vec<String>) {
+fn with_store(images: &[&str], timeout: Option<i64>) -> (Findings, Fake) {
     let images = images.iter().map(|image| image.to_string()).collect();
     let request = ContainerImageAvailabilityRequest { images, timeout };
     let store = Fake::default();
     let findings = check(&request, &Options::default(), Some(&store), &|_| ()).unwrap();
-    (findings, store.asked.into_inner())
+    (findings, store)
 }
 
 #[test]
 fn a_store_is_asked_before_it_pulls() {
-    let (findings, asked) = with_store(&["a.b/held", "a.b/new", "a.b/slow", "--all"], None);
+    let (findings, store) = with_store(&["a.b/held", "a.b/new", "a.b/slow", "--all"], None);
     let expected =
         ["holds a.b/held", "holds a.b/new", "pull a.b/new", "size a.b/new", "holds a.b/slow", "pull a.b/slow"];
-    assert_eq!(asked, expected);
+    assert_eq!(*store.asked.borrow(), expected);
     let mut report = serde_json::to_value(findings.report()).unwrap();
     let stored = &mut report["images"][1];
     let [time, rate] = ["time", "download_rate"].map(|name| stored[name].take().as_f64().unwrap());
@@ -57,8 +60,8 @@ fn a_store_is_asked_before_it_pulls() {
 #[test]
 fn without_time_nothing_is_pulled() {
     for timeout in [0, -1, i64::MIN] {
-        let (findings, asked) = with_store(&["a.b/held", "a.b/new"], Some(timeout));
-        assert_eq!(asked, ["holds a.b/held", "holds a.b/new"]);
+        let (findings, store) = with_store(&["a.b/held", "a.b/new"], Some(timeout));
+        assert_eq!(*store.asked.borrow(), ["holds a.b/held", "holds a.b/new"]);
         assert!(matches!(
             findings.images[..],
             [
@@ -67,6 +70,14 @@ fn without_time_nothing_is_pulled() {
             ]
         ));
     }
+}
+
+#[test]
+fn questions_about_the_store_share_the_time() {
+    let timeouts = |timeout| with_store(&["a.b/held", "a.b/new"], timeout).1.question_timeouts.into_inner();
+    assert_eq!(timeouts(None), [Duration::from_secs(60); 3], "neither takes longer than this");
+    let short = timeouts(Some(0));
+    assert!(short[0] <= Duration::from_secs(20) && short[1] < short[0], "{short:?}");
 }
 
 fn endpoint(name: &str, mirror: bool) -> Endpoint {

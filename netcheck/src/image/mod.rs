@@ -10,6 +10,7 @@ mod client;
 mod error;
 mod fetch;
 pub mod manifest;
+mod process;
 pub mod reference;
 pub mod registries;
 mod store;
@@ -38,6 +39,11 @@ const DEFAULT_TIMEOUT_S: u64 = 960;
 /// What takes less than this to fetch tells how long the registry thinks, not how fast the network is: the service
 /// refuses hosts whose rate is low.
 const MEASURABLE_BYTES: u64 = 100_000;
+/// Questions about what is stored take milliseconds, unless another podman holds the storage's lock.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Such questions may still be asked for so long when the time is up: so all that is in the store counts, and what was pulled just
+/// in time. Together with the end of a program that hangs it is well below the minute of grace that the agent gives us.
+const QUESTION_GRACE: Duration = Duration::from_secs(20);
 /// Longer than anybody waits.
 const MAX_TIMEOUT_S: u64 = 7 * 24 * 3600;
 
@@ -212,20 +218,29 @@ struct Run<'a> {
 impl Run<'_> {
     /// What is left of the time, if it is anything.
     fn remaining(&self) -> Result<Duration, ImageError> {
-        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        self.until(self.deadline)
+    }
+
+    /// For a question about what is stored.
+    fn question_timeout(&self) -> Result<Duration, ImageError> {
+        Ok(self.until(self.deadline + QUESTION_GRACE)?.min(QUESTION_TIMEOUT))
+    }
+
+    fn until(&self, deadline: Instant) -> Result<Duration, ImageError> {
+        let remaining = deadline.saturating_duration_since(Instant::now());
         if remaining.is_zero() { Err(ImageError::NoTime { limit_s: self.limit_s }) } else { Ok(remaining) }
     }
 
     fn pull(&self, name: &str, store: &dyn Store) -> Result<Availability, ImageError> {
         // podman reads names by itself; this one keeps flags and other surprises from it.
         name.parse::<Name>()?;
-        if store.holds(name)? {
+        if store.holds(name, self.question_timeout()?)? {
             return Ok(Availability::Present);
         }
         let start = Instant::now();
         store.pull(name, self.remaining()?)?;
         let time = start.elapsed();
-        Ok(Availability::Stored { size_bytes: store.size_bytes(name)?, time })
+        Ok(Availability::Stored { size_bytes: store.size_bytes(name, self.question_timeout()?)?, time })
     }
 
     fn fetch(&mut self, name: &str, progress: &dyn Fn(&Progress<'_>)) -> Result<Availability, ImageError> {
