@@ -351,6 +351,32 @@ fn every_state_is_read_as_chronyc_reads_it() {
     assert_eq!(states(&ours), ["synced", "unreachable", "error", "variable", "combined", "not_combined", "error"]);
 }
 
+/// One source, of which nothing more is told: names, samples, the clock and the taking of new ones fail as `extra` makes them.
+fn with_bare_source(extra: fn(&[u8]) -> Vec<Vec<u8>>) -> FakeChronyd {
+    FakeChronyd::start(move |request| match u16::from_be_bytes([request[4], request[5]]) {
+        14 => vec![answer(request, 2, 0, &1u32.to_be_bytes())],
+        15 => {
+            let address = [&[10, 0, 0, 1][..], &[0; 12], &[0, 1, 0, 0]].concat();
+            let numbers = [6, 2, 0, 0, 0, 0o377].map(u16::to_be_bytes).concat();
+            vec![answer(request, 3, 0, &[address, numbers, 12u32.to_be_bytes().to_vec(), vec![0; 12]].concat())]
+        }
+        _ => extra(request),
+    })
+}
+
+#[test]
+fn the_list_of_sources_outlives_what_else_fails() {
+    let Some(segment) = Segment::new() else { return };
+    let host = segment.host("a", A, &["192.168.126.11/24"]);
+    let failing: fn(&[u8]) -> Vec<Vec<u8>> = |request| vec![answer(request, 1, 1, &[])];
+    let garbled: fn(&[u8]) -> Vec<Vec<u8>> = |request| vec![answer(request, 9, 0, &[0; 3])];
+    for extra in [failing, garbled, |_| vec![]] {
+        let fake = with_bare_source(extra);
+        let expected = json!({"ntp_sources": [{"source_name": "10.0.0.1", "source_state": "synced"}]});
+        assert_eq!(reply(&host, &["192.168.126.98", "192.168.126.99"], &options_in(fake.directory.path())), expected);
+    }
+}
+
 #[test]
 fn replies_that_are_none_are_told_apart() {
     let Some(segment) = Segment::new() else { return };

@@ -147,55 +147,77 @@ impl Chronyd {
 
     /// All sources in chronyd's order.
     pub(super) fn sources(&mut self) -> Result<Vec<Listed>, ChronydError> {
-        let Reply::SourceCount(count) = self.ask(&Request::SourceCount)? else { return Ok(Vec::new()) };
+        let Reply::SourceCount(count) = self.ask(&Request::SourceCount, self.deadline)? else { return Ok(Vec::new()) };
         if count > MAX_SOURCES {
             return Err(ChronydError::TooMany { place: self.place.clone(), count });
         }
         let mut sources = Vec::new();
         for index in 0..count {
             // A source may be removed while we list them.
-            let Some(Reply::Source(source)) = self.ask_if_there(&Request::Source { index })? else { continue };
-            sources.push(self.listed(source)?);
+            if let Some(Reply::Source(source)) = self.ask_if_there(&Request::Source { index }, self.deadline)? {
+                sources.push(Listed { source, configured: None, delay_s: None });
+            }
+        }
+        let until = self.share(1);
+        for listed in &mut sources {
+            self.complete(listed, until);
         }
         Ok(sources)
     }
 
-    fn listed(&mut self, source: Source) -> Result<Listed, ChronydError> {
-        let configured = match self.ask_if_there(&Request::SourceName { address: source.address })? {
-            Some(Reply::SourceName(name)) if !name.is_empty() => Some(name),
-            _ => None,
-        };
-        let delay_s = match source {
-            Source { address: SourceAddress::Ip(address), since_sample_s: Some(_), .. } => {
-                match self.ask_if_there(&Request::Measurement { address })? {
-                    Some(Reply::Measurement(Measurement { delay_s })) => Some(delay_s),
-                    _ => None,
-                }
-            }
-            _ => None,
-        };
-        Ok(Listed { source, configured, delay_s })
+    fn complete(&mut self, listed: &mut Listed, until: Instant) {
+        let address = listed.source.address;
+        if let Some(Reply::SourceName(name)) = self.ask_for_extra(&Request::SourceName { address }, until)
+            && !name.is_empty()
+        {
+            listed.configured = Some(name);
+        }
+        if let Source { address: SourceAddress::Ip(address), since_sample_s: Some(_), .. } = listed.source
+            && let Some(Reply::Measurement(Measurement { delay_s })) =
+                self.ask_for_extra(&Request::Measurement { address }, until)
+        {
+            listed.delay_s = Some(delay_s);
+        }
     }
 
     /// How the clock does; `None` where chronyd doesn't say.
-    pub(super) fn tracking(&mut self) -> Result<Option<Tracking>, ChronydError> {
-        Ok(match self.ask_if_there(&Request::Tracking)? {
+    pub(super) fn tracking(&mut self) -> Option<Tracking> {
+        match self.ask_for_extra(&Request::Tracking, self.share(1)) {
             Some(Reply::Tracking(tracking)) => Some(tracking),
             _ => None,
-        })
+        }
+    }
+
+    /// The end of a share of what is left of the time: half of it is for `number` questions whose failure does no harm, the
+    /// other for what comes after them.
+    pub(super) fn share(&self, number: usize) -> Instant {
+        let now = Instant::now();
+        let shares = u32::try_from(number.max(1)).unwrap_or(u32::MAX).saturating_mul(2);
+        now + self.deadline.saturating_duration_since(now) / shares
     }
 
     /// Adds a server that is polled in quick succession at first. Nothing changes when it is there already.
-    pub(super) fn add(&mut self, name: ServerName) -> Result<(), ChronydError> {
-        match self.ask(&Request::AddServer(name)) {
+    pub(super) fn add(&mut self, name: ServerName, until: Instant) -> Result<(), ChronydError> {
+        match self.ask(&Request::AddServer(name), until) {
             Err(ChronydError::Reply { reply: ReplyError::Refused(Status::SOURCE_KNOWN), .. }) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
+    /// For what the list of sources is complete without: a failure is logged. Nothing is asked when the time is up.
+    fn ask_for_extra(&mut self, request: &Request, until: Instant) -> Option<Reply> {
+        if Instant::now() >= until {
+            return None;
+        }
+        self.ask_if_there(request, until).unwrap_or_else(|error| {
+            tracing::warn!(%error, "chronyd does not tell all of its sources or its clock");
+            None
+        })
+    }
+
     /// `None` when the source is not there, or when chronyd doesn't tell over this socket.
-    fn ask_if_there(&mut self, request: &Request) -> Result<Option<Reply>, ChronydError> {
-        match self.ask(request) {
+    fn ask_if_there(&mut self, request: &Request, until: Instant) -> Result<Option<Reply>, ChronydError> {
+        match self.ask(request, until) {
             Err(ChronydError::Reply {
                 reply: ReplyError::Refused(Status::NO_SUCH_SOURCE | Status::NOT_AUTHORISED),
                 ..
@@ -204,7 +226,7 @@ impl Chronyd {
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Reply, ChronydError> {
+    fn ask(&mut self, request: &Request, until: Instant) -> Result<Reply, ChronydError> {
         let command = request.name();
         let (mut wait, mut requests, mut seen) = (FIRST_RETRY, 0u16, None);
         loop {
@@ -215,14 +237,14 @@ impl Chronyd {
             let mut buffer = [0; MAX_REPLY_BYTES];
             loop {
                 let now = Instant::now();
-                if now >= self.deadline {
+                if now >= until {
                     let (place, waited) = (self.place.clone(), now - self.started);
                     return Err(ChronydError::Silent { place, command, requests: requests.into(), waited, seen });
                 }
                 if now >= retry {
                     break;
                 }
-                let patience = retry.min(self.deadline) - now;
+                let patience = retry.min(until) - now;
                 let Some(length) = self.receive(&mut buffer, patience).map_err(|error| self.failure(command, error))?
                 else {
                     continue;

@@ -199,21 +199,19 @@ fn with_chronyd(
     // chronyd would take a name twice that it has not resolved yet.
     unknown.retain(|wanted| seen.insert(wanted.clone()) && !is_configured(wanted, &[], &listed));
     let resolved = addresses(&unknown, resolver, name_limit()).map_err(runtime)?;
-    let mut added = false;
-    for (name, addresses) in unknown.iter().zip(resolved) {
-        if is_configured(name, &addresses, &listed) {
-            continue;
-        }
-        added = true;
+    let missing = unknown.iter().zip(resolved).filter(|(name, addresses)| !is_configured(name, addresses, &listed));
+    let missing: Vec<&String> = missing.map(|(name, _)| name).collect();
+    for (number, name) in missing.iter().enumerate() {
         let Some(server) = ServerName::new(name) else { continue };
-        if let Err(error) = chronyd.add(server) {
+        let until = chronyd.share(missing.len() - number);
+        if let Err(error) = chronyd.add(server, until) {
             tracing::warn!(source = %name, %error, "chronyd did not take a source of time");
         }
     }
-    if added {
+    if !missing.is_empty() {
         listed = chronyd.sources()?;
     }
-    let (tracking, place) = (chronyd.tracking()?, chronyd.place().to_owned());
+    let (tracking, place) = (chronyd.tracking(), chronyd.place().to_owned());
     drop(chronyd);
     let addresses: Vec<IpAddr> = listed.iter().filter_map(|listed| ip(listed.source.address)).collect();
     let mut names = resolver.reverse_all(&addresses, name_limit()).map_err(runtime)?.into_iter();
