@@ -4,10 +4,10 @@ use super::{print, read_request};
 use crate::ntp::{Options, from_json, measure, synchronize, table};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// Tell which sources of time this host's chronyd has and whether its clock follows one.
+/// Tell which sources of time this host's chronyd has, after ADDING the named servers that it lacks.
 ///
-/// Servers that are named and that chronyd lacks are added to it, as by `chronyc add server NAME iburst`; it forgets them when
-/// it restarts. It takes some seconds until a new source is more than unreachable: look again.
+/// Also whether the host's clock follows one of them. A named server is added as by `chronyc add server NAME iburst`, and chronyd
+/// then follows it until it restarts: name none to only look, or use --direct. It takes some seconds until a new source is more than unreachable: look again.
 /// Where no chronyd runs, the named servers are asked for the time directly, which sets no clock.
 ///
 /// A server that does not answer is a result, not an error: the exit status is 0 whenever the check took place. Adding
@@ -21,7 +21,8 @@ Examples:
   landfall netcheck ntp ntp1.example.com                      the same, after adding a server
   landfall netcheck ntp --direct ntp1.example.com 10.0.0.1    how far off is this clock?"#)]
 pub struct Ntp {
-    /// Names or addresses of servers; with --direct also NAME:PORT
+    /// Names or addresses of servers. Without --direct each is ADDED to chronyd where it lacks it; with --direct it is only
+    /// asked, and may be NAME:PORT
     #[arg(value_name = "SERVER", conflicts_with = "request")]
     servers: Vec<String>,
     /// File with the servers, as JSON; `-` is standard input
@@ -83,6 +84,12 @@ mod tests {
         for bad in [&["--direct"][..], &["--request", "x", "a"], &["--deadline-s", "0"]] {
             assert!(ntp(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_short_help_says_what_naming_a_server_changes() {
+        let help = <Program as clap::CommandFactory>::command().render_help().to_string();
+        assert_eq!(help.matches("ADD").count(), 2, "{help}");
     }
 
     #[test]
