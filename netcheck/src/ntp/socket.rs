@@ -1,13 +1,13 @@
 //! A socket that chronyd answers to.
 
-use nix::unistd::{Uid, setfsuid};
+use nix::{
+    fcntl::AT_FDCWD,
+    sys::stat::{FchmodatFlags, Mode, fchmodat},
+    unistd::{Uid, setfsuid},
+};
 use std::{
-    fs::{self, Permissions},
-    io,
-    os::unix::{
-        fs::{MetadataExt, PermissionsExt},
-        net::UnixDatagram,
-    },
+    fs, io,
+    os::unix::{fs::MetadataExt, net::UnixDatagram},
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU32, Ordering},
@@ -39,8 +39,7 @@ impl ClientSocket {
         let _ = fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path)?;
         let name = Name(path);
-        // chronyd may run as another user than the directory's owner; nobody else can enter.
-        fs::set_permissions(&name.0, Permissions::from_mode(0o666))?;
+        name.let_everybody_write()?;
         socket.connect(server)?;
         Ok(Self { socket, _name: name, _user: user })
     }
@@ -48,6 +47,16 @@ impl ClientSocket {
 
 #[derive(Debug)]
 struct Name(PathBuf);
+
+impl Name {
+    /// chronyd may run as another user than the directory's owner; nobody else can enter.
+    ///
+    /// Whoever may write there could put a link in the socket's place: it is not followed.
+    fn let_everybody_write(&self) -> io::Result<()> {
+        let everybody = Mode::from_bits_truncate(0o666);
+        Ok(fchmodat(AT_FDCWD, &self.0, everybody, FchmodatFlags::NoFollowSymlink)?)
+    }
+}
 
 impl Drop for Name {
     fn drop(&mut self) {
@@ -72,5 +81,45 @@ impl FileUser {
 impl Drop for FileUser {
     fn drop(&mut self) {
         setfsuid(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_link_in_the_sockets_place_opens_nothing_elsewhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let (secret, link) = (directory.path().join("secret"), directory.path().join("link"));
+        fs::write(&secret, "").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&secret, &link).unwrap();
+        let name = Name(link.clone());
+        assert!(name.let_everybody_write().is_err());
+        assert_eq!(mode(&secret), 0o600);
+        drop(name);
+        assert!(secret.exists() && link.symlink_metadata().is_err(), "only the link goes");
+    }
+
+    #[test]
+    fn the_socket_is_open_to_chronyd_and_gone_at_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = directory.path().join("chronyd.sock");
+        assert!(ClientSocket::connect(&server).is_err());
+        let _chronyd = UnixDatagram::bind(&server).unwrap();
+        let client = ClientSocket::connect(&server).unwrap();
+        let ours = || {
+            let paths = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+            paths.filter(|path| *path != server).map(|path| mode(&path)).collect::<Vec<_>>()
+        };
+        assert_eq!(ours(), [0o666], "and nothing is left of the failure");
+        drop(client);
+        assert_eq!(ours(), [0; 0]);
     }
 }
