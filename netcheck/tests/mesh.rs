@@ -158,6 +158,37 @@ fn tested(host: &ConnectivityRemoteHost) -> Vec<(&str, bool)> {
 }
 
 #[test]
+fn an_odd_address_of_one_peer_is_told_as_lost_and_the_others_are_probed() {
+    let Some(segment) = Segment::new() else { return };
+    let a = segment.host("a", A, &["10.0.0.1/24"]);
+    let _b = segment.host("b", B, &["10.0.0.2/24"]);
+    let odd = ["127.0.0.1", "10.0.0.2", "0.0.0.0/0", "10.0.0.300/24"];
+    let l2 = json!([{"outgoing_ip_address": "10.0.0.1", "outgoing_nic": "ens3",
+                     "remote_ip_address": "10.0.0.2", "remote_mac": B, "successful": true}]);
+    let echo = json!({"average_rtt_ms": 1.0, "remote_ip_address": "10.0.0.2", "successful": true});
+    let lost = |text: &str| json!({"packet_loss_percentage": 100.0, "remote_ip_address": text});
+    let expected = |mtu: Value| {
+        json!({"remote_hosts": [
+            {"host_id": ID_C, "l2_connectivity": null, "l3_connectivity": [lost("no address")],
+             "mtu_report": mtu.get("c").cloned()},
+            {"host_id": ID_B, "l2_connectivity": l2,
+             "l3_connectivity": [lost("0.0.0.0"), echo, lost("10.0.0.300"), lost("127.0.0.1")],
+             "mtu_report": mtu.get("b").cloned()},
+        ]})
+    };
+    let hosts = [asked(ID_B, B, &odd), asked(ID_C, C, &["no address"])];
+    let mut report = check_with(&a, &hosts, &options());
+    assert_eq!(exact(&report), expected(json!({})), "of 1500 there is no entry");
+    assert_fits("connectivity-report", &serde_json::to_value(&report).unwrap());
+    a.set_mtu(1400);
+    report = check_with(&a, &hosts, &options());
+    let failed = |text: &str| json!({"outgoing_nic": "ens3", "remote_ip_address": text});
+    let passed = json!({"mtu_successful": true, "outgoing_nic": "ens3", "remote_ip_address": "10.0.0.2"});
+    let mtu = json!({"b": [passed, failed("10.0.0.300")], "c": [failed("no address")]});
+    assert_eq!(exact(&report), expected(mtu), "what is no address can't pass");
+}
+
+#[test]
 fn an_unknown_mac_is_reported_as_not_the_host() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);

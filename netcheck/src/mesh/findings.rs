@@ -2,7 +2,8 @@
 
 use super::{
     path_mtu::PathMtu,
-    request::RemoteHost,
+    plan::mtu_to_test,
+    request::{OddAddress, RemoteHost},
     run::{MtuTally, Outcome},
     tally::{EchoStatistics, Responders},
 };
@@ -30,6 +31,17 @@ pub struct HostFindings {
     pub echoes: Vec<EchoFinding>,
     /// Path MTUs, sorted by the text of the address, then by interface.
     pub mtus: Vec<MtuFinding>,
+    /// What stands for an address of the host and can't be probed, sorted.
+    pub unprobed: Vec<Unprobed>,
+}
+
+/// What is not the address of one host: unspecified, loopback, multicast, broadcast or no address at all. Told as lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unprobed {
+    /// As it came, without its prefix: any text.
+    pub text: String,
+    /// Our interfaces whose path MTU to it is told as failed.
+    pub failed_mtus: Vec<String>,
 }
 
 /// A station that answered for an address.
@@ -98,6 +110,13 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
         }
     }
 
+    // With no MTU to test there is no entry; for another, what is no address can't pass.
+    let tested = outcome.plan.interfaces.iter().filter(|interface| mtu_to_test(interface).is_some());
+    let tested: Vec<_> = tested.map(|interface| interface.name.clone()).collect();
+    let unprobed = |odd: &OddAddress| Unprobed {
+        text: odd.text.clone(),
+        failed_mtus: if odd.is_address { Vec::new() } else { tested.clone() },
+    };
     let host = |host: &RemoteHost| {
         let expected = |responder: &Responder| host.macs.contains(&responder.mac.to_string());
         let stations = host.addresses.iter().filter_map(|address| responders.get(address)).flatten();
@@ -116,6 +135,7 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
             responders: stations,
             echoes: host.addresses.iter().filter_map(statistics).collect(),
             mtus: tested,
+            unprobed: host.odd.iter().map(unprobed).collect(),
         }
     };
     let mut hosts: Vec<_> = hosts.iter().map(host).collect();
@@ -139,11 +159,17 @@ impl Findings {
 
 impl HostFindings {
     fn report(&self) -> ConnectivityRemoteHost {
+        let mut echoes: Vec<_> = self.echoes.iter().map(EchoFinding::report).collect();
+        echoes.extend(self.unprobed.iter().map(Unprobed::lost));
+        echoes.sort_by(|a, b| a.remote_ip_address.cmp(&b.remote_ip_address));
+        let mut mtus: Vec<_> = self.mtus.iter().map(MtuFinding::report).collect();
+        mtus.extend(self.unprobed.iter().flat_map(Unprobed::failed));
+        mtus.sort_by(|a, b| a.remote_ip_address.cmp(&b.remote_ip_address));
         ConnectivityRemoteHost {
             host_id: self.host_id,
             l2_connectivity: null_if_empty(self.responders.iter().map(Responder::report)),
-            l3_connectivity: null_if_empty(self.echoes.iter().map(EchoFinding::report)),
-            mtu_report: null_if_empty(self.mtus.iter().map(MtuFinding::report)),
+            l3_connectivity: null_if_empty(echoes),
+            mtu_report: null_if_empty(mtus),
         }
     }
 }
@@ -183,14 +209,34 @@ impl MtuFinding {
     }
 }
 
+impl Unprobed {
+    fn lost(&self) -> L3Connectivity {
+        L3Connectivity {
+            average_rtt_ms: 0.0,
+            outgoing_nic: String::new(),
+            packet_loss_percentage: 100.0,
+            remote_ip_address: self.text.clone(),
+            successful: false,
+        }
+    }
+
+    fn failed(&self) -> impl Iterator<Item = MtuReport> {
+        self.failed_mtus.iter().map(|interface| MtuReport {
+            mtu_successful: false,
+            outgoing_nic: interface.clone(),
+            remote_ip_address: self.text.clone(),
+        })
+    }
+}
+
 /// Whole microseconds, as `ping` prints them; never zero, which the wire leaves out as if it had not been measured.
 fn milliseconds(duration: std::time::Duration) -> f64 {
     let microseconds = u32::try_from(duration.as_micros()).unwrap_or(u32::MAX).max(1);
     f64::from(microseconds) / 1000.0
 }
 
-fn null_if_empty<T>(entries: impl Iterator<Item = T>) -> Option<Vec<T>> {
-    let entries: Vec<T> = entries.collect();
+fn null_if_empty<T>(entries: impl IntoIterator<Item = T>) -> Option<Vec<T>> {
+    let entries: Vec<T> = entries.into_iter().collect();
     (!entries.is_empty()).then_some(entries)
 }
 
@@ -233,6 +279,7 @@ mod tests {
             id: id.parse().unwrap(),
             macs: [format!("52:54:00:aa:bb:{last:02x}")].into(),
             addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+            odd: Vec::new(),
         }
     }
 

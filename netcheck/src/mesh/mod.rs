@@ -15,11 +15,11 @@ mod send;
 pub(crate) mod table;
 mod tally;
 
-pub use findings::{EchoFinding, Findings, HostFindings, MtuFinding, Responder};
+pub use findings::{EchoFinding, Findings, HostFindings, MtuFinding, Responder, Unprobed};
 pub use options::{Options, OptionsError};
 pub use path_mtu::{PathMtu, TooBig};
 pub use plan::PlanError;
-pub use request::{Place, RequestError};
+pub use request::RequestError;
 pub use tally::{EchoStatistics, RoundTrip};
 
 use crate::{
@@ -72,7 +72,7 @@ pub fn connectivity(hosts: &[ConnectivityCheckHost], options: &Options) -> Resul
 /// As [`connectivity`], with all that was measured.
 pub fn measure(hosts: &[ConnectivityCheckHost], options: &Options) -> Result<Findings, Error> {
     options.check()?;
-    let hosts = request::parse(hosts)?;
+    let hosts = request::parse(hosts);
     let all = interfaces::read()?;
     let outgoing = interfaces::outgoing(&all, &options.interfaces, &options.sysfs)?;
     let plan = plan::plan(&hosts, outgoing, &all, options)?;

@@ -155,9 +155,14 @@ fn ndp_ask(position: usize, interface: &Interface, target: Ipv6Addr) -> Option<N
     }
 }
 
+/// The MTU of the interface, unless it is what every path carries.
+pub(crate) fn mtu_to_test(interface: &Interface) -> Option<u32> {
+    interface.mtu.filter(|mtu| *mtu != ORDINARY_MTU)
+}
+
 /// Only what can be tested is: an MTU out of the ordinary, and an address to be answered at.
 fn mtu_ask(position: usize, interface: &Interface, target: IpAddr) -> Option<MtuAsk> {
-    let mtu = interface.mtu.filter(|mtu| *mtu != ORDINARY_MTU)?;
+    let mtu = mtu_to_test(interface)?;
     if !interface.speaks_family_of(target) {
         return None;
     }
@@ -171,7 +176,6 @@ fn mtu_ask(position: usize, interface: &Interface, target: IpAddr) -> Option<Mtu
 mod tests {
     use super::*;
     use crate::interfaces::InterfaceAddress;
-    use api::HostId;
 
     const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
@@ -186,7 +190,7 @@ mod tests {
 
     fn made(addresses: &[&str], interfaces: &[Interface]) -> Plan {
         let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
-        let host = RemoteHost { id: HostId::default(), macs: BTreeSet::new(), addresses };
+        let host = RemoteHost { addresses, ..RemoteHost::default() };
         plan(&[host], interfaces.to_vec(), interfaces, &Options::default()).unwrap()
     }
 
@@ -243,8 +247,7 @@ mod tests {
 
     #[test]
     fn an_address_of_two_hosts_is_probed_once() {
-        let host =
-            RemoteHost { id: HostId::default(), macs: BTreeSet::new(), addresses: vec!["10.0.0.9".parse().unwrap()] };
+        let host = RemoteHost { addresses: vec!["10.0.0.9".parse().unwrap()], ..RemoteHost::default() };
         let nics = [interface("a", 1500, &["10.0.0.5/24"])];
         let plan = plan(&[host.clone(), host], nics.to_vec(), &nics, &Options::default()).unwrap();
         assert_eq!((plan.echoes.len(), plan.arps.len()), (1, 1));
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     fn a_request_too_large_is_refused() {
         let addresses = (0..40_000u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n).into()).collect();
-        let host = RemoteHost { id: HostId::default(), macs: BTreeSet::new(), addresses };
+        let host = RemoteHost { addresses, ..RemoteHost::default() };
         let nics = [interface("a", 1500, &["10.0.0.5/8"])];
         let error = plan(&[host], nics.to_vec(), &nics, &Options::default()).unwrap_err();
         assert_eq!(error, PlanError::TooMany { packets: 1_200_000, addresses: 40_000, limit: 1_000_000 });

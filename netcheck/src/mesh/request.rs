@@ -1,13 +1,10 @@
 //! Reads a connectivity request: whom to probe. Every element is checked before a packet is sent.
 
 use api::{ConnectivityCheckHost, HostId};
-use std::{
-    collections::BTreeSet,
-    net::{AddrParseError, IpAddr},
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
 /// A remote host to probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteHost {
     pub id: HostId,
     /// Hardware addresses, lower case, as the service knows them. Compared as text, so that one of another technology
@@ -15,6 +12,16 @@ pub(crate) struct RemoteHost {
     pub macs: BTreeSet<String>,
     /// Each address once, sorted by its text as the report is.
     pub addresses: Vec<IpAddr>,
+    /// What can't be probed, each once, sorted.
+    pub odd: Vec<OddAddress>,
+}
+
+/// What stands for an address and is not the address of one host: unspecified, loopback, multicast, broadcast or none at all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OddAddress {
+    /// As it came, without its prefix.
+    pub text: String,
+    pub is_address: bool,
 }
 
 /// What is wrong with a request, and where.
@@ -34,41 +41,6 @@ pub enum RequestError {
         /// Cause.
         source: serde_json::Error,
     },
-    /// Text that is no address.
-    #[error("{place}: '{text}' is not an IP address")]
-    Address {
-        /// Host, interface and position.
-        place: Place,
-        /// What was found, shortened.
-        text: String,
-        /// Cause.
-        source: AddrParseError,
-    },
-    /// An address no single host can have.
-    #[error("{place}: {address} is not the address of one host (unspecified, loopback, multicast or broadcast)")]
-    NotUnicast {
-        /// Host, interface and position.
-        place: Place,
-        /// The address.
-        address: IpAddr,
-    },
-}
-
-/// Where in a request an address stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The remote host.
-    pub host_id: HostId,
-    /// Its interface's name, shortened.
-    pub nic: String,
-    /// Position in `ip_addresses`, from 0.
-    pub index: usize,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "host {}, interface '{}', address {}", self.host_id, self.nic, self.index)
-    }
 }
 
 /// Reads the JSON form of a request.
@@ -80,39 +52,39 @@ pub(crate) fn from_json(json: &[u8]) -> Result<Vec<ConnectivityCheckHost>, Reque
     elements.into_iter().enumerate().map(host).collect()
 }
 
-/// Turns a request into hosts whose addresses are addresses.
-pub(crate) fn parse(hosts: &[ConnectivityCheckHost]) -> Result<Vec<RemoteHost>, RequestError> {
+/// Turns a request into hosts whose addresses can be probed. Those that can't are told apart, with a warning: one odd address
+/// in one host's inventory must not keep the service from hearing of all others.
+pub(crate) fn parse(hosts: &[ConnectivityCheckHost]) -> Vec<RemoteHost> {
     hosts.iter().map(parse_host).collect()
 }
 
-fn parse_host(host: &ConnectivityCheckHost) -> Result<RemoteHost, RequestError> {
+fn parse_host(host: &ConnectivityCheckHost) -> RemoteHost {
     let mut macs = BTreeSet::new();
     let mut addresses = Vec::new();
+    let mut odd = BTreeSet::new();
     for nic in &host.nics {
         if !nic.mac.is_empty() {
             macs.insert(nic.mac.to_ascii_lowercase());
         }
-        for (index, text) in nic.ip_addresses.iter().enumerate() {
-            let place = || Place { host_id: host.host_id, nic: shorten(&nic.name), index };
+        for text in &nic.ip_addresses {
             let plain = text.split_once('/').map_or(text.as_str(), |(address, _)| address);
-            let address = plain.parse().map_err(|source| RequestError::Address {
-                place: place(),
-                text: shorten(text),
-                source,
-            })?;
-            if !is_unicast(address) {
-                return Err(RequestError::NotUnicast { place: place(), address });
+            let address = plain.parse().ok();
+            if let Some(address) = address.filter(is_unicast) {
+                addresses.push(address);
+                continue;
             }
-            addresses.push(address);
+            let (nic, shown) = (shorten(&nic.name), shorten(text));
+            tracing::warn!(host = %host.host_id, ?nic, address = ?shown, "not the address of one host: not probed, told as lost");
+            odd.insert(OddAddress { text: plain.to_owned(), is_address: address.is_some() });
         }
     }
     addresses.sort_by_cached_key(IpAddr::to_string);
     addresses.dedup();
-    Ok(RemoteHost { id: host.host_id, macs, addresses })
+    RemoteHost { id: host.host_id, macs, addresses, odd: odd.into_iter().collect() }
 }
 
 /// Probing such an address would ask everybody, or ourselves, and pass the answer off as the host's.
-fn is_unicast(address: IpAddr) -> bool {
+fn is_unicast(address: &IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || broadcast)
 }
@@ -133,27 +105,34 @@ mod tests {
         from_json(json.to_string().as_bytes()).unwrap()
     }
 
-    fn error(addresses: &[&str]) -> String {
-        parse(&request("", addresses)).unwrap_err().to_string()
-    }
-
     #[test]
     fn prefixes_are_cut_duplicates_dropped_and_order_is_textual() {
-        let hosts =
-            parse(&request("52:54:00:AA:BB:01", &["fd00::9/64", "10.0.0.9", "10.0.0.10/24", "10.0.0.9/8"])).unwrap();
+        let hosts = parse(&request("52:54:00:AA:BB:01", &["fd00::9/64", "10.0.0.9", "10.0.0.10/24", "10.0.0.9/8"]));
         let addresses: Vec<_> = hosts[0].addresses.iter().map(IpAddr::to_string).collect();
         assert_eq!(addresses, ["10.0.0.10", "10.0.0.9", "fd00::9"]);
         assert!(hosts[0].macs.contains("52:54:00:aa:bb:01"));
     }
 
     #[test]
-    fn errors_name_the_element() {
-        let place = "host 9a869904-4b40-4aae-a997-9879bd08dde6, interface 'ens3', address 1";
-        assert_eq!(error(&["10.0.0.1", "10.0.0.256"]), format!("{place}: '10.0.0.256' is not an IP address"));
-        for bad in ["0.0.0.0", "127.0.0.1", "224.0.0.5", "255.255.255.255", "::", "::1", "ff02::1"] {
-            let text = error(&["10.0.0.1", bad]);
-            assert!(text.starts_with(&format!("{place}: {bad} is not the address of one host")), "{text}");
-        }
+    fn odd_addresses_are_told_apart_and_keep_nobody_from_the_others() {
+        let bad = ["::1", "0.0.0.0", "127.0.0.1/8", "224.0.0.5", "255.255.255.255", "::", "ff02::1"];
+        let none = ["10.0.0.256/24", "", "fe80::1%ens3", "10.0.0.256"];
+        let hosts = parse(&request("", &[&bad[..], &["10.0.0.1"], &none].concat()));
+        assert_eq!(hosts[0].addresses, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
+        let odd: Vec<_> = hosts[0].odd.iter().map(|odd| (&*odd.text, odd.is_address)).collect();
+        let expected = [
+            ("", false),
+            ("0.0.0.0", true),
+            ("10.0.0.256", false),
+            ("127.0.0.1", true),
+            ("224.0.0.5", true),
+            ("255.255.255.255", true),
+            ("::", true),
+            ("::1", true),
+            ("fe80::1%ens3", false),
+            ("ff02::1", true),
+        ];
+        assert_eq!(odd, expected);
     }
 
     #[test]

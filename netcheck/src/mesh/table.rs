@@ -1,7 +1,11 @@
 //! Findings for a reader at a terminal.
 
 use super::{Findings, HostFindings};
-use std::{fmt::Write, net::IpAddr, time::Duration};
+use crate::codec::text::printable;
+use std::{
+    fmt::{Display, Write},
+    time::Duration,
+};
 
 /// One paragraph a host, one line a finding; problems are said in words.
 pub(crate) fn render(findings: &Findings) -> String {
@@ -13,20 +17,20 @@ pub(crate) fn render(findings: &Findings) -> String {
 
 fn render_host(host: &HostFindings) -> String {
     let mut text = format!("host {}\n", host.host_id);
-    let mut line = |address: IpAddr, what: &str, result: String| {
+    let mut line = |address: &dyn Display, what: &str, result: String| {
         // Writing to a String does not fail.
-        let _ = writeln!(text, "  {address:<39}  {what:<4}  {result}");
+        let _ = writeln!(text, "  {:<39}  {what:<4}  {result}", address.to_string());
     };
     for responder in &host.responders {
         let verdict = if responder.expected { "" } else { "  NOT THIS HOST: another station holds its address" };
         let what = if responder.address.is_ipv4() { "ARP" } else { "NDP" };
-        line(responder.address, what, format!("{} on {}{verdict}", responder.mac, responder.interface));
+        line(&responder.address, what, format!("{} on {}{verdict}", responder.mac, responder.interface));
     }
     for echo in &host.echoes {
         let statistics = &echo.statistics;
         let loss = statistics.loss_percent();
         line(
-            echo.address,
+            &echo.address,
             "echo",
             match statistics.round_trip {
                 None => format!("NO ANSWER to {} echoes", statistics.sent),
@@ -47,9 +51,13 @@ fn render_host(host: &HostFindings) -> String {
                 format!("DOES NOT PASS, {} does{told}", path.largest)
             }
         };
-        line(mtu.address, "MTU", format!("{} from {} {verdict}", mtu.mtu, mtu.interface));
+        line(&mtu.address, "MTU", format!("{} from {} {verdict}", mtu.mtu, mtu.interface));
     }
-    if host.responders.is_empty() && host.echoes.is_empty() && host.mtus.is_empty() {
+    for unprobed in &host.unprobed {
+        let shown: String = printable(unprobed.text.as_bytes()).chars().take(39).collect();
+        line(&shown, "echo", "NOT SENT: not the address of one host".to_owned());
+    }
+    if host.unprobed.is_empty() && host.responders.is_empty() && host.echoes.is_empty() && host.mtus.is_empty() {
         text.push_str("  nothing to probe\n");
     }
     text
@@ -62,8 +70,9 @@ fn milliseconds(duration: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mesh::{EchoFinding, EchoStatistics, MtuFinding, PathMtu, Responder, RoundTrip, TooBig};
+    use crate::mesh::{EchoFinding, EchoStatistics, MtuFinding, PathMtu, Responder, RoundTrip, TooBig, Unprobed};
     use api::{HostId, Mac};
+    use std::net::IpAddr;
 
     #[test]
     fn problems_stand_out() {
@@ -90,10 +99,17 @@ mod tests {
                 EchoFinding { address, statistics: EchoStatistics { sent: 10, received: 0, round_trip: None } },
             ],
             mtus: vec![mtu(None), mtu(Some(None)), mtu(Some(Some(TooBig { hop, mtu: 1500 })))],
+            unprobed: vec![Unprobed { text: format!("\x1b[2J{}", "x".repeat(80)), failed_mtus: vec![] }],
         };
-        let idle = HostFindings { host_id: HostId::default(), responders: vec![], echoes: vec![], mtus: vec![] };
+        let idle = HostFindings {
+            host_id: HostId::default(),
+            responders: vec![],
+            echoes: vec![],
+            mtus: vec![],
+            unprobed: vec![],
+        };
         let text = render(&Findings { hosts: vec![host, idle] });
-        let column = format!("  {address:<39}  ");
+        let (column, odd) = (format!("  {address:<39}  "), "x".repeat(35));
         let expected = format!(
             "host 00000000-0000-0000-0000-000000000000\n\
              {column}ARP   02:00:00:00:00:01 on a\n\
@@ -103,6 +119,7 @@ mod tests {
              {column}MTU   9000 from a DOES NOT PASS\n\
              {column}MTU   9000 from a DOES NOT PASS, 1400 does\n\
              {column}MTU   9000 from a DOES NOT PASS, 1400 does (10.0.0.254 says 1500)\n\
+             \x20 \u{fffd}[2J{odd}  echo  NOT SENT: not the address of one host\n\
              \nhost 00000000-0000-0000-0000-000000000000\n  nothing to probe\n"
         );
         assert_eq!(text, expected);
