@@ -11,7 +11,7 @@ use netcheck::{
     Selection,
     codec::{
         arp::{Arp, Operation},
-        echo::{Echo, Family, Kind},
+        echo::{Echo, Family, Kind, icmp_of_ipv4},
         ethernet::{self, Frame},
         ndp::{self, Neighbour},
     },
@@ -19,7 +19,7 @@ use netcheck::{
 };
 use nix::{
     ifaddrs::getifaddrs,
-    sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, sendto, socket},
+    sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, recvfrom, sendto, socket},
 };
 use serde_json::json;
 use std::{
@@ -61,28 +61,51 @@ fn check_inside() {
     println!("REPORT {}", serde_json::to_string(&report).unwrap());
 }
 
-/// Forged answers to `a`, of all kinds in turn, for the host's addresses, a silent one and one not asked for.
-fn flood(from: &str, done: &AtomicBool) -> u32 {
-    let a: Mac = A.parse().unwrap();
-    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None::<SockProtocol>).unwrap();
+/// Forged answers to `a`, of all kinds in turn, for the host's addresses, a silent one and one not asked for. How many, and
+/// how many of them carry the identifier of the check's own echoes, which the forger sees on the segment.
+fn flood(from: &str, done: &AtomicBool) -> (u32, u32) {
+    let open = |flags, protocol| socket(AddressFamily::Packet, SockType::Raw, flags, protocol).unwrap();
+    let sender = open(SockFlag::empty(), None);
+    let listener = open(SockFlag::SOCK_NONBLOCK, Some(SockProtocol::EthIp));
     let own = getifaddrs().unwrap().filter(|own| own.interface_name == from).find_map(|own| own.address);
     let to = *own.unwrap().as_link_addr().unwrap();
+    let mut identifier = None;
     // Made before, so that only the kernel sets the pace.
-    let frames: Vec<_> = (0..4096).flat_map(|round| forged(round, a)).collect();
-    let mut sent = 0;
+    let mut frames = all_forged(identifier);
+    let (mut sent, mut aimed) = (0, 0);
     while !done.load(Ordering::Relaxed) || sent < FORGED * 3 {
         for frame in &frames {
-            if sendto(socket.as_raw_fd(), frame, &to, MsgFlags::empty()).is_ok() {
+            if sendto(sender.as_raw_fd(), frame, &to, MsgFlags::empty()).is_ok() {
                 sent += 1;
+                aimed += u32::from(identifier.is_some());
+            }
+        }
+        let mut buffer = [0; 2048];
+        while let Ok((length, _)) = recvfrom::<LinkAddr>(listener.as_raw_fd(), &mut buffer) {
+            if identifier.is_none() {
+                identifier = identifier_of(&buffer[..length]);
+                frames = all_forged(identifier);
             }
         }
     }
-    sent
+    (sent, aimed / 3)
+}
+
+/// The identifier of an echo that `a` sends.
+fn identifier_of(frame: &[u8]) -> Option<u16> {
+    let frame = Frame::parse(frame).filter(|frame| frame.source == A.parse().unwrap())?;
+    let request = Echo::parse(Family::V4, icmp_of_ipv4(frame.payload)?)?;
+    (request.kind == Kind::Request).then_some(request.identifier)
+}
+
+fn all_forged(identifier: Option<u16>) -> Vec<Vec<u8>> {
+    (0..4096).flat_map(|round| forged(round, identifier.unwrap_or(round.wrapping_mul(16)))).collect()
 }
 
 /// An ARP reply, a neighbour advertisement and an echo reply in the name of the host, of a silent one, or of one not asked
-/// for.
-fn forged(round: u16, a: Mac) -> [Vec<u8>; 3] {
+/// for. The echo lacks nothing but what only the check knows.
+fn forged(round: u16, identifier: u16) -> [Vec<u8>; 3] {
+    let a: Mac = A.parse().unwrap();
     let last = [2, 9, 77][usize::from(round % 3)];
     let [high, low] = round.to_be_bytes();
     let forger = Mac([0x52, 0x54, 1, 0, high, low]);
@@ -96,8 +119,10 @@ fn forged(round: u16, a: Mac) -> [Vec<u8>; 3] {
         target: v6,
         link_address: Some(forger),
     };
-    let reply =
-        Echo { kind: Kind::Reply, identifier: round.wrapping_mul(16), sequence: round % 10, payload: &[0x5a; 56] };
+    // What the echo is for: one of the four addresses (see `Mesh::tag`).
+    let mut payload = [0x5a; 56];
+    payload[8..16].copy_from_slice(&u64::from(round / 30 % 4).to_be_bytes());
+    let reply = Echo { kind: Kind::Reply, identifier, sequence: round / 3 % 10, payload: &payload };
     let icmp = reply.to_bytes(Family::V4);
     let mut packet = vec![0x45, 0, 0, u8::try_from(20 + icmp.len()).unwrap(), 0, 0, 0, 0, 64, 1, 0, 0];
     packet.extend_from_slice(&v4.octets());
@@ -121,13 +146,14 @@ fn a_flood_of_forged_answers_hides_no_host_and_costs_no_memory() {
     for (address, to) in [("10.0.0.2", B), ("fd00::2", B)] {
         a.namespace.ip(&format!("neighbour replace {address} lladdr {to} dev ens3 nud permanent"));
     }
-    let _b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
+    let b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
+    segment.flood_frames_to(&b);
     let forger = segment.host("f", "52:54:00:aa:bb:66", &[]);
     let silent = "00000000-0000-0000-0000-000000000009";
     let hosts =
         [asked(ID_B, B, &["10.0.0.2", "fd00::2"]), asked(silent, "52:54:00:aa:bb:09", &["10.0.0.9", "fd00::9"])];
     let done = AtomicBool::new(false);
-    let (text, sent, seconds) = thread::scope(|scope| {
+    let (text, (sent, aimed), seconds) = thread::scope(|scope| {
         let start = Instant::now();
         let flood = scope.spawn(|| forger.namespace.enter(|| flood("ens3", &done)));
         let name = "a_flood_of_forged_answers_hides_no_host_and_costs_no_memory";
@@ -140,10 +166,11 @@ fn a_flood_of_forged_answers_hides_no_host_and_costs_no_memory() {
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
     let (check, growth): (f64, u64) = (value("SECONDS").parse().unwrap(), value("GROWTH").parse().unwrap());
     println!(
-        "{sent} forged answers ({:.0} a second), a third each of ARP, NDP and echo; the check took {check:.2} s and {growth} \
+        "{sent} forged answers ({:.0} a second), a third each of ARP, NDP and echo, {aimed} with our identifier; the check took {check:.2} s and {growth} \
          KiB more memory",
         f64::from(sent) / seconds
     );
+    assert!(aimed > 0, "the forger has seen no echo of ours");
     assert!(check < DEADLINE.as_secs_f64() && growth < GROWTH_KIB);
 
     let report: ConnectivityReport = serde_json::from_str(value("REPORT")).unwrap();

@@ -118,6 +118,11 @@ impl Segment {
         self.switch.ip("link set br0 type bridge group_fwd_mask 0x4000");
     }
 
+    /// Makes the switch hand frames for `ens3` of `host` to everybody, as one does that has not learned where it is.
+    pub fn flood_frames_to(&self, host: &Host) {
+        self.switch.ip(&format!("link set ens-{}-3 type bridge_slave learning off fdb_flush", host.name));
+    }
+
     /// A host with an interface `ens3`.
     pub fn host(&self, name: &str, mac: &str, addresses: &[&str]) -> Host {
         let host = Host { namespace: Namespace::add(format!("{}-{name}", self.prefix)), name: name.to_owned() };
