@@ -22,6 +22,8 @@ pub struct Run {
     /// Whether it ends with the agent. An installation doesn't: a half-written disk helps nobody, and the installer
     /// reports to the service itself.
     pub dies_with_agent: bool,
+    /// Whether its standard error is part of the answer also when it succeeds; else that is a log, and ours alone.
+    pub answers_on_stderr: bool,
 }
 
 impl fmt::Debug for Run {
@@ -32,6 +34,7 @@ impl fmt::Debug for Run {
             .field("stdin_bytes", &self.stdin.len())
             .field("deadline", &self.deadline)
             .field("dies_with_agent", &self.dies_with_agent)
+            .field("answers_on_stderr", &self.answers_on_stderr)
             .finish()
     }
 }
@@ -136,6 +139,7 @@ fn inventory(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
         stdin: Vec::new(),
         deadline: Some(settings.pace.inventory),
         dies_with_agent: true,
+        answers_on_stderr: false,
     })
 }
 
@@ -162,7 +166,13 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
     };
     let stdin = serde_json::to_vec(&document).map_err(json)?;
     // No deadline: a worker waits for its masters as long as they take, and the image writer notices a stall itself.
-    Ok(Run { args: ["install", "--request", "-"].map(Cow::from).into(), stdin, deadline: None, dies_with_agent: false })
+    Ok(Run {
+        args: ["install", "--request", "-"].map(Cow::from).into(),
+        stdin,
+        deadline: None,
+        dies_with_agent: false,
+        answers_on_stderr: false,
+    })
 }
 
 pub(crate) fn only_arg(step: &Step) -> Result<&String, Refusal> {

@@ -91,10 +91,11 @@ pub fn run(program: &Path, run: &Run, step_id: &str, limits: Limits, stop: &Stop
     };
     let (status, cut) = watched.wait(run, stop);
     let (output, error) = watched.collect();
-    outcome(status, cut, output, error, limits)
+    outcome(run, status, cut, output, error, limits)
 }
 
 fn outcome(
+    run: &Run,
     status: io::Result<ExitStatus>,
     cut: Option<Cut>,
     output: Vec<u8>,
@@ -121,8 +122,12 @@ fn outcome(
         let separator = if error.is_empty() || error.ends_with('\n') { "" } else { "\n" };
         error = format!("{error}{separator}{reason}");
     }
-    // The log of a success is ours alone; a reply needs none.
-    let error = if exit_code == 0 { String::new() } else { error };
+    let error = match exit_code {
+        0 if run.answers_on_stderr => error.trim_end().to_owned(),
+        // The log of a success is ours alone; a reply needs none.
+        0 => String::new(),
+        _ => error,
+    };
     let output =
         if exit_code == 0 || cut.is_none() { String::from_utf8_lossy(&output).into_owned() } else { String::new() };
     Outcome { exit_code, output, error }
@@ -300,6 +305,7 @@ mod tests {
             stdin: b"the input".to_vec(),
             deadline,
             dies_with_agent: true,
+            answers_on_stderr: false,
         };
         super::run(Path::new("/bin/sh"), &run, "x-1", limits, &Stop::default())
     }
@@ -316,7 +322,7 @@ mod tests {
 
     #[test]
     fn what_cannot_start_is_a_failed_step() {
-        let run = Run { args: vec![], stdin: vec![], deadline: None, dies_with_agent: true };
+        let run = Run { args: vec![], stdin: vec![], deadline: None, dies_with_agent: true, answers_on_stderr: false };
         let outcome = super::run(Path::new("/nonexistent/landfall"), &run, "x-1", Limits::default(), &Stop::default());
         assert_eq!(outcome.exit_code, -1);
         assert!(outcome.error.starts_with("cannot start /nonexistent/landfall: "), "{outcome:?}");
@@ -341,7 +347,13 @@ mod tests {
         let stop = Stop::default();
         stop.stop();
         let run = |script: &'static str, dies_with_agent| {
-            let run = Run { args: vec!["-c".into(), script.into()], stdin: vec![], deadline: None, dies_with_agent };
+            let run = Run {
+                args: vec!["-c".into(), script.into()],
+                stdin: vec![],
+                deadline: None,
+                dies_with_agent,
+                answers_on_stderr: false,
+            };
             super::run(Path::new("/bin/sh"), &run, "x-1", Limits::default(), &stop)
         };
         assert_eq!(run("sleep 1000", true).exit_code, -1);

@@ -34,7 +34,9 @@ pub(crate) fn action(step: &Step, pace: &Pace) -> Option<Result<Run, Refusal>> {
         StepType::DomainResolution => check("dns", reads::<DomainResolutionRequest>, "domain resolution request"),
         StepType::DhcpLeaseAllocate => check("dhcp", reads::<DhcpAllocationRequest>, "dhcp allocation request"),
         StepType::ApiVipConnectivityCheck => {
+            // It succeeds also when nothing could be fetched, and says so on standard error (agent contract §6.9).
             check("endpoint", reads::<ApiVipConnectivityRequest>, "api vip connectivity request")
+                .map(|run| Run { answers_on_stderr: true, ..run })
         }
         StepType::TangConnectivityCheck => check("tang", reads::<TangConnectivityRequest>, "tang connectivity request"),
         StepType::ContainerImageAvailability => only_arg(step).and_then(|request| {
@@ -54,6 +56,7 @@ fn run(subcommand: &'static str, request: &str, deadline: Duration) -> Run {
         stdin: request.as_bytes().to_vec(),
         deadline: Some(deadline),
         dies_with_agent: true,
+        answers_on_stderr: false,
     }
 }
 

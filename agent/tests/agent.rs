@@ -426,6 +426,26 @@ fn crashing_hanging_and_flooding_children_are_reported_and_survived() {
 }
 
 #[test]
+fn a_day_2_config_that_is_not_there_is_a_success_with_an_error() {
+    let dir = Dir::new();
+    let request = json!({"url": "http://api-int.prod.example.com:22624/config/worker"}).to_string();
+    let kinds = ["api-vip-connectivity-check", "ntp-synchronizer"];
+    let requests = [request.as_str(), r#"{"ntp_source":""}"#];
+    let service = service(json!([step(kinds[0], &requests[..1]), step(kinds[1], &requests[1..])]));
+    with_agent(&settings(&service.url, &dir, "echo '{}'; echo 'ignition download error' >&2"), || {
+        service.wait_for("two replies", |r| count(r, "reply") == 2);
+    });
+    let requests = service.requests();
+    let reply = |kind: &str| &of(&requests, "reply").into_iter().find(|r| r.body["step_type"] == kind).unwrap().body;
+    assert_eq!(
+        *reply(kinds[0]),
+        json!({"step_type": kinds[0], "step_id": format!("{}-00000001", kinds[0]), "output": "{}\n",
+            "error": "ignition download error"})
+    );
+    assert_eq!(reply(kinds[1]).get("error"), None, "the log of other successes is no answer");
+}
+
+#[test]
 fn a_second_installation_is_neither_started_nor_answered() {
     let dir = Dir::new();
     let request = json!({
