@@ -63,15 +63,15 @@ pub enum RequestError {
 #[derive(Debug, thiserror::Error)]
 pub enum TangError {
     /// Not a URL that can be asked.
-    #[error("parse \"{}\": invalid URI for request", url.escape_debug())]
+    #[error("parse \"{}\": invalid URI for request", http::public_url(url).escape_debug())]
     Url {
-        /// As given.
+        /// As given; not all of it is told.
         url: String,
     },
     /// No key to ask for.
-    #[error("Tang thumbprint isn't set for server: {url}")]
+    #[error("Tang thumbprint isn't set for server: {}", http::public_url(url))]
     NoThumbprint {
-        /// Of the server.
+        /// Of the server; not all of it is told.
         url: String,
     },
     /// The server has no such key, or is no Tang server.
@@ -290,6 +290,11 @@ mod tests {
         assert_eq!(report(&findings).unwrap(), expected);
         assert_eq!(serde_json::to_string(&response(&findings)).unwrap(), r#"{"tang_server_response":null}"#);
         assert_eq!(report(&[]), None);
+
+        let findings = [ask(server("http://user:secret@t", "")), ask(server("http://user:secret@a b", "x"))];
+        let expected = "2 errors occurred:\n\t* Tang thumbprint isn't set for server: http://t\n\
+                        \t* parse \"http://a b\": invalid URI for request\n\n";
+        assert_eq!(report(&findings).unwrap(), expected, "the service stores and shows it");
 
         // An address of this host where nothing listens.
         let longest = Options { connect_timeout: Duration::MAX, timeout: Duration::MAX };
