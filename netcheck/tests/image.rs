@@ -40,9 +40,9 @@ impl Lab {
     fn new() -> Option<Self> {
         let segment = Segment::new()?;
         let client = segment.host("client", "52:54:00:00:01:01", &["192.168.126.1/24"]);
-        let server = segment.host("server", "52:54:00:00:01:02", &["192.168.126.2/24"]);
+        let server = segment.host("server", "52:54:00:00:01:02", &["192.168.126.2/24", "192.168.126.3/24"]);
         let directory = tempfile::tempdir().unwrap();
-        let authority = Authority::new(directory.path(), "192.168.126.2");
+        let authority = Authority::new(directory.path(), ["192.168.126.2", "192.168.126.3"]);
         Some(Self { _segment: segment, client, server, directory, authority })
     }
 
@@ -247,7 +247,7 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
                 let origin = if request.path.contains("/down/") {
                     "http://192.168.126.2:5004"
                 } else {
-                    "https://192.168.126.2:5003"
+                    "https://192.168.126.3:5003"
                 };
                 let location = format!("{origin}/cdn/{digest}?signature=x");
                 Answer { headers: vec![("Location", location)], ..Answer::status(307) }
@@ -273,7 +273,10 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
     assert_eq!(seen[0].authorization.as_ref(), Some(&basic));
     assert!(registry.seen().iter().all(|request| request.authorization.as_ref() != Some(&basic)));
     assert_eq!(cdn.seen().len(), image.blobs.len());
-    assert!(cdn.seen().iter().all(|request| request.authorization.is_none()), "a redirect takes nothing along");
+    assert!(
+        cdn.seen().iter().all(|request| request.authorization.is_none()),
+        "a redirect to another host takes nothing along"
+    );
 
     let error = lab.failure(&options, &format!("{host}:5001/clear/b:1"));
     assert!(matches!(&error, FetchError::Realm { realm } if realm == "http://192.168.126.2:5004/t"), "{error:?}");
@@ -283,6 +286,29 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
     assert!(text.contains(" the registry sends us to http://192.168.126.2:5004/cdn/sha256:"), "{text}");
     assert!(text.ends_with(", which is no https URL") && !text.contains("signature"), "{text}");
     assert!(clear.seen().is_empty(), "no password in the clear");
+}
+
+#[test]
+fn a_redirect_within_the_registry_takes_the_token_along() {
+    let Some(lab) = Lab::new() else { return };
+    let image = Image::new(&[b"layer"]);
+    let served = image.clone();
+    let registry = FakeRegistry::start(&lab.server, 5001, Some(&lab.authority), move |request| {
+        if !request.authorization.as_deref().is_some_and(|value| value.starts_with("Basic ")) {
+            return Answer { headers: vec![("WWW-Authenticate", "Basic realm=\"it\"".into())], ..Answer::status(401) };
+        }
+        match request.path.strip_prefix("/v2/a/b/blobs/") {
+            Some(digest) => {
+                let location = format!("https://192.168.126.2:5001/storage/{digest}");
+                Answer { headers: vec![("Location", location)], ..Answer::status(307) }
+            }
+            None => serve(&served, &request.path).unwrap(),
+        }
+    });
+    let findings = lab.check(&lab.options("192.168.126.2:5001"), 60, &["192.168.126.2:5001/a/b:1".to_owned()]);
+    assert_eq!(fetched(&findings.images[0]).0, image.size_bytes());
+    let stored = registry.seen().into_iter().filter(|request| request.path.starts_with("/storage/"));
+    assert_eq!(stored.count(), image.blobs.len());
 }
 
 #[test]

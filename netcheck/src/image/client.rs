@@ -21,6 +21,7 @@ use std::{
 };
 use ureq::{
     Agent, Body, ResponseExt,
+    config::RedirectAuthHeaders,
     http::{HeaderMap, Response, Uri, header},
 };
 
@@ -261,6 +262,8 @@ fn agent(options: &Options, registry: &str, insecure: bool, https_only: bool) ->
     let configuration = configuration
         .https_only(https_only)
         .accept_encoding("identity")
+        // A registry that sends us on to its own host wants to know there, too, who asks. As with podman, any port will do.
+        .redirect_auth_headers(RedirectAuthHeaders::SameHost)
         .timeout_connect(Some(options.connect_timeout))
         .timeout_per_read(Some(options.stall_timeout));
     Ok(configuration.build().into())

@@ -65,14 +65,14 @@ pub struct FakeRegistry {
 }
 
 impl FakeRegistry {
-    /// Listens on 192.168.126.2, with TLS where there is an authority.
+    /// Listens on all addresses, with TLS where there is an authority.
     pub fn start(
         host: &Host,
         port: u16,
         authority: Option<&Authority>,
         handler: impl Fn(&Request) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = host.namespace.enter(|| TcpListener::bind(("192.168.126.2", port))).unwrap();
+        let listener = host.namespace.enter(|| TcpListener::bind(("0.0.0.0", port))).unwrap();
         listener.set_nonblocking(true).unwrap();
         let tls = authority.map(configuration);
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));

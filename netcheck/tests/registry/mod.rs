@@ -33,7 +33,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    pub fn new(directory: &Path, address: &str) -> Self {
+    pub fn new(directory: &Path, addresses: [&str; 2]) -> Self {
         let path = |name: &str| directory.join(name);
         let openssl = |key: &Path, certificate: &Path, more: &[&str]| {
             let mut command = Command::new("openssl");
@@ -55,7 +55,7 @@ impl Authority {
         let (certificate, key) = (path("ca.crt"), path("ca.key"));
         openssl(&key, &certificate, &["-subj", "/CN=test CA"]);
         let (server_certificate, server_key) = (path("server.crt"), path("server.key"));
-        let name = format!("subjectAltName=IP:{address}");
+        let name = format!("subjectAltName=IP:{},IP:{}", addresses[0], addresses[1]);
         let by = ["-CA", certificate.to_str().unwrap(), "-CAkey", key.to_str().unwrap()];
         let mut arguments =
             vec!["-subj", "/CN=registry", "-addext", &name, "-addext", "basicConstraints=critical,CA:FALSE"];
