@@ -1,5 +1,6 @@
 //! The one HTTP client set-up: TLS roots, proxies from the environment, time limits.
 
+use crate::{proxy::ProxyVariables, through};
 use rustls::crypto::ring;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use ureq::{
@@ -50,13 +51,18 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An agent without limits beyond connecting; callers bound the rest by what they fetch.
 ///
-/// Statuses are not errors, proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` in either case.
+/// Statuses are not errors, proxies are those of the environment by the rules of [`crate::proxy`].
 pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
-    Ok(configuration(config.ca_cert.as_slice(), config.insecure)?.build().into())
+    Ok(build(configuration(config.ca_cert.as_slice(), config.insecure)?, ProxyVariables::from_env()))
 }
 
-/// What [`agent`] is made of, for whoever needs limits of his own: `ca_certs` are PEM bundles trusted in addition to the
-/// system's roots, and not read where `insecure` trusts anybody.
+/// A client that asks for each URL, also for one it is redirected to, through the proxy that `proxies` name for it.
+pub fn build(configuration: ConfigBuilder<AgentScope>, proxies: ProxyVariables) -> ureq::Agent {
+    through::agent(configuration.build(), proxies)
+}
+
+/// What [`agent`] is made of, for whoever needs limits of his own; [`build`] makes a client of it. `ca_certs` are PEM bundles
+/// trusted in addition to the system's roots, and not read where `insecure` trusts anybody.
 pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuilder<AgentScope>, HttpConfigError> {
     let mut tls = tls();
     if insecure {
@@ -82,7 +88,7 @@ pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuild
 pub fn agent_trusting_only(pem: &[u8]) -> Option<ureq::Agent> {
     let roots: Vec<_> = certificates(pem).collect();
     let tls = tls().root_certs(RootCerts::new_with_certs(&roots)).build();
-    (!roots.is_empty()).then(|| builder(tls).proxy(None).build().into())
+    (!roots.is_empty()).then(|| builder(tls).build().into())
 }
 
 fn tls() -> TlsConfigBuilder {
@@ -98,6 +104,8 @@ fn certificates(pem: &[u8]) -> impl Iterator<Item = Certificate<'static>> + '_ {
 
 fn builder(tls: TlsConfig) -> ConfigBuilder<AgentScope> {
     ureq::Agent::config_builder()
+        // ureq has rules of its own for the variables of the environment.
+        .proxy(None)
         .tls_config(tls)
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))

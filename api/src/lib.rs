@@ -15,11 +15,13 @@ mod id;
 mod infra_env;
 mod inventory;
 mod json;
+pub mod proxy;
 mod retry;
 mod rules;
 mod secret;
 mod stage;
 mod step;
+mod through;
 mod timestamp;
 
 pub use body::{BodyError, BodyFault, read_body};

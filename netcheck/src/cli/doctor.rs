@@ -17,7 +17,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// Exit status: 0 when the service can be reached, 1 when it cannot (or the check did not take place), 2 for wrong usage.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Proxies are taken from the environment as the agent does: the first of ALL_PROXY, HTTPS_PROXY and HTTP_PROXY, unless NO_PROXY \
+Proxies are taken from the environment as the agent does: HTTPS_PROXY for https://, HTTP_PROXY for http://, unless NO_PROXY \
 names the host.
 
 The time is asked of --ntp, else of chronyd's servers, else taken from the date of the service's answer.

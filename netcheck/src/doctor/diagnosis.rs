@@ -7,7 +7,7 @@ use super::{
     gateway::{self, Destination, NextHop},
     link::{self, Interface},
     names::{self, ResolvConf},
-    proxy::{self, Choice, Tunnel},
+    proxy::{self, Tunnel},
     report::{Finding, Report, Station, Verdict},
     service,
     target::{Endpoint, Target},
@@ -15,6 +15,7 @@ use super::{
     wire::Walk,
 };
 use crate::dns;
+use api::proxy::{Choice, ProxyVariables};
 
 /// All that was seen.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(super) struct Facts {
     pub insecure: bool,
     pub interfaces: Vec<Interface>,
     pub addresses: Vec<Address>,
+    pub proxies: ProxyVariables,
     pub choice: Choice,
     /// Where the first packets have to get: the proxy or the service, or while neither's address is known a name server.
     pub destination: Option<Destination>,
@@ -106,7 +108,7 @@ pub(super) fn diagnose(facts: &Facts) -> Report {
     let tunnel = facts.walk.as_ref().and_then(|walk| walk.tunnel.as_ref());
     findings.push(match (&facts.walk, facts.choice.server()) {
         (None, Some(_)) => Finding::skipped(Station::Proxy, obstacle),
-        _ => proxy::judge(&facts.choice, tunnel, facts.direct, &facts.target),
+        _ => proxy::judge(&facts.proxies, &facts.choice, tunnel, facts.direct, &facts.target),
     });
     let proxy_breaks =
         tunnel.is_some_and(|tunnel| *tunnel != Tunnel::Open) || matches!(facts.choice, Choice::Impossible { .. });

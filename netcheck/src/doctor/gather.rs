@@ -11,7 +11,7 @@ use super::{
     link::{self, Interface, State},
     names::{self, ResolvConf},
     netlink::{self, Route},
-    proxy::{self, Tunnel},
+    proxy::Tunnel,
     service,
     target::Target,
     wire::{self, Way},
@@ -21,6 +21,7 @@ use crate::{
     ntp::sntp,
     privileges,
 };
+use api::proxy::Choice;
 use std::{
     fs,
     net::{IpAddr, SocketAddr},
@@ -34,7 +35,7 @@ const MAX_HOPS: usize = 4;
 pub(super) fn gather(options: &Options) -> Result<Facts, Error> {
     let target = Target::parse(&options.url)?;
     let roots = Roots::load(&options.http)?;
-    let choice = proxy::choose(&options.proxy, &target);
+    let choice = options.proxy.choose(&target.uri);
     let interfaces = link::interfaces(&netlink::links()?, &options.sysfs);
     let addresses = address::addresses(&interfaces, &netlink::addresses()?);
     let resolv_conf = ResolvConf::read(&options.resolv_conf);
@@ -53,6 +54,7 @@ pub(super) fn gather(options: &Options) -> Result<Facts, Error> {
         interfaces,
         addresses,
         choice,
+        proxies: options.proxy.clone(),
         resolv_conf,
     };
     let is_local = facts.destination.as_ref().is_some_and(|there| there.route.is_some_and(|route| route.is_local));
@@ -142,7 +144,7 @@ fn look_from_here(options: &Options, facts: &mut Facts, roots: Roots, what: &'st
                 scope.spawn(move || (server.clone(), ask_for_time(server, place, options.timeout)))
             })
             .collect();
-        if has_way && !addresses.is_empty() && !matches!(facts.choice, proxy::Choice::Impossible { .. }) {
+        if has_way && !addresses.is_empty() && !matches!(facts.choice, Choice::Impossible { .. }) {
             let path = format!("{}{}", api::API_PATH, service::PATH);
             let way = Way {
                 target: &facts.target,

@@ -21,8 +21,8 @@ mod target;
 mod tls;
 mod wire;
 
+pub use api::proxy::ProxyVariables;
 pub use handshake::RootsError;
-pub use proxy::ProxyVariables;
 pub use report::{Code, Finding, Report, SCHEMA_VERSION, Station, Verdict};
 
 use crate::privileges::PrivilegeError;

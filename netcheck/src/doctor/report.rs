@@ -104,6 +104,7 @@ pub enum Code {
     NotAProxy,
     ProxyUrl,
     ProxyCertificate,
+    ProxyExceptions,
     // tls
     NotTls,
     HandshakeFailed,

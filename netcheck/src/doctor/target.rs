@@ -2,37 +2,16 @@
 
 use super::Error;
 use api::http::public_url;
-use std::{fmt, net::IpAddr};
+pub(super) use api::proxy::Endpoint;
 use ureq::http::Uri;
-
-/// A server by name or address, and its port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    /// Without brackets.
-    pub host: String,
-    pub port: u16,
-}
-
-impl Endpoint {
-    /// The host, where it is an address.
-    pub fn ip(&self) -> Option<IpAddr> {
-        self.host.parse().ok()
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bracketed = self.host.contains(':');
-        let (open, close) = if bracketed { ("[", "]") } else { ("", "") };
-        write!(f, "{open}{}{close}:{}", self.host, self.port)
-    }
-}
 
 /// The service's URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// As asked for, without what may be secret.
     pub url: String,
+    /// The same, parsed.
+    pub uri: Uri,
     pub is_https: bool,
     pub endpoint: Endpoint,
     /// In front of the API's paths; without a slash at its end.
@@ -48,13 +27,12 @@ impl Target {
             Some("https") => true,
             _ => return Err(refused()),
         };
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() {
-            return Err(refused());
-        }
-        let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+        let endpoint = Endpoint::of(&uri).ok_or_else(refused)?;
         let prefix = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { url: public_url(url), is_https, endpoint: Endpoint { host, port }, prefix })
+        let url = public_url(url);
+        // Without the password.
+        let uri = url.parse().map_err(|_| refused())?;
+        Ok(Self { url, uri, is_https, endpoint, prefix })
     }
 }
 

@@ -5,13 +5,14 @@
 
 use super::{
     handshake::{Roots, TlsFacts, handshake},
-    proxy::{ProxyServer, Tunnel},
+    proxy::Tunnel,
     target::Target,
 };
 use crate::codec::{
     http::{Response, could_be},
     text::printable,
 };
+use api::proxy::ProxyServer;
 use std::{
     fmt,
     io::{self, ErrorKind, Read, Write},
@@ -101,12 +102,16 @@ pub(super) fn walk(way: &Way<'_>) -> Walk {
     };
     let mut stream: Box<dyn Stream> = Box::new(Timed::new(tcp, way.timeout));
     if let Some(proxy) = way.proxy {
-        let (tunnel, through) = dig(stream, proxy, way);
-        walk.tunnel = Some(tunnel);
+        let through = enter(stream, proxy, way)
+            .and_then(|stream| if way.target.is_https { dig(stream, proxy, way) } else { Ok(stream) });
         match through {
-            Some(through) => stream = through,
-            None => return walk,
+            Ok(through) => stream = through,
+            Err(tunnel) => {
+                walk.tunnel = Some(tunnel);
+                return walk;
+            }
         }
+        walk.tunnel = Some(Tunnel::Open);
     }
     if way.target.is_https {
         let (facts, encrypted) = handshake(stream, &way.target.endpoint, &way.roots, way.timeout);
@@ -118,12 +123,25 @@ pub(super) fn walk(way: &Way<'_>) -> Walk {
     }
     stream.restart(way.timeout);
     let Target { endpoint, prefix, .. } = way.target;
+    let asked = way.proxy.filter(|_| !way.target.is_https);
+    let (origin, authorization) = match asked {
+        Some(proxy) => (format!("http://{endpoint}"), authorization(proxy)),
+        None => Default::default(),
+    };
     let request = format!(
-        "GET {prefix}{} HTTP/1.1\r\nHost: {endpoint}\r\nUser-Agent: {USER_AGENT}\r\nAccept: application/json\r\n\
-         Connection: close\r\n\r\n",
+        "GET {origin}{prefix}{} HTTP/1.1\r\nHost: {endpoint}\r\nUser-Agent: {USER_AGENT}\r\nAccept: application/json\r\n\
+         {authorization}Connection: close\r\n\r\n",
         way.path
     );
     let answer = exchange(&mut *stream, &request);
+    if asked.is_some() {
+        let tunnel = Tunnel::of(&answer);
+        let is_open = tunnel == Tunnel::Open;
+        walk.tunnel = Some(tunnel);
+        if !is_open {
+            return walk;
+        }
+    }
     if let Answer::Response(response) = &answer {
         let date = response.header("date").and_then(parse_date);
         walk.date = date.map(|date| (date, OffsetDateTime::now_utc()));
@@ -208,23 +226,30 @@ impl Stream for Timed {
     }
 }
 
-/// Asks the proxy for a connection to the service.
-fn dig(stream: Box<dyn Stream>, proxy: &ProxyServer, way: &Way<'_>) -> (Tunnel, Option<Box<dyn Stream>>) {
-    let mut stream = stream;
-    if proxy.is_https {
-        let (facts, encrypted) = handshake(stream, &proxy.endpoint, &way.roots, way.timeout);
-        let distrust = facts.distrust.map(|error| rustls::Error::InvalidCertificate(error).to_string());
-        match (encrypted, distrust.or(facts.failure.map(|failure| failure.to_string()))) {
-            (Some(encrypted), None) => stream = encrypted,
-            (_, reason) => return (Tunnel::NoTls(reason.unwrap_or_default()), None),
-        }
+/// TLS with the proxy itself, where it wants that.
+fn enter(stream: Box<dyn Stream>, proxy: &ProxyServer, way: &Way<'_>) -> Result<Box<dyn Stream>, Tunnel> {
+    if !proxy.is_https {
+        return Ok(stream);
     }
+    let (facts, encrypted) = handshake(stream, &proxy.endpoint, &way.roots, way.timeout);
+    let distrust = facts.distrust.map(|error| rustls::Error::InvalidCertificate(error).to_string());
+    match (encrypted, distrust.or(facts.failure.map(|failure| failure.to_string()))) {
+        (Some(encrypted), None) => Ok(encrypted),
+        (_, reason) => Err(Tunnel::NoTls(reason.unwrap_or_default())),
+    }
+}
+
+/// A header line, or nothing.
+fn authorization(proxy: &ProxyServer) -> String {
+    let line = |value: &api::Secret| format!("Proxy-Authorization: {}\r\n", value.expose());
+    proxy.authorization.as_ref().map(line).unwrap_or_default()
+}
+
+/// Asks the proxy for a connection to the service.
+fn dig(mut stream: Box<dyn Stream>, proxy: &ProxyServer, way: &Way<'_>) -> Result<Box<dyn Stream>, Tunnel> {
     stream.restart(way.timeout);
     let endpoint = &way.target.endpoint;
-    let authorization = match &proxy.authorization {
-        Some(value) => format!("Proxy-Authorization: {}\r\n", value.expose()),
-        None => String::new(),
-    };
+    let authorization = authorization(proxy);
     let request = format!(
         "CONNECT {endpoint} HTTP/1.1\r\nHost: {endpoint}\r\nUser-Agent: {USER_AGENT}\r\nProxy-Connection: Keep-Alive\r\n\
          {authorization}\r\n"
@@ -232,11 +257,11 @@ fn dig(stream: Box<dyn Stream>, proxy: &ProxyServer, way: &Way<'_>) -> (Tunnel, 
     match exchange_head(&mut *stream, &request) {
         Answer::Response(response) if (200..300).contains(&response.status) => {
             stream.restart(way.timeout);
-            (Tunnel::Open, Some(stream))
+            Ok(stream)
         }
-        Answer::Response(response) => (Tunnel::Refused(response.status), None),
-        Answer::NotHttp(said) => (Tunnel::NotHttp(said), None),
-        Answer::Silent => (Tunnel::Silent, None),
+        Answer::Response(response) => Err(Tunnel::Refused(response.status)),
+        Answer::NotHttp(said) => Err(Tunnel::NotHttp(said)),
+        Answer::Silent => Err(Tunnel::Silent),
     }
 }
 

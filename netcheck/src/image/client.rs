@@ -8,7 +8,7 @@ use super::{
     reference::{Digest, shorten},
     registries::Endpoint,
 };
-use api::{Secret, read_body};
+use api::{Secret, proxy::ProxyVariables, read_body};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Deserialize;
 use std::{
@@ -266,7 +266,7 @@ fn agent(options: &Options, registry: &str, insecure: bool, https_only: bool) ->
         .redirect_auth_headers(RedirectAuthHeaders::SameHost)
         .timeout_connect(Some(options.connect_timeout))
         .timeout_per_read(Some(options.stall_timeout));
-    Ok(configuration.build().into())
+    Ok(api::http::build(configuration, ProxyVariables::from_env()))
 }
 
 /// The CA bundles `DIRECTORY/REGISTRY/*.crt` of the first directory that has any for it.

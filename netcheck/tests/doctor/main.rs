@@ -254,49 +254,65 @@ fn proxies_that_do_not_work() {
     let _guarded =
         Fake::saying(&lab.gateway, 3128, "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
     let _stranger = Fake::saying(&lab.gateway, 22, "SSH-2.0-OpenSSH_9.2p1\r\n");
+    let _refusing = Fake::saying(&lab.gateway, 3130, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
     let without = format!("; without it {SERVICE}:8090 takes connections: add {SERVICE} to NO_PROXY");
     for (proxy, code, seen, next) in [
         (
             "http://203.0.113.8:3129",
             Code::ProxyUnreachable,
-            "http://203.0.113.8:3129 (HTTPS_PROXY): 203.0.113.8:3129 refuses the connection",
-            "correct host and port in HTTPS_PROXY, or start the proxy",
+            "http://203.0.113.8:3129 (HTTP_PROXY): 203.0.113.8:3129 refuses the connection",
+            "correct host and port in HTTP_PROXY, or start the proxy",
         ),
         (
             "http://203.0.113.8:3128",
             Code::ProxyWantsPassword,
-            "http://203.0.113.8:3128 (HTTPS_PROXY) wants a user and a password (407), and we have none",
-            "put them in HTTPS_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
+            "http://203.0.113.8:3128 (HTTP_PROXY) wants a user and a password (407), and we have none",
+            "put them in HTTP_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
         ),
         (
             "http://user:secret@203.0.113.8:3128",
             Code::ProxyWantsPassword,
-            "http://203.0.113.8:3128 (HTTPS_PROXY) does not accept our user and password (407)",
-            "correct them in HTTPS_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
+            "http://203.0.113.8:3128 (HTTP_PROXY) does not accept our user and password (407)",
+            "correct them in HTTP_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
         ),
         (
             "http://203.0.113.8:22",
             Code::NotAProxy,
-            "http://203.0.113.8:22 (HTTPS_PROXY) is no HTTP proxy: it answers 'SSH-2.0-OpenSSH_9.2p1'",
-            "correct host and port in HTTPS_PROXY",
+            "http://203.0.113.8:22 (HTTP_PROXY) is no HTTP proxy: it answers 'SSH-2.0-OpenSSH_9.2p1'",
+            "correct host and port in HTTP_PROXY",
         ),
         (
-            "http://203.0.113.7:8090",
+            "http://203.0.113.8:3130",
             Code::ProxyRefuses,
-            "http://203.0.113.7:8090 (HTTPS_PROXY) refuses to connect us to 203.0.113.7:8090 (400)",
-            "have the proxy allow CONNECT to 203.0.113.7:8090; if it is no proxy but a web server, correct HTTPS_PROXY",
+            "http://203.0.113.8:3130 (HTTP_PROXY) refuses to connect us to 203.0.113.7:8090 (403)",
+            "have the proxy allow requests to 203.0.113.7:8090; if it is no proxy but a web server, correct HTTP_PROXY",
         ),
     ] {
-        let proxy = ProxyVariables::from_pairs(&[("HTTPS_PROXY", proxy), ("NO_PROXY", "other.example.com")]);
+        let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", proxy), ("NO_PROXY", "other.example.com")]);
         let options = Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) };
         let report = lab.diagnose(&options);
         assert_cause(&report, &broken(Station::Proxy, code, seen, &format!("{next}{without}")));
         assert!(!report.to_text().contains("secret"));
     }
-    let proxy = ProxyVariables::from_pairs(&[("HTTPS_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", SERVICE)]);
+    for (list, excepted) in [("203.0.113.0/24", true), (" 203.0.113.7:8090", true), ("203.0.113.7:80", false)] {
+        let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", list)]);
+        let report = lab.diagnose(&Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
+        assert_eq!(report.reachable, excepted, "{list}");
+    }
+    // A web server takes a request in absolute form for its own.
+    for (variable, seen) in [
+        ("HTTP_PROXY", "http://203.0.113.7:8090 (HTTP_PROXY) connects us to 203.0.113.7:8090"),
+        ("HTTPS_PROXY", "not needed: none is set"),
+    ] {
+        let proxy = ProxyVariables::from_pairs(&[(variable, "http://203.0.113.7:8090")]);
+        let report = lab.diagnose(&Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
+        assert!(report.reachable, "{}", report.to_text());
+        assert_eq!(report.station(Station::Proxy).unwrap().seen, seen);
+    }
+    let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", SERVICE)]);
     let report = lab.diagnose(&Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
     assert!(report.reachable);
-    let seen = "not needed: NO_PROXY excepts 203.0.113.7 from HTTPS_PROXY";
+    let seen = "not needed: NO_PROXY excepts 203.0.113.7 from HTTP_PROXY";
     assert_eq!(report.station(Station::Proxy).unwrap().seen, seen);
 }
 

@@ -120,8 +120,8 @@ impl<'a> RealRegistry<'a> {
         command.arg("serve").arg(file);
         let mut server = server::Server::start(command, &directory.join("registry.log"));
         server.await_ready(|| server::listens(&host.namespace, ADDRESS.parse().unwrap()));
-        let agent =
-            api::http::configuration(std::slice::from_ref(&authority.certificate), false).unwrap().build().into();
+        let configuration = api::http::configuration(std::slice::from_ref(&authority.certificate), false).unwrap();
+        let agent = api::http::build(configuration, api::proxy::ProxyVariables::default());
         Some(Self { host, agent, _server: server })
     }
 

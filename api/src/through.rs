@@ -1,0 +1,181 @@
+//! Connections through the proxy that the environment names for a URL, chosen anew for each: a redirect may lead elsewhere.
+//!
+//! For https:// the proxy is asked to CONNECT. For http:// it gets the request itself, in absolute form (RFC 9112 §3.2.2), as from
+//! Go's client and curl: proxies as they are installed CONNECT to port 443 only. ureq knows no absolute form, so the request's
+//! first line is put into it here, on its way out.
+
+use crate::proxy::{Choice, ProxyServer, ProxyVariables};
+use std::sync::Arc;
+use ureq::{
+    Agent, Error,
+    config::Config,
+    http::Uri,
+    unversioned::{
+        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        transport::{
+            Buffers, ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, RustlsConnector, TcpConnector,
+            Transport,
+        },
+    },
+};
+
+type Direct = Arc<dyn Fn(&ConnectionDetails) -> Result<Box<dyn Transport>, Error> + Send + Sync>;
+
+/// A client that uses the proxies of `variables`; `config` must not name one.
+pub(crate) fn agent(config: Config, variables: ProxyVariables) -> Agent {
+    let resolver = ByUrl { variables: variables.clone(), resolver: DefaultResolver::default() };
+    let chain = ().chain(TcpConnector::default()).chain(RustlsConnector::default());
+    let direct: Direct = Arc::new(move |details| match chain.connect(details, None)? {
+        Some(transport) => Ok(Box::new(transport)),
+        None => Err(Error::ConnectionFailed),
+    });
+    let connector = ProxyConnector { variables, direct };
+    let connector = ().chain(connector).chain(TcpConnector::default()).chain(RustlsConnector::default());
+    Agent::with_parts(config, connector, resolver)
+}
+
+/// Leaves names to the proxy: ours may not know them.
+#[derive(Debug)]
+struct ByUrl {
+    variables: ProxyVariables,
+    resolver: DefaultResolver,
+}
+
+impl Resolver for ByUrl {
+    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+        match self.variables.choose(uri) {
+            Choice::Through(_) | Choice::Impossible { .. } => Ok(self.empty()),
+            _ => self.resolver.resolve(uri, config, timeout),
+        }
+    }
+}
+
+struct ProxyConnector {
+    variables: ProxyVariables,
+    /// Connects to the proxy itself.
+    direct: Direct,
+}
+
+impl std::fmt::Debug for ProxyConnector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProxyConnector").field("variables", &self.variables).finish_non_exhaustive()
+    }
+}
+
+impl Connector<()> for ProxyConnector {
+    type Out = Box<dyn Transport>;
+
+    /// `None` where there is no proxy to use.
+    fn connect(&self, details: &ConnectionDetails, _: Option<()>) -> Result<Option<Self::Out>, Error> {
+        let server = match self.variables.choose(details.uri) {
+            Choice::Through(server) => server,
+            Choice::Impossible { variable, url } => {
+                return Err(Error::ConnectProxyFailed(format!("{variable} names {url}, which is no HTTP proxy")));
+            }
+            _ => return Ok(None),
+        };
+        // Agent::config_builder() would take a proxy from the environment; this one is named.
+        let config = Agent::config_builder()
+            .proxy(Some(server.proxy.clone()))
+            .tls_config(details.config.tls_config().clone())
+            .user_agent(details.config.user_agent().clone())
+            .build();
+        let resolver = DefaultResolver::default();
+        let there = ConnectionDetails {
+            uri: details.uri,
+            addrs: resolver.empty(),
+            config: &config,
+            request_level: details.request_level,
+            resolver: &resolver,
+            now: details.now,
+            timeout: details.timeout,
+            current_time: details.current_time.clone(),
+            run_connector: self.direct.clone(),
+            register_shutdown: details.register_shutdown.clone(),
+        };
+        if details.needs_tls() {
+            let tunnel = ConnectProxyConnector::default().connect(&there, None::<()>)?;
+            return Ok(tunnel.map(|tunnel| Box::new(tunnel) as Box<dyn Transport>));
+        }
+        let uri = server.proxy.uri();
+        let addrs = resolver.resolve(uri, details.config, details.timeout)?;
+        let transport = (self.direct)(&ConnectionDetails { uri, addrs, ..there })?;
+        let insert = Insert::new(details.uri, &server).ok_or(Error::HostNotFound)?;
+        Ok(Some(Box::new(AbsoluteForm { transport, insert, is_start: true })))
+    }
+}
+
+/// What makes a request one to a proxy.
+struct Insert {
+    /// `http://HOST[:PORT]`
+    origin: String,
+    /// Header lines.
+    headers: String,
+}
+
+impl Insert {
+    fn new(uri: &Uri, server: &ProxyServer) -> Option<Self> {
+        let authority = uri.authority()?.as_str();
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let authorization = server.authorization.as_ref();
+        let headers = authorization.map(|value| format!("Proxy-Authorization: {}\r\n", value.expose()));
+        Some(Self { origin: format!("http://{host}"), headers: headers.unwrap_or_default() })
+    }
+
+    /// `head` starts with a request's first line.
+    fn put_into(&self, head: &[u8]) -> Vec<u8> {
+        let target = head.iter().position(|byte| *byte == b' ').map_or(0, |at| at + 1);
+        let line = head.windows(2).position(|pair| pair == b"\r\n").map_or(head.len(), |at| at + 2);
+        let (line, rest) = head.split_at(line);
+        let (method, line) = line.split_at(target.min(line.len()));
+        [method, self.origin.as_bytes(), line, self.headers.as_bytes(), rest].concat()
+    }
+}
+
+/// Puts requests into absolute form. A request starts with the first bytes, and with the first ones after something came:
+/// there is no pipelining, and nothing here waits for `100 Continue`.
+struct AbsoluteForm {
+    transport: Box<dyn Transport>,
+    insert: Insert,
+    is_start: bool,
+}
+
+impl std::fmt::Debug for AbsoluteForm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AbsoluteForm").field("origin", &self.insert.origin).finish_non_exhaustive()
+    }
+}
+
+impl Transport for AbsoluteForm {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.transport.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        if !std::mem::take(&mut self.is_start) {
+            return self.transport.transmit_output(amount, timeout);
+        }
+        let head = self.insert.put_into(self.transport.buffers().output().get(..amount).unwrap_or_default());
+        let room = self.transport.buffers().output().len().max(1);
+        for piece in head.chunks(room) {
+            if let Some(output) = self.transport.buffers().output().get_mut(..piece.len()) {
+                output.copy_from_slice(piece);
+            }
+            self.transport.transmit_output(piece.len(), timeout)?;
+        }
+        Ok(())
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.is_start = true;
+        self.transport.await_input(timeout)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.transport.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.transport.is_tls()
+    }
+}
