@@ -433,7 +433,9 @@ fn a_day_2_config_that_is_not_there_is_a_success_with_an_error() {
     let requests = [request.as_str(), r#"{"ntp_source":""}"#];
     let service = service(json!([step(kinds[0], &requests[..1]), step(kinds[1], &requests[1..])]));
     with_agent(&settings(&service.url, &dir, "echo '{}'; echo 'ignition download error' >&2"), || {
-        service.wait_for("two replies", |r| count(r, "reply") == 2);
+        service.wait_for("replies of both", |r| {
+            kinds.iter().all(|kind| of(r, "reply").iter().any(|r| r.body["step_type"] == *kind))
+        });
     });
     let requests = service.requests();
     let reply = |kind: &str| &of(&requests, "reply").into_iter().find(|r| r.body["step_type"] == kind).unwrap().body;
