@@ -11,6 +11,7 @@ pub mod dns;
 pub mod doctor;
 pub mod endpoint;
 mod event_loop;
+mod files;
 mod http;
 pub mod image;
 mod interfaces;

@@ -4,10 +4,10 @@ use super::{Answer, Cause, Failure, Hosts, Outcome, Settings, Source, exchange::
 use crate::{
     codec::dns::{Question, Record, Reply},
     event_loop,
+    files::read_text,
 };
 use std::{
-    fs::File,
-    io::{self, Read},
+    io,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::{
@@ -19,7 +19,7 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 /// A resolv.conf or a hosts file larger than this is none.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Questions on their way at once: a request with a thousand names is no reason to run out of sockets.
 const MAX_QUESTIONS: usize = 64;
 
@@ -210,14 +210,9 @@ struct Asked {
 }
 
 fn read(path: &Path) -> Result<String, ReadError> {
-    let mut bytes = Vec::new();
-    let opened = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        opened => opened,
-    };
-    match opened.and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)) {
-        Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(source) => Err(ReadError::Read { path: path.to_owned(), source }),
+    match read_text(path, MAX_FILE_BYTES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read.map_err(|source| ReadError::Read { path: path.to_owned(), source }),
     }
 }
 

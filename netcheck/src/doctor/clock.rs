@@ -5,6 +5,7 @@ use super::{
     report::{Code, Finding, Station},
     tls::is_clocks_fault,
 };
+use crate::files::read_text;
 use std::{fs, path::Path};
 use time::{Duration, OffsetDateTime};
 
@@ -86,13 +87,10 @@ pub(super) fn chrony_servers(path: &Path) -> Vec<String> {
 }
 
 fn read(path: &Path) -> String {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
-    if let Err(error) = read {
+    read_text(path, MAX_FILE_BYTES).unwrap_or_else(|error| {
         tracing::debug!(path = %path.display(), %error, "no time servers from there");
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+        String::new()
+    })
 }
 
 /// `server`, `pool` and `peer` lines (chrony.conf(5)).

@@ -1,11 +1,12 @@
 //! Station 5: the name of the other side.
 
 use super::report::{Code, Finding, Station};
-use crate::dns::{Answer, Cause, Outcome, Settings, Source};
+use crate::{
+    dns::{Answer, Cause, Outcome, Settings, Source},
+    files::read_text,
+};
 use std::{
     fmt::Write,
-    fs,
-    io::Read,
     net::IpAddr,
     path::{Path, PathBuf},
 };
@@ -27,12 +28,11 @@ pub(super) struct ResolvConf {
 
 impl ResolvConf {
     pub fn read(path: &Path) -> Self {
-        let mut bytes = Vec::new();
-        let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
-        let text = String::from_utf8_lossy(&bytes);
+        let read = read_text(path, MAX_FILE_BYTES);
+        let text = read.as_deref().unwrap_or_default();
         let has_servers = text.lines().any(|line| line.split_ascii_whitespace().next() == Some("nameserver"));
-        let error = read.err().map(|error| error.to_string());
-        Self { path: path.to_owned(), error, has_servers, settings: Settings::parse(&text) }
+        let settings = Settings::parse(text);
+        Self { path: path.to_owned(), error: read.err().map(|error| error.to_string()), has_servers, settings }
     }
 
     fn complaint(&self) -> Option<String> {

@@ -1,12 +1,12 @@
 //! Credentials of registries: containers-auth.json(5), which is also the form of a pull secret and of Docker's configuration.
 
+use crate::files::read_bounded;
 use api::Secret;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -138,8 +138,7 @@ impl Credentials {
     /// Reads one file, which must be there.
     pub fn load(path: &Path) -> Result<Self, AuthError> {
         let read = |source| AuthError::Read { path: path.to_owned(), source };
-        let mut text = Vec::new();
-        File::open(path).map_err(read)?.take(MAX_FILE_BYTES).read_to_end(&mut text).map_err(read)?;
+        let text = read_bounded(path, MAX_FILE_BYTES).map_err(read)?;
         let file = parse(&text).map_err(|fault| AuthError::Form { path: path.to_owned(), fault })?;
         Ok(Self { files: vec![(path.to_owned(), file)] })
     }

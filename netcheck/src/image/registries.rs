@@ -1,6 +1,7 @@
 //! Where an image is fetched from: containers-registries.conf(5), version 2, with its drop-in directory.
 
 use super::reference::{Name, Reference, ReferenceError, check_registry};
+use crate::files::read_text;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -8,6 +9,9 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+
+/// The longest in the wild have some KiB.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A place to fetch an image from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,7 +208,7 @@ impl Registries {
         let mut registries = Self::default();
         let read = |path: &Path, source| RegistriesError::Read { path: path.to_owned(), source };
         let mut add = |path: &Path| {
-            let text = fs::read_to_string(path).map_err(|source| read(path, source))?;
+            let text = read_text(path, MAX_FILE_BYTES).map_err(|source| read(path, source))?;
             let later = parse(&text).map_err(|source| RegistriesError::Form { path: path.to_owned(), source })?;
             registries.overlay(later);
             Ok(())
