@@ -11,6 +11,7 @@ use common::{
     server::{Server, command, packages},
     time_server::TimeServer,
 };
+use netcheck::dns::Resolver;
 use netcheck::ntp::{Error, Findings, Options, measure, sntp, synchronize};
 use serde_json::{Value, json};
 use std::{
@@ -480,6 +481,13 @@ fn nobody_at_all_is_an_error_that_says_what_to_do() {
     );
     assert_eq!(error, expected);
     assert_eq!(left_behind(directory.path()), [""; 0]);
-    let refused = host.namespace.enter(|| sntp::measure("127.0.0.1", Duration::from_secs(5))).unwrap_err().to_string();
-    assert_eq!(refused, "no time from 127.0.0.1 (127.0.0.1:123: Connection refused (os error 111))");
+    let options = options_in(directory.path());
+    fs::write(&options.hosts, "127.0.0.1 named.here\n").unwrap();
+    let resolver = Resolver::from_files(&options.resolv_conf, &options.hosts).unwrap();
+    let refused = host
+        .namespace
+        .enter(|| sntp::measure("named.here", &resolver, Duration::from_secs(5)))
+        .unwrap_err()
+        .to_string();
+    assert_eq!(refused, "no time from named.here (127.0.0.1:123: Connection refused (os error 111))");
 }

@@ -17,13 +17,13 @@ use super::{
     wire::{self, Way},
 };
 use crate::{
-    dns::{self, Hosts, Resolver},
+    dns::{Hosts, Resolver},
+    files::read_text,
     ntp::sntp,
     privileges,
 };
 use api::proxy::Choice;
 use std::{
-    fs,
     net::{IpAddr, SocketAddr},
     thread::{self, ScopedJoinHandle},
     time::Duration,
@@ -31,6 +31,7 @@ use std::{
 
 /// More gateways than this are a router's.
 const MAX_HOPS: usize = 4;
+const MAX_HOSTS_BYTES: u64 = 4 << 20;
 
 pub(super) fn gather(options: &Options) -> Result<Facts, Error> {
     let target = Target::parse(&options.url)?;
@@ -120,7 +121,13 @@ fn look_from_here(options: &Options, facts: &mut Facts, roots: Roots, what: &'st
         ntp.iter().filter(|server| is_name(server) && server.parse::<SocketAddr>().is_err() && !server.contains(':'));
     let names: Vec<String> =
         [&hop.host, &service_host].into_iter().filter(|host| is_name(host)).chain(ntp_names).cloned().collect();
-    let answers = look_up(options, facts, &names)?;
+    // As our own options say, also for servers of time that are more than a name.
+    let hosts = Hosts::parse(&read_text(&options.hosts, MAX_HOSTS_BYTES).unwrap_or_default());
+    let resolver = &Resolver::new(facts.resolv_conf.settings.clone(), hosts);
+    let answers = match names[..] {
+        [] => Vec::new(),
+        _ => resolver.lookup_all(&names, options.timeout * 2).map_err(|source| Error::Runtime { source })?,
+    };
     let found = |host: &str| -> Vec<IpAddr> {
         let known = answers.iter().find(|answer| answer.name == host).map(names::addresses);
         host.parse().map_or_else(|_| known.unwrap_or_default(), |ip| vec![ip])
@@ -141,7 +148,7 @@ fn look_from_here(options: &Options, facts: &mut Facts, roots: Roots, what: &'st
             .map(|server| {
                 let address = if is_name(server) { found(server).first().map(IpAddr::to_string) } else { None };
                 let place = address.or_else(|| (!names.contains(server)).then(|| server.clone()));
-                scope.spawn(move || (server.clone(), ask_for_time(server, place, options.timeout)))
+                scope.spawn(move || (server.clone(), ask_for_time(server, place, resolver, options.timeout)))
             })
             .collect();
         if has_way && !addresses.is_empty() && !matches!(facts.choice, Choice::Impossible { .. }) {
@@ -168,17 +175,8 @@ fn look_from_here(options: &Options, facts: &mut Facts, roots: Roots, what: &'st
     Ok(())
 }
 
-fn look_up(options: &Options, facts: &Facts, names: &[String]) -> Result<Vec<dns::Answer>, Error> {
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let hosts = Hosts::parse(&fs::read_to_string(&options.hosts).unwrap_or_default());
-    let resolver = Resolver::new(facts.resolv_conf.settings.clone(), hosts);
-    resolver.lookup_all(names, options.timeout * 2).map_err(|source| Error::Runtime { source })
-}
-
 /// `place` is the server's address, or the server itself where it says more than a name.
-fn ask_for_time(server: &str, place: Option<String>, timeout: Duration) -> Result<Offset, String> {
+fn ask_for_time(server: &str, place: Option<String>, resolver: &Resolver, timeout: Duration) -> Result<Offset, String> {
     let place = place.ok_or_else(|| format!("no time from {server}: its name has no address"))?;
-    sntp::measure(&place, timeout).map(|found| Offset(found.offset_s)).map_err(|error| error.to_string())
+    sntp::measure(&place, resolver, timeout).map(|found| Offset(found.offset_s)).map_err(|error| error.to_string())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     codec::sntp::{PACKET_BYTES, Packet, Rejection, Sample, Timestamp},
-    dns::{ReadError, Resolver},
+    dns::Resolver,
     event_loop,
 };
 use std::{
@@ -67,9 +67,6 @@ pub enum SntpError {
         /// What came of each address.
         failures: Vec<(SocketAddr, Failure)>,
     },
-    /// The host's resolver settings can't be read.
-    #[error(transparent)]
-    Names(#[from] ReadError),
     /// No event loop.
     #[error("cannot start the event loop of the time requests")]
     Runtime {
@@ -106,14 +103,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Asks `server` (a name or address, with a port if it is not 123) for the time, within `timeout`.
+/// Asks `server` (a name or address, with a port if it is not 123) for the time, within `timeout`; its name is looked up by `resolver`.
 ///
 /// Takes less than a second where it answers. The clock is not touched. Runs on this thread and in its network namespace, not
 /// within an event loop, and needs no capability: call it on a thread that has given up all, for it reads what the network
 /// sends.
-pub fn measure(server: &str, timeout: Duration) -> Result<Offset, SntpError> {
-    let resolver = super::Options::default().resolver()?;
-    let mut results = measure_all(&[server.to_owned()], &resolver, timeout)?;
+pub fn measure(server: &str, resolver: &Resolver, timeout: Duration) -> Result<Offset, SntpError> {
+    let mut results = measure_all(&[server.to_owned()], resolver, timeout)?;
     results.pop().unwrap_or_else(|| Err(SntpError::NotAServer { server: server.to_owned() }))
 }
 
