@@ -121,15 +121,20 @@ mod tests {
 
     /// The lease of an acknowledgement with these options besides those that must be there.
     fn lease(seconds: u32, options: &[u8], now: OffsetDateTime) -> Lease {
+        lease_if_taken(seconds, options, now).unwrap()
+    }
+
+    /// As [`lease`]; `None` when the options make it no acknowledgement.
+    fn lease_if_taken(seconds: u32, options: &[u8], now: OffsetDateTime) -> Option<Lease> {
         let mut bytes = vec![0; 236];
         bytes[..8].copy_from_slice(&[2, 1, 6, 0, 0, 0, 0, 7]);
         bytes.extend_from_slice(&[99, 130, 83, 99, 53, 1, 5, 54, 4, 192, 168, 127, 1, 51, 4]);
         bytes.extend_from_slice(&seconds.to_be_bytes());
         bytes.extend_from_slice(options);
-        let answer = Answer::parse(&bytes).unwrap();
+        let answer = Answer::parse(&bytes)?;
         let grant =
             Grant { address: Ipv4Addr::new(192, 168, 127, 104), server: Ipv4Addr::new(192, 168, 127, 1), seconds };
-        Lease::new(grant, &answer.options, "api", now)
+        Some(Lease::new(grant, &answer.options, "api", now))
     }
 
     fn option(code: u8, value: &[u8]) -> Vec<u8> {
@@ -255,7 +260,7 @@ mod tests {
             rest in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let options = [option(12, &host), option(15, &domain), rest].concat();
-            let lease = lease(3600, &options, OffsetDateTime::UNIX_EPOCH);
+            let Some(lease) = lease_if_taken(3600, &options, OffsetDateTime::UNIX_EPOCH) else { return Ok(()) };
             prop_assert!(the_service_takes(&lease.text), "{}", lease.text);
             prop_assert_eq!(lease.text.matches('{').count(), 1);
             prop_assert_eq!(last_address(&lease.text), Some(lease.address));
