@@ -2,7 +2,6 @@
 
 use super::{
     path_mtu::PathMtu,
-    plan::mtu_to_test,
     request::{OddAddress, RemoteHost},
     run::{MtuTally, Outcome},
     tally::{EchoStatistics, Responders},
@@ -110,12 +109,11 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
         }
     }
 
-    // With no MTU to test there is no entry; for another, what is no address can't pass.
-    let tested = outcome.plan.interfaces.iter().filter(|interface| mtu_to_test(interface).is_some());
-    let tested: Vec<_> = tested.map(|interface| interface.name.clone()).collect();
+    // What is no address can't pass, whatever the MTU: the contract looks at the address first.
+    let all: Vec<_> = outcome.plan.interfaces.iter().map(|interface| interface.name.clone()).collect();
     let unprobed = |odd: &OddAddress| Unprobed {
         text: odd.text.clone(),
-        failed_mtus: if odd.is_address { Vec::new() } else { tested.clone() },
+        failed_mtus: if odd.is_address { Vec::new() } else { all.clone() },
     };
     let host = |host: &RemoteHost| {
         let expected = |responder: &Responder| host.macs.contains(&responder.mac.to_string());

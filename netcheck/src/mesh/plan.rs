@@ -155,14 +155,9 @@ fn ndp_ask(position: usize, interface: &Interface, target: Ipv6Addr) -> Option<N
     }
 }
 
-/// The MTU of the interface, unless it is what every path carries.
-pub(crate) fn mtu_to_test(interface: &Interface) -> Option<u32> {
-    interface.mtu.filter(|mtu| *mtu != ORDINARY_MTU)
-}
-
 /// Only what can be tested is: an MTU out of the ordinary, and an address to be answered at.
 fn mtu_ask(position: usize, interface: &Interface, target: IpAddr) -> Option<MtuAsk> {
-    let mtu = mtu_to_test(interface)?;
+    let mtu = interface.mtu.filter(|mtu| *mtu != ORDINARY_MTU)?;
     if !interface.speaks_family_of(target) {
         return None;
     }
