@@ -50,7 +50,8 @@ impl fmt::Display for Seen {
         }
         if *refusals > 0 {
             let text = self.refusal.as_deref().unwrap_or("no reason given");
-            write!(f, ", refused {refusals} times ({text})")?;
+            let times = if *refusals == 1 { "once".to_owned() } else { format!("{refusals} times") };
+            write!(f, ", refused {times} ({text})")?;
         }
         self.flaw.iter().try_for_each(|flaw| write!(f, ", an answer {flaw}"))?;
         self.not_sent.iter().try_for_each(|error| write!(f, ", the question could not be sent ({error})"))

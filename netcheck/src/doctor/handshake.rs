@@ -181,7 +181,7 @@ impl fmt::Display for TlsFailure {
             Self::PlainHttp => f.write_str("the other side speaks plain HTTP"),
             Self::NotTls => f.write_str("the other side speaks something else than TLS"),
             Self::Closed => f.write_str("the other side ended the connection"),
-            Self::TimedOut(limit) => write!(f, "the other side said nothing within {} s", limit.as_secs_f32()),
+            Self::TimedOut(limit) => write!(f, "the other side said nothing within {:.0} s", limit.as_secs_f32()),
             Self::Other(reason) => f.write_str(reason),
         }
     }

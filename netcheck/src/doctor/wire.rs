@@ -49,7 +49,7 @@ impl fmt::Display for ConnectFailure {
         let address = self.address;
         match &self.kind {
             ConnectError::Refused => write!(f, "{address} refuses the connection"),
-            ConnectError::TimedOut(limit) => write!(f, "{address} does not answer within {} s", limit.as_secs_f32()),
+            ConnectError::TimedOut(limit) => write!(f, "{address} does not answer within {:.0} s", limit.as_secs_f32()),
             ConnectError::Other(reason) => write!(f, "no connection to {address}: {reason}"),
         }
     }
