@@ -94,7 +94,10 @@ impl EchoTally {
             _ => None,
         });
         let trips: Vec<Duration> = trips.collect();
-        let sent = self.0.iter().filter(|echo| matches!(echo, Echo::Sent(_) | Echo::Answered(_))).count();
+        let count = |wanted: fn(&Echo) -> bool| self.0.iter().filter(|echo| wanted(echo)).count();
+        let sent = count(|echo| matches!(echo, Echo::Sent(_) | Echo::Answered(_)));
+        // One that our own queues had no room for says nothing of the path. When they take none, nothing gets there.
+        let sent = if sent == 0 { count(|echo| matches!(echo, Echo::Refused)) } else { sent };
         EchoStatistics { sent, received: trips.len(), round_trip: RoundTrip::of(&trips) }
     }
 }
@@ -102,7 +105,7 @@ impl EchoTally {
 /// Loss and delay of one address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EchoStatistics {
-    /// Echoes sent.
+    /// Echoes sent; where our own device takes none of them, those that it refused.
     pub sent: usize,
     /// Echoes answered, each counted once.
     pub received: usize,
@@ -224,6 +227,16 @@ mod tests {
         tally.forget_waiting(start.steady.checked_sub(ms(1)));
         assert_eq!(tally.statistics().sent, 2, "the one without an answer");
         assert_eq!(EchoTally::new(4).statistics(), EchoStatistics { sent: 0, received: 0, round_trip: None });
+    }
+
+    #[test]
+    fn an_address_that_no_echo_leaves_for_is_lost() {
+        let mut tally = EchoTally::new(3);
+        tally.not_sent(0);
+        tally.not_sent(1);
+        assert_eq!(tally.statistics(), EchoStatistics { sent: 2, received: 0, round_trip: None });
+        tally.sent(2, Stamp::now());
+        assert_eq!(tally.statistics().sent, 1, "the others say nothing of the path");
     }
 
     #[test]
