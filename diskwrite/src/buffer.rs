@@ -57,6 +57,15 @@ impl DerefMut for Buffer {
     }
 }
 
+/// A piece of the unpacked image and where on the disk it goes. Pieces of several decoders come in any order.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Byte of the disk: a multiple of [`ALIGN`].
+    pub offset: u64,
+    /// A whole number of sectors, but for the image's last.
+    pub data: Buffer,
+}
+
 /// Hands out a bounded number of buffers and waits for one to come back when all are out.
 #[derive(Debug)]
 pub(crate) struct Pool {

@@ -39,6 +39,8 @@ pub enum Phase {
     Checking,
     /// Old tables are wiped and the image is streamed, all but its first MiB.
     Writing,
+    /// What was written is read back and compared.
+    Verifying,
     /// Data is flushed to the medium, then the first MiB is written and flushed.
     Finishing,
     /// The kernel learns of the new partitions.
@@ -47,6 +49,18 @@ pub enum Phase {
     ConfiguringBoot,
     /// After a failure: first and last MiB are zeroed.
     Clearing,
+}
+
+/// A stage of the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Bytes come from the file or server.
+    Source,
+    /// They are unpacked.
+    Decode,
+    /// They are written.
+    Write,
 }
 
 /// One thing that happened; `event` names it in JSON.
@@ -83,6 +97,8 @@ pub enum Event {
         written_bytes: u64,
         /// `source_bytes_read` of `source_total` in whole percent, rounded down, when that is known.
         percent: Option<u8>,
+        /// The stage the others wait for, when it can be told.
+        limit: Option<Stage>,
     },
     /// The server failed for now and is asked again.
     Retrying {
@@ -135,7 +151,13 @@ impl Meter {
         }
         self.last = Some((now, source_bytes_read, written_bytes));
         let percent = self.source_total.map(|total| percent(source_bytes_read, total));
-        Some(Event::Progress { source_bytes_read, source_total: self.source_total, written_bytes, percent })
+        Some(Event::Progress {
+            source_bytes_read,
+            source_total: self.source_total,
+            written_bytes,
+            percent,
+            limit: None,
+        })
     }
 }
 
@@ -177,7 +199,8 @@ mod tests {
                 source_bytes_read: 10,
                 source_total: Some(10),
                 written_bytes: 7,
-                percent: Some(100)
+                percent: Some(100),
+                limit: None
             })
         );
         assert!(meter.tick(start + Duration::from_millis(202), 10, 7, true).is_none());

@@ -5,6 +5,7 @@ use crate::buffer::Buffer;
 use crate::decode::DecodeError;
 use crate::device::Device;
 use crate::disk::{Disk, DiskError};
+use crate::ends::Ends;
 use crate::event::{Event, Format, Meter, Phase};
 use crate::gpt::Partition;
 use crate::image::{Image, ImageError, check};
@@ -172,7 +173,7 @@ fn run(
     partitions::forget(&disk)?;
 
     let disk = touched.insert(disk);
-    let (written_bytes, backup) = stream.write(disk, &image)?;
+    let (written_bytes, ends) = stream.write(disk, &image, head)?;
     let source_bytes = stream.pump.source_bytes();
     drop(stream);
 
@@ -184,7 +185,7 @@ fn run(
         return Err(Failure::Cancelled { written_bytes });
     }
     on_event(Event::Phase { phase: Phase::Finishing });
-    writer(disk).finish(&head, &backup)?;
+    writer(disk).finish(&ends)?;
 
     on_event(Event::Phase { phase: Phase::RereadingTable });
     if let Err(error) = partitions::reread_as(disk, &image.partitions) {
@@ -217,27 +218,27 @@ impl Stream<'_> {
         }
     }
 
-    /// Wipes the disk's tables and writes all but the head. Returns the image's size, and what of its end is held back too.
-    fn write(&mut self, disk: &Disk, image: &Image) -> Result<(u64, Buffer), Failure> {
+    /// Wipes the disk's tables and writes all but the head. Returns the image's size, and what of it is held back.
+    fn write(&mut self, disk: &Disk, image: &Image, head: Buffer) -> Result<(u64, Ends), Failure> {
         (self.on_event)(Event::Phase { phase: Phase::Writing });
         let sector = usize::try_from(disk.geometry().sector_bytes).unwrap_or(usize::MAX);
         let mut writer = writer(disk);
-        writer.wipe()?;
-        loop {
+        writer.begin(&Ends::cleared(disk.geometry().size_bytes))?;
+        let image_bytes = loop {
             match self.next(writer.written())? {
                 Message::Block(mut block) => {
                     writer.block(&mut block, sector)?;
-                    self.pump.give_back(block);
+                    self.pump.give_back(block.data);
                     self.tell(writer.written(), false);
                 }
-                Message::End => break,
+                Message::End { image_bytes } => break image_bytes,
                 _ => {}
             }
-        }
-        image.check_complete(writer.written())?;
+        };
+        image.check_complete(image_bytes)?;
         writer.sync()?;
         self.tell(writer.written(), true);
-        Ok((writer.written(), writer.into_backup()))
+        Ok((image_bytes, writer.into_ends(head)))
     }
 
     /// The next message of interest, with an eye on the clock and the caller's wish to stop.
@@ -290,7 +291,7 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
 }
 
 fn clear(disk: &Disk) -> DiskState {
-    let result = writer(disk).clear();
+    let result = writer(disk).clear(&Ends::cleared(disk.geometry().size_bytes));
     if let Err(error) = partitions::reread_as(disk, &[]) {
         tracing::warn!(%error, "the kernel still lists partitions of the cleared disk");
     }

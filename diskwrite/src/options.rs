@@ -34,6 +34,34 @@ impl fmt::Display for Source {
     }
 }
 
+/// What must vouch for an image before it may boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// Whether something must: without it an image that nothing is found for is taken as it is. A signature that is there
+    /// and bad, or a sum that differs, is refused in any case.
+    pub required: bool,
+    /// The detached signature; None looks for the image's path or URL with `.sig` added.
+    pub signature: Option<PathBuf>,
+    /// OpenPGP key rings; none means the keys the system has for CoreOS.
+    pub keyrings: Vec<PathBuf>,
+    /// A minisign public key file; then the signature is minisign's, `.minisig`.
+    pub minisign_key: Option<PathBuf>,
+    /// The SHA-256 of the source as it comes.
+    pub sha256: Option<[u8; 32]>,
+}
+
+/// How often a server that does not answer is asked again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retries {
+    /// As long as less than the stall timeout has passed without a byte.
+    #[default]
+    UntilStalled,
+    /// So many times before it has answered at all; afterwards as above.
+    Count(u32),
+    /// Without end.
+    Forever,
+}
+
 /// One installation.
 #[derive(Clone)]
 pub struct InstallOptions {
@@ -41,16 +69,34 @@ pub struct InstallOptions {
     pub source: Source,
     /// TLS for an image by URL; proxies come from the environment.
     pub http: HttpConfig,
+    /// What must vouch for the image.
+    pub trust: Trust,
+    /// How patient to be with a server.
+    pub retries: Retries,
     /// The disk: a whole disk's device node or a link to one.
     pub device: PathBuf,
     /// The Ignition config to put on the boot file system; must be JSON.
     pub ignition: Option<Vec<u8>>,
+    /// `sha256-HEX` or `sha512-HEX` of the Ignition config.
+    pub ignition_hash: Option<String>,
+    /// The image's Ignition platform, when not `metal`.
+    pub platform: Option<String>,
+    /// Consoles of kernel and boot loader, such as `ttyS0,115200n8`.
+    pub consoles: Vec<String>,
+    /// Kernel arguments for the first boot only.
+    pub firstboot_args: Option<String>,
     /// Kernel arguments to append, in order, each as it should stand on the command line.
     pub append_kargs: Vec<String>,
     /// Kernel arguments to remove, each compared as a whole; removed before any is appended.
     pub delete_kargs: Vec<String>,
     /// Directory whose regular files, NetworkManager keyfiles, are copied to the boot file system for the first boot.
     pub network_dir: Option<PathBuf>,
+    /// Partitions to keep, by GPT name: shell patterns.
+    pub save_partlabels: Vec<String>,
+    /// Partitions to keep, by number: `N`, `A-B`, `A-`, `-B`.
+    pub save_partindexes: Vec<String>,
+    /// Read back what was written and compare.
+    pub read_back: bool,
     /// After a failure keep what was written instead of clearing the partition table.
     pub preserve_on_error: bool,
     /// A server that gives nothing new for this long has failed.
@@ -80,11 +126,20 @@ impl Default for InstallOptions {
         Self {
             source: Source::default(),
             http: HttpConfig::default(),
+            trust: Trust::default(),
+            retries: Retries::default(),
             device: PathBuf::new(),
             ignition: None,
+            ignition_hash: None,
+            platform: None,
+            consoles: Vec::new(),
+            firstboot_args: None,
             append_kargs: Vec::new(),
             delete_kargs: Vec::new(),
             network_dir: None,
+            save_partlabels: Vec::new(),
+            save_partindexes: Vec::new(),
+            read_back: true,
             preserve_on_error: false,
             stall_timeout: Duration::from_secs(600),
             cancel: Arc::default(),
@@ -98,11 +153,20 @@ impl fmt::Debug for InstallOptions {
         f.debug_struct("InstallOptions")
             .field("source", &format_args!("{}", self.source))
             .field("http", &self.http)
+            .field("trust", &self.trust)
+            .field("retries", &self.retries)
             .field("device", &self.device)
             .field("ignition_bytes", &self.ignition.as_ref().map(Vec::len))
+            .field("ignition_hash", &self.ignition_hash)
+            .field("platform", &self.platform)
+            .field("consoles", &self.consoles)
+            .field("firstboot_args", &self.firstboot_args)
             .field("append_kargs", &self.append_kargs)
             .field("delete_kargs", &self.delete_kargs)
             .field("network_dir", &self.network_dir)
+            .field("save_partlabels", &self.save_partlabels)
+            .field("save_partindexes", &self.save_partindexes)
+            .field("read_back", &self.read_back)
             .field("preserve_on_error", &self.preserve_on_error)
             .field("stall_timeout", &self.stall_timeout)
             .finish_non_exhaustive()

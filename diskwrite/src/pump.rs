@@ -1,6 +1,6 @@
 //! The thread that opens, reads and unpacks the source, and the bounded queue between it and the writer.
 
-use crate::buffer::{Buffer, Pool};
+use crate::buffer::{Block, Buffer, Pool};
 use crate::decode::{DecodeError, Decoder};
 use crate::event::Format;
 use crate::options::InstallOptions;
@@ -30,12 +30,15 @@ const STOP_TIME: Duration = Duration::from_millis(500);
 pub(crate) enum Message {
     /// First of all. The head is shorter than [`HEAD_BYTES`] only if the image is.
     Opened { format: Format, total: Option<u64>, head: Buffer },
-    /// The next piece of the image.
-    Block(Buffer),
+    /// A piece of the image beyond its head.
+    Block(Block),
     /// The source failed for now.
     Retrying(Retry),
-    /// The image is complete.
-    End,
+    /// The image is complete, and what vouches for it is good.
+    End {
+        /// Unpacked size.
+        image_bytes: u64,
+    },
     /// There will be no more.
     Failed(DecodeError),
 }
@@ -57,7 +60,7 @@ impl Pump {
         let (options, counter) = (options.clone(), used.clone());
         let run = move || {
             let last = match pump(&options, pool, &send, counter) {
-                Ok(()) => Message::End,
+                Ok(image_bytes) => Message::End { image_bytes },
                 Err(error) => Message::Failed(error),
             };
             // If nobody listens any more, nobody wants to know.
@@ -114,7 +117,7 @@ fn pump(
     mut pool: Pool,
     send: &SyncSender<Message>,
     used: Arc<AtomicU64>,
-) -> Result<(), DecodeError> {
+) -> Result<u64, DecodeError> {
     let gone = || DecodeError::Source(SourceError::Cancelled { offset: 0 });
     let retries = send.clone();
     let on_retry = Box::new(move |retry| {
@@ -127,16 +130,18 @@ fn pump(
     head.set_len(head_len);
     let message = Message::Opened { format: decoder.format(), total: opened.total, head };
     send.send(message).map_err(|_| gone())?;
+    let mut offset = u64::try_from(head_len).unwrap_or(u64::MAX);
     loop {
-        let mut block = pool.take().ok_or_else(gone)?;
-        let len = decoder.fill(block.whole())?;
-        block.set_len(len);
+        let mut data = pool.take().ok_or_else(gone)?;
+        let len = decoder.fill(data.whole())?;
+        data.set_len(len);
         let last = len < BLOCK_BYTES;
         if len > 0 {
-            send.send(Message::Block(block)).map_err(|_| gone())?;
+            send.send(Message::Block(Block { offset, data })).map_err(|_| gone())?;
+            offset = offset.saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
         }
         if last {
-            return Ok(());
+            return Ok(offset);
         }
     }
 }

@@ -4,7 +4,8 @@
 //! MiB and, of an image as large as the disk, but its backup table, which some firmware restores a missing primary from; the
 //! caller adds those with [`Writer::finish`] when everything else is right.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Block, Buffer};
+use crate::ends::Ends;
 use crate::pump::HEAD_BYTES;
 use std::{io, path::PathBuf};
 
@@ -81,8 +82,8 @@ pub(crate) struct Writer<T> {
     target: T,
     device: PathBuf,
     disk_bytes: u64,
-    /// Where the next block goes.
-    offset: u64,
+    /// Bytes of the image on the disk; the head counts from the start, as it is in memory.
+    written: u64,
     /// From here to its end the disk has room for a backup table and nothing else.
     backup_from: u64,
     /// What the image has there, held back.
@@ -95,33 +96,34 @@ impl<T: Target> Writer<T> {
         let backup_bytes = BACKUP_ENTRIES_BYTES + u64::from(sector_bytes);
         let backup = Buffer::new(usize::try_from(backup_bytes).unwrap_or(0));
         let backup_from = disk_bytes.saturating_sub(backup_bytes);
-        Self { target, device, disk_bytes, offset: head_bytes(), backup_from, backup }
+        Self { target, device, disk_bytes, written: head_bytes(), backup_from, backup }
     }
 
-    /// Zeros head and tail and waits until that is on the medium. The tail stays where the head can't be zeroed: were a
-    /// table there, it would then lead to an image without its end.
-    pub fn wipe(&mut self) -> Result<(), WriteError> {
-        self.zero(0, head_bytes())?;
-        let tail = self.zero(self.disk_bytes.saturating_sub(head_bytes()), head_bytes());
+    /// Puts `ends`, which lead to nothing of the image, on the medium, and waits until they are there. The tail stays where
+    /// the head can't be written: were a table there, it would then lead to an image without its end.
+    pub fn begin(&mut self, ends: &Ends) -> Result<(), WriteError> {
+        self.put(&ends.head, 0)?;
+        let tail = self.put(&ends.tail, ends.tail_offset);
         let sync = self.sync();
         tail.and(sync)
     }
 
-    /// Wipes after a failure, and does not let one more failure be the last word.
-    pub fn clear(&mut self) -> Result<(), WriteError> {
-        let mut result = self.wipe();
+    /// As [`begin`](Self::begin) after a failure, and does not let one more failure be the last word.
+    pub fn clear(&mut self, ends: &Ends) -> Result<(), WriteError> {
+        let mut result = self.begin(ends);
         for _ in 1..CLEAR_TRIES {
             if result.is_err() {
-                result = self.wipe();
+                result = self.begin(ends);
             }
         }
         result
     }
 
-    /// Writes the next block of the image; all but the last are whole sectors, and the last is padded to one.
-    pub fn block(&mut self, block: &mut Buffer, sector: usize) -> Result<(), WriteError> {
+    /// Writes a block of the image; all but the last are whole sectors, and the last is padded to one.
+    pub fn block(&mut self, block: &mut Block, sector: usize) -> Result<(), WriteError> {
+        let (offset, block) = (block.offset, &mut block.data);
         let len = u64::try_from(block.len()).unwrap_or(u64::MAX);
-        let end = self.offset.saturating_add(len);
+        let end = offset.saturating_add(len);
         if end > self.disk_bytes {
             return Err(WriteError::PastEnd {
                 device: self.device.clone(),
@@ -130,11 +132,17 @@ impl<T: Target> Writer<T> {
             });
         }
         block.pad(sector);
-        let mut offset = self.offset;
         let now = usize::try_from(self.backup_from.saturating_sub(offset)).unwrap_or(usize::MAX).min(block.len());
         let (now, later) = block.split_at(now);
         self.hold_back(later);
-        for (zero, run) in runs(now) {
+        self.put(now, offset)?;
+        self.written = self.written.saturating_add(len);
+        Ok(())
+    }
+
+    /// Writes `data`, its zero runs by the disk's own means.
+    fn put(&mut self, data: &[u8], mut offset: u64) -> Result<(), WriteError> {
+        for (zero, run) in runs(data) {
             let len = u64::try_from(run.len()).unwrap_or(u64::MAX);
             if zero {
                 self.zero(offset, len)?
@@ -143,7 +151,6 @@ impl<T: Target> Writer<T> {
             }
             offset = offset.saturating_add(len);
         }
-        self.offset = end;
         Ok(())
     }
 
@@ -156,31 +163,31 @@ impl<T: Target> Writer<T> {
         }
     }
 
-    /// What of the image is held back beside its head, for [`Writer::finish`] of a later writer.
-    pub fn into_backup(self) -> Buffer {
-        self.backup
+    /// With its `head`, what of the image was held back, for [`Writer::finish`] of a later writer.
+    pub fn into_ends(self, head: Buffer) -> Ends {
+        Ends { head, tail_offset: self.backup_from, tail: self.backup }
     }
 
     /// Bytes of the image on the disk; the head counts from the start, as it is in memory.
     pub fn written(&self) -> u64 {
-        self.offset
+        self.written
     }
 
     /// Waits until everything is on the medium.
     pub fn sync(&mut self) -> Result<(), WriteError> {
-        let written_bytes = self.offset;
+        let written_bytes = self.written;
         let error = |source| WriteError::Sync { device: self.device.clone(), written_bytes, source };
         self.target.sync().map_err(error)
     }
 
     /// Adds what was held back once all else is on the medium, the head last, and waits until it is too.
-    pub fn finish(&mut self, head: &[u8], backup: &[u8]) -> Result<(), WriteError> {
+    pub fn finish(&mut self, ends: &Ends) -> Result<(), WriteError> {
         self.sync()?;
-        if !backup.is_empty() {
-            self.write(backup, self.backup_from)?;
+        if !ends.tail.is_empty() {
+            self.write(&ends.tail, ends.tail_offset)?;
             self.sync()?;
         }
-        self.write(head, 0)?;
+        self.write(&ends.head, 0)?;
         self.sync()
     }
 

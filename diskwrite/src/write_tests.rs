@@ -94,21 +94,29 @@ fn image(len: usize) -> Vec<u8> {
 fn write(disk: &mut FakeDisk, image: &[u8], block_bytes: usize) -> Result<(), WriteError> {
     let disk_bytes = u64::try_from(disk.bytes.len()).unwrap();
     let mut writer = Writer::new(disk, "fake".into(), disk_bytes, 512);
+    let cleared = Ends::cleared(disk_bytes);
     let result = (|| {
-        writer.wipe()?;
+        writer.begin(&cleared)?;
+        let mut offset = head_bytes();
         for piece in image[MIB..].chunks(block_bytes) {
-            let mut block = Buffer::new(block_bytes);
-            block.whole()[..piece.len()].copy_from_slice(piece);
-            block.set_len(piece.len());
+            let mut block = Block { offset, data: filled(piece) };
             writer.block(&mut block, 512)?;
+            offset += u64::try_from(piece.len()).unwrap();
         }
-        let backup = writer.backup.to_vec();
-        writer.finish(&image[..MIB], &backup)
+        let ends = Ends { head: filled(&image[..MIB]), tail_offset: writer.backup_from, tail: filled(&writer.backup) };
+        writer.finish(&ends)
     })();
     if result.is_err() {
-        let _ = writer.clear();
+        let _ = writer.clear(&cleared);
     }
     result
+}
+
+fn filled(data: &[u8]) -> Buffer {
+    let mut buffer = Buffer::new(data.len());
+    buffer.whole().copy_from_slice(data);
+    buffer.set_len(data.len());
+    buffer
 }
 
 #[test]
@@ -144,12 +152,11 @@ fn backup_table_of_an_image_as_large_as_the_disk_waits_for_the_end() {
     let image = image(4 * MIB);
     let mut disk = FakeDisk::new(4 * MIB);
     let mut writer = Writer::new(&mut disk, "fake".into(), 4 << 20, 512);
-    writer.wipe().unwrap();
-    let mut block = Buffer::new(3 * MIB);
-    block.whole().copy_from_slice(&image[MIB..]);
-    block.set_len(3 * MIB);
-    writer.block(&mut block, 512).unwrap();
-    assert_eq!(writer.into_backup()[..], image[4 * MIB - 33 * 512..]);
+    writer.begin(&Ends::cleared(4 << 20)).unwrap();
+    writer.block(&mut Block { offset: head_bytes(), data: filled(&image[MIB..]) }, 512).unwrap();
+    let ends = writer.into_ends(filled(&image[..MIB]));
+    assert_eq!(ends.tail_offset, (4 << 20) - 33 * 512);
+    assert_eq!(ends.tail[..], image[4 * MIB - 33 * 512..]);
     assert!(is_zero(&disk.bytes[4 * MIB - 33 * 512..]));
     assert_eq!(disk.bytes[MIB..4 * MIB - 33 * 512], image[MIB..4 * MIB - 33 * 512]);
 }

@@ -98,6 +98,7 @@ fn describe(phase: Phase) -> &'static str {
     match phase {
         Phase::Checking => "checking disk and image",
         Phase::Writing => "writing",
+        Phase::Verifying => "reading back",
         Phase::Finishing => "flushing to the medium",
         Phase::RereadingTable => "re-reading the partition table",
         Phase::ConfiguringBoot => "configuring the first boot",
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     fn progress(read: u64, total: Option<u64>, percent: Option<u8>) -> Event {
-        Event::Progress { source_bytes_read: read, source_total: total, written_bytes: 0, percent }
+        Event::Progress { source_bytes_read: read, source_total: total, written_bytes: 0, percent, limit: None }
     }
 
     #[test]

@@ -100,7 +100,13 @@ impl Host for FakeHost<'_> {
 
 fn at(percent: u8) -> Event {
     let source_bytes_read = u64::from(percent) * 10;
-    Event::Progress { source_bytes_read, source_total: Some(1000), written_bytes: 0, percent: Some(percent) }
+    Event::Progress {
+        source_bytes_read,
+        source_total: Some(1000),
+        written_bytes: 0,
+        percent: Some(percent),
+        limit: None,
+    }
 }
 
 fn failed(transient: bool) -> WriteError {
