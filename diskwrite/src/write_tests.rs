@@ -113,8 +113,8 @@ fn write(disk: &mut FakeDisk, image: &[u8], block_bytes: usize) -> Result<(), Wr
 }
 
 fn filled(data: &[u8]) -> Buffer {
-    let mut buffer = Buffer::new(data.len());
-    buffer.whole().copy_from_slice(data);
+    let mut buffer = Buffer::new(data.len().next_multiple_of(512));
+    buffer.whole()[..data.len()].copy_from_slice(data);
     buffer.set_len(data.len());
     buffer
 }
