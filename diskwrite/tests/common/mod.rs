@@ -170,6 +170,13 @@ pub struct Image {
 pub const ENTRY: &str =
     "title Test OS\nlinux /vmlinuz\noptions rw $ignition_firstboot quiet ignition.platform.id=metal\n";
 
+/// With the markers between which console settings go.
+pub const GRUB: &str =
+    "set timeout=1\n# CONSOLE-SETTINGS-START\nterminal_input console\n# CONSOLE-SETTINGS-END\nblscfg\n";
+/// What the platforms of the image ask for.
+pub const PLATFORMS: &str = r#"{"metal":{"grub_commands":["terminal_input console"],"kernel_arguments":["quiet"]},
+ "qemu":{"grub_commands":["serial --speed=115200","terminal_input serial console"],"kernel_arguments":["console=tty0","console=ttyS0,115200n8"]}}"#;
+
 impl Image {
     pub fn new(sector: u32) -> Self {
         let dir = tempfile::Builder::new().prefix("diskwrite-image-").tempdir().unwrap();
@@ -199,6 +206,10 @@ impl Image {
         fs::create_dir_all(tree.join("loader/entries")).unwrap();
         fs::write(tree.join("loader/entries/ostree-1-test.conf"), ENTRY).unwrap();
         fs::write(tree.join("ignition.firstboot"), "").unwrap();
+        fs::create_dir_all(tree.join("grub2")).unwrap();
+        fs::write(tree.join("grub2/grub.cfg"), GRUB).unwrap();
+        fs::create_dir_all(tree.join("coreos")).unwrap();
+        fs::write(tree.join("coreos/platforms.json"), PLATFORMS).unwrap();
         let boot = dir.path().join("boot");
         File::create(&boot).unwrap().set_len(boot_len).unwrap();
         let (tree, boot) = (tree.display().to_string(), boot.display().to_string());

@@ -1,0 +1,227 @@
+//! What `landfall install` leaves on a disk is what coreos-installer leaves on it, bit for bit outside the boot file system, and
+//! file for file inside it: for each format, both sector sizes, with and without saved partitions.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../diskwrite/tests/common/mod.rs"]
+mod common;
+
+use common::{Image, LoopDisk, MIB, run, skipped};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const DISK_BYTES: u64 = 80 * MIB;
+
+/// The released program, where it is to be had; a run that may skip nothing needs it.
+fn peer() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::var_os("COREOS_INSTALLER").map(PathBuf::from).or_else(|| {
+        std::env::split_paths(&path).map(|dir| dir.join("coreos-installer")).find(|program| program.is_file())
+    });
+    assert!(
+        found.is_some() || std::env::var_os("LANDFALL_NO_SKIPS").is_none(),
+        "coreos-installer is neither on PATH nor named in COREOS_INSTALLER"
+    );
+    if found.is_none() {
+        println!("skipped: no coreos-installer; name one in COREOS_INSTALLER");
+    }
+    found
+}
+
+fn landfall() -> PathBuf {
+    std::env::var_os("LANDFALL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_landfall").into(), PathBuf::from)
+}
+
+/// Installs with `program`; it must succeed.
+fn install(mut program: Command, disk: &LoopDisk, args: &[&str]) -> String {
+    let output = program.arg("install").args(args).arg(disk.path()).output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program:?}: {text}");
+    text
+}
+
+/// Both programs, each on a disk of its own that `prepare` made ready.
+fn install_both(sector: u32, prepare: impl Fn(&LoopDisk), args: &[&str]) -> Option<(LoopDisk, LoopDisk)> {
+    let peer = peer()?;
+    let [ours, theirs] = [(), ()].map(|()| {
+        let disk = LoopDisk::new(DISK_BYTES, sector, true);
+        prepare(&disk);
+        disk
+    });
+    install(Command::new(landfall()), &ours, args);
+    let mut program = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/peer/coreos-installer"));
+    program.env("COREOS_INSTALLER", peer);
+    install(program, &theirs, args);
+    Some((ours, theirs))
+}
+
+/// The first byte that differs, leaving out `except`.
+fn difference(ours: &LoopDisk, theirs: &LoopDisk, except: std::ops::Range<u64>) -> Option<u64> {
+    (0..DISK_BYTES / MIB).map(|mib| mib * MIB).find_map(|start| {
+        let (a, b) = (ours.read(start, MIB), theirs.read(start, MIB));
+        (start..).zip(a.iter().zip(&b)).find(|(at, (a, b))| a != b && !except.contains(at)).map(|(at, _)| at)
+    })
+}
+
+/// Every file, directory and link of a disk's boot file system with its mode and content.
+fn boot_files(image: &Image, disk: &LoopDisk) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let to = tempfile::tempdir().unwrap();
+    image.debugfs(disk, &format!("rdump / {}", to.path().display()));
+    let mut files = BTreeMap::new();
+    let mut left = vec![to.path().to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let content = if meta.is_symlink() {
+                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            } else if meta.is_dir() {
+                left.push(path.clone());
+                Vec::new()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            files.insert(path.strip_prefix(to.path()).unwrap().to_owned(), (meta.permissions().mode(), content));
+        }
+    }
+    files
+}
+
+/// A disk with old partitions among noise; 3 and 5 hold data worth keeping.
+fn with_old_partitions(sector: u32) -> impl Fn(&LoopDisk) {
+    move |disk| {
+        let mut state = 7u32;
+        let mut noise = [(); 1 << 16].map(|()| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        });
+        for mib in 1..DISK_BYTES / MIB - 1 {
+            noise[..8].copy_from_slice(&mib.to_le_bytes());
+            disk.write(mib * MIB, &noise.repeat(16));
+        }
+        let lba = |mib: u64| (mib * MIB / u64::from(sector)).to_string();
+        let part = |number: u32, from: u64, to: u64| {
+            format!("--new={number}:{}:{}", lba(from), (to * MIB / u64::from(sector)) - 1)
+        };
+        let device = disk.path().display().to_string();
+        run(
+            "sgdisk",
+            &[
+                "--set-alignment=1",
+                &part(1, 1, 8),
+                "--change-name=1:old",
+                &part(3, 40, 50),
+                "--change-name=3:data",
+                &part(5, 60, 79),
+                "--change-name=5:logs",
+                "--typecode=5:8302",
+                &device,
+            ],
+        );
+        run("partx", &["--update", &device]);
+    }
+}
+
+fn formats(image: &Image) -> Vec<(&'static str, PathBuf)> {
+    let raw = image.packed(None);
+    let blocks = image.dir.path().join("image.blocks.xz");
+    let packed = Command::new("xz").args(["-1", "-T2", "--block-size=4MiB", "--stdout"]).arg(&raw).output().unwrap();
+    assert!(packed.status.success());
+    fs::write(&blocks, packed.stdout).unwrap();
+    vec![
+        ("raw", raw),
+        ("gzip", image.packed(Some("gzip"))),
+        ("zstd", image.packed(Some("zstd"))),
+        ("xz", image.packed(Some("xz"))),
+        ("xz in blocks", blocks),
+    ]
+}
+
+#[test]
+fn without_changes_every_bit_is_the_same_in_each_format() {
+    if skipped() {
+        return;
+    }
+    for sector in [512, 4096] {
+        let image = Image::new(sector);
+        for (name, path) in formats(&image) {
+            let args = ["--insecure", "--image-file", path.to_str().unwrap()];
+            let Some((ours, theirs)) = install_both(sector, |_| {}, &args) else { return };
+            assert_eq!(difference(&ours, &theirs, 0..0), None, "{name}, {sector}");
+            println!("{name} with {sector}-byte sectors: {DISK_BYTES} bytes are the same");
+        }
+    }
+}
+
+#[test]
+fn with_first_boot_files_all_else_is_the_same_and_so_are_the_files() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ignition = dir.path().join("config.ign");
+    fs::write(&ignition, r#"{"ignition":{"version":"3.3.0"}}"#).unwrap();
+    let network = dir.path().join("network");
+    fs::create_dir(&network).unwrap();
+    fs::write(network.join("eth0.nmconnection"), "[connection]\nid=eth0\n").unwrap();
+    fs::set_permissions(network.join("eth0.nmconnection"), fs::Permissions::from_mode(0o600)).unwrap();
+    for sector in [512, 4096] {
+        let image = Image::new(sector);
+        let raw = image.packed(None);
+        let args = |more: &[&'static str]| {
+            let mut args = vec![
+                "--insecure",
+                "--image-file",
+                raw.to_str().unwrap(),
+                "--ignition-file",
+                ignition.to_str().unwrap(),
+            ];
+            args.extend(["--copy-network", "--network-dir", network.to_str().unwrap()]);
+            args.extend(more);
+            args.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let cases = [
+            args(&["--append-karg", "foo=bar", "--append-karg", "a b", "--delete-karg", "quiet"]),
+            args(&["--platform", "qemu", "--firstboot-args", "rd.neednet=1 ip=dhcp"]),
+            args(&["--console", "ttyS0,115200n8", "--console", "tty0", "--append-karg", "x"]),
+            args(&["--platform", "qemu", "--console", "ttyS1"]),
+        ];
+        for case in cases {
+            let case: Vec<_> = case.iter().map(String::as_str).collect();
+            let Some((ours, theirs)) = install_both(sector, |_| {}, &case) else { return };
+            let boot = image.boot_start..image.boot_start + image.boot_len;
+            assert_eq!(difference(&ours, &theirs, boot), None, "{case:?}, {sector}");
+            let (ours, theirs) = (boot_files(&image, &ours), boot_files(&image, &theirs));
+            assert!(ours.contains_key(Path::new("ignition/config.ign")), "{:?}", ours.keys());
+            assert_eq!(ours, theirs, "{case:?}, {sector}");
+            println!("{} files with {sector}-byte sectors are the same: {}", ours.len(), case[7..].join(" "));
+        }
+    }
+}
+
+#[test]
+fn saved_partitions_and_the_merged_tables_are_the_same() {
+    if skipped() {
+        return;
+    }
+    for sector in [512, 4096] {
+        let image = Image::new(sector);
+        for (name, path) in formats(&image) {
+            for filter in [
+                &["--save-partlabel", "da*,logs"][..],
+                &["--save-partindex", "5"],
+                &["--save-partindex", "3-"],
+                &["--save-partlabel", "nothing"],
+            ] {
+                let args = [&["--insecure", "--image-file", path.to_str().unwrap()], filter].concat();
+                let Some((ours, theirs)) = install_both(sector, with_old_partitions(sector), &args) else { return };
+                assert_eq!(difference(&ours, &theirs, 0..0), None, "{name}, {filter:?}, {sector}");
+                println!("{name} with {sector}-byte sectors and {filter:?}: {DISK_BYTES} bytes are the same");
+            }
+        }
+    }
+}
