@@ -10,6 +10,8 @@ mod device;
 mod disk;
 mod ends;
 mod event;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gpt;
 mod image;
 mod in_use;
