@@ -2,6 +2,7 @@
 
 use crate::event::Format;
 use crate::source::SourceError;
+use crate::verify::VerifyError;
 use flate2::bufread::GzDecoder;
 use liblzma::{bufread::XzDecoder, stream::Stream};
 use std::{
@@ -60,6 +61,9 @@ pub enum DecodeError {
         /// Cause.
         source: io::Error,
     },
+    /// All came, but nothing vouches for it, or not for this.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
     /// The decoding thread can't be started or died.
     #[error("the decoding thread {0}")]
     Thread(&'static str),
@@ -168,6 +172,17 @@ impl<R: Read> Decoder<R> {
             }
         }
         Ok(filled)
+    }
+
+    /// What it read from.
+    pub fn into_source(self) -> R {
+        let input = match self.codec {
+            Codec::Raw(input) => input,
+            Codec::Gzip(decoder) => decoder.into_inner(),
+            Codec::Xz(decoder) => decoder.into_inner(),
+            Codec::Zstd(decoder) => decoder.finish(),
+        };
+        input.inner.into_inner().into_inner().1
     }
 
     fn offset(&self) -> u64 {

@@ -16,6 +16,7 @@ use crate::prepare::{BootConfig, OptionsError, prepare};
 use crate::pump::{Message, Pump};
 use crate::source::SourceError;
 use crate::sys;
+use crate::verify::{self, VerifyError};
 use crate::write::{WriteError, Writer};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -88,6 +89,9 @@ pub enum Failure {
     /// The source gave out, or what it gave can't be unpacked.
     #[error(transparent)]
     Source(#[from] DecodeError),
+    /// Nothing can vouch for the image.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
     /// The image does not fit the disk or is not complete.
     #[error(transparent)]
     Image(#[from] ImageError),
@@ -157,7 +161,8 @@ fn run(
     let config = prepare(options)?;
     let disk = Disk::open(&options.device)?;
     let geometry = disk.geometry().clone();
-    let mut stream = Stream { options, on_event, pump: Pump::start(options)?, meter: Meter::new(None) };
+    let taps = verify::taps(options)?;
+    let mut stream = Stream { options, on_event, pump: Pump::start(options, taps)?, meter: Meter::new(None) };
     let (format, total, head) = stream.opened()?;
     let raw_bytes = total.filter(|_| format == Format::Raw);
     let image = check(&head, raw_bytes, &geometry, options.configures_boot())?;

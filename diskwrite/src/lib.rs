@@ -25,6 +25,7 @@ mod prepare;
 mod pump;
 mod source;
 mod sys;
+mod verify;
 mod write;
 
 #[cfg(test)]
@@ -46,4 +47,5 @@ pub use partitions::PartitionError;
 pub use plan::{Plan, Step, plan};
 pub use prepare::OptionsError;
 pub use source::SourceError;
+pub use verify::VerifyError;
 pub use write::WriteError;

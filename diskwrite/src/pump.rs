@@ -5,7 +5,9 @@ use crate::decode::{DecodeError, Decoder};
 use crate::event::Format;
 use crate::options::InstallOptions;
 use crate::source::{self, Retry, SourceError};
+use crate::verify::Tap;
 use std::{
+    io::{self, Read},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -52,14 +54,14 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    /// Starts reading.
-    pub fn start(options: &InstallOptions) -> Result<Self, DecodeError> {
+    /// Starts reading. The image counts as complete only once all `taps` have agreed.
+    pub fn start(options: &InstallOptions, taps: Vec<Box<dyn Tap>>) -> Result<Self, DecodeError> {
         let (pool, give_back) = Pool::new(BLOCKS, BLOCK_BYTES);
         let (send, messages) = sync_channel(BLOCKS);
         let used = Arc::new(AtomicU64::new(0));
         let (options, counter) = (options.clone(), used.clone());
         let run = move || {
-            let last = match pump(&options, pool, &send, counter) {
+            let last = match pump(&options, taps, pool, &send, counter) {
                 Ok(image_bytes) => Message::End { image_bytes },
                 Err(error) => Message::Failed(error),
             };
@@ -112,8 +114,24 @@ impl Drop for Pump {
     }
 }
 
+/// Shows the taps what it reads.
+struct Tapped<R> {
+    inner: R,
+    taps: Vec<Box<dyn Tap>>,
+}
+
+impl<R: Read> Read for Tapped<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buf)?;
+        let bytes = buf.get(..count).unwrap_or_default();
+        self.taps.iter_mut().for_each(|tap| tap.update(bytes));
+        Ok(count)
+    }
+}
+
 fn pump(
     options: &InstallOptions,
+    taps: Vec<Box<dyn Tap>>,
     mut pool: Pool,
     send: &SyncSender<Message>,
     used: Arc<AtomicU64>,
@@ -124,7 +142,7 @@ fn pump(
         let _ = retries.send(Message::Retrying(retry));
     });
     let opened = source::open(options, on_retry)?;
-    let mut decoder = Decoder::new(opened.reader, used)?;
+    let mut decoder = Decoder::new(Tapped { inner: opened.reader, taps }, used)?;
     let mut head = Buffer::new(HEAD_BYTES);
     let head_len = decoder.fill(head.whole())?;
     head.set_len(head_len);
@@ -141,6 +159,7 @@ fn pump(
             offset = offset.saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
         }
         if last {
+            decoder.into_source().taps.into_iter().try_for_each(|tap| tap.finish())?;
             return Ok(offset);
         }
     }
