@@ -22,6 +22,7 @@ mod options;
 mod partitions;
 mod plan;
 mod prepare;
+pub mod probe;
 mod pump;
 mod source;
 mod sys;
