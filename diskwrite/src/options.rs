@@ -1,5 +1,6 @@
 //! What a caller asks for.
 
+use crate::trust::Trust;
 use api::http::{HttpConfig, public_url};
 use std::{
     fmt,
@@ -32,22 +33,6 @@ impl fmt::Display for Source {
             Self::Url(url) => f.write_str(&public_url(url)),
         }
     }
-}
-
-/// What must vouch for an image before it may boot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trust {
-    /// Whether something must: without it an image that nothing is found for is taken as it is. A signature that is there
-    /// and bad, or a sum that differs, is refused in any case.
-    pub required: bool,
-    /// The detached signature; None looks for the image's path or URL with `.sig` added.
-    pub signature: Option<PathBuf>,
-    /// OpenPGP key rings; none means the keys the system has for CoreOS.
-    pub keyrings: Vec<PathBuf>,
-    /// A minisign public key file; then the signature is minisign's, `.minisig`.
-    pub minisign_key: Option<PathBuf>,
-    /// The SHA-256 of the source as it comes.
-    pub sha256: Option<[u8; 32]>,
 }
 
 /// How often a server that does not answer is asked again.

@@ -12,4 +12,5 @@ pub mod flow;
 pub mod host;
 pub mod plan;
 pub mod report;
+pub mod streams;
 mod sys;

@@ -1,0 +1,69 @@
+//! What an installation is told to trust.
+
+use api::http::public_url;
+use std::{fmt, path::PathBuf};
+
+/// Where a detached signature is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignatureAt {
+    /// In a file.
+    File(PathBuf),
+    /// On a server.
+    Url(String),
+}
+
+impl fmt::Display for SignatureAt {
+    /// The path, or the URL without what may be secret in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Url(url) => f.write_str(&public_url(url)),
+        }
+    }
+}
+
+/// What must vouch for an image before it may boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// Whether a signature must: without it an image that none is found for is taken as it is. A signature that is there and
+    /// bad, or a sum that differs, is refused in any case.
+    pub required: bool,
+    /// The detached signature; None looks for it beside the image: its path, or its URL's, with `.sig` added.
+    pub signature: Option<SignatureAt>,
+    /// OpenPGP key rings, armored or binary; none means the keys the running system has of those CoreOS signs with.
+    pub keyrings: Vec<PathBuf>,
+    /// A minisign public key file; then the signature is minisign's, beside the image `.minisig`.
+    pub minisign_key: Option<PathBuf>,
+    /// The SHA-256 of the source as it comes.
+    pub sha256: Option<[u8; 32]>,
+    /// A file as `sha256sum` writes it, with a line for the image's name, or with one line.
+    pub sha256_sums: Option<PathBuf>,
+}
+
+/// 64 hexadecimal digits as a SHA-256.
+pub fn parse_sha256(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    let mut sum = [0; 32];
+    if digits.len() != 64 {
+        return None;
+    }
+    for (byte, pair) in sum.iter_mut().zip(digits.chunks_exact(2)) {
+        // What from_str_radix would take for a sign is no digit.
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_64_hexadecimal_digits() {
+        assert_eq!(parse_sha256(&"0aF1".repeat(16)).unwrap()[..4], [0x0a, 0xf1, 0x0a, 0xf1]);
+        for bad in ["", "00", &"0".repeat(63), &"0".repeat(65), &"+1".repeat(32), &"0g".repeat(32), &"é".repeat(32)] {
+            assert_eq!(parse_sha256(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! CoreOS stream metadata: which image a stream has for an architecture and a sector size, and what vouches for it.
+//!
+//! One JSON file a stream, `<base>/<stream>.json`, as Fedora CoreOS publishes it
+//! (<https://docs.fedoraproject.org/en-US/fedora-coreos/stream-metadata/>).
+
+use api::{
+    BodyError, backoff,
+    http::{HttpConfig, HttpConfigError, agent, public_url},
+    read_body,
+};
+use diskwrite::Retries;
+use serde::Deserialize;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+use ureq::http::StatusCode;
+
+/// Where Fedora CoreOS publishes its streams.
+pub const STREAM_BASE_URL: &str = "https://builds.coreos.fedoraproject.org/streams/";
+/// The platform whose images are written to disks.
+const PLATFORM: &str = "metal";
+/// The published files have about 100 KiB.
+const METADATA_BYTES: u64 = 4 << 20;
+/// A server that does not answer for this long is asked again, or given up.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// How long to try where no number of retries is set.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a pause looks whether it should end.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamQuery<'a> {
+    /// Where the metadata are, such as [`STREAM_BASE_URL`].
+    pub base_url: &'a str,
+    /// Such as `stable`.
+    pub stream: &'a str,
+    /// As `uname -m` has it.
+    pub architecture: &'a str,
+    /// The disk's logical sector size, in bytes.
+    pub sector_bytes: u32,
+    /// How often a server that fails is asked again; without a number for a minute.
+    pub retries: Retries,
+}
+
+/// An image of a stream, and what vouches for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamImage {
+    /// Where it is.
+    pub image_url: String,
+    /// Its detached OpenPGP signature.
+    pub signature_url: Option<String>,
+    /// SHA-256 of the file as it is downloaded.
+    pub sha256: Option<[u8; 32]>,
+    /// One line for the operator.
+    pub description: String,
+}
+
+/// Why a stream gives no image.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// HTTP can't be set up.
+    #[error(transparent)]
+    Config(#[from] HttpConfigError),
+    /// Not a name that can be part of a URL's path.
+    #[error(
+        "'{stream}' is no stream's name: letters, digits, '.', '_' and '-' make one, such as stable, testing or next"
+    )]
+    Name {
+        /// As given.
+        stream: String,
+    },
+    /// Not a URL that can be fetched.
+    #[error("'{url}' is not a base URL of streams: it must start with http:// or https://")]
+    BaseUrl {
+        /// Without secrets.
+        url: String,
+    },
+    /// The server can't be reached.
+    #[error("cannot fetch the stream metadata {url}")]
+    Transport {
+        /// Without secrets.
+        url: String,
+        /// Cause.
+        source: Box<ureq::Error>,
+    },
+    /// The server refuses.
+    #[error("{url}: the server answered {status}{}", hint(*status))]
+    Status {
+        /// Without secrets.
+        url: String,
+        /// HTTP status.
+        status: u16,
+    },
+    /// Too long, or it broke off.
+    #[error("cannot read the stream metadata {url}")]
+    Body {
+        /// Without secrets.
+        url: String,
+        /// Cause.
+        source: BodyError,
+    },
+    /// Something else is there.
+    #[error("{url} is no CoreOS stream metadata")]
+    Json {
+        /// Without secrets.
+        url: String,
+        /// Cause.
+        source: serde_json::Error,
+    },
+    /// The stream is for other machines.
+    #[error("stream {stream} has nothing for architecture {architecture}; it has {}", list(available))]
+    Architecture {
+        /// The stream.
+        stream: String,
+        /// As asked for.
+        architecture: String,
+        /// Those it has.
+        available: Vec<String>,
+    },
+    /// The architecture has no images for disks.
+    #[error("stream {stream} has no {PLATFORM} images for {architecture}; its platforms are {}", list(available))]
+    Platform {
+        /// The stream.
+        stream: String,
+        /// The architecture.
+        architecture: String,
+        /// Those it has.
+        available: Vec<String>,
+    },
+    /// Not for this sector size.
+    #[error(
+        "stream {stream} has no {format} image for {architecture}, which a disk with {sector_bytes}-byte sectors needs; \
+         its formats are {}",
+        list(available)
+    )]
+    Format {
+        /// The stream.
+        stream: String,
+        /// The architecture.
+        architecture: String,
+        /// The format looked for.
+        format: &'static str,
+        /// The disk's logical sector size.
+        sector_bytes: u32,
+        /// Those it has.
+        available: Vec<String>,
+    },
+    /// Neither none nor several can be written to one disk.
+    #[error("{format} of stream {stream} has {} where one image was expected", list(artifacts))]
+    Artifacts {
+        /// The stream.
+        stream: String,
+        /// The format.
+        format: &'static str,
+        /// Their names.
+        artifacts: Vec<String>,
+    },
+    /// Can't be compared with.
+    #[error("stream {stream}: '{found}' is no SHA-256 in hexadecimal")]
+    Sha256 {
+        /// The stream.
+        stream: String,
+        /// As it stands there.
+        found: String,
+    },
+    /// The caller asked to stop.
+    #[error("cancelled while the stream metadata were fetched")]
+    Cancelled,
+}
+
+fn hint(status: u16) -> &'static str {
+    if status == 404 { " (is the stream's name right?)" } else { "" }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    architectures: BTreeMap<String, Architecture>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Architecture {
+    #[serde(default)]
+    artifacts: BTreeMap<String, Platform>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Platform {
+    #[serde(default)]
+    release: String,
+    #[serde(default)]
+    formats: BTreeMap<String, BTreeMap<String, Artifact>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    location: String,
+    signature: Option<String>,
+    sha256: Option<String>,
+}
+
+/// Asks the server for the stream's metadata and finds the image for the disk in it.
+pub fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &AtomicBool) -> Result<StreamImage, StreamError> {
+    let url = metadata_url(query)?;
+    let metadata = fetch(http, &url, query.retries, cancel)?;
+    let parsed = serde_json::from_slice(&metadata);
+    select(parsed.map_err(|source| StreamError::Json { url: public_url(&url), source })?, query)
+}
+
+fn metadata_url(query: &StreamQuery<'_>) -> Result<String, StreamError> {
+    let StreamQuery { base_url, stream, .. } = *query;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if stream.is_empty() || stream.starts_with('.') || !stream.bytes().all(plain) {
+        return Err(StreamError::Name { stream: stream.into() });
+    }
+    let lower = base_url.to_ascii_lowercase();
+    if !(lower.starts_with("http://") || lower.starts_with("https://")) {
+        return Err(StreamError::BaseUrl { url: public_url(base_url) });
+    }
+    Ok(format!("{}/{stream}.json", base_url.trim_end_matches('/')))
+}
+
+fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) -> Result<Vec<u8>, StreamError> {
+    let agent = agent(http)?;
+    let started = Instant::now();
+    let mut failures = 0;
+    loop {
+        let (error, passes) = match ask(&agent, url) {
+            Ok(bytes) => return Ok(bytes),
+            Err(failure) => failure,
+        };
+        let again = match retries {
+            Retries::Count(count) => failures < count,
+            Retries::UntilStalled => started.elapsed() < PATIENCE,
+            Retries::Forever => true,
+        };
+        if !passes || !again {
+            return Err(error);
+        }
+        let wait = backoff(failures);
+        failures = failures.saturating_add(1);
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        tracing::warn!("{error}{cause}; trying again in {:.1} s", wait.as_secs_f32());
+        let until = Instant::now() + wait;
+        loop {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(StreamError::Cancelled);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(NAP));
+        }
+    }
+}
+
+/// One request; with a failure goes whether it may pass.
+fn ask(agent: &ureq::Agent, url: &str) -> Result<Vec<u8>, (StreamError, bool)> {
+    let shown = || public_url(url);
+    let request = agent.get(url).config().timeout_global(Some(ANSWER_TIME)).build();
+    let mut response = request.call().map_err(|error| {
+        // An address that stays wrong is not worth another try.
+        let passes = !matches!(error, ureq::Error::BadUri(_) | ureq::Error::Tls(_) | ureq::Error::Rustls(_));
+        (StreamError::Transport { url: shown(), source: Box::new(error) }, passes)
+    })?;
+    let status = response.status();
+    if status != StatusCode::OK {
+        let passes = matches!(status.as_u16(), 408 | 429 | 500..=599);
+        return Err((StreamError::Status { url: shown(), status: status.as_u16() }, passes));
+    }
+    read_body(&mut response, METADATA_BYTES).map_err(|source| (StreamError::Body { url: shown(), source }, true))
+}
+
+/// The image in the metadata.
+fn select(metadata: Metadata, query: &StreamQuery<'_>) -> Result<StreamImage, StreamError> {
+    let stream = || query.stream.to_owned();
+    let architecture = || query.architecture.to_owned();
+    let Some(found) = metadata.architectures.get(query.architecture) else {
+        let available = names(&metadata.architectures);
+        return Err(StreamError::Architecture { stream: stream(), architecture: architecture(), available });
+    };
+    let Some(platform) = found.artifacts.get(PLATFORM) else {
+        let available = names(&found.artifacts);
+        return Err(StreamError::Platform { stream: stream(), architecture: architecture(), available });
+    };
+    let sector_bytes = query.sector_bytes;
+    let format = if sector_bytes == 4096 { "4k.raw.xz" } else { "raw.xz" };
+    if !matches!(sector_bytes, 512 | 4096) {
+        tracing::warn!("the disk has sectors of {sector_bytes} bytes, for which no stream has images; taking {format}");
+    }
+    let Some(artifacts) = platform.formats.get(format) else {
+        let available = names(&platform.formats);
+        let (stream, architecture) = (stream(), architecture());
+        return Err(StreamError::Format { stream, architecture, format, sector_bytes, available });
+    };
+    let mut all = artifacts.values();
+    let (Some(artifact), None) = (all.next(), all.next()) else {
+        return Err(StreamError::Artifacts { stream: stream(), format, artifacts: names(artifacts) });
+    };
+    let sha256 = artifact.sha256.as_deref().map(|found| {
+        let bad = || StreamError::Sha256 { stream: stream(), found: found.to_owned() };
+        diskwrite::parse_sha256(found).ok_or_else(bad)
+    });
+    let release = if platform.release.is_empty() { String::new() } else { format!(" {}", platform.release) };
+    Ok(StreamImage {
+        image_url: artifact.location.clone(),
+        signature_url: artifact.signature.clone().filter(|url| !url.is_empty()),
+        sha256: sha256.transpose()?,
+        description: format!("stream {}{release} for {} ({PLATFORM}, {format})", query.stream, query.architecture),
+    })
+}
+
+fn names<T>(map: &BTreeMap<String, T>) -> Vec<String> {
+    map.keys().cloned().collect()
+}
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;

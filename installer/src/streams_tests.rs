@@ -1,0 +1,156 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+};
+
+const SUM: &str = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef";
+
+fn artifact(name: &str) -> String {
+    format!(
+        r#"{{"disk": {{"location": "https://h/{name}", "signature": "https://h/{name}.sig", "sha256": "{SUM}",
+            "uncompressed-sha256": "{SUM}", "later": 1}}}}"#
+    )
+}
+
+/// As published, with a second architecture and platforms of several artifacts.
+fn metadata() -> String {
+    format!(
+        r#"{{"stream": "stable", "metadata": {{"last-modified": "2026-01-01T00:00:00Z"}}, "architectures": {{
+            "aarch64": {{"artifacts": {{"aws": {{"release": "44.1", "formats": {{}}}}}}}},
+            "s390x": {{"artifacts": {{"metal": {{"release": "44.1", "formats": {{"raw.xz": {}}}}}}}}},
+            "x86_64": {{"images": {{"aws": {{"regions": {{}}}}}}, "artifacts": {{
+                "metal": {{"release": "44.20260101.3.0", "formats": {{
+                    "4k.raw.xz": {}, "raw.xz": {},
+                    "pxe": {{"kernel": {{"location": "https://h/k", "sha256": "{SUM}"}},
+                             "rootfs": {{"location": "https://h/r", "sha256": "{SUM}"}}}}}}}}}}}}}}}}"#,
+        artifact("s"),
+        artifact("four"),
+        artifact("image.raw.xz"),
+    )
+}
+
+fn query<'a>(base_url: &'a str, architecture: &'a str, sector_bytes: u32) -> StreamQuery<'a> {
+    StreamQuery { base_url, stream: "stable", architecture, sector_bytes, retries: Retries::Count(0) }
+}
+
+fn pick(json: &str, architecture: &str, sector_bytes: u32) -> Result<StreamImage, StreamError> {
+    select(serde_json::from_str(json).unwrap(), &query("http://h", architecture, sector_bytes))
+}
+
+/// Answers each connection with the next of `answers`; returns the base URL, and the paths asked for.
+fn serve(answers: Vec<String>) -> (String, thread::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://u:secret@{}/streams/", listener.local_addr().unwrap());
+    let run = move || {
+        let answer = |answer: String| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; 4096];
+            let count = stream.read(&mut request).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            let request = String::from_utf8(request[..count].to_vec()).unwrap();
+            request.split(' ').nth(1).unwrap().to_owned()
+        };
+        answers.into_iter().map(answer).collect()
+    };
+    (base, thread::spawn(run))
+}
+
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn busy() -> String {
+    "HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".into()
+}
+
+#[test]
+fn image_for_each_sector_size() {
+    let (base, server) = serve(vec![ok(&metadata())]);
+    let found = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &AtomicBool::new(false)).unwrap();
+    assert_eq!(server.join().unwrap(), ["/streams/stable.json"]);
+    assert_eq!(found.image_url, "https://h/image.raw.xz");
+    assert_eq!(found.signature_url.as_deref(), Some("https://h/image.raw.xz.sig"));
+    assert_eq!(found.sha256.unwrap()[..3], [0x01, 0x23, 0x45]);
+    assert_eq!(found.description, "stream stable 44.20260101.3.0 for x86_64 (metal, raw.xz)");
+    assert_eq!(pick(&metadata(), "x86_64", 4096).unwrap().image_url, "https://h/four");
+    // An odd size gets what coreos-installer takes.
+    assert_eq!(pick(&metadata(), "x86_64", 520).unwrap().image_url, "https://h/image.raw.xz");
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_there_is() {
+    let error = pick(&metadata(), "riscv64", 512).unwrap_err().to_string();
+    assert_eq!(error, "stream stable has nothing for architecture riscv64; it has aarch64, s390x, x86_64");
+    let error = pick(&metadata(), "aarch64", 512).unwrap_err().to_string();
+    assert_eq!(error, "stream stable has no metal images for aarch64; its platforms are aws");
+    let error = pick(&metadata(), "s390x", 4096).unwrap_err().to_string();
+    assert!(error.contains("no 4k.raw.xz image for s390x") && error.ends_with("its formats are raw.xz"), "{error}");
+}
+
+#[test]
+fn one_image_is_never_two() {
+    let two = metadata().replacen(r#""raw.xz": {"disk""#, r#""raw.xz": {"other": {"location": "x"}, "disk""#, 2);
+    let error = pick(&two, "x86_64", 512).unwrap_err();
+    assert!(matches!(&error, StreamError::Artifacts { artifacts, .. } if artifacts.len() == 2), "{error}");
+}
+
+#[test]
+fn sum_that_is_none_is_refused_and_none_is_none() {
+    let error = pick(&metadata().replace(SUM, "0123"), "x86_64", 512).unwrap_err();
+    assert!(matches!(&error, StreamError::Sha256 { found, .. } if found == "0123"), "{error}");
+    let bare =
+        r#"{"architectures": {"x": {"artifacts": {"metal": {"formats": {"raw.xz": {"disk": {"location": "l"}}}}}}}}"#;
+    let found = pick(bare, "x", 512).unwrap();
+    assert_eq!((found.signature_url, found.sha256), (None, None));
+}
+
+#[test]
+fn names_and_bases_that_make_no_url() {
+    for stream in ["", "a/b", "../x", "a?b", ".."] {
+        let query = StreamQuery { stream, ..query("http://h", "x86_64", 512) };
+        assert!(matches!(metadata_url(&query), Err(StreamError::Name { .. })), "{stream}");
+    }
+    assert!(matches!(metadata_url(&query("file:///x", "x86_64", 512)), Err(StreamError::BaseUrl { .. })));
+    assert_eq!(metadata_url(&query("HTTPS://h/s", "x86_64", 512)).unwrap(), "HTTPS://h/s/stable.json");
+}
+
+#[test]
+fn failures_name_the_url_without_secrets() {
+    let fail = |answer: String| {
+        let (base, server) = serve(vec![answer]);
+        let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &AtomicBool::new(false)).unwrap_err();
+        server.join().unwrap();
+        assert!(error.to_string().contains("/streams/stable.json"), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+        error
+    };
+    let error = fail("HTTP/1.1 404 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".into());
+    assert!(error.to_string().ends_with("404 (is the stream's name right?)"), "{error}");
+    assert!(matches!(fail(ok("<html>")), StreamError::Json { .. }));
+    assert!(matches!(fail(ok("[]")), StreamError::Json { .. }));
+    assert!(matches!(fail(ok(&" ".repeat((4 << 20) + 1))), StreamError::Body { .. }));
+}
+
+#[test]
+fn busy_server_is_asked_as_often_as_said() {
+    let (base, server) = serve(vec![busy(), busy(), ok(&metadata())]);
+    let asked = StreamQuery { retries: Retries::Count(2), ..query(&base, "x86_64", 512) };
+    assert!(resolve(&HttpConfig::default(), &asked, &AtomicBool::new(false)).is_ok());
+    assert_eq!(server.join().unwrap().len(), 3);
+    let (base, server) = serve(vec![busy()]);
+    let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, StreamError::Status { status: 503, .. }), "{error}");
+    server.join().unwrap();
+}
+
+#[test]
+fn pause_ends_when_cancelled() {
+    let (base, server) = serve(vec![busy()]);
+    let asked = StreamQuery { retries: Retries::Forever, ..query(&base, "x86_64", 512) };
+    let error = resolve(&HttpConfig::default(), &asked, &AtomicBool::new(true)).unwrap_err();
+    assert!(matches!(error, StreamError::Cancelled), "{error}");
+    server.join().unwrap();
+}
