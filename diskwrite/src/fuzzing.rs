@@ -1,10 +1,17 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. No part of the API.
 
-use crate::gpt;
+use crate::{gpt, source::osmet::format};
 
 /// Reads the partition table at the start of an image.
 pub fn fuzz_gpt(disk: &[u8]) {
     for sector_bytes in [512, 4096] {
         let _ = gpt::partitions(disk, sector_bytes);
+    }
+}
+
+/// Reads the head of an osmet file.
+pub fn fuzz_osmet(mut head: &[u8]) {
+    if format::header(&mut head).is_ok() {
+        let _ = format::index(&mut head);
     }
 }

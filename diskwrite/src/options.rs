@@ -1,5 +1,6 @@
 //! What a caller asks for.
 
+use crate::source::osmet::Osmet;
 use crate::trust::Trust;
 use api::http::{HttpConfig, public_url};
 use std::{
@@ -19,6 +20,8 @@ pub enum Source {
     File(PathBuf),
     /// An `http://` or `https://` URL.
     Url(String),
+    /// The image inside the live system that runs.
+    Osmet(Osmet),
     /// Standard input, until it ends.
     #[default]
     Stdin,
@@ -29,6 +32,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
+            Self::Osmet(osmet) => osmet.fmt(f),
             Self::Stdin => f.write_str("stdin"),
             Self::Url(url) => f.write_str(&public_url(url)),
         }

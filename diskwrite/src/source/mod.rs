@@ -1,9 +1,11 @@
 //! Where the bytes come from: a file, standard input, or a server that may go away for a while.
 
 mod http;
+pub(crate) mod osmet;
 
 use crate::options::{InstallOptions, Source};
 use api::http::HttpConfigError;
+use osmet::{OsmetError, OsmetReader};
 use std::{
     fs::File,
     io::{self, Read},
@@ -105,6 +107,9 @@ pub enum SourceError {
         /// Bytes that came before.
         offset: u64,
     },
+    /// The image inside the live system can't be had.
+    #[error(transparent)]
+    Osmet(#[from] OsmetError),
     /// The caller asked to stop.
     #[error("cancelled at byte {offset}")]
     Cancelled {
@@ -154,6 +159,11 @@ pub(crate) fn open(options: &InstallOptions, on_retry: Box<dyn FnMut(Retry) + Se
         Source::Url(url) => {
             let reader = http::HttpReader::open(url, options, on_retry)?;
             let total = reader.total();
+            Ok(Opened { reader: Box::new(reader), total })
+        }
+        Source::Osmet(osmet) => {
+            let reader = OsmetReader::open(osmet)?;
+            let total = Some(reader.size_bytes());
             Ok(Opened { reader: Box::new(reader), total })
         }
     }

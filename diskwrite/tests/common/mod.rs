@@ -4,6 +4,8 @@
 //! before every use.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod osmet;
+
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,

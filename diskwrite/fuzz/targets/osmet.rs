@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|head: &[u8]| diskwrite::fuzzing::fuzz_osmet(head));

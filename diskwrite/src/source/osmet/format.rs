@@ -1,0 +1,212 @@
+//! The head of an osmet file: what it is for, and which parts of the image are files of the running system.
+//!
+//! The format is coreos-installer's: two structures in bincode's variable-length integers (below 251 the byte itself, then
+//! 251, 252 or 253 followed by two, four or eight bytes, least significant first), then the rest of the image as xz.
+
+use std::io::{self, Read};
+
+/// First bytes.
+const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
+/// The only version there is.
+const VERSION: u64 = 1;
+/// Names and versions are short.
+const MAX_TEXT_BYTES: u64 = 4096;
+/// `boot` and `root`.
+const MAX_PARTITIONS: u64 = 128;
+/// Ten times the files of an operating system; 64 MiB of memory.
+const MAX_MAPPINGS: u64 = 1 << 20;
+
+/// Why the head can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OsmetFormatError {
+    /// Cut off, or unreadable.
+    #[error("cannot read its {field}")]
+    Read {
+        /// What was being read.
+        field: &'static str,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Something else.
+    #[error("not an OSMET file: it starts with {found:02x?}")]
+    Magic {
+        /// Its first bytes.
+        found: [u8; 8],
+    },
+    /// Of another time.
+    #[error("incompatible OSMET file version {found}, only {VERSION} is known")]
+    Version {
+        /// Its version.
+        found: u64,
+    },
+    /// What can't be.
+    #[error("its {field} is {found}, at most {limit} makes sense")]
+    Size {
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Not a number of the encoding.
+    #[error("its {field} starts with byte {found}, which starts no number")]
+    Number {
+        /// Which field.
+        field: &'static str,
+        /// The byte.
+        found: u8,
+    },
+    /// Not UTF-8.
+    #[error("its {field} is not text")]
+    Text {
+        /// Which field.
+        field: &'static str,
+    },
+    /// Nothing to unpack.
+    #[error("it has no partitions")]
+    NoPartitions,
+    /// Overlapping or unsorted.
+    #[error("its {what} {index} starts at byte {start} and ends at byte {end}, outside bytes {from} to {to}")]
+    Order {
+        /// `partition` or `mapping`.
+        what: &'static str,
+        /// Position in its list.
+        index: usize,
+        /// First byte.
+        start: u64,
+        /// Byte after its last; the largest number if it has none.
+        end: u64,
+        /// Where it may start.
+        from: u64,
+        /// Where it must have ended.
+        to: u64,
+    },
+}
+
+/// What the file is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub sector_bytes: u32,
+    pub description: String,
+    pub architecture: String,
+}
+
+/// A part of the image that is a part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    /// Offset in the file.
+    pub file_offset: u64,
+    /// Offset in the image.
+    pub start: u64,
+    pub len: u64,
+    /// Name of the file among the system's objects.
+    pub object: [u8; 32],
+}
+
+/// What the image is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Index {
+    /// Sorted, none overlaps another or ends past the image.
+    pub mappings: Vec<Mapping>,
+    pub sha256: [u8; 32],
+    pub size_bytes: u64,
+}
+
+/// Reads the first structure.
+pub(crate) fn header(input: &mut impl Read) -> Result<Header, OsmetFormatError> {
+    let found: [u8; 8] = bytes(input, "magic")?;
+    if found != *MAGIC {
+        return Err(OsmetFormatError::Magic { found });
+    }
+    let found = number(input, "version")?;
+    if found != VERSION {
+        return Err(OsmetFormatError::Version { found });
+    }
+    text(input, "program version")?;
+    let sector = limited(input, "sector size", u32::MAX.into())?;
+    Ok(Header {
+        sector_bytes: u32::try_from(sector).unwrap_or(u32::MAX),
+        description: text(input, "description")?,
+        architecture: text(input, "architecture")?,
+    })
+}
+
+/// Reads the second structure, which follows the first.
+pub(crate) fn index(input: &mut impl Read) -> Result<Index, OsmetFormatError> {
+    let partitions = limited(input, "number of partitions", MAX_PARTITIONS)?;
+    if partitions == 0 {
+        return Err(OsmetFormatError::NoPartitions);
+    }
+    let mut mappings = Vec::new();
+    // Where the last partition ended.
+    let mut ended = 0;
+    for partition in 0..usize::try_from(partitions).unwrap_or(0) {
+        let (start, end) = (number(input, "partition start")?, number(input, "partition end")?);
+        ordered("partition", partition, (start, Some(end)), (ended, u64::MAX))?;
+        ended = end;
+        let room = MAX_MAPPINGS.saturating_sub(u64::try_from(mappings.len()).unwrap_or(u64::MAX));
+        let mut cursor = start;
+        for mapping in 0..usize::try_from(limited(input, "number of mappings", room)?).unwrap_or(0) {
+            let file_offset = number(input, "offset in a file")?;
+            let from_partition = number(input, "offset in a partition")?;
+            let len = number(input, "length of a mapping")?;
+            let object = bytes(input, "object")?;
+            let at = start.saturating_add(from_partition);
+            ordered("mapping", mapping, (at, at.checked_add(len)), (cursor, end))?;
+            cursor = at.saturating_add(len);
+            mappings.push(Mapping { file_offset, start: at, len, object });
+        }
+    }
+    let sha256 = bytes(input, "checksum")?;
+    let size_bytes = number(input, "image size")?;
+    if ended > size_bytes {
+        return Err(OsmetFormatError::Size { field: "last partition's end", found: ended, limit: size_bytes });
+    }
+    Ok(Index { mappings, sha256, size_bytes })
+}
+
+fn ordered(
+    what: &'static str,
+    index: usize,
+    (start, end): (u64, Option<u64>),
+    (from, to): (u64, u64),
+) -> Result<(), OsmetFormatError> {
+    if start >= from && end.is_some_and(|end| end >= start && end <= to) {
+        return Ok(());
+    }
+    Err(OsmetFormatError::Order { what, index, start, end: end.unwrap_or(u64::MAX), from, to })
+}
+
+fn bytes<const N: usize>(input: &mut impl Read, field: &'static str) -> Result<[u8; N], OsmetFormatError> {
+    let mut found = [0; N];
+    input.read_exact(&mut found).map_err(|source| OsmetFormatError::Read { field, source })?;
+    Ok(found)
+}
+
+fn number(input: &mut impl Read, field: &'static str) -> Result<u64, OsmetFormatError> {
+    let [first] = bytes(input, field)?;
+    match first {
+        0..=250 => Ok(first.into()),
+        251 => bytes(input, field).map(|two| u16::from_le_bytes(two).into()),
+        252 => bytes(input, field).map(|four| u32::from_le_bytes(four).into()),
+        253 => bytes(input, field).map(u64::from_le_bytes),
+        found => Err(OsmetFormatError::Number { field, found }),
+    }
+}
+
+fn limited(input: &mut impl Read, field: &'static str, limit: u64) -> Result<u64, OsmetFormatError> {
+    let found = number(input, field)?;
+    if found > limit { Err(OsmetFormatError::Size { field, found, limit }) } else { Ok(found) }
+}
+
+fn text(input: &mut impl Read, field: &'static str) -> Result<String, OsmetFormatError> {
+    let len = limited(input, field, MAX_TEXT_BYTES)?;
+    let mut text = vec![0; usize::try_from(len).unwrap_or(0)];
+    input.read_exact(&mut text).map_err(|source| OsmetFormatError::Read { field, source })?;
+    String::from_utf8(text).map_err(|_| OsmetFormatError::Text { field })
+}
+
+#[cfg(test)]
+#[path = "format_tests.rs"]
+mod tests;
