@@ -10,6 +10,7 @@ pub mod display;
 pub mod document;
 pub mod flow;
 pub mod host;
+pub mod ignition_source;
 pub mod plan;
 pub mod report;
 pub mod streams;

@@ -1,0 +1,190 @@
+//! An Ignition config from a server, a file or standard input, whole in memory: it is small, and must be looked at before
+//! a disk is touched. What is in it is never shown: it holds keys and pull secrets.
+
+use crate::cancel::Cancel;
+use api::{
+    backoff,
+    http::{HttpConfig, HttpConfigError, public_url},
+};
+use diskwrite::{IgnitionHash, IgnitionHashError, Retries};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+use ureq::http::header;
+
+/// Configs with whole machine configs inside are some MiB.
+const MAX_BYTES: u64 = 64 << 20;
+/// An answer or a part of it that takes longer has failed.
+const SILENCE: Duration = Duration::from_secs(30);
+/// With [`Retries::UntilStalled`], how long a server may go without giving the config.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Why there is no config. URLs are shown without user, password, query and fragment.
+#[derive(Debug, thiserror::Error)]
+pub enum IgnitionSourceError {
+    /// Anybody on the way could put in another one.
+    #[error("refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition")]
+    Insecure,
+    /// Neither http nor https.
+    #[error("unknown protocol for URL '{url}': an Ignition config is fetched by http or https")]
+    Protocol {
+        /// As given.
+        url: String,
+    },
+    /// The sum is none, or another config's.
+    #[error(transparent)]
+    Hash(#[from] IgnitionHashError),
+    /// HTTP can't be set up.
+    #[error(transparent)]
+    Config(#[from] HttpConfigError),
+    /// The server refuses.
+    #[error("cannot fetch the Ignition config from {url}: the server answered {status}")]
+    Status {
+        /// The server.
+        url: String,
+        /// HTTP status.
+        status: u16,
+    },
+    /// The server can't be reached, or breaks off.
+    #[error("cannot fetch the Ignition config from {url}")]
+    Transport {
+        /// The server.
+        url: String,
+        /// Cause.
+        source: Box<ureq::Error>,
+    },
+    /// The file can't be read.
+    #[error("cannot read the Ignition config {}", path.display())]
+    Read {
+        /// The file; `-` is standard input.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Not a config, from the size of it.
+    #[error("the Ignition config from {name} has more than {MAX_BYTES} bytes")]
+    Size {
+        /// URL or path.
+        name: String,
+    },
+    /// The caller asked to stop.
+    #[error("cancelled while fetching the Ignition config from {url}")]
+    Cancelled {
+        /// The server.
+        url: String,
+    },
+}
+
+/// Reads a config from a file, or from standard input for `-`.
+pub fn read(path: &Path) -> Result<Vec<u8>, IgnitionSourceError> {
+    let error = |source| IgnitionSourceError::Read { path: path.to_owned(), source };
+    let mut config = Vec::new();
+    let result = if path == Path::new("-") {
+        io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut config)
+    } else {
+        File::open(path).map_err(error)?.take(MAX_BYTES + 1).read_to_end(&mut config)
+    };
+    result.map_err(error)?;
+    bounded(config, || path.display().to_string())
+}
+
+fn bounded(config: Vec<u8>, name: impl FnOnce() -> String) -> Result<Vec<u8>, IgnitionSourceError> {
+    let fits = u64::try_from(config.len()).is_ok_and(|len| len <= MAX_BYTES);
+    if fits { Ok(config) } else { Err(IgnitionSourceError::Size { name: name() }) }
+}
+
+/// Fetches a config, anew after each failure that may pass, and checks its `hash`. Plain http is refused unless there is a
+/// hash or `insecure` says that nothing need vouch for the config; nor does an https server then redirect to it.
+pub fn fetch(
+    url: &str,
+    hash: Option<&str>,
+    insecure: bool,
+    http: &HttpConfig,
+    retries: Retries,
+    cancel: &Cancel,
+) -> Result<Vec<u8>, IgnitionSourceError> {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let hash: Option<IgnitionHash> = hash.map(str::parse).transpose()?;
+    let anybody = insecure || hash.is_some();
+    let shown = public_url(url);
+    match scheme.as_deref() {
+        Some("https") => {}
+        Some("http") if anybody => {}
+        Some("http") => return Err(IgnitionSourceError::Insecure),
+        _ => return Err(IgnitionSourceError::Protocol { url: shown }),
+    }
+    let agent = api::http::agent(http)?;
+    let started = Instant::now();
+    let mut failures = 0u32;
+    let config = loop {
+        if cancel.is_cancelled() {
+            return Err(IgnitionSourceError::Cancelled { url: shown });
+        }
+        let error = match attempt(&agent, url, &shown, !anybody) {
+            Ok(config) => break config,
+            Err(error) if may_pass(&error) => error,
+            Err(error) => return Err(error),
+        };
+        let mut wait = backoff(failures);
+        let again = match retries {
+            Retries::Count(count) => failures < count,
+            Retries::UntilStalled => {
+                let left = PATIENCE.saturating_sub(started.elapsed());
+                wait = wait.min(left);
+                !left.is_zero()
+            }
+            Retries::Forever => true,
+        };
+        if !again {
+            return Err(error);
+        }
+        failures = failures.saturating_add(1);
+        tracing::warn!(error = %chain(&error), wait_ms = wait.as_millis(), "the Ignition config is fetched again");
+        if cancel.sleep(wait) {
+            return Err(IgnitionSourceError::Cancelled { url: shown });
+        }
+    };
+    hash.map_or(Ok(()), |hash| hash.check(&config))?;
+    Ok(config)
+}
+
+fn attempt(agent: &ureq::Agent, url: &str, shown: &str, https_only: bool) -> Result<Vec<u8>, IgnitionSourceError> {
+    let transport = |source| IgnitionSourceError::Transport { url: shown.to_owned(), source: Box::new(source) };
+    // As it is: the hash is over the bytes on the server.
+    let request = agent.get(url).header(header::ACCEPT_ENCODING, "identity");
+    let request = request.config().https_only(https_only).timeout_recv_response(Some(SILENCE));
+    let response = request.timeout_per_read(Some(SILENCE)).build().call().map_err(transport)?;
+    let status = response.status().as_u16();
+    if status != 200 {
+        return Err(IgnitionSourceError::Status { url: shown.to_owned(), status });
+    }
+    let mut config = Vec::new();
+    let mut body = response.into_body().into_reader().take(MAX_BYTES + 1);
+    body.read_to_end(&mut config).map_err(|error| transport(ureq::Error::from(error)))?;
+    bounded(config, || shown.to_owned())
+}
+
+/// Whether the next attempt may fare better. An unknown name and a certificate nobody trusts stay so.
+fn may_pass(error: &IgnitionSourceError) -> bool {
+    match error {
+        IgnitionSourceError::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500..=599),
+        IgnitionSourceError::Transport { source, .. } => match &**source {
+            ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed => true,
+            ureq::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+#[path = "ignition_source_tests.rs"]
+mod tests;
