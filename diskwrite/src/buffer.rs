@@ -35,6 +35,14 @@ impl Buffer {
         self.len = len.min(self.capacity);
     }
 
+    /// What is in use, in memory of its own.
+    pub fn copy(&self) -> Self {
+        let mut copy = Self::new(self.len);
+        copy.whole().copy_from_slice(self);
+        copy.len = self.len;
+        copy
+    }
+
     /// Extends what is in use with zeros to a multiple of `sector`, as far as there is room.
     pub fn pad(&mut self, sector: usize) {
         let padded = self.len.next_multiple_of(sector.max(1)).min(self.capacity);

@@ -1,24 +1,44 @@
-//! A disk as the writer's target: direct I/O where the disk takes it, zero ranges left to the kernel.
+//! A disk as a target: direct I/O where the disk takes it, by io_uring where the kernel lets us, else by threads.
 
-use crate::buffer::Buffer;
-use crate::write::Target;
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
-use std::{fs::File, io, os::unix::fs::FileExt};
-
-/// Zeros written at once where the kernel has no better way.
-const ZERO_BYTES: usize = 1 << 20;
+use crate::flight::DEPTH;
+use crate::request::{Answer, Request, Target};
+use crate::sys::ring::Ring;
+use crate::threads::Threads;
+use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
+use std::{fs::File, io};
 
 pub(crate) struct Device<'a> {
     file: &'a File,
     direct: bool,
-    zero_range: bool,
+    engine: Engine<'a>,
+}
+
+enum Engine<'a> {
+    Ring(Ring<'a>),
+    Threads(Threads),
 }
 
 impl<'a> Device<'a> {
     /// Switches the descriptor to direct I/O if it can.
-    pub fn new(file: &'a File) -> Self {
-        let mut device = Self { file, direct: false, zero_range: true };
+    pub fn new(file: &'a File) -> io::Result<Self> {
+        Self::with_ring(file).or_else(|error| {
+            tracing::debug!(%error, "no io_uring, using threads");
+            Self::with_threads(file)
+        })
+    }
+
+    /// With io_uring, or not at all.
+    pub fn with_ring(file: &'a File) -> io::Result<Self> {
+        Ok(Self::with(file, Engine::Ring(Ring::new(file, DEPTH)?)))
+    }
+
+    /// Without io_uring.
+    pub fn with_threads(file: &'a File) -> io::Result<Self> {
+        Ok(Self::with(file, Engine::Threads(Threads::new(file)?)))
+    }
+
+    fn with(file: &'a File, engine: Engine<'a>) -> Self {
+        let mut device = Self { file, direct: false, engine };
         device.direct = device.set_direct(true).inspect_err(|error| tracing::debug!(%error, "no direct I/O")).is_ok();
         device
     }
@@ -32,89 +52,49 @@ impl<'a> Device<'a> {
 
 impl Drop for Device<'_> {
     fn drop(&mut self) {
+        while self.next().is_some() {}
         // Whoever uses the descriptor next may not have aligned memory.
-        if self.direct {
-            let _ = self.set_direct(false);
-        }
+        let _ = self.leave_direct();
     }
 }
 
 impl Target for Device<'_> {
-    fn write_at(&mut self, data: &[u8], offset: u64) -> io::Result<usize> {
-        match self.file.write_at(data, offset) {
-            // Some drivers want more alignment than a page, or a short write left an odd rest.
-            Err(error) if self.direct && error.raw_os_error() == Some(libc::EINVAL) => {
-                tracing::debug!(offset, len = data.len(), "direct write refused, going on through the page cache");
-                self.set_direct(false)?;
-                self.direct = false;
-                self.file.write_at(data, offset)
-            }
-            result => result,
+    fn start(&mut self, request: Request) {
+        match &mut self.engine {
+            Engine::Ring(ring) => ring.start(request),
+            Engine::Threads(threads) => threads.start(request),
         }
     }
 
-    /// `FALLOC_FL_ZERO_RANGE` on a block device makes zeros: by the disk's own command that guarantees them, without
-    /// unmapping, else by the kernel writing pages of them (block/fops.c, blkdev_fallocate). A discard guarantees nothing
-    /// and is not used.
-    fn zero(&mut self, offset: u64, len: u64) -> io::Result<()> {
-        if self.zero_range {
-            let (from, count) = (offset.try_into(), len.try_into());
-            let (from, count) = (from.map_err(io::Error::other)?, count.map_err(io::Error::other)?);
-            match fallocate(self.file, FallocateFlags::FALLOC_FL_ZERO_RANGE, from, count) {
-                Ok(()) => return Ok(()),
-                Err(Errno::EINTR) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "no zero ranges, writing zeros");
-                    self.zero_range = false;
-                }
-            }
+    fn next(&mut self) -> Option<Answer> {
+        match &mut self.engine {
+            Engine::Ring(ring) => ring.next(),
+            Engine::Threads(threads) => threads.next(),
         }
-        let mut zeros = Buffer::new(ZERO_BYTES);
-        zeros.set_len(ZERO_BYTES);
-        let (mut at, mut left) = (offset, len);
-        while left > 0 {
-            let count = usize::try_from(left).unwrap_or(usize::MAX).min(ZERO_BYTES);
-            let count = match self.write_at(&zeros[..count], at) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => u64::try_from(count).map_err(io::Error::other)?,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            at += count;
-            left = left.saturating_sub(count);
-        }
-        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_all()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
+    fn leave_direct(&mut self) -> io::Result<()> {
+        if self.direct {
+            self.set_direct(false)?;
+            self.direct = false;
+        }
+        Ok(())
+    }
 
-    #[test]
-    fn odd_memory_and_file_systems_without_zero_ranges_only_cost_speed() {
-        for dir in ["/dev/shm", "/var/tmp", "/tmp"].iter().filter(|dir| std::path::Path::new(dir).is_dir()) {
-            let mut file = tempfile::tempfile_in(dir).unwrap();
-            file.set_len(3 << 20).unwrap();
-            let mut device = Device::new(&file);
-            let data = vec![7; 4096 + 1];
-            // Of two starts one byte apart at least one is not aligned.
-            for start in 0..2 {
-                assert_eq!(device.write_at(&data[start..start + 4096], 0).unwrap(), 4096);
-            }
-            device.zero(512, 2 << 20).unwrap();
-            device.sync().unwrap();
-            drop(device);
-            let mut found = Vec::new();
-            file.read_to_end(&mut found).unwrap();
-            assert!(
-                found.len() == 3 << 20 && found[..512] == data[..512] && found[512..].iter().all(|byte| *byte == 0)
-            );
+    /// Direct reads pass by the cache anyway; else the clean pages, which all are after a flush, are dropped.
+    fn forget_cache(&mut self) {
+        if !self.direct
+            && let Err(error) = posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        {
+            tracing::debug!(%error, "the page cache is not dropped");
         }
     }
 }
+
+#[cfg(test)]
+#[path = "device_tests.rs"]
+mod tests;

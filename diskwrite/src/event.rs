@@ -100,6 +100,13 @@ pub enum Event {
         /// The stage the others wait for, when it can be told.
         limit: Option<Stage>,
     },
+    /// How much of what was written is compared; at most five a second, and always one at the end.
+    ReadBack {
+        /// Bytes read back and found right.
+        checked_bytes: u64,
+        /// Bytes to be compared.
+        total_bytes: u64,
+    },
     /// The server failed for now and is asked again.
     Retrying {
         /// What failed.
@@ -121,7 +128,7 @@ pub enum Event {
 }
 
 /// At most five a second.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Decides which progress is worth an event.
 #[derive(Debug)]

@@ -6,14 +6,15 @@ use crate::decode::DecodeError;
 use crate::device::Device;
 use crate::disk::{Disk, DiskError};
 use crate::ends::Ends;
-use crate::event::{Event, Format, Meter, Phase};
+use crate::event::{Event, Format, Meter, PROGRESS_INTERVAL, Phase};
 use crate::gpt::Partition;
 use crate::image::{Image, ImageError, check};
 use crate::mount::{MountError, PartitionDevice};
 use crate::options::InstallOptions;
 use crate::partitions::{self, PartitionError};
 use crate::prepare::{BootConfig, OptionsError, prepare};
-use crate::pump::{Message, Pump};
+use crate::pump::{LOOK_AROUND, Message, Pump};
+use crate::record::{ReadBack, Record};
 use crate::source::SourceError;
 use crate::sys;
 use crate::verify::{self, VerifyError};
@@ -23,7 +24,7 @@ use std::{
     error::Error,
     fmt, io,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// What an installation came to.
@@ -178,9 +179,14 @@ fn run(
     partitions::forget(&disk)?;
 
     let disk = touched.insert(disk);
-    let (written_bytes, ends) = stream.write(disk, &image, head)?;
+    let (written_bytes, ends, record) = stream.write(disk, &image, head)?;
     let source_bytes = stream.pump.source_bytes();
     drop(stream);
+
+    if let Some(record) = record {
+        on_event(Event::Phase { phase: Phase::Verifying });
+        read_back(disk, record, options, on_event, written_bytes)?;
+    }
 
     if let Some(boot) = &image.boot {
         on_event(Event::Phase { phase: Phase::ConfiguringBoot });
@@ -190,7 +196,10 @@ fn run(
         return Err(Failure::Cancelled { written_bytes });
     }
     on_event(Event::Phase { phase: Phase::Finishing });
-    writer(disk).finish(&ends)?;
+    writer(disk)?.finish(&ends)?;
+    if options.read_back {
+        reader(disk, ends.record())?.finish()?;
+    }
 
     on_event(Event::Phase { phase: Phase::RereadingTable });
     if let Err(error) = partitions::reread_as(disk, &image.partitions) {
@@ -200,9 +209,40 @@ fn run(
     Ok(Installed { device: geometry.path, written_bytes, source_bytes })
 }
 
-fn writer(disk: &Disk) -> Writer<Device<'_>> {
+fn device(disk: &Disk) -> Result<Device<'_>, WriteError> {
+    Device::new(disk.file()).map_err(|source| WriteError::Start { device: disk.geometry().path.clone(), source })
+}
+
+fn writer(disk: &Disk) -> Result<Writer<Device<'_>>, WriteError> {
     let geometry = disk.geometry();
-    Writer::new(Device::new(disk.file()), geometry.path.clone(), geometry.size_bytes, geometry.sector_bytes)
+    Ok(Writer::new(device(disk)?, geometry.path.clone(), geometry.size_bytes, geometry.sector_bytes))
+}
+
+fn reader(disk: &Disk, record: Record) -> Result<ReadBack<Device<'_>>, WriteError> {
+    Ok(ReadBack::new(device(disk)?, disk.geometry().path.clone(), record))
+}
+
+/// Compares what is on the medium with the record of what was written.
+fn read_back(
+    disk: &Disk,
+    record: Record,
+    options: &InstallOptions,
+    on_event: &mut dyn FnMut(Event),
+    written_bytes: u64,
+) -> Result<(), Failure> {
+    let total_bytes = record.len();
+    let mut reader = reader(disk, record)?;
+    let mut told = None::<Instant>;
+    while let Some(checked_bytes) = reader.step()? {
+        if options.cancelled() {
+            return Err(Failure::Cancelled { written_bytes });
+        }
+        if checked_bytes == total_bytes || told.is_none_or(|told| told.elapsed() >= PROGRESS_INTERVAL) {
+            told = Some(Instant::now());
+            on_event(Event::ReadBack { checked_bytes, total_bytes });
+        }
+    }
+    Ok(())
 }
 
 /// The image on its way from the source.
@@ -217,53 +257,58 @@ impl Stream<'_> {
     /// Waits for the source and the image's head.
     fn opened(&mut self) -> Result<(Format, Option<u64>, Buffer), Failure> {
         loop {
-            if let Message::Opened { format, total, head } = self.next(0)? {
+            if let Some(Message::Opened { format, total, head }) = self.next(LOOK_AROUND, 0)? {
                 return Ok((format, total, head));
             }
         }
     }
 
     /// Wipes the disk's tables and writes all but the head. Returns the image's size, and what of it is held back.
-    fn write(&mut self, disk: &Disk, image: &Image, head: Buffer) -> Result<(u64, Ends), Failure> {
+    fn write(&mut self, disk: &Disk, image: &Image, head: Buffer) -> Result<(u64, Ends, Option<Record>), Failure> {
         (self.on_event)(Event::Phase { phase: Phase::Writing });
         let sector = usize::try_from(disk.geometry().sector_bytes).unwrap_or(usize::MAX);
-        let mut writer = writer(disk);
+        let mut writer = writer(disk)?;
+        if self.options.read_back {
+            writer.keep_record();
+        }
         writer.begin(&Ends::cleared(disk.geometry().size_bytes))?;
         let image_bytes = loop {
-            match self.next(writer.written())? {
-                Message::Block(mut block) => {
-                    writer.block(&mut block, sector)?;
-                    self.pump.give_back(block.data);
-                    self.tell(writer.written(), false);
-                }
-                Message::End { image_bytes } => break image_bytes,
-                _ => {}
+            while let Some(buffer) = writer.freed() {
+                self.pump.give_back(buffer);
             }
+            // While the disk has something to do it decides how long to wait.
+            let patience = if writer.is_idle() { LOOK_AROUND } else { Duration::ZERO };
+            match self.next(patience, writer.written())? {
+                Some(Message::Block(block)) => writer.block(block, sector)?,
+                Some(Message::End { image_bytes }) => break image_bytes,
+                Some(_) => {}
+                None => writer.wait()?,
+            }
+            self.tell(writer.written(), false);
         };
         image.check_complete(image_bytes)?;
         writer.sync()?;
         self.tell(writer.written(), true);
-        Ok((image_bytes, writer.into_ends(head)))
+        let (ends, record) = writer.into_ends(head);
+        Ok((image_bytes, ends, record))
     }
 
-    /// The next message of interest, with an eye on the clock and the caller's wish to stop.
-    fn next(&mut self, written_bytes: u64) -> Result<Message, Failure> {
-        loop {
-            if self.options.cancelled() {
-                return Err(Failure::Cancelled { written_bytes });
+    /// The next message of interest, if one comes before `patience` ends, with an eye on the caller's wish to stop.
+    fn next(&mut self, patience: Duration, written_bytes: u64) -> Result<Option<Message>, Failure> {
+        if self.options.cancelled() {
+            return Err(Failure::Cancelled { written_bytes });
+        }
+        match self.pump.next(patience) {
+            Some(Message::Retrying(retry)) => {
+                let wait_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(u64::MAX);
+                (self.on_event)(Event::Retrying { error: retry.error, wait_ms, source_offset: retry.offset });
+                Ok(None)
             }
-            match self.pump.next() {
-                None => self.tell(written_bytes, false),
-                Some(Message::Retrying(retry)) => {
-                    let wait_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(u64::MAX);
-                    (self.on_event)(Event::Retrying { error: retry.error, wait_ms, source_offset: retry.offset });
-                }
-                Some(Message::Failed(DecodeError::Source(SourceError::Cancelled { .. }))) => {
-                    return Err(Failure::Cancelled { written_bytes });
-                }
-                Some(Message::Failed(error)) => return Err(error.into()),
-                Some(message) => return Ok(message),
+            Some(Message::Failed(DecodeError::Source(SourceError::Cancelled { .. }))) => {
+                Err(Failure::Cancelled { written_bytes })
             }
+            Some(Message::Failed(error)) => Err(error.into()),
+            message => Ok(message),
         }
     }
 
@@ -296,7 +341,7 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
 }
 
 fn clear(disk: &Disk) -> DiskState {
-    let result = writer(disk).clear(&Ends::cleared(disk.geometry().size_bytes));
+    let result = writer(disk).and_then(|mut writer| writer.clear(&Ends::cleared(disk.geometry().size_bytes)));
     if let Err(error) = partitions::reread_as(disk, &[]) {
         tracing::warn!(%error, "the kernel still lists partitions of the cleared disk");
     }

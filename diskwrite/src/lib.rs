@@ -10,6 +10,7 @@ mod device;
 mod disk;
 mod ends;
 mod event;
+mod flight;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gpt;
@@ -25,11 +26,18 @@ mod plan;
 mod prepare;
 pub mod probe;
 mod pump;
+mod record;
+mod request;
 mod source;
 mod sys;
+mod threads;
 mod trust;
 mod verify;
 mod write;
+mod zeros;
+
+#[cfg(test)]
+mod fake_disk;
 
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]

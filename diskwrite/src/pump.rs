@@ -23,8 +23,8 @@ pub(crate) const HEAD_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: usize = 4 << 20;
 /// One being filled, one being written, and some slack for jitter on either side; 32 MiB in all.
 const BLOCKS: usize = 8;
-/// How long the writer waits before it looks around.
-const LOOK_AROUND: Duration = Duration::from_millis(100);
+/// How long an idle writer waits before it looks around.
+pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(100);
 /// A thread that is told to stop gets this long; one that hangs in a read is left behind.
 const STOP_TIME: Duration = Duration::from_millis(500);
 
@@ -73,9 +73,9 @@ impl Pump {
         Ok(Self { messages, give_back, thread: Some(thread), used })
     }
 
-    /// The next message; None after a while without one.
-    pub fn next(&self) -> Option<Message> {
-        match self.messages.recv_timeout(LOOK_AROUND) {
+    /// The next message; None after `patience` without one.
+    pub fn next(&self, patience: Duration) -> Option<Message> {
+        match self.messages.recv_timeout(patience) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Message::Failed(DecodeError::Thread("died"))),

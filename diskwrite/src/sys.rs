@@ -1,5 +1,7 @@
-//! Block device ioctls: the one place with unsafe code.
+//! Block device ioctls and io_uring: the one place with unsafe code.
 #![allow(unsafe_code)]
+
+pub mod ring;
 
 use nix::errno::Errno;
 use std::{

@@ -6,11 +6,23 @@
 
 use crate::buffer::{Block, Buffer};
 use crate::ends::Ends;
+use crate::flight::{Failed, Flight, Kind, bytes};
 use crate::pump::HEAD_BYTES;
-use std::{io, path::PathBuf};
+use crate::record::Record;
+use crate::request::{Request, Target, Work};
+use crate::zeros::runs;
+use std::{
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-/// Zero runs shorter than this are written like data; the image is looked at in pieces of this size.
-const PIECE_BYTES: usize = 1 << 20;
+/// No more than this is written, hashed or read back at once; also the bound of what an error can be told to.
+pub(crate) const RUN_BYTES: usize = 4 << 20;
+
+/// Zeroed at once: few requests for a large run, and where the kernel has to write the zeros no endless one.
+const ZERO_RUN_BYTES: u64 = 64 << 20;
 
 /// The entries of a backup table; its header follows in the last sector (UEFI 2.10 §5.3.2).
 const BACKUP_ENTRIES_BYTES: u64 = 16_384;
@@ -18,19 +30,17 @@ const BACKUP_ENTRIES_BYTES: u64 = 16_384;
 /// A disk that has failed once often takes the next command.
 const CLEAR_TRIES: u32 = 3;
 
-/// Something to write to at any offset: a disk, or a test's stand-in.
-pub(crate) trait Target {
-    /// Writes some of `data`, which starts on a page and is a whole number of sectors long, like `offset`.
-    fn write_at(&mut self, data: &[u8], offset: u64) -> io::Result<usize>;
-    /// Makes this range read as zeros, by whatever way is certain to.
-    fn zero(&mut self, offset: u64, len: u64) -> io::Result<()>;
-    /// Returns when all that was written is on the medium.
-    fn sync(&mut self) -> io::Result<()>;
-}
-
 /// The disk failed, or the image does not fit.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
+    /// There is no way to give the disk anything to do.
+    #[error("cannot start writing to {}", device.display())]
+    Start {
+        /// The disk.
+        device: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
     /// A write failed.
     #[error("cannot write {len} bytes at byte {offset} of {}", device.display())]
     Write {
@@ -39,7 +49,7 @@ pub enum WriteError {
         /// Where.
         offset: u64,
         /// How much.
-        len: usize,
+        len: u64,
         /// Cause.
         source: io::Error,
     },
@@ -65,6 +75,32 @@ pub enum WriteError {
         /// Cause.
         source: io::Error,
     },
+    /// What was written can't be read.
+    #[error("cannot read {len} bytes back from byte {offset} of {}", device.display())]
+    Read {
+        /// The disk.
+        device: PathBuf,
+        /// Where.
+        offset: u64,
+        /// How much.
+        len: u64,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The disk took what was written, and gives something else.
+    #[error(
+        "read back wrong: {len} bytes at byte {offset} of {} are not what was written there; the disk or its \
+         connection is at fault, not the image: replace it",
+        device.display()
+    )]
+    ReadBack {
+        /// The disk.
+        device: PathBuf,
+        /// Where.
+        offset: u64,
+        /// How much was compared at once; at least a byte of it differs.
+        len: u64,
+    },
     /// The image goes on where the disk ends.
     #[error("the image is larger than {}: it has at least {image_bytes} bytes, the disk has {disk_bytes}", device.display())]
     PastEnd {
@@ -77,34 +113,70 @@ pub enum WriteError {
     },
 }
 
-/// An image on its way to a disk.
+/// A failed request, with the disk's name.
+pub(crate) fn describe(device: &Path, failed: Failed) -> WriteError {
+    let (device, Failed { offset, len, kind, source }) = (device.to_owned(), failed);
+    match kind {
+        Kind::Write => WriteError::Write { device, offset, len, source },
+        Kind::Zero => WriteError::Zero { device, offset, len, source },
+        Kind::Read => WriteError::Read { device, offset, len, source },
+    }
+}
+
+/// An image on its way to a disk. After an error nothing is under way any more.
 pub(crate) struct Writer<T> {
-    target: T,
+    flight: Flight<T>,
     device: PathBuf,
     disk_bytes: u64,
-    /// Bytes of the image on the disk; the head counts from the start, as it is in memory.
-    written: u64,
+    /// What [`Flight::written`] said when the image began.
+    before: u64,
+    /// Bytes written after the end of the image, to fill its last sector.
+    padding: u64,
     /// From here to its end the disk has room for a backup table and nothing else.
     backup_from: u64,
     /// What the image has there, held back.
     backup: Buffer,
+    /// Bytes held back so far.
+    held: u64,
+    /// Zeros of the image not asked for yet: more may follow.
+    zeros: Range<u64>,
+    /// Written blocks' memory.
+    freed: Vec<Buffer>,
+    record: Option<Record>,
 }
 
 impl<T: Target> Writer<T> {
     /// For a disk of `disk_bytes`, at least two heads, in sectors of `sector_bytes`.
     pub fn new(target: T, device: PathBuf, disk_bytes: u64, sector_bytes: u32) -> Self {
         let backup_bytes = BACKUP_ENTRIES_BYTES + u64::from(sector_bytes);
-        let backup = Buffer::new(usize::try_from(backup_bytes).unwrap_or(0));
-        let backup_from = disk_bytes.saturating_sub(backup_bytes);
-        Self { target, device, disk_bytes, written: head_bytes(), backup_from, backup }
+        Self {
+            flight: Flight::new(target),
+            device,
+            disk_bytes,
+            before: 0,
+            padding: 0,
+            backup_from: disk_bytes.saturating_sub(backup_bytes),
+            backup: Buffer::new(usize::try_from(backup_bytes).unwrap_or(0)),
+            held: 0,
+            zeros: 0..0,
+            freed: Vec::new(),
+            record: None,
+        }
+    }
+
+    /// Keeps a record of all blocks written from now on.
+    pub fn keep_record(&mut self) {
+        self.record.get_or_insert_default();
     }
 
     /// Puts `ends`, which lead to nothing of the image, on the medium, and waits until they are there. The tail stays where
     /// the head can't be written: were a table there, it would then lead to an image without its end.
     pub fn begin(&mut self, ends: &Ends) -> Result<(), WriteError> {
+        self.zeros = 0..0;
         self.put(&ends.head, 0)?;
         let tail = self.put(&ends.tail, ends.tail_offset);
         let sync = self.sync();
+        self.before = self.flight.written();
         tail.and(sync)
     }
 
@@ -119,10 +191,11 @@ impl<T: Target> Writer<T> {
         result
     }
 
-    /// Writes a block of the image; all but the last are whole sectors, and the last is padded to one.
-    pub fn block(&mut self, block: &mut Block, sector: usize) -> Result<(), WriteError> {
-        let (offset, block) = (block.offset, &mut block.data);
-        let len = u64::try_from(block.len()).unwrap_or(u64::MAX);
+    /// Takes a block of the image; all but the last are whole sectors, and the last is padded to one. Comes back when the
+    /// writing has started.
+    pub fn block(&mut self, block: Block, sector: usize) -> Result<(), WriteError> {
+        let Block { offset, mut data } = block;
+        let len = bytes(data.len());
         let end = offset.saturating_add(len);
         if end > self.disk_bytes {
             return Err(WriteError::PastEnd {
@@ -131,109 +204,150 @@ impl<T: Target> Writer<T> {
                 disk_bytes: self.disk_bytes,
             });
         }
-        block.pad(sector);
-        let now = usize::try_from(self.backup_from.saturating_sub(offset)).unwrap_or(usize::MAX).min(block.len());
-        let (now, later) = block.split_at(now);
-        self.hold_back(later);
-        self.put(now, offset)?;
-        self.written = self.written.saturating_add(len);
-        Ok(())
-    }
-
-    /// Writes `data`, its zero runs by the disk's own means.
-    fn put(&mut self, data: &[u8], mut offset: u64) -> Result<(), WriteError> {
-        for (zero, run) in runs(data) {
-            let len = u64::try_from(run.len()).unwrap_or(u64::MAX);
+        data.pad(sector);
+        self.padding = self.padding.saturating_add(bytes(data.len()).saturating_sub(len));
+        let now = usize::try_from(self.backup_from.saturating_sub(offset)).unwrap_or(usize::MAX).min(data.len());
+        self.hold_back(offset.saturating_add(bytes(now)), data.get(now..).unwrap_or_default());
+        data.set_len(now);
+        let data = Arc::new(data);
+        for (zero, run) in runs(&data, RUN_BYTES) {
+            let at = offset.saturating_add(bytes(run.start));
             if zero {
-                self.zero(offset, len)?
-            } else {
-                self.write(run, offset)?
+                self.zero(at, bytes(run.len()))?;
+                continue;
             }
-            offset = offset.saturating_add(len);
+            if let (Some(record), Some(run)) = (&mut self.record, data.get(run.clone())) {
+                record.data(at, run);
+            }
+            self.push(at, Work::Write(data.clone(), run))?;
         }
+        self.free(data);
         Ok(())
     }
 
-    fn hold_back(&mut self, data: &[u8]) {
-        let held = self.backup.len();
-        // The end of the disk was checked: there is room.
-        if let Some(room) = self.backup.whole().get_mut(held..held + data.len()) {
-            room.copy_from_slice(data);
-            self.backup.set_len(held + data.len());
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.flight.is_idle()
+    }
+
+    /// Waits for something under way to end, if anything is.
+    pub fn wait(&mut self) -> Result<(), WriteError> {
+        let result = self.flight.wait();
+        self.collect();
+        result.map(drop).map_err(|failed| describe(&self.device, failed))
+    }
+
+    /// The memory of a block that is on the disk.
+    pub fn freed(&mut self) -> Option<Buffer> {
+        self.freed.pop()
+    }
+
+    fn push(&mut self, offset: u64, work: Work) -> Result<(), WriteError> {
+        let result = self.flight.push(Request::new(offset, work));
+        self.collect();
+        result.map_err(|failed| describe(&self.device, failed))
+    }
+
+    fn collect(&mut self) {
+        while let Some(request) = self.flight.ended() {
+            if let Work::Write(data, _) = request.work {
+                self.free(data);
+            }
         }
     }
 
-    /// With its `head`, what of the image was held back, for [`Writer::finish`] of a later writer.
-    pub fn into_ends(self, head: Buffer) -> Ends {
-        Ends { head, tail_offset: self.backup_from, tail: self.backup }
+    /// Gives up one of the block's runs; the last one frees it.
+    fn free(&mut self, data: Arc<Buffer>) {
+        self.freed.extend(Arc::into_inner(data));
     }
 
-    /// Bytes of the image on the disk; the head counts from the start, as it is in memory.
+    /// Zeros of the image: asked for when it is known where they end.
+    fn zero(&mut self, offset: u64, len: u64) -> Result<(), WriteError> {
+        if let Some(record) = &mut self.record {
+            record.zeros(offset, len);
+        }
+        let known = self.zeros.end.saturating_sub(self.zeros.start);
+        if self.zeros.end != offset || known.saturating_add(len) > ZERO_RUN_BYTES {
+            self.zero_known()?;
+            self.zeros = offset..offset;
+        }
+        self.zeros.end = offset.saturating_add(len);
+        Ok(())
+    }
+
+    fn zero_known(&mut self) -> Result<(), WriteError> {
+        let zeros = std::mem::replace(&mut self.zeros, 0..0);
+        if zeros.is_empty() {
+            return Ok(());
+        }
+        let len = usize::try_from(zeros.end - zeros.start).unwrap_or(usize::MAX);
+        self.push(zeros.start, Work::Zero(len))
+    }
+
+    /// Writes one of the ends, its zero runs by the disk's own means, and waits for it.
+    fn put(&mut self, data: &Buffer, offset: u64) -> Result<(), WriteError> {
+        let copy = Arc::new(data.copy());
+        for (zero, run) in runs(&copy, RUN_BYTES) {
+            let at = offset.saturating_add(bytes(run.start));
+            let work = if zero { Work::Zero(run.len()) } else { Work::Write(copy.clone(), run) };
+            self.push(at, work)?;
+        }
+        drop(copy);
+        let result = self.flight.settle();
+        self.collect();
+        // None of them came from the pool.
+        self.freed.clear();
+        result.map_err(|failed| describe(&self.device, failed))
+    }
+
+    /// Keeps what belongs to `offset`, after [`backup_from`](Self::backup_from), for later.
+    fn hold_back(&mut self, offset: u64, data: &[u8]) {
+        let from = usize::try_from(offset.saturating_sub(self.backup_from)).unwrap_or(usize::MAX);
+        let to = from.saturating_add(data.len());
+        // The end of the disk was checked: there is room.
+        if let Some(room) = self.backup.whole().get_mut(from..to)
+            && !data.is_empty()
+        {
+            room.copy_from_slice(data);
+            self.backup.set_len(self.backup.len().max(to));
+            self.held = self.held.saturating_add(bytes(data.len()));
+        }
+    }
+
+    /// With its `head`, what of the image was held back, for [`Writer::finish`] of a later writer; and the record, if one
+    /// was kept.
+    pub fn into_ends(self, head: Buffer) -> (Ends, Option<Record>) {
+        (Ends { head, tail_offset: self.backup_from, tail: self.backup }, self.record)
+    }
+
+    /// Bytes of the image on the disk or held back; the head counts from the start, as it is in memory.
     pub fn written(&self) -> u64 {
-        self.written
+        let written = self.flight.written().saturating_sub(self.before).saturating_add(self.held);
+        bytes(HEAD_BYTES).saturating_add(written).saturating_sub(self.padding)
     }
 
     /// Waits until everything is on the medium.
     pub fn sync(&mut self) -> Result<(), WriteError> {
-        let written_bytes = self.written;
-        let error = |source| WriteError::Sync { device: self.device.clone(), written_bytes, source };
-        self.target.sync().map_err(error)
+        self.zero_known()?;
+        let result = self.flight.sync();
+        self.collect();
+        let device = &self.device;
+        match result {
+            Ok(settled) => settled.map_err(|failed| describe(device, failed)),
+            Err(source) => Err(WriteError::Sync { device: device.clone(), written_bytes: self.written(), source }),
+        }
     }
 
     /// Adds what was held back once all else is on the medium, the head last, and waits until it is too.
     pub fn finish(&mut self, ends: &Ends) -> Result<(), WriteError> {
         self.sync()?;
         if !ends.tail.is_empty() {
-            self.write(&ends.tail, ends.tail_offset)?;
+            self.put(&ends.tail, ends.tail_offset)?;
             self.sync()?;
         }
-        self.write(&ends.head, 0)?;
+        self.put(&ends.head, 0)?;
         self.sync()
     }
-
-    fn zero(&mut self, offset: u64, len: u64) -> Result<(), WriteError> {
-        let error = |source| WriteError::Zero { device: self.device.clone(), offset, len, source };
-        self.target.zero(offset, len).map_err(error)
-    }
-
-    fn write(&mut self, data: &[u8], offset: u64) -> Result<(), WriteError> {
-        let device = &self.device;
-        let error = |offset, len, source| WriteError::Write { device: device.clone(), offset, len, source };
-        let (mut rest, mut at) = (data, offset);
-        while !rest.is_empty() {
-            match self.target.write_at(rest, at) {
-                Ok(0) => return Err(error(at, rest.len(), io::ErrorKind::WriteZero.into())),
-                Ok(count) => {
-                    rest = rest.get(count..).unwrap_or_default();
-                    at = at.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
-                }
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(error(at, rest.len(), source)),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn head_bytes() -> u64 {
-    u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX)
-}
-
-/// Splits a block into the longest runs of pieces that are all zero or not.
-fn runs(block: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
-    let mut rest = block;
-    std::iter::from_fn(move || {
-        let zero = is_zero(rest.chunks(PIECE_BYTES).next()?);
-        let len = rest.chunks(PIECE_BYTES).take_while(|piece| is_zero(piece) == zero).map(<[u8]>::len).sum();
-        let (run, tail) = rest.split_at(len);
-        rest = tail;
-        Some((zero, run))
-    })
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    static ZEROS: [u8; 4096] = [0; 4096];
-    bytes.chunks(ZEROS.len()).all(|chunk| chunk == &ZEROS[..chunk.len()])
 }
 
 #[cfg(test)]

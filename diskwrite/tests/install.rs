@@ -29,7 +29,10 @@ fn installs_every_format() {
         let phases: Vec<_> =
             events.iter().filter_map(|e| if let Event::Phase { phase } = e { Some(*phase) } else { None }).collect();
         use Phase::*;
-        assert_eq!(phases, [Checking, Writing, ConfiguringBoot, Finishing, RereadingTable]);
+        assert_eq!(phases, [Checking, Writing, Verifying, ConfiguringBoot, Finishing, RereadingTable]);
+        let read = events.iter().rev().find(|event| matches!(event, Event::ReadBack { .. }));
+        // All but the head, which comes last.
+        assert_eq!(read, Some(&Event::ReadBack { checked_bytes: 31 * MIB, total_bytes: 31 * MIB }));
         assert!(matches!(&events[1], Event::Started { total_bytes, device_bytes, sector_bytes: 512, .. }
             if *total_bytes == Some(source_bytes) && *device_bytes == 64 * MIB));
         let last = events.iter().rev().find(|event| matches!(event, Event::Progress { .. })).unwrap();

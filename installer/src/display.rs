@@ -75,6 +75,10 @@ fn show_on_bar(bar: &ProgressBar, event: &Event) {
             }
             bar.set_position(*source_bytes_read);
         }
+        Event::ReadBack { checked_bytes, total_bytes } => {
+            bar.set_length(*total_bytes);
+            bar.set_position(*checked_bytes);
+        }
         Event::Finished { .. } => bar.finish_and_clear(),
         Event::Started { .. } | Event::Retrying { .. } => {}
     }
@@ -90,7 +94,7 @@ fn log(event: &Event) {
             tracing::warn!(error, wait_ms, source_offset, "fetching failed, trying again");
         }
         Event::Finished { written_bytes, elapsed_ms, .. } => tracing::info!(written_bytes, elapsed_ms, "image written"),
-        Event::Progress { .. } => {}
+        Event::Progress { .. } | Event::ReadBack { .. } => {}
     }
 }
 
