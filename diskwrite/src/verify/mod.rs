@@ -1,6 +1,19 @@
 //! What must vouch for an image: taps that see its bytes, packed as they come, on their way to the decoder.
 
+mod find;
+mod keyring;
+mod minisign;
+mod openpgp;
+mod sha256;
+
 use crate::options::InstallOptions;
+use sha256::Sum;
+use std::{error::Error, io, path::PathBuf};
+
+pub(crate) use keyring::parse as parse_keys;
+
+/// The cause that a library gives.
+type Cause = Box<dyn Error + Send + Sync>;
 
 /// What does not vouch for the image.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +26,129 @@ pub enum VerifyError {
         /// In hexadecimal.
         found: String,
     },
+    /// The file of sums.
+    #[error("cannot read the SHA-256 sums {}", path.display())]
+    ReadSums {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Nothing to compare with.
+    #[error("{} has no SHA-256 for {name}, or several", path.display())]
+    NoSum {
+        /// The file.
+        path: PathBuf,
+        /// The image's name.
+        name: String,
+    },
+    /// Nothing vouches for the image. The first words are coreos-installer's.
+    #[error("--insecure not specified and signature not found ({looked})")]
+    Missing {
+        /// Where it would have been.
+        looked: String,
+    },
+    /// The signature file.
+    #[error("cannot read the signature {}", path.display())]
+    ReadSignature {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// No signature is that long.
+    #[error("{at} is no signature: it has more than {limit_bytes} bytes")]
+    TooLong {
+        /// Path or URL.
+        at: String,
+        /// The bound.
+        limit_bytes: u64,
+    },
+    /// Something else.
+    #[error("{at} holds no detached signature")]
+    NoSignature {
+        /// Path or URL.
+        at: String,
+        /// What is wrong, where the parser knows.
+        source: Option<Cause>,
+    },
+    /// A key file.
+    #[error("cannot read the key file {}", path.display())]
+    ReadKey {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A key file without keys.
+    #[error("{} holds no public key{}", path.display(), because(reason))]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, if it is known.
+        reason: Option<String>,
+    },
+    /// Nobody we trust made it.
+    #[error(
+        "{at} is made by key {made_by}, which is not trusted here; trusted are {trusted}. If that key is to be trusted, \
+             give its public key with --keyring"
+    )]
+    UnknownKey {
+        /// Path or URL of the signature.
+        at: String,
+        /// Fingerprints or key ids.
+        made_by: String,
+        /// Fingerprints.
+        trusted: String,
+    },
+    /// The right key, but not, or no longer, good for it.
+    #[error("{at} is made by key {key} ({user}), which cannot vouch for it: {reason}")]
+    UnusableKey {
+        /// Path or URL of the signature.
+        at: String,
+        /// Fingerprint.
+        key: String,
+        /// Its user id.
+        user: String,
+        /// Such as expired, with the date.
+        reason: String,
+    },
+    /// The signature says less than it should.
+    #[error("{at}, made by key {key}, is not accepted: {reason}")]
+    Unacceptable {
+        /// Path or URL of the signature.
+        at: String,
+        /// Fingerprint.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The image is not what was signed.
+    #[error(
+        "BAD signature: the image is not what key {key} ({user}) signed in {at}; download both again, from a server you trust"
+    )]
+    Bad {
+        /// Path or URL of the signature.
+        at: String,
+        /// Fingerprint.
+        key: String,
+        /// Its user id.
+        user: String,
+    },
+    /// minisign's words.
+    #[error("{at} does not fit the image or the key {}: {reason}", key.display())]
+    Minisign {
+        /// Path or URL of the signature.
+        at: String,
+        /// The public key's file.
+        key: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn because(reason: &Option<String>) -> String {
+    reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default()
 }
 
 /// Sees every byte of the source exactly once and in order, whatever a server made of it, and then has its say. Runs on a
@@ -25,6 +161,65 @@ pub(crate) trait Tap: Send {
 }
 
 /// What is to vouch for the image of this installation; called before the source is opened.
-pub(crate) fn taps(_options: &InstallOptions) -> Result<Vec<Box<dyn Tap>>, VerifyError> {
-    Ok(Vec::new())
+pub(crate) fn taps(options: &InstallOptions) -> Result<Vec<Box<dyn Tap>>, VerifyError> {
+    let trust = &options.trust;
+    let mut taps: Vec<Box<dyn Tap>> = Vec::new();
+    let from_file = trust.sha256_sums.as_ref().map(|path| sha256::from_sums(path, &options.source)).transpose()?;
+    taps.extend(trust.sha256.into_iter().chain(from_file).map(|sum| Box::new(Sum::new(sum)) as Box<dyn Tap>));
+    let suffix = if trust.minisign_key.is_some() { ".minisig" } else { ".sig" };
+    let at = find::place(options, suffix);
+    let signature = at.as_ref().map(|at| find::read(options, at)).transpose()?.flatten();
+    match (at, signature) {
+        (Some(at), Some(signature)) => {
+            let at = at.to_string();
+            match &trust.minisign_key {
+                Some(key) => taps.push(Box::new(minisign::Minisign::new(&at, &signature, key)?)),
+                None => taps.extend(openpgp(options, at, &signature)?),
+            }
+        }
+        (at, _) if trust.required => {
+            let looked = at.map_or_else(|| "standard input has none; name it".into(), |at| format!("looked for {at}"));
+            return Err(VerifyError::Missing { looked });
+        }
+        _ => tracing::warn!("Signature not found; skipping verification as requested"),
+    }
+    Ok(taps)
 }
+
+/// Whoever changed the image could have taken its signature away as well, so where none is required one that can't be checked
+/// is no worse than none. With keys of the operator's own choice it has to be made by one of them.
+fn openpgp(options: &InstallOptions, at: String, signature: &[u8]) -> Result<Option<Box<dyn Tap>>, VerifyError> {
+    let trust = &options.trust;
+    let keys = match &trust.keyrings[..] {
+        [] => keyring::of_system(),
+        paths => keyring::read_all(paths)?,
+    };
+    match openpgp::OpenPgp::new(at, signature, &keys, api::Timestamp::now().unix_seconds()) {
+        Err(error @ VerifyError::UnknownKey { .. }) if !trust.required && trust.keyrings.is_empty() => {
+            tracing::warn!("Signature not checked, as none is required: {error}");
+            Ok(None)
+        }
+        tap => Ok(Some(Box::new(tap?))),
+    }
+}
+
+/// Reads the bytes as keys and as signatures of them.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let (keys, signature) = match bytes.iter().position(|byte| *byte == 0xFF) {
+        Some(at) => bytes.split_at(at),
+        None => (bytes, bytes),
+    };
+    let keys = parse_keys(keys).keys;
+    for signature in [signature, bytes] {
+        if let Ok(mut tap) = openpgp::OpenPgp::new("fuzz".into(), signature, &keys, 1_700_000_000) {
+            tap.update(b"data");
+            let _ = Box::new(tap).finish();
+        }
+        minisign::fuzz(signature);
+        sha256::find(&String::from_utf8_lossy(signature), "name");
+    }
+}
+
+#[cfg(test)]
+#[path = "gpg_tests.rs"]
+mod gpg_tests;
