@@ -23,7 +23,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(60);
 const NAP: Duration = Duration::from_millis(50);
 
-/// The place named, or the image's own with `suffix`; None for standard input.
+/// The place named, or the image's own with `suffix`; None where that can't be.
 pub(super) fn place(options: &InstallOptions, suffix: &str) -> Option<SignatureAt> {
     if let Some(named) = &options.trust.signature {
         return Some(named.clone());
@@ -39,7 +39,7 @@ pub(super) fn place(options: &InstallOptions, suffix: &str) -> Option<SignatureA
             let (path, query) = url.find('?').map_or((url, ""), |at| url.split_at(at));
             Some(SignatureAt::Url(format!("{path}{suffix}{query}")))
         }
-        Source::Stdin => None,
+        Source::Stdin | Source::Osmet(_) => None,
     }
 }
 

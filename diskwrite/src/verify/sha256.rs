@@ -51,7 +51,7 @@ pub(super) fn from_sums(path: &Path, source: &Source) -> Result<[u8; 32], Verify
             let path = url.split(['?', '#']).next().unwrap_or_default();
             path.rsplit('/').next().map(str::to_owned)
         }
-        Source::Stdin => None,
+        Source::Stdin | Source::Osmet(_) => None,
     };
     let name = name.unwrap_or_else(|| "-".into());
     find(&String::from_utf8_lossy(&text), &name).ok_or_else(|| VerifyError::NoSum { path: path.into(), name })
