@@ -185,6 +185,41 @@ fn subkeys_sign_where_both_keys_say_so() {
     assert!(matches!(&error, VerifyError::UnusableKey { reason, .. } if reason.contains("binding")), "{error}");
 }
 
+/// Hostile bytes are near to good ones: none of them panics, and none makes another image good.
+#[test]
+fn damaged_keys_and_signatures_vouch_for_nothing() {
+    if lacks("gpg") {
+        return;
+    }
+    let gpg = Gpg::new();
+    let file = gpg.file("image", DATA);
+    let mut random = fastrand::Rng::with_seed(7);
+    for armored in [false, true] {
+        let armor: &[&str] = if armored { &["--armor"] } else { &[] };
+        let key = gpg.key(&format!("Ours {armored}"), "ed25519", "sign,cert", "never", &[]);
+        gpg.run(&["--quick-add-key", &key, "rsa2048", "sign", "never"]);
+        let (ring, signature) = (gpg.export(&[&key], armored), gpg.sign(&key, &file, armor));
+        check(&signature, &ring, DATA).unwrap();
+        for _ in 0..400 {
+            let mut damaged = [ring.clone(), signature.clone()];
+            for bytes in &mut damaged {
+                for _ in 0..random.usize(0..4) {
+                    let at = random.usize(..bytes.len());
+                    match random.u8(..3) {
+                        0 => bytes[at] = random.u8(..),
+                        1 => drop(bytes.remove(at)),
+                        _ => bytes.insert(at, random.u8(..)),
+                    }
+                }
+            }
+            let _ = check(&damaged[1], &ring, DATA);
+            for ring in [&ring, &damaged[0]] {
+                assert!(check(&damaged[1], ring, b"another image").is_err());
+            }
+        }
+    }
+}
+
 #[test]
 fn of_the_systems_keys_only_coreos_are_trusted() {
     if lacks("gpg") {
