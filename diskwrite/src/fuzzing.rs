@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. No part of the API.
 
-use crate::{gpt, source::osmet::format, verify};
+use crate::{boot::label, gpt, source::osmet::format, verify};
 
 /// Reads the partition table at the start of an image.
 pub fn fuzz_gpt(disk: &[u8]) {
@@ -19,4 +19,9 @@ pub fn fuzz_osmet(mut head: &[u8]) {
 /// Reads the bytes as public keys, and as signatures of them.
 pub fn fuzz_trust(bytes: &[u8]) {
     verify::fuzz(bytes);
+}
+
+/// Looks for the label of a file system.
+pub fn fuzz_superblock(start: &[u8]) {
+    let _ = label::superblock(start);
 }

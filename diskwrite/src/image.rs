@@ -74,6 +74,23 @@ pub enum ImageError {
         /// GPT names of all partitions.
         names: Vec<String>,
     },
+    /// As before, when no partition has that name.
+    #[error("the image has no partition named '{BOOT}' ({}), and {} file systems labelled '{BOOT}' (partitions {}), where one was expected for Ignition config, kernel arguments or keyfiles",
+        names.join(", "), numbers.len(), numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))]
+    NotOneLabel {
+        /// GPT numbers of those with the label.
+        numbers: Vec<u32>,
+        /// GPT names of all partitions.
+        names: Vec<String>,
+    },
+    /// What was written can't be read again.
+    #[error("cannot read the label of the file system in partition {number}")]
+    Label {
+        /// GPT number.
+        number: u32,
+        /// Cause.
+        source: std::io::Error,
+    },
     /// It must be writable while the table is held back.
     #[error("the image's partition {number} ('{BOOT}') starts at byte {start}, within the first MiB")]
     BootInHead {
@@ -88,8 +105,10 @@ pub enum ImageError {
 #[derive(Debug)]
 pub(crate) struct Image {
     pub partitions: Vec<Partition>,
-    /// The partition to configure, if that was asked for.
+    /// The partition to configure, if that was asked for and its name tells.
     pub boot: Option<Partition>,
+    /// Whether it is to be found by its file system's label, which shows only when it is written.
+    pub boot_by_label: bool,
 }
 
 /// Checks the image's start, and its size if `raw_bytes` tells it, against the disk.
@@ -110,7 +129,11 @@ pub(crate) fn check(
         return Err(ImageError::TooLarge { image_bytes, disk_bytes: disk.size_bytes });
     }
     let Some(sector) = sector else {
-        return if needs_boot { Err(ImageError::NoTable) } else { Ok(Image { partitions: Vec::new(), boot: None }) };
+        return if needs_boot {
+            Err(ImageError::NoTable)
+        } else {
+            Ok(Image { partitions: Vec::new(), boot: None, boot_by_label: false })
+        };
     };
     let partitions = partitions(head, sector)?;
     if let Some(last) = partitions.iter().find(|partition| partition.end() > disk.size_bytes) {
@@ -121,23 +144,33 @@ pub(crate) fn check(
             disk_bytes: disk.size_bytes,
         });
     }
-    let boot = if needs_boot { Some(boot_partition(&partitions)?) } else { None };
-    let image = Image { partitions, boot };
+    let boot = if needs_boot { boot_partition(&partitions)? } else { None };
+    let boot_by_label = needs_boot && boot.is_none();
+    let image = Image { partitions, boot, boot_by_label };
     raw_bytes.map_or(Ok(()), |bytes| image.check_complete(bytes))?;
     Ok(image)
 }
 
-fn boot_partition(partitions: &[Partition]) -> Result<Partition, ImageError> {
+/// The partition with the name; None if there are only others.
+fn boot_partition(partitions: &[Partition]) -> Result<Option<Partition>, ImageError> {
     let found: Vec<_> = partitions.iter().filter(|partition| partition.name == BOOT).collect();
-    let [boot] = found.as_slice() else {
-        let numbers = found.iter().map(|partition| partition.number).collect();
-        let names = partitions.iter().map(|partition| partition.name.clone()).collect();
-        return Err(ImageError::NotOneBoot { numbers, names });
-    };
+    match found.as_slice() {
+        [boot] => writable(boot).map(|()| Some((*boot).clone())),
+        [] if !partitions.is_empty() => Ok(None),
+        _ => {
+            let numbers = found.iter().map(|partition| partition.number).collect();
+            let names = partitions.iter().map(|partition| partition.name.clone()).collect();
+            Err(ImageError::NotOneBoot { numbers, names })
+        }
+    }
+}
+
+/// Whether a file system can be changed while the first MiB is held back.
+pub(crate) fn writable(boot: &Partition) -> Result<(), ImageError> {
     if boot.start < u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX) {
         return Err(ImageError::BootInHead { number: boot.number, start: boot.start });
     }
-    Ok((*boot).clone())
+    Ok(())
 }
 
 impl Image {
@@ -192,8 +225,10 @@ mod tests {
         let cut = error(&good, Some(9 << 20), disk(10, 512));
         assert!(matches!(cut, ImageError::Incomplete { number: 2, .. }));
         assert!(matches!(error(&vec![0; HEAD_BYTES], None, disk(10, 512)), ImageError::NoTable));
-        let none = error(&head(512, &[("BOOT", 2048, 4095)]), None, disk(10, 512));
-        assert!(none.to_string().starts_with("the image has 0 partitions named 'boot' (BOOT)"), "{none}");
+        let other = check(&head(512, &[("BOOT", 2048, 4095)]), None, &disk(10, 512), true).unwrap();
+        assert!(other.boot.is_none() && other.boot_by_label);
+        let none = error(&head(512, &[]), None, disk(10, 512));
+        assert!(none.to_string().starts_with("the image has 0 partitions named 'boot' ()"), "{none}");
         let two = error(&head(512, &[("boot", 2048, 4095), ("boot", 4096, 5000)]), None, disk(10, 512));
         assert!(matches!(two, ImageError::NotOneBoot { numbers, .. } if numbers == [1, 2]));
         let low = error(&head(512, &[("boot", 64, 4095)]), None, disk(10, 512));

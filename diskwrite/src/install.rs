@@ -1,6 +1,7 @@
 //! The installation from first check to last flush.
 
-use crate::boot::{BootError, configure};
+use crate::boot::console::console_hint;
+use crate::boot::{BootError, configure, label};
 use crate::buffer::Buffer;
 use crate::decode::DecodeError;
 use crate::device::Device;
@@ -8,7 +9,7 @@ use crate::disk::{Disk, DiskError};
 use crate::ends::Ends;
 use crate::event::{Event, Format, Meter, PROGRESS_INTERVAL, Phase};
 use crate::gpt::Partition;
-use crate::image::{Image, ImageError, check};
+use crate::image::{Image, ImageError, check, writable};
 use crate::mount::{MountError, PartitionDevice};
 use crate::options::InstallOptions;
 use crate::partitions::{self, PartitionError};
@@ -22,7 +23,9 @@ use crate::write::{WriteError, Writer};
 use serde::{Deserialize, Serialize};
 use std::{
     error::Error,
-    fmt, io,
+    fmt,
+    fs::File,
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -160,6 +163,9 @@ fn run(
 ) -> Result<Installed, Failure> {
     on_event(Event::Phase { phase: Phase::Checking });
     let config = prepare(options)?;
+    if let Some(hint) = console_hint(&options.append_kargs) {
+        tracing::warn!("{hint}");
+    }
     let disk = Disk::open(&options.device)?;
     let geometry = disk.geometry().clone();
     let taps = verify::taps(options)?;
@@ -188,7 +194,8 @@ fn run(
         read_back(disk, record, options, on_event, written_bytes)?;
     }
 
-    if let Some(boot) = &image.boot {
+    let labelled = if image.boot_by_label { Some(labelled(disk, &image)?) } else { None };
+    if let Some(boot) = image.boot.as_ref().or(labelled.as_ref()) {
         on_event(Event::Phase { phase: Phase::ConfiguringBoot });
         configure_boot(disk, boot, &config)?;
     }
@@ -206,7 +213,31 @@ fn run(
         // All is on the disk; the next boot reads the table anyway.
         tracing::warn!(%error, "the kernel does not know the new partitions");
     }
+    warn_of_other_boots(&geometry.path);
     Ok(Installed { device: geometry.path, written_bytes, source_bytes })
+}
+
+/// The partition to configure, by the label of its file system.
+fn labelled(disk: &Disk, image: &Image) -> Result<Partition, Failure> {
+    let path = &disk.geometry().path;
+    // The writer may have gone past the page cache, so that whole pages can be read without its rules on alignment.
+    let mut device = File::open(path).map_err(|source| DiskError::Open { path: path.clone(), source })?;
+    let boot = label::labelled(&mut device, &image.partitions)?;
+    writable(&boot)?;
+    Ok(boot)
+}
+
+/// The boot loader finds its file system by the label.
+fn warn_of_other_boots(device: &Path) {
+    let others = label::other_boot_file_systems(device);
+    if !others.is_empty() {
+        let others: Vec<_> = others.iter().map(|path| path.display().to_string()).collect();
+        tracing::warn!(
+            others = others.join(" "),
+            "other devices have a file system labelled 'boot' too, and the installed system may take the wrong one: look \
+             whether they are needed before the reboot, and wipe them if not"
+        );
+    }
 }
 
 fn device(disk: &Disk) -> Result<Device<'_>, WriteError> {

@@ -1,5 +1,6 @@
 //! What a caller asks for.
 
+use crate::boot::platform::METAL;
 use crate::source::osmet::Osmet;
 use crate::trust::Trust;
 use api::http::{HttpConfig, public_url};
@@ -98,6 +99,9 @@ impl InstallOptions {
     /// Whether anything on the boot file system is to be changed.
     pub(crate) fn configures_boot(&self) -> bool {
         self.ignition.is_some()
+            || self.platform.as_deref().is_some_and(|platform| platform != METAL)
+            || !self.consoles.is_empty()
+            || self.firstboot_args.is_some()
             || self.network_dir.is_some()
             || !self.append_kargs.is_empty()
             || !self.delete_kargs.is_empty()

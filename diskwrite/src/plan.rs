@@ -110,7 +110,7 @@ fn steps(disk: &Geometry, config: &BootConfig) -> Vec<Step> {
         Step::WriteImage { offset: head },
     ];
     if let Some(ignition) = &config.ignition {
-        steps.push(Step::WriteIgnition { bytes: ignition.len() });
+        steps.push(Step::WriteIgnition { bytes: ignition.config.len() });
     }
     if config.kargs != Default::default() {
         let (delete, append) = (config.kargs.delete.clone(), config.kargs.append.clone());
@@ -127,15 +127,17 @@ fn steps(disk: &Geometry, config: &BootConfig) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kargs::KargEdits;
+    use crate::boot::kargs::KargEdits;
+    use crate::prepare::Ignition;
 
     #[test]
     fn table_comes_after_everything_else() {
         let disk = Geometry { path: "/dev/sdx".into(), size_bytes: 8 << 30, sector_bytes: 512 };
         let config = BootConfig {
-            ignition: Some(b"{}".to_vec()),
-            kargs: KargEdits { delete: vec![], append: vec!["a".into()] },
+            ignition: Some(Ignition { config: b"{}".to_vec(), hash: None }),
+            kargs: KargEdits { append: vec!["a".into()], ..Default::default() },
             network: Some(vec![]),
+            ..Default::default()
         };
         let plan = Plan { source: "x".into(), steps: steps(&disk, &config), disk };
         assert_eq!(plan.steps.len(), 9);

@@ -1,6 +1,9 @@
 //! Reads and checks all that a caller wants on the boot file system, before the disk is touched.
 
-use crate::kargs::KargEdits;
+use crate::boot::console::{Console, ConsoleError};
+use crate::boot::kargs::KargEdits;
+use crate::boot::platform::METAL;
+use crate::ignition_hash::{IgnitionHash, IgnitionHashError};
 use crate::options::InstallOptions;
 use serde::de::IgnoredAny;
 use std::{
@@ -22,6 +25,24 @@ pub enum OptionsError {
     /// Not JSON.
     #[error("the Ignition config is not JSON")]
     Ignition(#[source] serde_json::Error),
+    /// The sum is none, or another config's.
+    #[error(transparent)]
+    Hash(#[from] IgnitionHashError),
+    /// Not a console.
+    #[error(transparent)]
+    Console(#[from] ConsoleError),
+    /// Would be several kernel arguments, or none.
+    #[error("'{platform}' is no platform: it is empty or holds a blank, a line break or '='")]
+    Platform {
+        /// As given.
+        platform: String,
+    },
+    /// Would break the line they go into.
+    #[error("the first-boot arguments '{args}' hold a line break")]
+    FirstbootArgs {
+        /// As given.
+        args: String,
+    },
     /// Would break the line it goes into.
     #[error("'{karg}' is no kernel argument: it is empty or holds a line break")]
     Karg {
@@ -52,10 +73,22 @@ pub(crate) struct NetworkFile {
     pub permissions: Permissions,
 }
 
+/// An Ignition config; not to be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Ignition {
+    pub config: Vec<u8>,
+    /// What it must have, compared again when it is written.
+    pub hash: Option<IgnitionHash>,
+}
+
 /// What to do on the boot file system.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct BootConfig {
-    pub ignition: Option<Vec<u8>>,
+    pub ignition: Option<Ignition>,
+    /// Another than `metal`.
+    pub platform: Option<String>,
+    pub consoles: Vec<Console>,
+    pub firstboot_args: Option<String>,
     pub kargs: KargEdits,
     /// Some, if possibly empty, when a directory was named.
     pub network: Option<Vec<NetworkFile>>,
@@ -63,17 +96,33 @@ pub(crate) struct BootConfig {
 
 /// Reads the keyfiles and checks everything.
 pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsError> {
+    let broken = |text: &str| text.contains(['\n', '\r', '\0']);
+    let hash = options.ignition_hash.as_deref().map(str::parse::<IgnitionHash>).transpose()?;
     if let Some(ignition) = &options.ignition {
         serde_json::from_slice::<IgnoredAny>(ignition).map_err(OptionsError::Ignition)?;
+        hash.as_ref().map_or(Ok(()), |hash| hash.check(ignition))?;
+    }
+    let no_platform = |name: &str| {
+        name.is_empty() || name.contains(|letter: char| letter == '=' || letter == '\0' || letter.is_whitespace())
+    };
+    if let Some(platform) = options.platform.as_deref().filter(|name| no_platform(name)) {
+        return Err(OptionsError::Platform { platform: platform.to_owned() });
+    }
+    let consoles = options.consoles.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
+    if let Some(args) = options.firstboot_args.as_deref().filter(|args| broken(args)) {
+        return Err(OptionsError::FirstbootArgs { args: args.to_owned() });
     }
     for karg in options.append_kargs.iter().chain(&options.delete_kargs) {
-        if karg.trim().is_empty() || karg.contains(['\n', '\r', '\0']) {
+        if karg.trim().is_empty() || broken(karg) {
             return Err(OptionsError::Karg { karg: karg.clone() });
         }
     }
     Ok(BootConfig {
-        ignition: options.ignition.clone(),
-        kargs: KargEdits { delete: options.delete_kargs.clone(), append: options.append_kargs.clone() },
+        ignition: options.ignition.clone().map(|config| Ignition { config, hash }),
+        platform: options.platform.clone().filter(|platform| platform != METAL),
+        consoles,
+        firstboot_args: options.firstboot_args.clone(),
+        kargs: KargEdits { delete: options.delete_kargs.clone(), append: options.append_kargs.clone(), platform: None },
         network: options.network_dir.as_deref().map(network_files).transpose()?,
     })
 }
@@ -123,6 +172,35 @@ mod tests {
             let options = InstallOptions { append_kargs: vec![bad.into()], ..Default::default() };
             assert!(matches!(prepare(&options), Err(OptionsError::Karg { .. })));
         }
+    }
+
+    #[test]
+    fn refuses_what_would_break_a_line_and_sums_of_other_configs() {
+        let check = |options: InstallOptions| prepare(&options).err();
+        for bad in ["", "a b", "a=b", "a\n"] {
+            let options = InstallOptions { platform: Some(bad.into()), ..Default::default() };
+            assert!(matches!(check(options), Some(OptionsError::Platform { .. })), "{bad}");
+        }
+        let options = InstallOptions { firstboot_args: Some("a\nb".into()), ..Default::default() };
+        assert!(matches!(check(options), Some(OptionsError::FirstbootArgs { .. })));
+        let options = InstallOptions { consoles: vec!["tty0".into(), "tty1".into()], ..Default::default() };
+        assert!(matches!(check(options), Some(OptionsError::Console(_))));
+        let hash = |hash: &str| InstallOptions {
+            ignition: Some(b"{}".to_vec()),
+            ignition_hash: Some(hash.into()),
+            ..Default::default()
+        };
+        let good = "sha256-44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+        assert!(check(hash(good)).is_none());
+        assert!(matches!(check(hash(&good.replace("44", "45"))), Some(OptionsError::Hash(_))));
+        assert!(matches!(check(hash("md5-00")), Some(OptionsError::Hash(_))));
+    }
+
+    #[test]
+    fn metal_is_what_images_are_anyway() {
+        let options = |name: &str| InstallOptions { platform: Some(name.into()), ..Default::default() };
+        assert!(prepare(&options("metal")).unwrap() == BootConfig::default() && !options("metal").configures_boot());
+        assert_eq!(prepare(&options("qemu")).unwrap().platform.as_deref(), Some("qemu"));
     }
 
     #[test]

@@ -1,10 +1,16 @@
 //! Kernel arguments in a Boot Loader Specification entry.
 
-/// What to do to an entry's kernel arguments: first all deletions, then the additions in order.
+/// What images for bare metal have among their kernel arguments.
+const PLATFORM: &str = "ignition.platform.id=";
+const METAL: &str = " ignition.platform.id=metal ";
+
+/// What to do to an entry's kernel arguments: first all deletions, then the additions in order, then the platform.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KargEdits {
     pub delete: Vec<String>,
     pub append: Vec<String>,
+    /// Takes the place of `metal`.
+    pub platform: Option<String>,
 }
 
 /// Why an entry can't be edited.
@@ -16,6 +22,9 @@ pub enum EntryError {
     /// Which of several is meant can't be told.
     #[error("Multiple 'options' lines found")]
     ManyOptions,
+    /// Made for something other than bare metal, or in another way.
+    #[error("couldn't locate platform ID: no kernel argument is ignition.platform.id=metal")]
+    NoPlatform,
 }
 
 /// The entry with edited kernel arguments; blanks at the ends of lines go.
@@ -27,7 +36,8 @@ pub(crate) fn edit_entry(entry: &str, edits: &KargEdits) -> Result<String, Entry
             Some(_) if found => return Err(EntryError::ManyOptions),
             Some(args) => {
                 found = true;
-                out.push_str(format!("options {}", edit_args(args, edits)).trim_end());
+                out.push_str("options ");
+                out.push_str(&edit_args(args, edits)?);
             }
             None => out.push_str(line.trim_end()),
         }
@@ -38,7 +48,7 @@ pub(crate) fn edit_entry(entry: &str, edits: &KargEdits) -> Result<String, Entry
 
 /// Arguments are compared as text between blanks, so that one which itself holds a blank can be deleted. Repeated ones
 /// all go, neighbours too.
-fn edit_args(args: &str, edits: &KargEdits) -> String {
+fn edit_args(args: &str, edits: &KargEdits) -> Result<String, EntryError> {
     let mut args = format!(" {} ", args.trim());
     for karg in &edits.delete {
         let wanted = format!(" {} ", karg.trim());
@@ -51,7 +61,13 @@ fn edit_args(args: &str, edits: &KargEdits) -> String {
         args.push_str(karg.trim());
         args.push(' ');
     }
-    args.trim().to_owned()
+    if let Some(platform) = &edits.platform {
+        if !args.contains(METAL) {
+            return Err(EntryError::NoPlatform);
+        }
+        args = args.replace(METAL, &format!(" {PLATFORM}{platform} "));
+    }
+    Ok(args.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -61,7 +77,7 @@ mod tests {
 
     fn edits(delete: &[&str], append: &[&str]) -> KargEdits {
         let owned = |list: &[&str]| list.iter().map(|karg| (*karg).to_owned()).collect();
-        KargEdits { delete: owned(delete), append: owned(append) }
+        KargEdits { delete: owned(delete), append: owned(append), platform: None }
     }
 
     #[test]
@@ -79,7 +95,7 @@ mod tests {
             ("a  b", edits(&[""], &[]), "a  b"),
         ];
         for (args, edits, expected) in table {
-            assert_eq!(edit_args(args, &edits), expected, "{args} {edits:?}");
+            assert_eq!(edit_args(args, &edits).unwrap(), expected, "{args} {edits:?}");
         }
     }
 
@@ -95,6 +111,23 @@ mod tests {
     }
 
     #[test]
+    fn platform_takes_the_place_of_metal() {
+        let platform = |args: &str| edit_args(args, &KargEdits { platform: Some("qemu".into()), ..Default::default() });
+        assert_eq!(platform("a ignition.platform.id=metal b").unwrap(), "a ignition.platform.id=qemu b");
+        assert_eq!(platform("ignition.platform.id=metal").unwrap(), "ignition.platform.id=qemu");
+        for args in ["", "ignition.platform.id=qemu", "ignition.platform.id=metal2", "x.ignition.platform.id=metal"] {
+            assert_eq!(platform(args), Err(EntryError::NoPlatform), "{args}");
+        }
+    }
+
+    #[test]
+    fn line_without_arguments_can_be_edited_again() {
+        let edited = edit_entry("options only\n", &edits(&["only"], &[])).unwrap();
+        assert_eq!(edited, "options \n");
+        assert_eq!(edit_entry(&edited, &edits(&[], &["a"])).unwrap(), "options a\n");
+    }
+
+    #[test]
     fn refuses_doubtful_entries() {
         let nothing = KargEdits::default();
         assert_eq!(edit_entry("title x\n", &nothing), Err(EntryError::NoOptions));
@@ -105,7 +138,7 @@ mod tests {
     proptest! {
         #[test]
         fn deleted_words_are_gone_and_others_stay(words in prop::collection::vec("[abc=]{1,3}", 0..12), gone in "[abc=]{1,3}") {
-            let edited = edit_args(&words.join(" "), &edits(&[&gone], &["end"]));
+            let edited = edit_args(&words.join(" "), &edits(&[&gone], &["end"])).unwrap();
             let mut expected: Vec<_> = words.iter().filter(|word| **word != gone).cloned().collect();
             expected.push("end".into());
             prop_assert_eq!(edited.split(' ').collect::<Vec<_>>(), expected);

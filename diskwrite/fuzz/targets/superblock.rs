@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|start: &[u8]| diskwrite::fuzzing::fuzz_superblock(start));

@@ -1,0 +1,215 @@
+//! File systems labelled `boot`: the image's own, where its partition has another name, and those of other disks, which the
+//! boot loader may find first.
+
+use crate::gpt::Partition;
+use crate::image::ImageError;
+use crate::in_use::{DevNumber, Use, nodes, uses};
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+/// The label the boot loader looks for.
+const BOOT: &str = "boot";
+/// The superblock of XFS is at the start, that of ext4 at byte 1024.
+const START_BYTES: u64 = 2048;
+/// `MD_SB_MAGIC` of linux/raid/md_p.h, least significant byte first.
+const RAID: [u8; 4] = 0xA92B_4EFCu32.to_le_bytes();
+/// Disks that nothing boots from.
+const SKIPPED: [&str; 5] = ["loop", "ram", "zram", "sr", "fd"];
+
+/// What a file system is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileSystem {
+    label: String,
+    uuid: [u8; 16],
+}
+
+/// The ext2 to ext4 or XFS file system in a device's `len` bytes from `at` on; none in the member of a RAID, whose array
+/// has it.
+fn file_system(device: &mut (impl Read + Seek), at: u64, len: u64) -> io::Result<Option<FileSystem>> {
+    let mut read = |from: u64, count: u64| {
+        device.seek(SeekFrom::Start(at.saturating_add(from)))?;
+        let mut bytes = Vec::new();
+        device.by_ref().take(count.min(len.saturating_sub(from))).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    let start = read(0, START_BYTES)?;
+    let found = superblock(&start).filter(|found| found.label == BOOT);
+    if found.is_none() {
+        return Ok(None);
+    }
+    // Versions 1.1, 1.2, 1.0 and 0.90 of the superblock: drivers/md/md.c, super_1_load and MD_NEW_SIZE_SECTORS.
+    let at_end = |unit: u64, before: u64| len.checked_sub(before).map(|at| at / unit * unit);
+    let places = [Some(0), Some(4096), at_end(4096, 8192), at_end(65536, 65536)];
+    for place in places.into_iter().flatten() {
+        if read(place, 4)? == RAID {
+            return Ok(None);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a superblock: `struct ext4_super_block` of fs/ext4/ext4.h, `struct xfs_dsb` of fs/xfs/libxfs/xfs_format.h.
+pub(crate) fn superblock(start: &[u8]) -> Option<FileSystem> {
+    let (uuid, label) = if start.starts_with(b"XFSB") {
+        (start.get(32..48)?, start.get(108..120)?)
+    } else if start.get(1080..1082)? == [0x53, 0xEF] {
+        (start.get(1128..1144)?, start.get(1144..1160)?)
+    } else {
+        return None;
+    };
+    let end = label.iter().position(|byte| *byte == 0).unwrap_or(label.len());
+    let label = String::from_utf8_lossy(label.get(..end)?).into_owned();
+    Some(FileSystem { label, uuid: uuid.try_into().ok()? })
+}
+
+/// The one partition with such a file system.
+pub(crate) fn labelled(device: &mut (impl Read + Seek), partitions: &[Partition]) -> Result<Partition, ImageError> {
+    let mut found = Vec::new();
+    for partition in partitions {
+        let read = file_system(device, partition.start, partition.len);
+        if read.map_err(|source| ImageError::Label { number: partition.number, source })?.is_some() {
+            found.push(partition);
+        }
+    }
+    match found.as_slice() {
+        [boot] => Ok((*boot).clone()),
+        _ => Err(ImageError::NotOneLabel {
+            numbers: found.iter().map(|partition| partition.number).collect(),
+            names: partitions.iter().map(|partition| partition.name.clone()).collect(),
+        }),
+    }
+}
+
+/// Which of `devices` hold such a file system, one of each UUID and none of `own`.
+fn others<D: Read + Seek>(devices: impl IntoIterator<Item = (PathBuf, D)>, own: &[[u8; 16]]) -> Vec<PathBuf> {
+    let mut seen = own.to_vec();
+    let mut found = Vec::new();
+    for (path, mut device) in devices {
+        if let Some(uuid) = boot_uuid(&mut device).filter(|uuid| !seen.contains(uuid)) {
+            seen.push(uuid);
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// None also if it can't be read: it is about a warning.
+fn boot_uuid(device: &mut (impl Read + Seek)) -> Option<[u8; 16]> {
+    let len = device.seek(SeekFrom::End(0)).ok()?;
+    Some(file_system(device, 0, len).ok()??.uuid)
+}
+
+/// Disks and partitions other than `disk`'s own with a file system labelled `boot`, of which boot loader and system may
+/// take the wrong one. Disks the running system has mounted are left out; all are only read.
+pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let (mounts, swaps) = (text("/proc/self/mountinfo"), text("/proc/swaps"));
+    let number_of = |path: &Path| {
+        let meta = fs::metadata(path).ok().filter(|meta| meta.file_type().is_block_device())?;
+        Some(DevNumber::from_raw(meta.rdev()))
+    };
+    let mut own = Vec::new();
+    let mut candidates = Vec::new();
+    let mut dirs: Vec<_> = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|dir| dir.path()).collect();
+    dirs.sort();
+    for dir in dirs {
+        let Ok(nodes) = nodes(&dir) else { continue };
+        let devices = nodes.iter().map(|node| Path::new("/dev").join(node.name.replace('!', "/")));
+        if nodes.first().is_some_and(|node| number_of(disk) == Some(node.number)) {
+            own = devices.filter_map(|path| boot_uuid(&mut File::open(path).ok()?)).collect();
+            continue;
+        }
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        let taken = |taken: &Use| !matches!(taken, Use::Held { .. });
+        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix))
+            && !uses(&nodes, &mounts, &swaps, &number_of).iter().any(taken)
+        {
+            candidates.extend(devices);
+        }
+    }
+    others(candidates.into_iter().filter_map(|path| Some((path.clone(), File::open(&path).ok()?))), &own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    const LEN: usize = 1 << 20;
+
+    fn ext4(label: &str, uuid: u8) -> Vec<u8> {
+        let mut disk = vec![0; LEN];
+        disk[1080..1082].copy_from_slice(&[0x53, 0xEF]);
+        disk[1128..1144].fill(uuid);
+        disk[1144..1144 + label.len()].copy_from_slice(label.as_bytes());
+        disk
+    }
+
+    fn xfs(label: &str, uuid: u8) -> Vec<u8> {
+        let mut disk = vec![0; LEN];
+        disk[..4].copy_from_slice(b"XFSB");
+        disk[32..48].fill(uuid);
+        disk[108..108 + label.len()].copy_from_slice(label.as_bytes());
+        disk
+    }
+
+    fn member(at: usize) -> Vec<u8> {
+        let mut disk = ext4("boot", 9);
+        disk[at..at + 4].copy_from_slice(&RAID);
+        disk
+    }
+
+    #[test]
+    fn other_boot_file_systems_are_found_once() {
+        let devices = [
+            ("own", ext4("boot", 1)),
+            ("a", ext4("boot", 2)),
+            ("path", ext4("boot", 2)),
+            ("b", xfs("boot", 3)),
+            ("c", ext4("bootx", 4)),
+            ("d", xfs("", 5)),
+            ("e", vec![0; LEN]),
+            ("f", vec![]),
+            ("g", ext4("boot", 6)[..1100].to_vec()),
+            ("1.1 is at 0, where ext4 has nothing", member(0)),
+            ("1.2", member(4096)),
+            ("1.0", member(LEN - 8192)),
+            ("0.90", member(LEN - 65536)),
+            ("too early", member(8192)),
+        ];
+        let devices = devices.map(|(name, data)| (PathBuf::from(name), Cursor::new(data)));
+        assert_eq!(others(devices, &[[1; 16]]), ["a", "b", "too early"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn image_has_one_such_partition() {
+        let mut disk = [vec![0; LEN], xfs("boot", 1), ext4("root", 2)].concat();
+        let partition = |number: u32| Partition {
+            number,
+            name: format!("p{number}"),
+            start: u64::from(number) << 20,
+            len: 1 << 20,
+        };
+        let find = |disk: &[u8]| labelled(&mut Cursor::new(disk), &[partition(1), partition(2)]);
+        assert_eq!(find(&disk).unwrap().number, 1);
+        disk[LEN..2 * LEN].fill(0);
+        let none = find(&disk).unwrap_err();
+        assert!(matches!(&none, ImageError::NotOneLabel { numbers, .. } if numbers.is_empty()));
+        disk = [vec![0; LEN], ext4("boot", 1), ext4("boot", 1)].concat();
+        let two = find(&disk).unwrap_err().to_string();
+        assert!(two.contains("2 file systems labelled 'boot' (partitions 1, 2)"), "{two}");
+    }
+
+    proptest! {
+        #[test]
+        fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..3000), xfs in any::<bool>()) {
+            let noise = if xfs { [b"XFSB", &noise[..]].concat() } else { noise };
+            superblock(&noise);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Changes to a mounted boot file system: Ignition config, kernel arguments, consoles, network keyfiles. Wherever
+//! coreos-installer changes a file, the result is the same to the byte.
+
+pub(crate) mod console;
+mod grub;
+pub(crate) mod kargs;
+pub(crate) mod label;
+pub(crate) mod platform;
+
+use crate::ignition_hash::IgnitionHashError;
+use crate::prepare::{BootConfig, Ignition, NetworkFile};
+use kargs::{EntryError, KargEdits, edit_entry};
+use platform::{METAL, Platforms};
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Where GRUB looks for entries.
+const ENTRIES: &str = "loader/entries";
+/// Ignition runs on the first boot because this exists.
+const STAMP: &str = "ignition.firstboot";
+/// Where the first boot finds keyfiles.
+const NETWORK: &str = "coreos-firstboot-network";
+/// Where the boot loader's consoles are set; the first that exists.
+const GRUB: [&str; 2] = ["grub2/console.cfg", "grub2/grub.cfg"];
+/// Entries, platforms and the boot loader's configuration have a few kilobytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// Why the boot file system can't be made ready. Paths are as seen from its root.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// Something can't be read or written.
+    #[error("cannot {action} {} on the boot file system", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The image already carries a config.
+    #[error("{} exists on the boot file system: the image was configured before", path.display())]
+    Configured {
+        /// The config.
+        path: PathBuf,
+    },
+    /// Ignition would not run.
+    #[error("the boot file system has no {}: Ignition would not run, and config and first-boot arguments would have no effect",
+        path.display())]
+    NoStamp {
+        /// The missing file.
+        path: PathBuf,
+    },
+    /// No place for kernel arguments.
+    #[error("Found no BLS entries in {}", path.display())]
+    NoEntries {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// An entry that is not understood.
+    #[error("cannot edit the kernel arguments in {}", path.display())]
+    Entry {
+        /// The entry.
+        path: PathBuf,
+        /// Cause.
+        source: EntryError,
+    },
+    /// Larger than any such file.
+    #[error("{} has more than {MAX_TEXT_BYTES} bytes", path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not the config that was checked before.
+    #[error(transparent)]
+    Hash(#[from] IgnitionHashError),
+    /// The image's platforms make no sense.
+    #[error("parsing platform table {}", path.display())]
+    Platforms {
+        /// The table.
+        path: PathBuf,
+        /// Cause.
+        source: serde_json::Error,
+    },
+    /// No place for the consoles.
+    #[error("missing substitution marker in grub.cfg: {} has no CONSOLE-SETTINGS block", path.display())]
+    NoMarker {
+        /// The boot loader's configuration.
+        path: PathBuf,
+    },
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BootError {
+    let path = path.to_owned();
+    move |source| BootError::Io { action, path, source }
+}
+
+/// Makes all changes below `root`.
+pub(crate) fn configure(root: &Path, config: &BootConfig) -> Result<(), BootError> {
+    if let Some(ignition) = &config.ignition {
+        write_ignition(root, ignition)?;
+    }
+    // Only what sets consoles needs the table.
+    let platforms = if config.platform.is_some() || !config.consoles.is_empty() {
+        Platforms::read(root)?
+    } else {
+        Platforms::default()
+    };
+    let edits = karg_edits(config, &platforms);
+    if !edits.is_empty() {
+        edit_last_entry(root, &edits)?;
+    }
+    if let Some(args) = &config.firstboot_args {
+        append_firstboot_args(root, args)?;
+    }
+    if let Some(commands) = grub_commands(config, &platforms) {
+        set_grub_commands(root, &commands)?;
+    }
+    if let Some(files) = &config.network {
+        copy_network(root, files)?;
+    }
+    Ok(())
+}
+
+/// The edits of the kernel arguments, each made on what the one before left: platform, consoles, what the caller named.
+fn karg_edits(config: &BootConfig, platforms: &Platforms) -> Vec<KargEdits> {
+    let mut edits = Vec::new();
+    let metal = platforms.get(METAL).kernel_arguments;
+    if let Some(platform) = &config.platform {
+        edits.push(KargEdits { platform: Some(platform.clone()), ..Default::default() });
+        let append = platforms.get(platform).kernel_arguments;
+        // Consoles that were named take the place of the platform's.
+        if config.consoles.is_empty() && !(append.is_empty() && metal.is_empty()) {
+            edits.push(KargEdits { delete: metal.clone(), append, ..Default::default() });
+        }
+    }
+    if !config.consoles.is_empty() {
+        let append = config.consoles.iter().map(console::Console::karg).collect();
+        edits.push(KargEdits { delete: metal, append, ..Default::default() });
+    }
+    if config.kargs != KargEdits::default() {
+        edits.push(config.kargs.clone());
+    }
+    edits
+}
+
+/// What the boot loader is to be told, if anything; s390x has another one.
+fn grub_commands(config: &BootConfig, platforms: &Platforms) -> Option<Vec<String>> {
+    if cfg!(target_arch = "s390x") {
+        return None;
+    }
+    if !config.consoles.is_empty() {
+        return Some(console::grub_commands(&config.consoles));
+    }
+    let commands = platforms.get(config.platform.as_deref()?).grub_commands;
+    (commands != platforms.get(METAL).grub_commands).then_some(commands)
+}
+
+fn write_ignition(root: &Path, ignition: &Ignition) -> Result<(), BootError> {
+    let stamp = root.join(STAMP);
+    if !stamp.is_file() {
+        return Err(BootError::NoStamp { path: stamp });
+    }
+    if let Some(hash) = &ignition.hash {
+        hash.check(&ignition.config)?;
+    }
+    let dir = root.join("ignition");
+    make_dir(&dir, 0o700)?;
+    let path = dir.join("config.ign");
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(BootError::Configured { path }),
+        result => result.map_err(failed("create", &path))?,
+    };
+    // The umask may have taken bits away.
+    file.set_permissions(Permissions::from_mode(0o600)).map_err(failed("set the mode of", &path))?;
+    file.write_all(&ignition.config).and_then(|()| file.sync_all()).map_err(failed("write", &path))
+}
+
+/// An existing directory stays as it is.
+fn make_dir(dir: &Path, mode: u32) -> Result<(), BootError> {
+    match DirBuilder::new().mode(mode).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        Err(error) => Err(failed("create", dir)(error)),
+        // The umask may have taken bits away.
+        Ok(()) => fs::set_permissions(dir, Permissions::from_mode(mode)).map_err(failed("set the mode of", dir)),
+    }
+}
+
+/// A file's text; None if there is no such file.
+fn read_text(path: &Path) -> Result<Option<String>, BootError> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result.map_err(failed("read", path))?,
+    };
+    let mut text = String::new();
+    file.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text).map_err(failed("read", path))?;
+    if u64::try_from(text.len()).is_ok_and(|len| len > MAX_TEXT_BYTES) {
+        return Err(BootError::Size { path: path.to_owned() });
+    }
+    Ok(Some(text))
+}
+
+/// In place, so that the file keeps its mode and SELinux label. There is no partition table yet that leads to a
+/// half-written one.
+fn rewrite(path: &Path, text: &str) -> Result<(), BootError> {
+    let mut file = OpenOptions::new().write(true).truncate(true).open(path).map_err(failed("open", path))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write", path))
+}
+
+/// Only the last entry by name: ostree sorts the newest last, and a fresh image has one.
+fn edit_last_entry(root: &Path, edits: &[KargEdits]) -> Result<(), BootError> {
+    let dir = root.join(ENTRIES);
+    let entries = match fs::read_dir(&dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BootError::NoEntries { path: dir }),
+        result => result.map_err(failed("list", &dir))?,
+    };
+    let mut last: Option<PathBuf> = None;
+    for entry in entries {
+        let path = entry.map_err(failed("list", &dir))?.path();
+        if path.extension().is_some_and(|extension| extension == "conf") && Some(&path) > last.as_ref() {
+            last = Some(path);
+        }
+    }
+    let path = last.ok_or(BootError::NoEntries { path: dir })?;
+    let mut text = read_text(&path)?.ok_or_else(|| failed("read", &path)(io::ErrorKind::NotFound.into()))?;
+    for edits in edits {
+        text = edit_entry(&text, edits).map_err(|source| BootError::Entry { path: path.clone(), source })?;
+    }
+    rewrite(&path, &text)
+}
+
+/// The stamp is sourced by the boot loader before the first boot, and removed after it.
+fn append_firstboot_args(root: &Path, args: &str) -> Result<(), BootError> {
+    let path = root.join(STAMP);
+    let mut file = match OpenOptions::new().append(true).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BootError::NoStamp { path }),
+        result => result.map_err(failed("open", &path))?,
+    };
+    let line = format!("set ignition_network_kcmdline=\"{args}\"\n");
+    file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write", &path))
+}
+
+fn set_grub_commands(root: &Path, commands: &[String]) -> Result<(), BootError> {
+    let [own, shared] = GRUB.map(|name| root.join(name));
+    let path = if own.exists() { own } else { shared };
+    let text = read_text(&path)?.ok_or_else(|| failed("read", &path)(io::ErrorKind::NotFound.into()))?;
+    match grub::with_commands(&text, commands) {
+        Some(text) => rewrite(&path, &text),
+        None => Err(BootError::NoMarker { path }),
+    }
+}
+
+fn copy_network(root: &Path, files: &[NetworkFile]) -> Result<(), BootError> {
+    let dir = root.join(NETWORK);
+    make_dir(&dir, 0o755)?;
+    for NetworkFile { name, content, permissions } in files {
+        let path = dir.join(name);
+        // Closed to others until it has its own mode: keyfiles hold passwords.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed("create", &path))?;
+        let done = file.write_all(content).and_then(|()| file.set_permissions(permissions.clone()));
+        done.and_then(|()| file.sync_all()).map_err(failed("write", &path))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "boot_tests.rs"]
+mod tests;

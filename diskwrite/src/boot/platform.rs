@@ -1,0 +1,36 @@
+//! What an image's `coreos/platforms.json` says of the consoles of each platform.
+
+use super::{BootError, read_text};
+use serde::Deserialize;
+use std::{collections::HashMap, path::Path};
+
+/// The platform images for bare metal are made for.
+pub(crate) const METAL: &str = "metal";
+const TABLE: &str = "coreos/platforms.json";
+
+/// One platform's consoles.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct Platform {
+    #[serde(default)]
+    pub grub_commands: Vec<String>,
+    #[serde(default)]
+    pub kernel_arguments: Vec<String>,
+}
+
+/// All platforms by name.
+#[derive(Debug, Default)]
+pub(super) struct Platforms(HashMap<String, Platform>);
+
+impl Platforms {
+    /// Reads the table; images need not have one.
+    pub fn read(root: &Path) -> Result<Self, BootError> {
+        let path = root.join(TABLE);
+        let Some(text) = read_text(&path)? else { return Ok(Self::default()) };
+        serde_json::from_str(&text).map(Self).map_err(|source| BootError::Platforms { path, source })
+    }
+
+    /// A platform's consoles; of one that is not listed there is nothing to say.
+    pub fn get(&self, name: &str) -> Platform {
+        self.0.get(name).cloned().unwrap_or_default()
+    }
+}
