@@ -181,6 +181,11 @@ pub const PLATFORMS: &str = r#"{"metal":{"grub_commands":["terminal_input consol
 
 impl Image {
     pub fn new(sector: u32) -> Self {
+        Self::with_partition(sector, "boot")
+    }
+
+    /// With another name for the partition whose file system is labelled `boot`.
+    pub fn with_partition(sector: u32, name: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("diskwrite-image-").tempdir().unwrap();
         let bytes = 32 * MIB;
         // sgdisk takes the sector size from the device, so the table is made on one.
@@ -195,7 +200,7 @@ impl Image {
                 "--new=2:0:+2M",
                 "--change-name=2:EFI-SYSTEM",
                 "--new=3:0:+12M",
-                "--change-name=3:boot",
+                &format!("--change-name=3:{name}"),
                 "--new=4:0:0",
                 "--change-name=4:root",
                 &device,
