@@ -28,6 +28,7 @@ mod pump;
 mod record;
 mod request;
 mod source;
+pub mod speed;
 mod sys;
 mod threads;
 mod trust;
