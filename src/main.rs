@@ -37,6 +37,7 @@ enum Command {
     Capture(inventory::capture::cli::Capture),
     Netcheck(netcheck::cli::Netcheck),
     Install(installer::cli::Install),
+    Disk(installer::disk_cli::Disk),
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
     Serve(service_stub::cli::Serve),
@@ -51,6 +52,7 @@ impl Command {
             Self::Capture(capture) => capture.run().map(success),
             Self::Netcheck(netcheck) => netcheck.run(|json| Ok(ignition::day2::filtered(json)?)),
             Self::Install(install) => install.run(),
+            Self::Disk(disk) => disk.run(),
             Self::Ignition(ignition) => ignition.run().map(success),
             Self::Iso(iso) => iso.run().map(success),
             Self::Serve(serve) => serve.run().map(success),
@@ -61,7 +63,9 @@ impl Command {
     fn only_prints(&self) -> bool {
         match self {
             Self::Inventory(_) | Self::Report(_) | Self::Netcheck(_) | Self::Ignition(_) => true,
-            Self::Agent(_) | Self::Capture(_) | Self::Install(_) | Self::Iso(_) | Self::Serve(_) => false,
+            Self::Agent(_) | Self::Capture(_) | Self::Install(_) | Self::Disk(_) | Self::Iso(_) | Self::Serve(_) => {
+                false
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests and replies of the network steps (agent contract §6.3 to §6.10 and §6.16). What a step asks is the only argument
+//! Requests and replies of the steps that check (agent contract §6.3 to §6.10 and §6.16). What a step asks is the only argument
 //! of its instruction; what it answers is the text in its reply's `output`.
 
 use crate::{Mac, is_zero, json::null_is_default};
@@ -265,6 +265,24 @@ pub struct TangServerSignature {
     /// The signature.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub signature: String,
+}
+
+/// `disk_speed_check_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskSpeedCheckRequest {
+    /// A disk, to be echoed as it came.
+    pub path: String,
+}
+
+/// `disk_speed_check_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskSpeedCheckResponse {
+    /// 99th percentile of the times fdatasync took, milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub io_sync_duration: u64,
+    /// Echo.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub path: String,
 }
 
 /// `container_image_availability_request`.

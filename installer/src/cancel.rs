@@ -52,24 +52,43 @@ impl Cancel {
     ///
     /// Must be called before other threads start: they inherit the blocked signals.
     pub fn on_signals(&self) -> io::Result<()> {
-        let mut signals = SigSet::empty();
-        signals.add(Signal::SIGINT);
-        signals.add(Signal::SIGTERM);
+        self.on(&[Signal::SIGINT, Signal::SIGTERM], Again::Leave)
+    }
+
+    /// From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT set the flag and do nothing else, however often they come: for work
+    /// that must put things in order before it ends. Otherwise like [`on_signals`](Self::on_signals).
+    pub fn on_signals_in_order(&self) -> io::Result<()> {
+        self.on(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT], Again::Wait)
+    }
+
+    fn on(&self, which: &[Signal], again: Again) -> io::Result<()> {
+        let signals: SigSet = which.iter().copied().collect();
         signals.thread_block()?;
         let cancel = self.clone();
         // Not joined: it waits for a signal that need not come, and ends with the process.
         thread::Builder::new().name("signals".into()).spawn(move || {
             while let Ok(signal) = signals.wait() {
-                if cancel.is_cancelled() {
-                    tracing::warn!(%signal, "second signal, leaving at once");
-                    std::process::exit(1);
+                match (cancel.is_cancelled(), again) {
+                    (true, Again::Leave) => {
+                        tracing::warn!(%signal, "second signal, leaving at once");
+                        std::process::exit(1);
+                    }
+                    (true, Again::Wait) => tracing::warn!(%signal, "already stopping; wait for it, please"),
+                    (false, Again::Leave) => tracing::warn!(%signal, "stopping; the signal again leaves at once"),
+                    (false, Again::Wait) => tracing::warn!(%signal, "stopping in good order"),
                 }
-                tracing::warn!(%signal, "stopping; the signal again leaves at once");
                 cancel.cancel();
             }
         })?;
         Ok(())
     }
+}
+
+/// What a second signal does.
+#[derive(Clone, Copy)]
+enum Again {
+    Leave,
+    Wait,
 }
 
 #[cfg(test)]

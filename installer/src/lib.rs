@@ -6,6 +6,7 @@
 pub mod args;
 pub mod cancel;
 pub mod cli;
+pub mod disk_cli;
 pub mod display;
 pub mod document;
 pub mod flow;
