@@ -1,6 +1,6 @@
 //! What a step means: the command that carries it out, or why it is refused. Nothing runs here.
 
-use crate::{network, settings::Settings};
+use crate::{disk, network, settings::Settings};
 use api::{HostId, InstallRequest, Secret, Step, StepType};
 use serde::Serialize;
 use std::{
@@ -118,6 +118,7 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
     match step.step_type {
         StepType::Inventory => inventory(step, settings),
         StepType::Install => install(step, settings, host),
+        StepType::InstallationDiskSpeedCheck => disk::speed(step),
         _ => network::action(step, &settings.pace).unwrap_or_else(|| Err(Refusal::Unknown(step.step_type.clone()))),
     }
 }
@@ -125,7 +126,7 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
 /// The host's id and, from newer services, wishes about the size of the answer. Those we don't know are left to services
 /// that can do without.
 fn inventory(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
-    let Some((id, wishes)) = step.args.split_first() else { return Err(arg_count(step)) };
+    let Some((id, wishes)) = step.args.split_first() else { return Err(arg_count(step, 1)) };
     if id.parse::<HostId>().is_err() {
         return Err(Refusal::Type { what: "host_id", kind: "uuid", value: id.chars().take(80).collect() });
     }
@@ -176,15 +177,17 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
 }
 
 pub(crate) fn only_arg(step: &Step) -> Result<&String, Refusal> {
-    match step.args.as_slice() {
-        [arg] => Ok(arg),
-        _ => Err(arg_count(step)),
-    }
+    args(step).map(|[arg]| arg)
 }
 
-fn arg_count(step: &Step) -> Refusal {
+/// Exactly so many.
+pub(crate) fn args<const N: usize>(step: &Step) -> Result<&[String; N], Refusal> {
+    step.args.as_slice().try_into().map_err(|_| arg_count(step, N))
+}
+
+fn arg_count(step: &Step, expected: usize) -> Refusal {
     let given = step.args.iter().take(8).map(|arg| arg.chars().take(80).collect()).collect();
-    Refusal::ArgCount { step: step.step_type.clone(), expected: 1, given }
+    Refusal::ArgCount { step: step.step_type.clone(), expected, given }
 }
 
 fn check_device(what: &'static str, device: &str) -> Result<(), Refusal> {
@@ -281,7 +284,7 @@ pub(crate) mod tests {
     fn steps_of_later_milestones_get_the_text_the_service_looks_for() {
         for name in StepType::NAMES.into_iter().chain(["step-not-exists"]) {
             let kind: StepType = serde_json::from_value(name.into()).unwrap();
-            let known = matches!(kind, StepType::Inventory | StepType::Install)
+            let known = matches!(kind, StepType::Inventory | StepType::Install | StepType::InstallationDiskSpeedCheck)
                 || network::action(
                     &Step { args: Vec::new(), step_id: String::new(), step_type: kind.clone() },
                     &Pace::default(),

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod beacon;
 pub mod child;
 pub mod cli;
+mod disk;
 pub mod media;
 mod network;
 pub mod outbox;
