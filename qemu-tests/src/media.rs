@@ -13,15 +13,16 @@ const OVERLAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs-overlay/ov
 const PROGRAM: &str = "usr/bin/landfall";
 
 /// A live ISO that starts the agent. Built unless there is one of the same inputs.
-pub fn agent_iso() -> Result<PathBuf> {
+pub fn agent_iso(drivers: Drivers) -> Result<PathBuf> {
     let files = vec![(PROGRAM.to_owned(), service::binary()?)];
     let overlays = vec![Path::new(OVERLAY).to_owned()];
-    live_iso(&LiveIso { overlays, files, ..LiveIso::default() }).context("building the live ISO")
+    live_iso(&LiveIso { overlays, files, drivers, ..LiveIso::default() }).context("building the live ISO")
 }
 
 /// An OS image. Built unless there is one of the same inputs.
-pub fn os_image(sector: SectorSize, compression: Compression) -> Result<PathBuf> {
-    metal_image(sector, compression).with_context(|| format!("building the OS image ({sector:?}, {compression:?})"))
+pub fn os_image(sector: SectorSize, compression: Compression, drivers: Drivers) -> Result<PathBuf> {
+    metal_image(sector, compression, drivers)
+        .with_context(|| format!("building the OS image ({sector:?}, {compression:?})"))
 }
 
 /// A small system with the program and a shell in it, for [`crate::vm::Vm::shell`]. Built unless there is one of the same inputs.

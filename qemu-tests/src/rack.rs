@@ -6,7 +6,7 @@ use crate::{
     switch::{PortId, Switch},
     uplink::{Uplink, UplinkError},
     view::{self, HostView},
-    vm::{Disk, Firmware, Vm, VmError},
+    vm::{Bus, Disk, Firmware, Vm, VmError},
 };
 use api::{
     Cluster, ClusterCreateParams, ClusterId, Host, HostUpdateParams, InfraEnvCreateParams, InfraEnvId, Mac, Platform,
@@ -49,6 +49,8 @@ pub struct RackConfig {
     pub memory_mib: u32,
     /// Of each machine's one disk.
     pub disk_bytes: u64,
+    /// What that is attached to.
+    pub bus: Bus,
     /// Live ISO, as built or downloaded.
     pub iso: PathBuf,
     /// OS image.
@@ -67,6 +69,7 @@ impl RackConfig {
             sector_bytes: 512,
             memory_mib: 1024,
             disk_bytes: 4 << 30,
+            bus: Bus::default(),
             iso,
             image,
             deliver_agent: false,
@@ -263,6 +266,7 @@ impl Rack {
                 size_bytes: self.config.disk_bytes,
                 serial: format!("LANDFALL-DISK-{index}"),
                 sector_bytes: self.config.sector_bytes,
+                bus: self.config.bus,
             };
             let vm = Vm::builder(&self.config.run, node_name(index))
                 .memory_mib(self.config.memory_mib)

@@ -10,7 +10,7 @@ use nix::{
     unistd::Pid,
 };
 use qemu_tests::{
-    images::{Compression, SectorSize},
+    images::{Compression, Drivers, SectorSize},
     media, paths,
 };
 use std::{
@@ -22,8 +22,8 @@ use std::{
 #[test]
 fn a_stopped_demo_leaves_nothing_behind() {
     let _turn = turn();
-    ok(media::agent_iso());
-    ok(media::os_image(SectorSize::B512, Compression::Zstd));
+    ok(media::agent_iso(Drivers::Cloud));
+    ok(media::os_image(SectorSize::B512, Compression::Zstd, Drivers::Cloud));
     let mut demo = start(&["--hosts", "3"]);
     let mut progress = BufReader::new(demo.stderr.take().unwrap()).lines();
     assert!(progress.any(|line| line.unwrap().contains("machines boot")), "the demo ended early");
@@ -47,7 +47,7 @@ fn a_stopped_demo_leaves_nothing_behind() {
 #[test]
 fn a_host_that_fails_fails_the_demo_with_its_reason() {
     let _turn = turn();
-    let image = ok(media::os_image(SectorSize::B4096, Compression::Xz));
+    let image = ok(media::os_image(SectorSize::B4096, Compression::Xz, Drivers::Cloud));
     let mut demo = start(&["--hosts", "1", "--image", image.to_str().unwrap()]);
     let mut progress = String::new();
     demo.stderr.take().unwrap().read_to_string(&mut progress).unwrap();

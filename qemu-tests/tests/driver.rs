@@ -8,7 +8,7 @@ use qemu_tests::{
     paths,
     switch::Switch,
     uplink::{HOST, Uplink},
-    vm::{DirectKernel, Disk, Vm, VmError},
+    vm::{Bus, DirectKernel, Disk, Vm, VmError},
 };
 use std::{
     io::{Read, Write},
@@ -86,7 +86,13 @@ fn a_missed_timer_is_cured_by_one_new_start() {
         )
     };
     let start = |name: &str, patience| {
-        let disk = Disk { path: dir.path().join(name), size_bytes: 1 << 20, serial: "D".into(), sector_bytes: 512 };
+        let disk = Disk {
+            path: dir.path().join(name),
+            size_bytes: 1 << 20,
+            serial: "D".into(),
+            sector_bytes: 512,
+            bus: Bus::Virtio,
+        };
         Vm::builder("driver", name)
             .memory_mib(256)
             .kernel(kernel(dir.path(), &init(patience)))

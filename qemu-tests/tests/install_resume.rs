@@ -5,7 +5,7 @@ mod common;
 use api::HostStage;
 use common::{LIMIT, finish_installation, ok, rack, start_installation, turn};
 use qemu_tests::{
-    images::{Compression, SectorSize},
+    images::{Compression, Drivers, SectorSize},
     media,
     switch::Link,
     view::HostView,
@@ -17,7 +17,7 @@ use std::{thread::sleep, time::Duration};
 fn half_an_image_is_not_fetched_twice() {
     let _turn = turn();
     let mut rack = rack("resume", 1, Firmware::Bios, SectorSize::B512, Compression::Gzip);
-    let image_bytes = ok(ok(media::os_image(SectorSize::B512, Compression::Gzip)).metadata()).len();
+    let image_bytes = ok(ok(media::os_image(SectorSize::B512, Compression::Gzip, Drivers::Cloud)).metadata()).len();
     ok(rack.discover(LIMIT));
     start_installation(&mut rack);
     // Slow enough that the middle can't be missed.

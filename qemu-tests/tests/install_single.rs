@@ -1,16 +1,17 @@
-//! One machine from the live ISO to its own disk, over firmware, sector sizes and every compression images come in.
+//! One machine from the live ISO to its own disk, over firmware, sector sizes, every kind of disk and every compression images come
+//! in.
 
 mod common;
 
-use common::{LIMIT, finish_installation, ok, rack, start_installation, turn};
+use common::{LIMIT, finish_installation, ok, rack_with_disks_on, start_installation, turn};
 use qemu_tests::{
     images::{Compression, SectorSize},
-    vm::Firmware,
+    vm::{Bus, Firmware},
 };
 
-fn cycle(run: &str, firmware: Firmware, sector: SectorSize, compression: Compression) {
+fn cycle(run: &str, bus: Bus, firmware: Firmware, sector: SectorSize, compression: Compression) {
     let _turn = turn();
-    let mut rack = rack(run, 1, firmware, sector, compression);
+    let mut rack = rack_with_disks_on(bus, run, 1, firmware, sector, compression);
     ok(rack.discover(LIMIT));
     start_installation(&mut rack);
     finish_installation(&mut rack);
@@ -18,16 +19,21 @@ fn cycle(run: &str, firmware: Firmware, sector: SectorSize, compression: Compres
 }
 
 #[test]
-fn bios_512_zstd() {
-    cycle("single-bios-512-zstd", Firmware::Bios, SectorSize::B512, Compression::Zstd);
+fn virtio_bios_512_zstd() {
+    cycle("single-virtio-bios-512-zstd", Bus::Virtio, Firmware::Bios, SectorSize::B512, Compression::Zstd);
 }
 
 #[test]
-fn uefi_4kn_xz() {
-    cycle("single-uefi-4kn-xz", Firmware::Uefi, SectorSize::B4096, Compression::Xz);
+fn nvme_uefi_4kn_xz() {
+    cycle("single-nvme-uefi-4kn-xz", Bus::Nvme, Firmware::Uefi, SectorSize::B4096, Compression::Xz);
 }
 
 #[test]
-fn uefi_512_gzip() {
-    cycle("single-uefi-512-gzip", Firmware::Uefi, SectorSize::B512, Compression::Gzip);
+fn scsi_uefi_512_gzip() {
+    cycle("single-scsi-uefi-512-gzip", Bus::Scsi, Firmware::Uefi, SectorSize::B512, Compression::Gzip);
+}
+
+#[test]
+fn sata_bios_512_raw() {
+    cycle("single-sata-bios-512-raw", Bus::Sata, Firmware::Bios, SectorSize::B512, Compression::Raw);
 }

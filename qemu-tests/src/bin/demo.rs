@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use qemu_tests::{
     accel::{self, Accel},
-    images::{Compression, SectorSize},
+    images::{Compression, Drivers, SectorSize},
     interrupt::Interrupts,
     media, paths,
     rack::{NodeFacts, Rack, RackConfig, RackError, SITE_FILE},
@@ -109,14 +109,14 @@ impl Demo {
             Some(iso) => iso.clone(),
             None => {
                 say("building the live ISO, unless nothing changed");
-                media::agent_iso()?
+                media::agent_iso(Drivers::Cloud)?
             }
         };
         let image = match &self.image {
             Some(image) => image.clone(),
             None => {
                 say("building the OS image, unless nothing changed");
-                media::os_image(SectorSize::B512, Compression::Zstd)?
+                media::os_image(SectorSize::B512, Compression::Zstd, Drivers::Cloud)?
             }
         };
         for path in [&iso, &image] {

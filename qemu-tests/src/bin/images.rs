@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
-use qemu_tests::images::{Compression, LiveIso, SectorSize, live_iso, metal_image};
+use qemu_tests::images::{Compression, Drivers, LiveIso, SectorSize, live_iso, metal_image};
 use std::path::PathBuf;
 
 /// Builds the live ISO and the metal images the tests boot. Prints the path of what was built, or found built.
@@ -67,7 +67,7 @@ fn main() -> Result<()> {
                 Pack::Zst => Compression::Zstd,
                 Pack::Xz => Compression::Xz,
             };
-            metal_image(sector, compression)?
+            metal_image(sector, compression, Drivers::Cloud)?
         }
     };
     println!("{}", path.display());

@@ -1,6 +1,6 @@
 //! The initramfs both kinds of machine boot: a busybox init that runs the real Ignition on the first boot.
 
-use super::{root, store, tools, tree};
+use super::{Drivers, root, store, tools, tree};
 use anyhow::{Result, bail};
 use std::{
     fs::File,
@@ -11,9 +11,9 @@ use std::{
 const PROGRAMS: [&str; 5] = ["useradd", "usermod", "userdel", "groupadd", "groupdel"];
 
 /// The initramfs, zstd.
-pub(super) fn initramfs() -> Result<PathBuf> {
-    let base = root::base()?;
-    store::cached("initramfs", "img", &root::inputs()?, |scratch, result| {
+pub(super) fn initramfs(drivers: Drivers) -> Result<PathBuf> {
+    let base = root::base(drivers)?;
+    store::cached("initramfs", "img", &root::inputs(drivers)?, |scratch, result| {
         let tree = scratch.join("tree");
         root::skeleton(&tree)?;
         for program in PROGRAMS {
@@ -28,7 +28,7 @@ pub(super) fn initramfs() -> Result<PathBuf> {
         root::install_libraries(&base, &tree, programs)?;
         root::install_busybox(&tree)?;
         let modules = tree::list(&store::data_dir().join("initramfs.modules"))?;
-        root::kernel()?.install_modules(&modules, &tree)?;
+        root::kernel(drivers)?.install_modules(&modules, &tree)?;
         tree::overlay(&store::data_dir().join("initramfs"), &tree)?;
 
         let mut archive = super::cpio::Archive::default();

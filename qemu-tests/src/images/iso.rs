@@ -1,7 +1,7 @@
 //! The live ISO: CoreOS layout, BIOS and UEFI, from a drive or written to a disk.
 
 use super::{
-    cpio, fat,
+    Drivers, cpio, fat,
     grub::{self, Platform},
     initramfs::initramfs,
     root, store, tools, tree,
@@ -32,6 +32,8 @@ pub struct LiveIso {
     pub volume_id: String,
     /// Kernel arguments after those the live boot itself needs.
     pub kargs: String,
+    /// What it can boot on.
+    pub drivers: Drivers,
 }
 
 impl Default for LiveIso {
@@ -41,6 +43,7 @@ impl Default for LiveIso {
             files: Vec::new(),
             volume_id: "landfall-live".to_owned(),
             kargs: super::TEST_KARGS.to_owned(),
+            drivers: Drivers::Cloud,
         }
     }
 }
@@ -53,7 +56,7 @@ impl LiveIso {
 
 /// The ISO of `spec`, built unless there is one of the same inputs.
 pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
-    let mut inputs = root::inputs()?;
+    let mut inputs = root::inputs(spec.drivers)?;
     inputs.text("volume", &spec.volume_id);
     inputs.text("kargs", &spec.kargs);
     for dir in &spec.overlays {
@@ -71,12 +74,12 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         );
         inputs.file(source)?;
     }
-    let (base, initramfs) = (root::base()?, initramfs()?);
+    let (base, initramfs) = (root::base(spec.drivers)?, initramfs(spec.drivers)?);
     store::cached("live", "iso", &inputs, |scratch, result| {
         let tree = scratch.join("iso");
         fs::create_dir_all(tree.join("images/pxeboot"))?;
         fs::create_dir_all(tree.join("coreos"))?;
-        fs::copy(root::kernel()?.image, tree.join("images/pxeboot/vmlinuz"))?;
+        fs::copy(root::kernel(spec.drivers)?.image, tree.join("images/pxeboot/vmlinuz"))?;
         fs::copy(initramfs, tree.join("images/pxeboot/initrd.img"))?;
         rootfs_image(spec, &base, scratch, &tree.join("images/pxeboot/rootfs.img"))?;
         File::create(tree.join("images/ignition.img"))?.set_len(EMBED_AREA)?;

@@ -1,7 +1,7 @@
 //! The installed machine's disk image: CoreOS partitions, boot loader entry and first-boot stamp.
 
 use super::{
-    fat,
+    Drivers, fat,
     gpt::{self, Partition},
     grub::{self, Platform},
     initramfs::initramfs,
@@ -72,13 +72,13 @@ impl Compression {
 }
 
 /// The metal image, built unless there is one of the same inputs.
-pub fn metal_image(sector: SectorSize, compression: Compression) -> Result<PathBuf> {
-    let inputs = root::inputs()?;
+pub fn metal_image(sector: SectorSize, compression: Compression, drivers: Drivers) -> Result<PathBuf> {
+    let inputs = root::inputs(drivers)?;
     let name = match sector {
         SectorSize::B512 => "metal",
         SectorSize::B4096 => "metal4k",
     };
-    let (base, initramfs) = (root::base()?, initramfs()?);
+    let (base, initramfs) = (root::base(drivers)?, initramfs(drivers)?);
     let raw = store::cached(name, Compression::Raw.extension(), &inputs, |scratch, result| {
         build(sector, &base, &initramfs, scratch, result)
     })?;
@@ -122,7 +122,7 @@ fn build(sector: SectorSize, base: &Path, initramfs: &Path, scratch: &Path, resu
     copy_sparse(&esp_image, &disk, esp.start)?;
 
     let boot_tree = scratch.join("boot");
-    boot_files(&boot_tree, initramfs)?;
+    boot_files(&boot_tree, initramfs, drivers)?;
     let boot_image = scratch.join("boot.ext4");
     ext4(&boot_tree, &boot_image, boot.len, "boot", "96d15588-3596-4b3c-adca-a2ff7279ea63")?;
     copy_sparse(&boot_image, &disk, boot.start)?;
@@ -145,8 +145,8 @@ fn build(sector: SectorSize, base: &Path, initramfs: &Path, scratch: &Path, resu
     gpt::write(&disk, disk_len, sector.bytes(), &[bios, esp, boot, root])
 }
 
-fn boot_files(tree: &Path, initramfs: &Path) -> Result<()> {
-    let kernel = root::kernel()?;
+fn boot_files(tree: &Path, initramfs: &Path, drivers: Drivers) -> Result<()> {
+    let kernel = root::kernel(drivers)?;
     let release = kernel.release.as_str();
     let os = tree.join("ostree/landfall-test");
     tree::place(&kernel.image, &os.join(format!("vmlinuz-{release}")))?;
@@ -235,7 +235,7 @@ mod tests {
             return;
         }
         for sector in [SectorSize::B512, SectorSize::B4096] {
-            let image = metal_image(sector, Compression::Raw).unwrap();
+            let image = metal_image(sector, Compression::Raw, Drivers::Cloud).unwrap();
             let disk = File::open(&image).unwrap();
             let mut signature = [0; 8];
             disk.read_exact_at(&mut signature, sector.bytes()).unwrap();

@@ -1,7 +1,7 @@
 //! The root file system both kinds of machine run: systemd, udev and busybox, as Debian packages them, less what no test needs.
 
 use super::{
-    elf,
+    Drivers, elf,
     kernel::Kernel,
     store::{self, Inputs},
     tools, tree,
@@ -14,19 +14,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const KERNEL: &str = "cloud";
-
-/// The kernel all images boot.
-pub(super) fn kernel() -> Result<Kernel> {
-    Kernel::open(KERNEL)
+/// The kernel an image with these drivers boots.
+pub(super) fn kernel(drivers: Drivers) -> Result<Kernel> {
+    Kernel::open(drivers.package())
 }
 
 /// What every image depends on: the packages and the builders themselves.
-pub(super) fn inputs() -> Result<Inputs> {
+pub(super) fn inputs(drivers: Drivers) -> Result<Inputs> {
     let mut inputs = Inputs::new()?;
     inputs.packages("root")?;
     inputs.packages("ignition")?;
-    inputs.text("kernel", &kernel()?.release);
+    inputs.text("kernel", &kernel(drivers)?.release);
     inputs.file(&busybox()?)?;
     inputs.text("loader", &tools::run("grub-mkimage", ["--version"])?);
     Ok(inputs)
@@ -89,8 +87,8 @@ pub(super) fn install_libraries(base: &Path, tree: &Path, programs: Vec<PathBuf>
 }
 
 /// The root common to live and installed machines; a directory.
-pub(super) fn base() -> Result<PathBuf> {
-    store::cached("root", "d", &inputs()?, |_, root| {
+pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
+    store::cached("root", "d", &inputs(drivers)?, |_, root| {
         skeleton(root)?;
         let package = store::packages("root")?;
         let excluded = tree::list(&store::data_dir().join("root.exclude"))?;
@@ -103,7 +101,7 @@ pub(super) fn base() -> Result<PathBuf> {
         drop_unused_libraries(root)?;
         install_busybox(root)?;
         let modules = tree::list(&store::data_dir().join("root.modules"))?;
-        kernel()?.install_modules(&modules, root)?;
+        kernel(drivers)?.install_modules(&modules, root)?;
         tree::overlay(&store::data_dir().join("root"), root)?;
         // Git keeps no modes but "executable".
         for secret in ["etc/shadow", "etc/gshadow"] {

@@ -22,7 +22,7 @@ pub enum Drivers {
 }
 
 impl Drivers {
-    fn package(self) -> &'static str {
+    pub(super) fn package(self) -> &'static str {
         match self {
             Self::Cloud => "cloud",
             Self::Full => "full",
@@ -34,8 +34,8 @@ impl Drivers {
 /// one of the same inputs.
 pub fn shell_system(drivers: Drivers, program: &Path, tools: &[&str]) -> Result<(PathBuf, PathBuf)> {
     let kernel = Kernel::open(drivers.package())?;
-    let base = root::base()?;
-    let mut inputs = root::inputs()?;
+    let base = root::base(Drivers::Cloud)?;
+    let mut inputs = root::inputs(Drivers::Cloud)?;
     inputs.packages(drivers.package())?;
     inputs.file(program)?;
     let tools = tools.iter().map(|name| HostTool::find(name)).collect::<Result<Vec<_>>>()?;

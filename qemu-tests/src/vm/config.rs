@@ -31,7 +31,33 @@ impl Firmware {
     }
 }
 
-/// A virtio disk.
+/// What a disk is attached to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bus {
+    /// virtio-blk.
+    #[default]
+    Virtio,
+    /// An NVMe controller of its own.
+    Nvme,
+    /// A virtio SCSI host adapter of its own.
+    Scsi,
+    /// An AHCI controller of its own.
+    Sata,
+}
+
+impl Bus {
+    /// QEMU's devices for disk number `index`; the disk itself comes last.
+    fn devices(self, index: usize) -> Vec<String> {
+        match self {
+            Self::Virtio => vec!["virtio-blk-pci".to_owned()],
+            Self::Nvme => vec!["nvme".to_owned()],
+            Self::Scsi => vec![format!("virtio-scsi-pci,id=scsi{index}"), format!("scsi-hd,bus=scsi{index}.0")],
+            Self::Sata => vec![format!("ich9-ahci,id=ahci{index}"), format!("ide-hd,bus=ahci{index}.0")],
+        }
+    }
+}
+
+/// A disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// A raw image; made sparse with `size_bytes` when it doesn't exist.
@@ -42,6 +68,8 @@ pub struct Disk {
     pub serial: String,
     /// Logical and physical: 512 or 4096.
     pub sector_bytes: u32,
+    /// What it is attached to.
+    pub bus: Bus,
 }
 
 /// A network interface.
@@ -253,10 +281,12 @@ impl VmBuilder {
             );
             let (serial, sector, boot) = (&disk.serial, disk.sector_bytes, index + 1);
             let sectors = format!("logical_block_size={sector},physical_block_size={sector}");
-            add(
-                "-device",
-                format!("virtio-blk-pci,drive=disk{index},serial={serial},{sectors},bootindex={boot}").into(),
-            );
+            let mut devices = disk.bus.devices(index);
+            let device = devices.pop().unwrap_or_default();
+            for adapter in devices {
+                add("-device", adapter.into());
+            }
+            add("-device", format!("{device},drive=disk{index},serial={serial},{sectors},bootindex={boot}").into());
         }
         if let Some(iso) = &self.iso {
             add("-drive", with_path("if=none,id=cd,media=cdrom,format=raw,readonly=on,file=", iso, ""));

@@ -3,7 +3,7 @@
 mod config;
 mod error;
 
-pub use config::{DirectKernel, Disk, Firmware, Nic, VmBuilder, with_path};
+pub use config::{Bus, DirectKernel, Disk, Firmware, Nic, VmBuilder, with_path};
 pub use error::{ConsoleState, VmError};
 
 use crate::{

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, dead_code)]
 
 use qemu_tests::{
-    images::{Compression, SectorSize},
+    images::{Compression, Drivers, SectorSize},
     media,
     rack::{NodeFacts, Rack, RackConfig, RackError},
     table::Live,
     view::HostView,
-    vm::Firmware,
+    vm::{Bus, Firmware},
 };
 use std::{
     cell::RefCell,
@@ -34,7 +34,23 @@ pub fn ok<T, E: Display>(result: Result<T, E>) -> T {
 
 /// A rack of the built images, whose machines are on.
 pub fn rack(run: &str, hosts: u8, firmware: Firmware, sector: SectorSize, compression: Compression) -> Rack {
-    let mut config = RackConfig::new(run, hosts, ok(media::agent_iso()), ok(media::os_image(sector, compression)));
+    rack_with_disks_on(Bus::Virtio, run, hosts, firmware, sector, compression)
+}
+
+/// The same, with disks of another kind.
+pub fn rack_with_disks_on(
+    bus: Bus,
+    run: &str,
+    hosts: u8,
+    firmware: Firmware,
+    sector: SectorSize,
+    compression: Compression,
+) -> Rack {
+    // The smaller kernel knows no AHCI.
+    let drivers = if bus == Bus::Sata { Drivers::Full } else { Drivers::Cloud };
+    let (iso, image) = (ok(media::agent_iso(drivers)), ok(media::os_image(sector, compression, drivers)));
+    let mut config = RackConfig::new(run, hosts, iso, image);
+    config.bus = bus;
     config.firmware = firmware;
     config.sector_bytes = u32::try_from(sector.bytes()).unwrap();
     let mut rack = ok(Rack::start(config, changes()));

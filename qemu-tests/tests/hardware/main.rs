@@ -16,7 +16,7 @@ use machine::{INTERFACES, MIB, PARTITIONED_SERIAL, TWO_PATHS_SERIAL, smbios};
 use qemu_tests::{
     images::Drivers,
     media, paths,
-    vm::{Disk, Vm},
+    vm::{Bus, Disk, Vm},
 };
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -59,6 +59,7 @@ fn a_disk_that_hangs_costs_no_other_fact() {
         size_bytes: 64 * MIB,
         serial: serial.to_owned(),
         sector_bytes: 512,
+        bus: Bus::Virtio,
     };
     let mut vm = Vm::builder("hardware", "hanging-disk")
         .kernel(media::shell_system(Drivers::Cloud).unwrap())

@@ -4,7 +4,7 @@ use crate::{devices, facts::Facts, machine::MIB};
 use qemu_tests::{
     images::Drivers,
     media, paths,
-    vm::{Disk, Firmware, Vm, VmBuilder},
+    vm::{Bus, Disk, Firmware, Vm, VmBuilder},
 };
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -80,6 +80,7 @@ fn a_mirror_and_swap_make_disks_ineligible() {
         size_bytes: 64 * MIB,
         serial: serial.to_owned(),
         sector_bytes: 512,
+        bus: Bus::Virtio,
     };
     let mut vm = builder("raid-swap", "");
     for serial in ["HALF-1", "HALF-2", "SWAP", "SPARE"] {
