@@ -53,7 +53,8 @@ lint:
 
 bench: export PATH := $(PEERS)/bin:$(PATH)
 bench: binary peers
-	LANDFALL_BIN=$(BINARY) .ci/bench
+	cargo build --quiet --release --target $(TARGET) --package diskwrite --example floor
+	LANDFALL_BIN=$(BINARY) FLOOR_BIN=$(CARGO_TARGET_DIR)/$(TARGET)/release/examples/floor BENCH_IMAGES=$(CARGO_TARGET_DIR)/bench-images .ci/bench
 
 dist: binary
 	@mkdir -p $(CARGO_TARGET_DIR)/dist
