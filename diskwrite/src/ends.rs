@@ -6,6 +6,21 @@ use crate::pump::HEAD_BYTES;
 use crate::record::Record;
 use crate::write::RUN_BYTES;
 use crate::zeros::runs;
+use std::ops::Range;
+
+/// The entries of a table (UEFI 2.10 §5.3.2): no image and no disk in the field has room for more.
+const ENTRIES_BYTES: usize = 16_384;
+
+/// See [`Ends::head_parts`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HeadParts {
+    /// What is part of no GPT: boot code and the gap after the table.
+    pub before_tail: [Range<usize>; 2],
+    /// The primary table's entries.
+    pub entries: Range<usize>,
+    /// The one sector without which there is no table.
+    pub last: Range<usize>,
+}
 
 /// The disk's first MiB and a piece at its end.
 #[derive(Debug)]
@@ -31,6 +46,20 @@ impl Ends {
         Self { head: zeros(), tail_offset, tail }
     }
 
+    /// Parts of the head in the order in which they make the tail and the head a table; see [`Writer::finish`].
+    ///
+    /// [`Writer::finish`]: crate::write::Writer::finish
+    pub fn head_parts(&self, sector: usize) -> HeadParts {
+        let all = self.head.len();
+        let sector = sector.min(all);
+        let header = sector..sector.saturating_mul(2).min(all);
+        if !self.head.get(header.clone()).is_some_and(|header| header.starts_with(b"EFI PART")) {
+            return HeadParts { before_tail: [sector..all, 0..0], entries: 0..0, last: 0..sector };
+        }
+        let end = header.end.saturating_add(ENTRIES_BYTES).min(all);
+        HeadParts { before_tail: [0..sector, end..all], entries: header.end..end, last: header }
+    }
+
     /// What must be read back where they are. The head comes first: without it the tail is no harm.
     pub fn record(&self) -> Record {
         let mut record = Record::default();
@@ -40,5 +69,31 @@ impl Ends {
             }
         }
         record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_of_the_head_and_the_header_is_last() {
+        for sector in [512, 4096] {
+            let mut ends = Ends::cleared(8 << 20);
+            let without = ends.head_parts(sector);
+            assert_eq!(without.last, 0..sector, "the MBR, where there is no GPT");
+            ends.head[sector..sector + 8].copy_from_slice(b"EFI PART");
+            let with = ends.head_parts(sector);
+            assert_eq!((with.last.clone(), with.entries.clone()), (sector..2 * sector, 2 * sector..2 * sector + 16384));
+            for HeadParts { before_tail: [a, b], entries, last } in [without, with] {
+                let mut parts = [a, b, entries, last];
+                parts.sort_by_key(|part| (part.start, part.end));
+                let covered = parts.iter().filter(|part| !part.is_empty()).fold(0, |at, part| {
+                    assert_eq!(part.start, at);
+                    part.end
+                });
+                assert_eq!(covered, HEAD_BYTES);
+            }
+        }
     }
 }

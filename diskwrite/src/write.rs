@@ -2,7 +2,7 @@
 //!
 //! Head and tail of the disk, where partition tables live, are wiped and flushed first; then comes the image but its first
 //! MiB and, of an image as large as the disk, but its backup table, which some firmware restores a missing primary from; the
-//! caller adds those with [`Writer::finish`] when everything else is right.
+//! caller adds those with [`Writer::finish`] when everything else is right, the sector that makes a table of them last.
 
 use crate::buffer::{Block, Buffer};
 use crate::ends::Ends;
@@ -128,6 +128,7 @@ pub(crate) struct Writer<T> {
     flight: Flight<T>,
     device: PathBuf,
     disk_bytes: u64,
+    sector_bytes: usize,
     /// What [`Flight::written`] said when the image began.
     before: u64,
     /// Bytes written after the end of the image, to fill its last sector.
@@ -153,6 +154,7 @@ impl<T: Target> Writer<T> {
             flight: Flight::new(target),
             device,
             disk_bytes,
+            sector_bytes: usize::try_from(sector_bytes).unwrap_or(usize::MAX),
             before: 0,
             padding: 0,
             backup_from: disk_bytes.saturating_sub(backup_bytes),
@@ -286,11 +288,19 @@ impl<T: Target> Writer<T> {
 
     /// Writes one of the ends, its zero runs by the disk's own means, and waits for it.
     fn put(&mut self, data: &Buffer, offset: u64) -> Result<(), WriteError> {
+        self.put_parts(data, offset, &[0..data.len()])
+    }
+
+    /// As [`put`](Self::put), of parts that are whole sectors.
+    fn put_parts(&mut self, data: &Buffer, offset: u64, parts: &[Range<usize>]) -> Result<(), WriteError> {
         let copy = Arc::new(data.copy());
-        for (zero, run) in runs(&copy, RUN_BYTES) {
-            let at = offset.saturating_add(bytes(run.start));
-            let work = if zero { Work::Zero(run.len()) } else { Work::Write(copy.clone(), run) };
-            self.push(at, work)?;
+        for part in parts {
+            for (zero, run) in runs(copy.get(part.clone()).unwrap_or_default(), RUN_BYTES) {
+                let run = part.start.saturating_add(run.start)..part.start.saturating_add(run.end);
+                let at = offset.saturating_add(bytes(run.start));
+                let work = if zero { Work::Zero(run.len()) } else { Work::Write(copy.clone(), run) };
+                self.push(at, work)?;
+            }
         }
         drop(copy);
         let result = self.flight.settle();
@@ -338,14 +348,26 @@ impl<T: Target> Writer<T> {
         }
     }
 
-    /// Adds what was held back once all else is on the medium, the head last, and waits until it is too.
+    /// Adds what was held back once all else is on the medium, and waits until it is too.
+    ///
+    /// A disk stores a sector whole or not at all, and several in any order. So there is a flush between: what is part of no
+    /// table; the tail, with the backup table; the primary table's entries; its header, one sector. Wherever the power goes,
+    /// there is no table yet, or one that leads to all of the image. And a table that was at both ends before, of partitions
+    /// to keep, is sound at one of them at any moment.
     pub fn finish(&mut self, ends: &Ends) -> Result<(), WriteError> {
+        let parts = ends.head_parts(self.sector_bytes);
+        self.sync()?;
+        self.put_parts(&ends.head, 0, &parts.before_tail)?;
         self.sync()?;
         if !ends.tail.is_empty() {
             self.put(&ends.tail, ends.tail_offset)?;
             self.sync()?;
         }
-        self.put(&ends.head, 0)?;
+        if !parts.entries.is_empty() {
+            self.put_parts(&ends.head, 0, std::slice::from_ref(&parts.entries))?;
+            self.sync()?;
+        }
+        self.put_parts(&ends.head, 0, std::slice::from_ref(&parts.last))?;
         self.sync()
     }
 }
