@@ -12,6 +12,8 @@ mod ends;
 mod event;
 mod flight;
 #[doc(hidden)]
+pub mod floor;
+#[doc(hidden)]
 pub mod fuzzing;
 mod gpt;
 mod ignition_hash;
