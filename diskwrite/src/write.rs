@@ -288,7 +288,7 @@ impl<T: Target> Writer<T> {
 
     /// Writes one of the ends, its zero runs by the disk's own means, and waits for it.
     fn put(&mut self, data: &Buffer, offset: u64) -> Result<(), WriteError> {
-        self.put_parts(data, offset, &[0..data.len()])
+        self.put_parts(data, offset, std::slice::from_ref(&(0..data.len())))
     }
 
     /// As [`put`](Self::put), of parts that are whole sectors.
