@@ -25,3 +25,11 @@ pub fn fuzz_trust(bytes: &[u8]) {
 pub fn fuzz_superblock(start: &[u8]) {
     let _ = label::superblock(start);
 }
+
+/// Recognizes what is on a disk of these bytes.
+pub fn fuzz_probe(disk: &[u8]) {
+    let len = u64::try_from(disk.len()).unwrap_or(u64::MAX);
+    for sector_bytes in [512, 4096] {
+        let _ = crate::probe::probe(&disk, len, sector_bytes);
+    }
+}

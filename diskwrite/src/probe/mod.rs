@@ -4,14 +4,22 @@
 //! All of it reads a few hundred KiB at the ends of the disk and of each partition, and believes nothing it reads. The kinds
 //! are those of libblkid, by the same names, with the magic numbers of `libblkid/src/superblocks` and `.../topology`.
 
-#[allow(dead_code, reason = "its readers come next")]
 mod area;
+mod bytes;
+mod file_systems;
 mod kind;
+mod plain;
+mod storage;
+mod tables;
+mod types;
+
+use area::Area;
 
 pub use area::ReadAt;
 pub use kind::Kind;
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Some bytes of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,6 +50,28 @@ pub struct Signature {
     pub uuid: Option<String>,
     /// More for people, such as `version 1.2, RAID level 1`.
     pub detail: Option<String>,
+}
+
+impl Signature {
+    fn new(kind: Kind, magics: Vec<Span>) -> Self {
+        Self { kind, magics, label: None, uuid: None, detail: None }
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let Some(label) = &self.label {
+            write!(f, " '{label}'")?;
+        }
+        if let Some(uuid) = &self.uuid {
+            write!(f, " {uuid}")?;
+        }
+        if let Some(detail) = &self.detail {
+            write!(f, " ({detail})")?;
+        }
+        Ok(())
+    }
 }
 
 /// A partition, with what is in it.
@@ -81,8 +111,77 @@ impl Contents {
     }
 }
 
+/// More partitions than this are listed, but not looked into.
+const MAX_PROBED: usize = 128;
+
 /// Looks at a disk of `len` bytes with sectors of `sector_bytes`: at the whole, and at each partition.
 pub fn probe(disk: &dyn ReadAt, len: u64, sector_bytes: u32) -> Contents {
-    let _ = (disk, len, sector_bytes);
-    Contents::default()
+    let whole = Area::new(disk, Span { offset: 0, len }, sector_bytes);
+    let mut signatures = signatures(&whole);
+    // A boot sector of FAT, exFAT, NTFS or BitLocker ends like an MBR.
+    let is_boot_sector = signatures
+        .iter()
+        .any(|signature| matches!(signature.kind, Kind::Vfat | Kind::Exfat | Kind::Ntfs | Kind::BitLocker));
+    let gpt = tables::gpt(&whole);
+    let mbr = if is_boot_sector { None } else { tables::mbr(&whole, gpt.is_some()) };
+    let mut partitions = Vec::new();
+    for (place, table) in gpt.into_iter().chain(mbr).enumerate() {
+        signatures.insert(place, table.signature);
+        // Of two tables the kernel takes the GPT.
+        if partitions.is_empty() {
+            partitions = table.partitions;
+        }
+    }
+    let mut unreadable = whole.into_unreadable();
+    for partition in partitions.iter_mut().filter(|partition| partition.span.end() <= len).take(MAX_PROBED) {
+        // An extended partition begins with the record of the first in it.
+        if partition.type_name.as_deref() == Some("extended") {
+            continue;
+        }
+        let area = Area::new(disk, partition.span, sector_bytes);
+        partition.signatures = self::signatures(&area);
+        unreadable.extend(area.into_unreadable());
+    }
+    // RAID and ZFS at the end of the last partition seem to be the whole disk's.
+    let inner: Vec<Span> =
+        partitions.iter().flat_map(|part| &part.signatures).flat_map(|sig| &sig.magics).copied().collect();
+    signatures.retain(|signature| !signature.magics.iter().all(|magic| inner.contains(magic)));
+    unreadable.sort_unstable();
+    unreadable.dedup();
+    let mut contents = Contents { signatures, partitions, systems: Vec::new(), unreadable };
+    contents.systems = types::systems(&contents);
+    contents
 }
+
+/// All that is recognized in an area but partition tables: storage first, then what may lie in it.
+fn signatures(area: &Area<'_>) -> Vec<Signature> {
+    let one = [
+        storage::lvm2,
+        storage::luks,
+        storage::bitlocker,
+        storage::zfs,
+        storage::bluestore,
+        storage::bcache,
+        storage::drbd,
+        file_systems::ext,
+        file_systems::xfs,
+        file_systems::btrfs,
+        file_systems::f2fs,
+        file_systems::vfat,
+        file_systems::exfat_or_ntfs,
+        file_systems::iso9660,
+        file_systems::udf,
+        file_systems::squashfs,
+        file_systems::erofs,
+        file_systems::swap,
+        file_systems::apfs,
+    ];
+    let mut found = storage::md_raid(area);
+    found.extend(one.into_iter().filter_map(|find| find(area)));
+    found.extend(plain::find(area));
+    found
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! Numbers, texts and identifiers out of bytes that may hold anything. What is not there is zero, or None.
+
+/// Some bytes of a disk.
+pub(super) struct Bytes(pub Vec<u8>);
+
+impl Bytes {
+    pub fn part(&self, at: usize, len: usize) -> &[u8] {
+        at.checked_add(len).and_then(|end| self.0.get(at..end)).unwrap_or_default()
+    }
+
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.part(at, N).try_into().unwrap_or([0; N])
+    }
+
+    pub fn byte(&self, at: usize) -> u8 {
+        self.0.get(at).copied().unwrap_or_default()
+    }
+
+    pub fn le16(&self, at: usize) -> u16 {
+        u16::from_le_bytes(self.array(at))
+    }
+
+    pub fn be16(&self, at: usize) -> u16 {
+        u16::from_be_bytes(self.array(at))
+    }
+
+    pub fn le32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.array(at))
+    }
+
+    pub fn be32(&self, at: usize) -> u32 {
+        u32::from_be_bytes(self.array(at))
+    }
+
+    pub fn le64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.array(at))
+    }
+
+    pub fn be64(&self, at: usize) -> u64 {
+        u64::from_be_bytes(self.array(at))
+    }
+
+    /// Text up to the first zero, without blanks around it; None if nothing is left.
+    pub fn text(&self, at: usize, len: usize) -> Option<String> {
+        text(self.part(at, len))
+    }
+
+    /// UTF-16 text, little endian, of up to `units` units.
+    pub fn utf16(&self, at: usize, units: usize) -> Option<String> {
+        utf16(self.part(at, units.saturating_mul(2)))
+    }
+
+    /// A UUID in the order of its bytes; None for zeros.
+    pub fn uuid(&self, at: usize) -> Option<String> {
+        uuid(self.array(at))
+    }
+}
+
+/// Text up to the first zero, trimmed, with control characters replaced: it is shown on terminals.
+pub(super) fn text(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    printable(&String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()))
+}
+
+pub(super) fn utf16(bytes: &[u8]) -> Option<String> {
+    let units = bytes.chunks_exact(2).filter_map(|pair| Some(u16::from_le_bytes(pair.try_into().ok()?)));
+    let units: Vec<_> = units.take_while(|unit| *unit != 0).collect();
+    printable(&String::from_utf16_lossy(&units))
+}
+
+fn printable(text: &str) -> Option<String> {
+    let text: String =
+        text.trim().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// `8-4-4-4-12` hexadecimal digits; None for zeros.
+pub(super) fn uuid(bytes: [u8; 16]) -> Option<String> {
+    if bytes == [0; 16] {
+        return None;
+    }
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    grouped(&hex, &[8, 4, 4, 4, 12])
+}
+
+/// A GUID, whose first three fields are little endian (UEFI 2.10, appendix A).
+pub(super) fn guid(mut bytes: [u8; 16]) -> Option<String> {
+    for (from, to) in [(0, 4), (4, 6), (6, 8)] {
+        bytes.get_mut(from..to)?.reverse();
+    }
+    uuid(bytes)
+}
+
+/// The text in groups with `-` between.
+pub(super) fn grouped(text: &str, groups: &[usize]) -> Option<String> {
+    let mut rest = text;
+    let mut parts = Vec::new();
+    for len in groups {
+        let (part, tail) = rest.split_at_checked(*len)?;
+        parts.push(part);
+        rest = tail;
+    }
+    Some(parts.join("-"))
+}
