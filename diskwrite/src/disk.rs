@@ -1,6 +1,8 @@
 //! The disk to write: opened exclusively, and only if it is a whole, writable disk that nobody uses.
 
+use crate::identity::{self, Change, DiskIdentity, ResolveError, multipath_of};
 use crate::in_use::{DevNumber, Node, Use, nodes, uses};
+use crate::probe::{Contents, Kind, probe};
 use crate::sys;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -15,6 +17,9 @@ use std::{
 /// Why a path is not a disk to write to. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
+    /// No disk, or no single one, goes by the name.
+    #[error(transparent)]
+    Name(#[from] ResolveError),
     /// There is nothing, or it can't be opened.
     #[error("cannot open {}", path.display())]
     Open {
@@ -41,6 +46,36 @@ pub enum DiskError {
         /// Kernel name of its disk.
         disk: String,
     },
+    /// An optical drive, or a card reader without a card.
+    #[error("{} has no medium that an image could be written to", path.display())]
+    NoMedium {
+        /// Links resolved.
+        path: PathBuf,
+    },
+    /// What runs here came from it.
+    #[error("{} is the medium this system was booted from ({sign}): name another disk", path.display())]
+    BootMedium {
+        /// Links resolved.
+        path: PathBuf,
+        /// By what it was recognized.
+        sign: String,
+    },
+    /// One of several paths to a disk.
+    #[error("{} is one path of the multipath device {mapper}: name /dev/mapper/{mapper}", path.display())]
+    MultipathMember {
+        /// Links resolved.
+        path: PathBuf,
+        /// Device mapper name of the whole.
+        mapper: String,
+    },
+    /// Another disk than was looked at.
+    #[error("{} is not the disk any more that was checked: {}", path.display(), join(changes))]
+    Changed {
+        /// Links resolved.
+        path: PathBuf,
+        /// What differs; not empty.
+        changes: Vec<Change>,
+    },
     /// The kernel lets nobody write.
     #[error("{} is read-only", path.display())]
     ReadOnly {
@@ -48,7 +83,7 @@ pub enum DiskError {
         path: PathBuf,
     },
     /// Somebody uses it.
-    #[error("{} is in use: {}", path.display(), list(uses))]
+    #[error("{} is in use: {}", path.display(), join(uses))]
     InUse {
         /// Links resolved.
         path: PathBuf,
@@ -81,8 +116,8 @@ pub enum DiskError {
     },
 }
 
-fn list(uses: &[Use]) -> String {
-    uses.iter().map(Use::to_string).collect::<Vec<_>>().join("; ")
+fn join<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// What is known of a disk.
@@ -96,10 +131,23 @@ pub struct Geometry {
     pub sector_bytes: u32,
 }
 
+/// What is found out about a disk without write access to it.
+#[derive(Debug)]
+pub(crate) struct Inspection {
+    pub geometry: Geometry,
+    pub identity: DiskIdentity,
+    pub contents: Contents,
+    /// Why it is not written to; empty if it may be.
+    pub refusals: Vec<DiskError>,
+    /// Disks with the same WWN that no multipath device holds together.
+    pub twins: Vec<String>,
+}
+
 /// An open disk nobody else uses.
 #[derive(Debug)]
 pub(crate) struct Disk {
     geometry: Geometry,
+    identity: DiskIdentity,
     sysfs: PathBuf,
     number: DevNumber,
     file: File,
@@ -111,62 +159,177 @@ const MIN_BYTES: u64 = 4 << 20;
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-impl Disk {
-    /// Opens the disk for writing, claiming it (`O_EXCL`) against mounts and the like as long as it is open.
-    pub fn open(path: &Path) -> Result<Self, DiskError> {
-        Self::check_and_open(path, true)
-    }
+/// Where a live system has its medium mounted: dracut's dmsquash-live, and CoreOS's (contract C.9).
+const LIVE_MOUNTS: [&str; 3] = ["/run/initramfs/live", "/run/media/iso", "/run/live/medium"];
 
-    /// Makes the same checks without asking for write access.
-    pub fn inspect(path: &Path) -> Result<Geometry, DiskError> {
-        Self::check_and_open(path, false).map(|disk| disk.geometry)
-    }
+/// A block device that is a whole disk.
+struct Found {
+    path: PathBuf,
+    sysfs: PathBuf,
+    number: DevNumber,
+    identity: DiskIdentity,
+}
 
-    fn check_and_open(given: &Path, write: bool) -> Result<Self, DiskError> {
-        let open_error = |source| DiskError::Open { path: given.to_owned(), source };
-        let path = fs::canonicalize(given).map_err(open_error)?;
+impl Found {
+    /// Resolves what a disk was called to one, whatever its state.
+    fn new(given: &Path) -> Result<Self, DiskError> {
+        let given = identity::resolve(Path::new("/"), given)?;
+        let open_error = |source| DiskError::Open { path: given.clone(), source };
+        let path = fs::canonicalize(&given).map_err(open_error)?;
         let meta = fs::metadata(&path).map_err(open_error)?;
         if let Some(kind) = other_kind(meta.file_type()) {
-            return Err(DiskError::NotADisk { path: given.to_owned(), kind });
+            return Err(DiskError::NotADisk { path: given, kind });
         }
-        let query = |what| move |path: &Path, source| DiskError::Query { path: path.to_owned(), what, source };
         let number = DevNumber::from_raw(meta.rdev());
-        let sysfs = fs::canonicalize(format!("/sys/dev/block/{number}"))
-            .map_err(|source| query("sysfs entry")(&path, source))?;
+        let sysfs_error = |source| DiskError::Query { path: path.clone(), what: "sysfs entry", source };
+        let sysfs = fs::canonicalize(format!("/sys/dev/block/{number}")).map_err(sysfs_error)?;
         if let Ok(text) = fs::read_to_string(sysfs.join("partition")) {
             let disk = sysfs.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-            return Err(DiskError::Partition {
-                path: given.to_owned(),
-                number: text.trim().parse().unwrap_or_default(),
-                disk,
-            });
+            return Err(DiskError::Partition { path: given, number: text.trim().parse().unwrap_or_default(), disk });
         }
-        let read_only =
-            fs::read_to_string(sysfs.join("ro")).map_err(|source| query("read-only flag")(&path, source))?;
+        let identity = DiskIdentity::read_dir(Path::new("/"), &sysfs)
+            .ok_or_else(|| sysfs_error(io::Error::from(io::ErrorKind::InvalidData)))?;
+        Ok(Self { path, sysfs, number, identity })
+    }
+
+    /// All that speaks against writing to it, but what only its size and content tell.
+    fn refusals(&self) -> Result<Vec<DiskError>, DiskError> {
+        let path = || self.path.clone();
+        let query = |what| move |source| DiskError::Query { path: self.path.clone(), what, source };
+        let mut found = Vec::new();
+        if self.identity.name.starts_with("sr") || self.identity.size_bytes == 0 {
+            found.push(DiskError::NoMedium { path: path() });
+        }
+        let uses = find_uses(&self.sysfs).map_err(query("users"))?;
+        let is_live = |used: &&Use| matches!(used, Use::Mounted { at, .. } if LIVE_MOUNTS.iter().any(|live| at == Path::new(live)));
+        if let Some(used) = uses.iter().find(is_live) {
+            found.push(DiskError::BootMedium { path: path(), sign: used.to_string() });
+        }
+        if let Some((kernel, mapper)) = multipath_of(Path::new("/"), &self.identity.name) {
+            let mapper = if mapper.is_empty() { kernel } else { mapper };
+            found.push(DiskError::MultipathMember { path: path(), mapper });
+        }
+        let read_only = fs::read_to_string(self.sysfs.join("ro")).map_err(query("read-only flag"))?;
         if read_only.trim() != "0" {
-            return Err(DiskError::ReadOnly { path });
+            found.push(DiskError::ReadOnly { path: path() });
         }
-        let uses = find_uses(&sysfs).map_err(|source| query("users")(&path, source))?;
         if !uses.is_empty() {
-            return Err(DiskError::InUse { path, uses });
+            found.push(DiskError::InUse { path: path(), uses });
         }
-        let file = match OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(&path) {
+        Ok(found)
+    }
+
+    /// Opens it, and makes sure that it is what was looked at: the node may have been replaced.
+    fn open(&self, write: bool, flags: i32) -> Result<File, DiskError> {
+        let error = |source| DiskError::Open { path: self.path.clone(), source };
+        let file = match OpenOptions::new().read(true).write(write).custom_flags(flags).open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(DiskError::Claimed { path }),
-            Err(source) => return Err(DiskError::Open { path, source }),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(DiskError::Claimed { path: self.path.clone() });
+            }
+            Err(source) => return Err(error(source)),
         };
-        // The node may have been replaced since it was looked at.
-        let opened = file.metadata().map_err(open_error)?;
-        if DevNumber::from_raw(opened.rdev()) != number || !opened.file_type().is_block_device() {
-            let source = io::Error::other("the device node changed while it was being opened");
-            return Err(DiskError::Open { path, source });
+        let opened = file.metadata().map_err(error)?;
+        if DevNumber::from_raw(opened.rdev()) != self.number || !opened.file_type().is_block_device() {
+            return Err(error(io::Error::other("the device node changed while it was being opened")));
         }
-        let size_bytes = sys::size_bytes(&file).map_err(|source| query("size")(&path, source))?;
-        let sector_bytes = sys::sector_bytes(&file).map_err(|source| query("sector size")(&path, source))?;
-        if size_bytes < MIN_BYTES {
-            return Err(DiskError::TooSmall { path, size_bytes });
+        Ok(file)
+    }
+
+    fn geometry(&self, file: &File) -> Result<Geometry, DiskError> {
+        let query = |what| move |source| DiskError::Query { path: self.path.clone(), what, source };
+        Ok(Geometry {
+            path: self.path.clone(),
+            size_bytes: sys::size_bytes(file).map_err(query("size"))?,
+            sector_bytes: sys::sector_bytes(file).map_err(query("sector size"))?,
+        })
+    }
+}
+
+/// The label of the live ISO that the kernel was told to boot from (contract C.11).
+fn live_label(cmdline: &str) -> Option<&str> {
+    cmdline.split_whitespace().find_map(|arg| arg.strip_prefix("coreos.liveiso=")).filter(|label| !label.is_empty())
+}
+
+/// By which content a disk is the boot medium.
+fn live_sign(contents: &Contents, label: &str) -> Option<String> {
+    let parts = contents.partitions.iter().flat_map(|partition| &partition.signatures);
+    let mut all = contents.signatures.iter().chain(parts);
+    let is_it = |kind, found: Option<&str>| kind == Kind::Iso9660 && found == Some(label);
+    all.any(|signature| is_it(signature.kind, signature.label.as_deref()))
+        .then(|| format!("it holds the ISO '{label}'"))
+}
+
+impl Disk {
+    /// Opens the disk for writing, claiming it (`O_EXCL`) against mounts and the like as long as it is open.
+    pub fn open(given: &Path) -> Result<Self, DiskError> {
+        let found = Found::new(given)?;
+        if let Some(refusal) = found.refusals()?.into_iter().next() {
+            return Err(refusal);
         }
-        Ok(Self { geometry: Geometry { path, size_bytes, sector_bytes }, sysfs, number, file })
+        let file = found.open(true, libc::O_EXCL)?;
+        let geometry = found.geometry(&file)?;
+        if geometry.size_bytes < MIN_BYTES {
+            return Err(DiskError::TooSmall { path: geometry.path, size_bytes: geometry.size_bytes });
+        }
+        refuse_live_medium(&file, &geometry)?;
+        Ok(Self { geometry, identity: found.identity, sysfs: found.sysfs, number: found.number, file })
+    }
+
+    /// Finds out all about the disk, what speaks against writing to it too, without write access.
+    pub fn inspect(given: &Path) -> Result<Inspection, DiskError> {
+        let found = Found::new(given)?;
+        let mut refusals = found.refusals()?;
+        // Not even a drive without a medium is opened.
+        if refusals.iter().any(|refusal| matches!(refusal, DiskError::NoMedium { .. })) {
+            let DiskIdentity { size_bytes, sector_bytes, .. } = found.identity;
+            let geometry = Geometry { path: found.path, size_bytes, sector_bytes };
+            let contents = Contents::default();
+            return Ok(Inspection { geometry, identity: found.identity, contents, refusals, twins: Vec::new() });
+        }
+        if refusals.is_empty() {
+            match found.open(false, libc::O_EXCL) {
+                Err(claimed @ DiskError::Claimed { .. }) => refusals.push(claimed),
+                other => drop(other?),
+            }
+        }
+        let file = found.open(false, 0)?;
+        let geometry = found.geometry(&file)?;
+        if geometry.size_bytes < MIN_BYTES {
+            let (path, size_bytes) = (geometry.path.clone(), geometry.size_bytes);
+            refusals.push(DiskError::TooSmall { path, size_bytes });
+        }
+        if let Err(refusal) = refuse_live_medium(&file, &geometry) {
+            refusals.push(refusal);
+        }
+        let contents = probe(&file, geometry.size_bytes, geometry.sector_bytes);
+        let twins = found.identity.twins(Path::new("/"));
+        Ok(Inspection { geometry, identity: found.identity, contents, refusals, twins })
+    }
+
+    /// Whether it still is the disk that was opened, just before the first write: waiting for the source may have taken
+    /// long, and what hangs on a cable can be pulled.
+    pub fn check_unchanged(&self) -> Result<(), DiskError> {
+        let path = &self.geometry.path;
+        let gone = || Change { what: "device".to_owned(), was: "there".to_owned(), is: "gone".to_owned() };
+        let changed = |changes| DiskError::Changed { path: path.clone(), changes };
+        let meta = fs::metadata(path).map_err(|_| changed(vec![gone()]))?;
+        let node = DevNumber::from_raw(meta.rdev());
+        let now = DiskIdentity::read_dir(Path::new("/"), &self.sysfs).ok_or_else(|| changed(vec![gone()]))?;
+        let mut changes = self.identity.changes(&now);
+        let mut differs = |what: &str, was: String, is: String| {
+            if was != is {
+                changes.push(Change { what: what.to_owned(), was, is });
+            }
+        };
+        differs("device node", self.number.to_string(), node.to_string());
+        let size = sys::size_bytes(&self.file).map_err(|source| DiskError::Query {
+            path: path.clone(),
+            what: "size",
+            source,
+        })?;
+        differs("size in bytes", self.geometry.size_bytes.to_string(), size.to_string());
+        if changes.is_empty() { Ok(()) } else { Err(changed(changes)) }
     }
 
     /// What is known of it.
@@ -201,6 +364,16 @@ impl Disk {
         }
         self.file = file;
         Ok(())
+    }
+}
+
+/// Looks for the live ISO, which need not be mounted, where the kernel was told of one.
+fn refuse_live_medium(file: &File, geometry: &Geometry) -> Result<(), DiskError> {
+    let cmdline = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let Some(label) = live_label(&cmdline) else { return Ok(()) };
+    match live_sign(&probe(file, geometry.size_bytes, geometry.sector_bytes), label) {
+        Some(sign) => Err(DiskError::BootMedium { path: geometry.path.clone(), sign }),
+        None => Ok(()),
     }
 }
 
@@ -247,5 +420,20 @@ mod tests {
         assert!(message(Path::new("/dev/null")).contains("not a disk but a character device"));
         assert!(matches!(Disk::inspect(&dir.path().join("no")), Err(DiskError::Open { .. })));
         assert!(matches!(Disk::inspect(Path::new("")), Err(DiskError::Open { .. })));
+        assert!(
+            message(Path::new("no-such-disk")).starts_with("no disk has the path, name, link, WWN or serial number")
+        );
+    }
+
+    #[test]
+    fn live_medium_is_known_by_its_label() {
+        assert_eq!(live_label("quiet coreos.liveiso=fedora-coreos-42 x=y\n"), Some("fedora-coreos-42"));
+        assert_eq!(live_label("coreos.liveiso= a"), None);
+        let mut stick = vec![0; 4 << 20];
+        stick[32768..32775].copy_from_slice(b"\x01CD001\x01");
+        stick[32808..32824].copy_from_slice(b"fedora-coreos-42");
+        let contents = probe(&stick, 4 << 20, 512);
+        assert_eq!(live_sign(&contents, "fedora-coreos-42").as_deref(), Some("it holds the ISO 'fedora-coreos-42'"));
+        assert_eq!(live_sign(&contents, "fedora-coreos-41"), None);
     }
 }

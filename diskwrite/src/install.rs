@@ -182,6 +182,7 @@ fn run(
         device_bytes: geometry.size_bytes,
         sector_bytes: geometry.sector_bytes,
     });
+    disk.check_unchanged()?;
     partitions::forget(&disk)?;
 
     let disk = touched.insert(disk);

@@ -1,12 +1,14 @@
-//! What an installation would do, for `--dry-run`: the same checks of options and disk, no source opened, no byte written.
+//! What an installation would do, for `--dry-run`: the same checks of options and disk, no byte written.
 
-use crate::disk::{Disk, Geometry};
+use crate::disk::{Disk, DiskError, Geometry, Inspection};
+use crate::identity::DiskIdentity;
 use crate::install::{DiskState, Failure, InstallError};
 use crate::options::InstallOptions;
 use crate::prepare::{BootConfig, prepare};
+use crate::probe::{PartitionContents, Signature};
 use crate::pump::HEAD_BYTES;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{error::Error, fmt};
 
 /// One step of an installation; `step` names it in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,27 +80,184 @@ impl fmt::Display for Step {
     }
 }
 
+/// What becomes of something that is on the disk now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It is overwritten, or nothing leads to it any more.
+    Goes,
+    /// It is kept, as asked for.
+    Stays,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Goes => "goes",
+            Self::Stays => "stays",
+        })
+    }
+}
+
+/// A partition that is on the disk now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OldPartition {
+    /// What becomes of it.
+    pub fate: Fate,
+    /// What it is.
+    #[serde(flatten)]
+    pub contents: PartitionContents,
+}
+
+impl fmt::Display for OldPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PartitionContents { number, span, name, type_id, type_name, signatures } = &self.contents;
+        write!(f, "{}: partition {number}", self.fate)?;
+        if !name.is_empty() {
+            write!(f, " '{name}'")?;
+        }
+        write!(f, ", {} bytes at byte {}, type {}", span.len, span.offset, type_name.as_ref().unwrap_or(type_id))?;
+        signatures.iter().try_for_each(|signature| write!(f, ", {signature}"))
+    }
+}
+
+/// The version of a [`Plan`]'s JSON form: one more with each change that old readers would misread.
+pub const PLAN_SCHEMA: u32 = 2;
+
 /// An installation that was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
+    /// [`PLAN_SCHEMA`].
+    pub schema: u32,
     /// The source without secrets.
     pub source: String,
-    /// The disk.
+    /// The disk's size.
     pub disk: Geometry,
+    /// All its names.
+    pub identity: DiskIdentity,
+    /// What is on the whole disk now; all of it goes.
+    pub signatures: Vec<Signature>,
+    /// What partitions it has now.
+    pub partitions: Vec<OldPartition>,
+    /// Operating systems that seem to be on it.
+    pub systems: Vec<String>,
+    /// What to think about, though it keeps nobody from going on.
+    pub warnings: Vec<String>,
+    /// Why it will not be done; empty if it will.
+    pub refusals: Vec<String>,
     /// In order.
     pub steps: Vec<Step>,
 }
 
-/// Checks options and disk and tells what [`install`](crate::install()) would do. The source is not opened.
+impl Plan {
+    /// Whether it would be refused.
+    pub fn is_refused(&self) -> bool {
+        !self.refusals.is_empty()
+    }
+}
+
+impl fmt::Display for Plan {
+    /// A report of some lines, for a terminal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { disk, identity, .. } = self;
+        writeln!(f, "Disk {}: {identity}", disk.path.display())?;
+        let (logical, physical) = (disk.sector_bytes, identity.physical_sector_bytes);
+        writeln!(f, "  sectors of {logical} bytes, physically {physical}")?;
+        for link in &identity.by_id {
+            writeln!(f, "  /dev/disk/by-id/{link}")?;
+        }
+        for link in &identity.by_path {
+            writeln!(f, "  /dev/disk/by-path/{link}")?;
+        }
+        if !self.systems.is_empty() {
+            writeln!(f, "On it seems to be: {}", self.systems.join(", "))?;
+        }
+        if self.signatures.is_empty() && self.partitions.is_empty() {
+            writeln!(f, "Nothing known is on it.")?;
+        }
+        for signature in &self.signatures {
+            writeln!(f, "  {}: {signature}", Fate::Goes)?;
+        }
+        for partition in &self.partitions {
+            writeln!(f, "  {partition}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "Warning: {warning}")?;
+        }
+        if self.is_refused() {
+            for refusal in &self.refusals {
+                writeln!(f, "Refused: {refusal}")?;
+            }
+            return Ok(());
+        }
+        writeln!(f, "Image {}:", self.source)?;
+        self.steps.iter().zip(1u32..).try_for_each(|(step, number)| writeln!(f, "{number}. {step}"))
+    }
+}
+
+/// Checks options and disk and tells what [`install`](crate::install()) would do, or why it would not. The disk is read and
+/// needs no write access; the source is not opened.
+///
+/// An error means that not even a plan can be made: there is no such disk, or the options contradict themselves.
 pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     let fail = |cause: Failure| {
         let cause = Box::new(cause);
         InstallError { device: options.device.clone(), disk: DiskState::Untouched, cause }
     };
     let config = prepare(options).map_err(|error| fail(error.into()))?;
-    let disk = Disk::inspect(&options.device).map_err(|error| fail(error.into()))?;
-    let steps = steps(&disk, &config);
-    Ok(Plan { source: options.source.to_string(), disk, steps })
+    let found = Disk::inspect(&options.device).map_err(|error| fail(error.into()))?;
+    let refusals = found.refusals.iter().map(in_full).collect();
+    let steps = steps(&found.geometry, &config);
+    let warnings = warnings(&found);
+    let Inspection { geometry, identity, contents, .. } = found;
+    let old = |contents| OldPartition { fate: Fate::Goes, contents };
+    Ok(Plan {
+        schema: PLAN_SCHEMA,
+        source: options.source.to_string(),
+        disk: geometry,
+        identity,
+        signatures: contents.signatures,
+        partitions: contents.partitions.into_iter().map(old).collect(),
+        systems: contents.systems,
+        warnings,
+        refusals,
+        steps,
+    })
+}
+
+/// An error with its causes.
+fn in_full(error: &DiskError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+fn warnings(found: &Inspection) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !found.twins.is_empty() {
+        warnings.push(format!(
+            "{} has the same WWN as {}: if these are paths to one disk, start multipathd and name the multipath device",
+            found.identity.name,
+            found.twins.join(", ")
+        ));
+    }
+    if found.identity.removable {
+        warnings.push("the disk is removable".to_owned());
+    }
+    if !matches!(found.geometry.sector_bytes, 512 | 4096) {
+        warnings
+            .push(format!("sectors of {} bytes are unusual: no image is made for them", found.geometry.sector_bytes));
+    }
+    let unreadable = &found.contents.unreadable;
+    if let Some(first) = unreadable.first() {
+        let bytes: u64 = unreadable.iter().map(|span| span.len).fold(0, u64::saturating_add);
+        warnings.push(format!("{bytes} bytes cannot be read, the first at byte {}", first.offset));
+    }
+    warnings
 }
 
 fn steps(disk: &Geometry, config: &BootConfig) -> Vec<Step> {
@@ -139,7 +298,18 @@ mod tests {
             network: Some(vec![]),
             ..Default::default()
         };
-        let plan = Plan { source: "x".into(), steps: steps(&disk, &config), disk };
+        let plan = Plan {
+            schema: PLAN_SCHEMA,
+            source: "x".into(),
+            steps: steps(&disk, &config),
+            disk,
+            identity: DiskIdentity::default(),
+            signatures: Vec::new(),
+            partitions: Vec::new(),
+            systems: Vec::new(),
+            warnings: Vec::new(),
+            refusals: Vec::new(),
+        };
         assert_eq!(plan.steps.len(), 9);
         assert_eq!(plan.steps[7], Step::WriteTable { len: 1 << 20 });
         let json = serde_json::to_value(&plan).unwrap();

@@ -130,12 +130,12 @@ fn disk_in_use_is_refused_by_name() {
     let partition = format!("{}p3", disk.path().display());
     run("mount", &[&partition, &mount_point.display().to_string()]);
     let outcome = fail(&options);
-    let planned = plan(&options).map_err(|error| error.cause.to_string());
+    let planned = plan(&options).unwrap().refusals;
     run("umount", &[&mount_point.display().to_string()]);
     let expected =
         format!("{} is in use: {}p3 is mounted on {}", disk.path().display(), disk.name(), mount_point.display());
     assert_eq!(outcome.1.to_string(), expected);
-    assert_eq!(planned, Err(expected));
+    assert_eq!(planned, [expected]);
     assert!(matches!(outcome.0.disk, DiskState::Untouched));
     assert!(disk.read(0, MIB) == before);
     assert_eq!(disk.partitions(), [1, 2, 3, 4]);

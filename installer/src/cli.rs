@@ -131,9 +131,8 @@ impl Install {
         let host = LiveHost { http, allow_reboot: false };
         if self.dry_run {
             let plan = diskwrite::plan(&host.options(&write, ignition.as_deref(), &Cancel::default()))?;
-            let steps = plan.steps.iter().enumerate().map(|(index, step)| format!("{}. {step}\n", index + 1));
-            let head = format!("{write}, on {} bytes in sectors of {}\n", plan.disk.size_bytes, plan.disk.sector_bytes);
-            return self.print(&plan, &(head + &steps.collect::<String>()));
+            self.print(&plan, &plan.to_string())?;
+            return Ok(if plan.is_refused() { ExitCode::FAILURE } else { ExitCode::SUCCESS });
         }
         if !self.insecure {
             tracing::warn!("the image's signature is not checked by this version; --insecure says that this is known");
