@@ -4,7 +4,7 @@ mod common;
 #[path = "common/installs.rs"]
 mod installs;
 
-use common::{Image, LoopDisk, MIB, run, skipped};
+use common::{Image, LoopDisk, MIB, accept, run, skipped};
 use diskwrite::{
     DecodeError, DiskError, DiskState, Event, Failure, ImageError, InstallOptions, Source, SourceError, WriteError,
     install, plan,
@@ -253,7 +253,7 @@ fn cancelling_clears_the_table() {
     let half = image.data[..16 << 20].to_vec();
     let total = image.data.len();
     let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
+        let (mut stream, _) = accept(&listener);
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {total}\r\n\r\n").unwrap();
         stream.write_all(&half).unwrap();
         // Until the client hangs up.

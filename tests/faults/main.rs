@@ -7,11 +7,11 @@ mod common;
 mod medium;
 mod storage;
 
-use common::{Image, LoopDisk, MIB, run, skipped};
+use common::{Image, LoopDisk, MIB, accept, run, skipped};
 use medium::{Random, State, judge};
 use std::{
     fs,
-    io::{Read, Write},
+    io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -274,14 +274,8 @@ fn unsteady_server(data: Vec<u8>) -> (String, thread::JoinHandle<usize>) {
         let mut listener = Some(listener);
         loop {
             let open = listener.get_or_insert_with(|| TcpListener::bind(address).unwrap());
-            let (mut stream, _) = open.accept().unwrap();
+            let (mut stream, request) = accept(open);
             requests += 1;
-            let mut request = Vec::new();
-            let mut byte = [0];
-            while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
-                request.push(byte[0]);
-            }
-            let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
             let from =
                 request.split("range: bytes=").nth(1).and_then(|rest| rest.split('-').next()?.parse::<usize>().ok());
             let (total, from) = (data.len(), from.unwrap_or(0));

@@ -1,11 +1,11 @@
 //! Installations as the tests run them, and what must be on the disk after a good one.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use crate::common::{ENTRY, Image, LoopDisk, MIB};
+use crate::common::{ENTRY, Image, LoopDisk, MIB, accept};
 use diskwrite::{Event, Failure, InstallError, InstallOptions, Installed, Source, install};
 use std::{
     fs,
-    io::{Read, Write},
+    io::Write,
     net::{SocketAddr, TcpListener},
     path::Path,
 };
@@ -76,13 +76,7 @@ pub fn assert_configured(disk: &LoopDisk, image: &Image) {
 
 /// Serves `data` from `from` on, of which `len` bytes come, to one client.
 pub fn serve_once(listener: &TcpListener, data: &[u8], len: usize) {
-    let (mut stream, _) = listener.accept().unwrap();
-    let mut request = Vec::new();
-    let mut byte = [0];
-    while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
-        request.push(byte[0].to_ascii_lowercase());
-    }
-    let request = String::from_utf8(request).unwrap();
+    let (mut stream, request) = accept(listener);
     let from: usize = request
         .split("range: bytes=")
         .nth(1)

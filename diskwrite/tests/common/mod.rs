@@ -8,6 +8,8 @@ pub mod osmet;
 
 use std::{
     fs::{self, File},
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -251,5 +253,22 @@ impl Image {
         let part = disk.extract(self.boot_start, self.boot_len).display().to_string();
         run("e2fsck", &["-f", "-n", &part]);
         run("debugfs", &["-R", command, &part])
+    }
+}
+
+/// The next client that asks for an image, and its request in lower case. There is no signature.
+pub fn accept(listener: &TcpListener) -> (TcpStream, String) {
+    loop {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut byte = [0];
+        while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
+            request.push(byte[0].to_ascii_lowercase());
+        }
+        let request = String::from_utf8(request).unwrap();
+        if !request.lines().next().unwrap_or_default().contains(".sig ") {
+            return (stream, request);
+        }
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
     }
 }
