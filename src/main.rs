@@ -3,8 +3,11 @@
 //! One static program with a subcommand for each part: `agent` registers the host with the service and does what it asks
 //! by running the others, each of which also runs alone on a sick machine. This file only dispatches.
 
+mod coreos_installer;
+
 use clap::Parser;
 use std::{
+    fmt,
     io::{self, IsTerminal, Write},
     process::ExitCode,
 };
@@ -71,35 +74,42 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    if coreos_installer::is_called() {
+        return coreos_installer::main();
+    }
     let cli = Cli::parse();
-    start_log();
+    start_log("info");
     let only_prints = cli.command.only_prints();
     match cli.command.run() {
         Ok(code) => code,
         // Whoever read our result has seen enough.
         Err(error) if only_prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not eprintln: nobody listening is no reason to panic.
-            let _ = match std::env::var_os(STEP_VARIABLE) {
+            match std::env::var_os(STEP_VARIABLE) {
                 // The service and people look for the start of some of these texts.
-                Some(_) => writeln!(io::stderr(), "{error:#}"),
-                None => writeln!(io::stderr(), "landfall: error: {error:#}"),
-            };
+                Some(_) => complain(format_args!("{error:#}")),
+                None => complain(format_args!("landfall: error: {error:#}")),
+            }
             ExitCode::FAILURE
         }
     }
+}
+
+/// Not eprintln: nobody listening is no reason to panic.
+fn complain(line: fmt::Arguments) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn success((): ()) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn start_log() {
+fn start_log(default: &str) {
     let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
-    let filter = if filter.trim().is_empty() { "info".to_owned() } else { filter };
+    let filter = if filter.trim().is_empty() { default.to_owned() } else { filter };
     let (filter, bad) = match EnvFilter::try_new(&filter) {
         Ok(parsed) => (parsed, None),
-        Err(error) => (EnvFilter::new("info"), Some(error)),
+        Err(error) => (EnvFilter::new(default), Some(error)),
     };
     // A log that nobody reads any more is no reason to stop: an installation outlives the agent at its pipe.
     let log = tracing_subscriber::fmt()
@@ -113,7 +123,7 @@ fn start_log() {
         log.init();
     }
     if let Some(error) = bad {
-        tracing::warn!(%error, "{LOG_VARIABLE} is not understood, logging at level info");
+        tracing::warn!(%error, "{LOG_VARIABLE} is not understood, logging at level {default}");
     }
 }
 

@@ -53,7 +53,7 @@ fn images_that_do_not_fit_the_disk() {
     }
     let image = Image::new(512);
     let install = |image: &Path, disk: &LoopDisk| {
-        vec!["install".to_owned(), "--image-file".to_owned(), text(image), text(&disk.path())]
+        ["install", "--insecure", "--image-file", &text(image), &text(&disk.path())].map(ToOwned::to_owned).to_vec()
     };
     let say = |what: &str, args: Vec<String>| refused(what, &args.iter().map(String::as_str).collect::<Vec<_>>());
 
@@ -83,14 +83,17 @@ fn disks_that_are_none_or_not_free() {
     let image = Image::new(512);
     let raw = text(&image.packed(None));
     for target in [raw.as_str(), "/dev/null", "/dev", "/dev/no-such-disk"] {
-        has(&refused(&format!("{target} as the disk"), &["install", "--image-file", &raw, target]), &[target]);
+        has(
+            &refused(&format!("{target} as the disk"), &["install", "--insecure", "--image-file", &raw, target]),
+            &[target],
+        );
     }
     let disk = LoopDisk::new(64 * MIB, 512, true);
     let path = text(&disk.path());
     let dir = tempfile::tempdir().unwrap();
     run("mke2fs", &["-q", "-t", "ext4", &path]);
     run("mount", &[&path, &text(dir.path())]);
-    let message = refused("disk with a mounted file system", &["install", "--image-file", &raw, &path]);
+    let message = refused("disk with a mounted file system", &["install", "--insecure", "--image-file", &raw, &path]);
     run("umount", &[&text(dir.path())]);
     has(&message, &[&text(dir.path()), "nothing was written"]);
 }

@@ -1,14 +1,39 @@
 //! Progress for whoever watches: a bar on a terminal, lines elsewhere, JSON lines for machines.
 
-use diskwrite::{Event, Phase};
+use diskwrite::{Event, InstallError, Phase, Stage};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use serde::Serialize;
 use std::{
+    error::Error,
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
 
 /// Time between two lines, as coreos-installer has it.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
+/// Raised when an event or field changes its name or meaning; new ones are no change.
+const SCHEMA: u32 = 1;
+/// With a known end.
+const BAR: &str =
+    "{msg} [{wide_bar}] {percent}% {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{prefix}";
+/// Without.
+const COUNTER: &str = "{msg} {binary_bytes} {binary_bytes_per_sec}{prefix}";
+/// For what is not counted.
+const WORDS: &str = "{msg}";
+
+/// How progress is to be shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Style {
+    /// A bar on a terminal, lines elsewhere.
+    #[default]
+    Auto,
+    /// A bar on standard error.
+    Bar,
+    /// Lines on standard error, in coreos-installer's form.
+    Lines,
+    /// Events on standard output, one a line.
+    Json,
+}
 
 /// Where progress goes. Nobody reading it is no reason to stop half-way through a disk: write errors are ignored.
 #[derive(Debug)]
@@ -16,9 +41,24 @@ pub enum Display {
     /// One event a line on standard output.
     Json,
     /// A bar on standard error.
-    Bar(ProgressBar),
+    Bar(Bar),
     /// Lines on standard error.
     Lines(Lines),
+}
+
+/// What frames the events: first a line that says how to read them, after a failure one that says what it left.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Frame {
+    Schema { schema: u32 },
+    Failed { error: String, disk: String },
+}
+
+/// A bar and what it shows.
+#[derive(Debug)]
+pub struct Bar {
+    bar: ProgressBar,
+    template: &'static str,
 }
 
 /// Which lines are due.
@@ -29,58 +69,111 @@ pub struct Lines {
 
 impl Display {
     /// The display for this process.
-    pub fn new(json: bool) -> Self {
-        if json {
-            return Self::Json;
+    pub fn new(style: Style) -> Self {
+        let bar = || Self::Bar(Bar { bar: ProgressBar::no_length(), template: "" });
+        match style {
+            Style::Json => {
+                print(&Frame::Schema { schema: SCHEMA });
+                Self::Json
+            }
+            Style::Auto if io::stderr().is_terminal() => bar(),
+            Style::Bar => bar(),
+            Style::Auto | Style::Lines => Self::Lines(Lines::default()),
         }
-        if !io::stderr().is_terminal() {
-            return Self::Lines(Lines::default());
-        }
-        let bar = ProgressBar::no_length();
-        if let Ok(style) =
-            ProgressStyle::with_template("{msg} [{wide_bar}] {percent}% {bytes}/{total_bytes} {bytes_per_sec}, {eta}")
-        {
-            bar.set_style(style);
-        }
-        Self::Bar(bar)
     }
 
     /// Shows one event.
     pub fn show(&mut self, event: &Event) {
         match self {
-            Self::Json => {
-                if let Ok(line) = serde_json::to_string(event) {
-                    let mut stdout = io::stdout().lock();
-                    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-                }
-                return;
+            Self::Json => print(event),
+            Self::Bar(bar) => {
+                bar.show(event);
+                bar.bar.suspend(|| log(event));
             }
-            Self::Bar(bar) => show_on_bar(bar, event),
             Self::Lines(lines) => {
                 if let Some(line) = lines.line(event, Instant::now()) {
                     let _ = writeln!(io::stderr(), "{line}");
                 }
+                log(event);
             }
         }
-        log(event);
+    }
+
+    /// Tells a machine that reads events of the end. Who reads anything else gets the error itself.
+    pub fn failed(&self, error: &InstallError) {
+        if matches!(self, Self::Json) {
+            let mut text = error.cause.to_string();
+            let mut source = error.cause.source();
+            while let Some(cause) = source {
+                text = format!("{text}: {cause}");
+                source = cause.source();
+            }
+            print(&Frame::Failed { error: text, disk: error.disk.to_string() });
+        }
+    }
+
+    /// Leaves the terminal as it was, for what is said next.
+    pub fn close(&self) {
+        if let Self::Bar(bar) = self {
+            bar.bar.finish_and_clear();
+        }
     }
 }
 
-fn show_on_bar(bar: &ProgressBar, event: &Event) {
-    match event {
-        Event::Phase { phase } => bar.set_message(describe(*phase)),
-        Event::Progress { source_bytes_read, source_total, .. } => {
-            if let Some(total) = source_total {
-                bar.set_length(*total);
+fn print(line: &impl Serialize) {
+    if let Ok(line) = serde_json::to_string(line) {
+        let mut stdout = io::stdout().lock();
+        let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    }
+}
+
+impl Bar {
+    fn show(&mut self, event: &Event) {
+        match event {
+            Event::Phase { phase } => {
+                self.bar.reset();
+                self.bar.set_prefix("");
+                self.bar.set_message(describe(*phase));
+                self.layout(WORDS);
             }
-            bar.set_position(*source_bytes_read);
+            Event::Progress { source_bytes_read, source_total, written_bytes, limit, .. } => {
+                self.bar.set_prefix(limit.map(limited_by).unwrap_or_default());
+                match source_total {
+                    Some(total) => {
+                        self.bar.set_length(*total);
+                        self.bar.set_position(*source_bytes_read);
+                        self.layout(BAR);
+                    }
+                    None => {
+                        self.bar.set_position(*written_bytes);
+                        self.layout(COUNTER);
+                    }
+                }
+            }
+            Event::ReadBack { checked_bytes, total_bytes } => {
+                self.bar.set_length(*total_bytes);
+                self.bar.set_position(*checked_bytes);
+                self.layout(BAR);
+            }
+            Event::Started { .. } | Event::Retrying { .. } | Event::Finished { .. } => {}
         }
-        Event::ReadBack { checked_bytes, total_bytes } => {
-            bar.set_length(*total_bytes);
-            bar.set_position(*checked_bytes);
+    }
+
+    fn layout(&mut self, template: &'static str) {
+        if self.template != template
+            && let Ok(style) = ProgressStyle::with_template(template)
+        {
+            self.template = template;
+            self.bar.set_style(style);
         }
-        Event::Finished { .. } => bar.finish_and_clear(),
-        Event::Started { .. } | Event::Retrying { .. } => {}
+    }
+}
+
+fn limited_by(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Source => ", waiting for the source",
+        Stage::Decode => ", waiting for the decoder",
+        Stage::Write => ", waiting for the disk",
     }
 }
 

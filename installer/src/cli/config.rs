@@ -1,0 +1,194 @@
+//! What to install where: the options of `coreos-installer install` and ours, on the command line and in config files.
+//!
+//! One struct is both, as in coreos-installer (installer contract C.2 and C.9): a key of a config file is an option's long
+//! name, and what a config file says goes through the same parser as the command line.
+
+use super::values::{FetchRetries, Sha256, StallTimeout};
+use crate::args::NETWORK_DIR;
+use diskwrite::{InstallOptions, Trust};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+const SOURCE: &str = "Image";
+const VERIFY: &str = "Verification";
+const FIRST_BOOT: &str = "First boot";
+const PARTITIONS: &str = "Partitions to keep";
+const ADVANCED: &str = "Advanced";
+
+/// The options: coreos-installer's in its order, which is that of the words they become, then ours. Those that a config file
+/// must not have are skipped by serde.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct InstallConfig {
+    /// YAML file with more options; may be repeated
+    ///
+    /// Its keys are long option names without the dashes: a text for an option, a list of texts for one that may be repeated,
+    /// true for a flag, dest-device for the disk. Lists are joined; of anything else a later file wins over an earlier one, and
+    /// the command line over all.
+    #[serde(skip)]
+    #[arg(short, long, value_name = "PATH")]
+    pub config_file: Vec<PathBuf>,
+    /// Stream to install the newest release of, such as stable, testing or next
+    ///
+    /// Without any option of this group the image inside the live system is installed when it has one, and the stream
+    /// 'stable' when it has none.
+    #[arg(short, long, value_name = "NAME", help_heading = SOURCE, conflicts_with_all = ["image_file", "image_url"])]
+    pub stream: Option<String>,
+    /// Image to fetch by http or https: raw, gzip, xz or zstd
+    #[arg(short = 'u', long, value_name = "URL", help_heading = SOURCE, conflicts_with_all = ["stream", "image_file"])]
+    #[arg(value_parser = super::values::url)]
+    pub image_url: Option<String>,
+    /// Image file: raw, gzip, xz or zstd; '-' is standard input
+    #[arg(short = 'f', long, value_name = "PATH", help_heading = SOURCE, conflicts_with_all = ["stream", "image_url"])]
+    pub image_file: Option<PathBuf>,
+    /// Ignition config, from a file
+    #[arg(short, long, visible_alias = "ignition", value_name = "PATH", help_heading = FIRST_BOOT, conflicts_with = "ignition_url")]
+    pub ignition_file: Option<PathBuf>,
+    /// Ignition config, fetched now
+    #[arg(short = 'I', long, value_name = "URL", help_heading = FIRST_BOOT, conflicts_with = "ignition_file")]
+    #[arg(value_parser = super::values::any_url)]
+    pub ignition_url: Option<String>,
+    /// What the Ignition config must hash to: sha256-HEX or sha512-HEX
+    #[arg(long, value_name = "DIGEST", help_heading = FIRST_BOOT)]
+    pub ignition_hash: Option<String>,
+    /// Architecture of a stream's image [default: this machine's]
+    #[arg(short, long, value_name = "NAME", help_heading = SOURCE)]
+    pub architecture: Option<String>,
+    /// Ignition platform of the installed system, such as qemu or vmware [default: metal]
+    #[arg(short, long, value_name = "NAME", help_heading = FIRST_BOOT)]
+    pub platform: Option<String>,
+    /// Console of kernel and boot loader, such as ttyS0,115200n8 or tty0; may be repeated
+    #[arg(long, value_name = "SPEC", help_heading = FIRST_BOOT)]
+    pub console: Vec<String>,
+    /// Kernel arguments for the first boot only
+    #[serde(skip)]
+    #[arg(long, value_name = "ARGS", hide = true)]
+    pub firstboot_args: Option<String>,
+    /// Kernel argument to add; may be repeated
+    #[arg(long, value_name = "ARG", help_heading = FIRST_BOOT)]
+    pub append_karg: Vec<String>,
+    /// Kernel argument to remove; may be repeated
+    #[arg(long, value_name = "ARG", help_heading = FIRST_BOOT)]
+    pub delete_karg: Vec<String>,
+    /// Copy this system's NetworkManager profiles
+    #[arg(short = 'n', long, help_heading = FIRST_BOOT)]
+    pub copy_network: bool,
+    /// Where --copy-network finds them [default: /etc/NetworkManager/system-connections/]
+    #[arg(long, value_name = "DIR", help_heading = FIRST_BOOT)]
+    pub network_dir: Option<PathBuf>,
+    /// Keep partitions whose GPT name matches this pattern; may be repeated or a comma list
+    ///
+    /// Kept partitions stay where they are, whatever fails; they get other numbers if the image has theirs.
+    #[arg(long, value_name = "GLOB", help_heading = PARTITIONS, value_delimiter = ',')]
+    pub save_partlabel: Vec<String>,
+    /// Keep partitions with this number: 5, 5-7, 5- or -7; may be repeated or a comma list
+    #[arg(long, value_name = "NUMBERS", help_heading = PARTITIONS, value_delimiter = ',', allow_hyphen_values = true)]
+    pub save_partindex: Vec<String>,
+    /// Install the image inside the live system or nothing
+    #[arg(long, help_heading = SOURCE)]
+    pub offline: bool,
+    /// Install an image without signature; one with a bad signature never is
+    #[arg(long, help_heading = VERIFY)]
+    pub insecure: bool,
+    /// Fetch the Ignition config by http without a hash
+    #[arg(long, help_heading = FIRST_BOOT)]
+    pub insecure_ignition: bool,
+    /// Where streams are described [default: https://builds.coreos.fedoraproject.org/streams/]
+    #[arg(long, value_name = "URL", help_heading = SOURCE, value_parser = super::values::url)]
+    pub stream_base_url: Option<String>,
+    /// After a failure keep what was written, instead of clearing the partition table
+    #[arg(long, help_heading = ADVANCED)]
+    pub preserve_on_error: bool,
+    /// Times to ask a server that does not answer again, or 'infinite' [default: 0]
+    ///
+    /// A server that answered and then broke off is asked for the rest until --stall-timeout is over.
+    #[arg(long, value_name = "N", help_heading = SOURCE)]
+    pub fetch_retries: Option<FetchRetries>,
+    /// Secure boot of IBM Z
+    #[arg(long, help_heading = ADVANCED)]
+    pub secure_ipl: bool,
+
+    /// A server that sends nothing for this long has failed [default: 600]
+    #[arg(long, value_name = "SECONDS", help_heading = SOURCE)]
+    pub stall_timeout: Option<StallTimeout>,
+    /// PEM bundle trusted for https in addition to the system's roots
+    #[arg(long, value_name = "PATH", help_heading = SOURCE)]
+    pub cacert: Option<PathBuf>,
+    /// The image's signature [default: the image's path or URL and .sig, or .minisig with --minisign-key]
+    #[arg(long, value_name = "PATH", help_heading = VERIFY)]
+    pub signature: Option<PathBuf>,
+    /// OpenPGP keys that may have signed the image, instead of those of Fedora and Red Hat; may be repeated
+    #[arg(long, value_name = "PATH", help_heading = VERIFY)]
+    pub keyring: Vec<PathBuf>,
+    /// minisign public key file; the signature is minisign's then
+    #[arg(long, value_name = "PATH", help_heading = VERIFY, conflicts_with = "keyring")]
+    pub minisign_key: Option<PathBuf>,
+    /// SHA-256 of the image file as it is fetched; vouches for it as a signature does
+    #[arg(long, value_name = "HEX", help_heading = VERIFY)]
+    pub sha256: Option<Sha256>,
+    /// Don't read the disk back and compare
+    #[arg(long, help_heading = VERIFY)]
+    pub no_verify: bool,
+    /// The same, as --disk: a path, a name in /dev/disk/by-id, a WWN or a serial number
+    #[arg(long, value_name = "NAME", conflicts_with = "dest_device")]
+    pub disk: Option<PathBuf>,
+    /// The disk to install to: a device node or a link to one. Its contents are destroyed
+    #[arg(required_unless_present_any = ["config_file", "disk", "live", "request"])]
+    pub dest_device: Option<PathBuf>,
+}
+
+/// Why options can't be carried out, that each for itself are understood.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Nothing named one.
+    #[error("destination device must be specified")]
+    NoDevice,
+    /// IBM Z's own.
+    #[error(
+        "--secure-ipl is for the boot loader of IBM Z (s390x), which this version does not write; this machine is {}",
+        std::env::consts::ARCH
+    )]
+    SecureIpl,
+}
+
+impl InstallConfig {
+    /// What the image writer is told, all but the image and the Ignition config, which may have to be fetched.
+    pub fn options(&self) -> Result<InstallOptions, ConfigError> {
+        if self.secure_ipl {
+            return Err(ConfigError::SecureIpl);
+        }
+        let device = self.dest_device.as_ref().or(self.disk.as_ref()).ok_or(ConfigError::NoDevice)?;
+        let network_dir = || self.network_dir.clone().unwrap_or_else(|| NETWORK_DIR.into());
+        let defaults = InstallOptions::default();
+        Ok(InstallOptions {
+            http: api::http::HttpConfig { ca_cert: self.cacert.clone(), insecure: false },
+            trust: Trust {
+                required: !self.insecure,
+                signature: self.signature.clone(),
+                keyrings: self.keyring.clone(),
+                minisign_key: self.minisign_key.clone(),
+                sha256: self.sha256.map(|sum| sum.0),
+            },
+            retries: self.fetch_retries.unwrap_or_default().into(),
+            device: device.clone(),
+            ignition_hash: self.ignition_hash.clone(),
+            // The image is for metal: nothing to change.
+            platform: self.platform.clone().filter(|platform| platform != "metal"),
+            consoles: self.console.clone(),
+            firstboot_args: self.firstboot_args.clone(),
+            append_kargs: self.append_karg.clone(),
+            delete_kargs: self.delete_karg.clone(),
+            network_dir: self.copy_network.then(network_dir),
+            save_partlabels: self.save_partlabel.clone(),
+            save_partindexes: self.save_partindex.clone(),
+            read_back: !self.no_verify,
+            preserve_on_error: self.preserve_on_error,
+            stall_timeout: self.stall_timeout.map_or(defaults.stall_timeout, |timeout| timeout.0),
+            ..defaults
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

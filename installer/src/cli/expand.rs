@@ -1,0 +1,117 @@
+//! Config files, as words of a command line in front of the real one (installer contract C.9).
+
+use super::config::InstallConfig;
+use serde_norway::Value;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// Much more than all options with long values take.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Why a config file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ExpandError {
+    /// Not there, or not readable.
+    #[error("opening config file {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Something else than a list of options.
+    #[error("config file {} has more than {MAX_FILE_BYTES} bytes: is it the right file?", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not YAML, an unknown key or a value of another type.
+    #[error("parsing config file {}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: serde_norway::Error,
+    },
+    /// A path that is not Unicode.
+    #[error("serializing command-line arguments")]
+    Words(#[source] serde_norway::Error),
+    /// The last one would win in silence, and be destroyed.
+    #[error("more than one disk to install to: {} and {}", first.display(), second.display())]
+    TwoDisks {
+        /// Named first.
+        first: PathBuf,
+        /// Named later.
+        second: PathBuf,
+    },
+}
+
+/// The words that say all that the config files and then the command line in `config` say.
+pub fn expand(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
+    let mut all = Vec::new();
+    for path in &config.config_file {
+        all.push(read(path)?);
+    }
+    all.push(config.clone());
+    let mut disks = all.iter().filter_map(|config| config.disk.as_ref());
+    if let (Some(first), Some(second)) = (disks.next(), disks.next()) {
+        return Err(ExpandError::TwoDisks { first: first.clone(), second: second.clone() });
+    }
+    let mut words = Vec::new();
+    for config in &all {
+        words.extend(own_words(config)?);
+    }
+    Ok(words)
+}
+
+fn read(path: &Path) -> Result<InstallConfig, ExpandError> {
+    let failed = |source| ExpandError::Open { path: path.to_owned(), source };
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_FILE_BYTES {
+        return Err(ExpandError::TooLarge { path: path.to_owned() });
+    }
+    // An empty file, or one of comments, is no map but null.
+    let config: Option<InstallConfig> =
+        serde_norway::from_slice(&text).map_err(|source| ExpandError::Parse { path: path.to_owned(), source })?;
+    Ok(config.unwrap_or_default())
+}
+
+/// The words for each option that is set, config files aside, in the order of the struct.
+pub fn own_words(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
+    let mut words = Vec::new();
+    let Value::Mapping(fields) = serde_norway::to_value(config).map_err(ExpandError::Words)? else {
+        return Ok(words);
+    };
+    for (name, value) in &fields {
+        let Value::String(name) = name else { continue };
+        match value {
+            Value::Bool(true) => words.push(format!("--{name}")),
+            Value::String(value) if name == "dest-device" => words.push(value.clone()),
+            Value::String(value) => words.extend(option(name, value)),
+            Value::Sequence(values) => {
+                words.extend(values.iter().filter_map(Value::as_str).flat_map(|value| option(name, value)));
+            }
+            _ => {}
+        }
+    }
+    // No config file may say it, so serde leaves it out.
+    if let Some(firstboot_args) = &config.firstboot_args {
+        words.extend(option("firstboot-args", firstboot_args));
+    }
+    Ok(words)
+}
+
+/// An option with its value.
+pub(super) fn option(name: &str, value: &str) -> Vec<String> {
+    // Such a value would be taken for an option itself.
+    if value.starts_with('-') { vec![format!("--{name}={value}")] } else { vec![format!("--{name}"), value.to_owned()] }
+}
+
+#[cfg(test)]
+#[path = "expand_tests.rs"]
+mod tests;

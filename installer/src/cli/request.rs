@@ -1,0 +1,44 @@
+//! Carrying out a service's request.
+
+use super::Install;
+use crate::{
+    document::Document,
+    flow::{self, Pace},
+    host::{LiveHost, lock},
+    plan::plan,
+};
+use std::{path::Path, process::ExitCode};
+
+/// Held by the role flow, so that two agents never install at once.
+const LOCK_FILE: &str = "/run/landfall-install.lock";
+/// What a container engine answers for a name in use; the service knows it and lets it pass.
+const EXIT_ALREADY_RUNNING: u8 = 125;
+
+impl Install {
+    pub(super) fn run_request(&self, path: &Path) -> anyhow::Result<ExitCode> {
+        let document = Document::read(path)?;
+        if self.dry_run {
+            let plan = plan(&document.request, document.reboot, document.reboot_delay())?;
+            return self.print(&plan, &plan.to_string());
+        }
+        let Some(lock) = lock(Path::new(LOCK_FILE))? else {
+            tracing::error!(
+                "another installation is running on this host (in the service's words: the container name \
+                 \"assisted-installer\" is already in use)"
+            );
+            return Ok(ExitCode::from(EXIT_ALREADY_RUNNING));
+        };
+        let cancel = self.cancel_on_signals()?;
+        let host = LiveHost { http: document.service.http(), allow_reboot: document.reboot };
+        let mut display = self.display();
+        let result = flow::run(&document, &host, &cancel, Pace::default(), &mut |event| display.show(event));
+        display.close();
+        result?;
+        if document.reboot {
+            // Whatever the service asks for until the reboot comes, the new disk is not touched again: the process that
+            // waits to reboot shares the lock, which dropping it here would release.
+            std::mem::forget(lock);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

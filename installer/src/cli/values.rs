@@ -1,0 +1,203 @@
+//! Values of options: read from text, on the command line and in config files, and written as the same text.
+
+use diskwrite::Retries;
+use serde::{Deserialize, Serialize};
+use std::{fmt, num::ParseIntError, str::FromStr, time::Duration};
+
+/// Why a text is no value.
+#[derive(Debug, thiserror::Error)]
+pub enum ValueError {
+    /// Not a number.
+    #[error(transparent)]
+    Number(#[from] ParseIntError),
+    /// A timeout of nothing.
+    #[error("a timeout must be at least one second")]
+    NoTime,
+    /// Not 64 hexadecimal digits.
+    #[error("a SHA-256 has 64 hexadecimal digits")]
+    NotSha256,
+    /// No scheme.
+    #[error("a URL starts with http:// or https://")]
+    NotUrl,
+    /// Another scheme than the two.
+    #[error("unknown protocol '{0}': a URL starts with http:// or https://")]
+    Scheme(String),
+}
+
+/// `--fetch-retries`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum FetchRetries {
+    /// So many.
+    Count(u32),
+    /// Until it answers.
+    Infinite,
+}
+
+impl Default for FetchRetries {
+    fn default() -> Self {
+        Self::Count(0)
+    }
+}
+
+impl From<FetchRetries> for Retries {
+    fn from(retries: FetchRetries) -> Self {
+        match retries {
+            FetchRetries::Count(count) => Self::Count(count),
+            FetchRetries::Infinite => Self::Forever,
+        }
+    }
+}
+
+impl FromStr for FetchRetries {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text == "infinite" { Ok(Self::Infinite) } else { Ok(Self::Count(text.parse()?)) }
+    }
+}
+
+impl fmt::Display for FetchRetries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Infinite => f.write_str("infinite"),
+        }
+    }
+}
+
+/// `--stall-timeout`, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StallTimeout(pub Duration);
+
+impl FromStr for StallTimeout {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text.parse()? {
+            0 => Err(ValueError::NoTime),
+            seconds => Ok(Self(Duration::from_secs(seconds))),
+        }
+    }
+}
+
+impl fmt::Display for StallTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_secs().fmt(f)
+    }
+}
+
+/// `--sha256`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sha256(pub [u8; 32]);
+
+impl FromStr for Sha256 {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        // from_str_radix takes signs too.
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(ValueError::NotSha256);
+        }
+        let mut sum = [0; 32];
+        for (byte, digits) in sum.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| ValueError::NotSha256)?;
+            *byte = u8::from_str_radix(digits, 16)?;
+        }
+        Ok(Self(sum))
+    }
+}
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// serde's way through text for each of them.
+macro_rules! as_text {
+    ($($name:ty),*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = ValueError;
+
+            fn try_from(text: String) -> Result<Self, ValueError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    )*};
+}
+
+as_text!(FetchRetries, StallTimeout, Sha256);
+
+/// A URL that can be fetched.
+pub fn url(text: &str) -> Result<String, ValueError> {
+    let scheme = scheme(text)?;
+    if scheme == "http" || scheme == "https" { Ok(text.to_owned()) } else { Err(ValueError::Scheme(scheme)) }
+}
+
+/// A URL whose scheme is looked at later, with what else allows it.
+pub fn any_url(text: &str) -> Result<String, ValueError> {
+    scheme(text).map(|_| text.to_owned())
+}
+
+fn scheme(text: &str) -> Result<String, ValueError> {
+    match text.split_once("://") {
+        Some((scheme, rest)) if !scheme.is_empty() && !rest.is_empty() => Ok(scheme.to_ascii_lowercase()),
+        _ => Err(ValueError::NotUrl),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_are_a_number_or_the_word() {
+        for (text, expected) in [
+            ("0", FetchRetries::Count(0)),
+            ("4294967295", FetchRetries::Count(u32::MAX)),
+            ("infinite", FetchRetries::Infinite),
+        ] {
+            let retries: FetchRetries = text.parse().unwrap();
+            assert_eq!((retries, retries.to_string().as_str()), (expected, text));
+        }
+        for bad in ["", "-1", "4294967296", "Infinite", "1.5", "forever"] {
+            assert!(bad.parse::<FetchRetries>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_sum_is_64_digits() {
+        let text = "00ff".repeat(16);
+        let sum: Sha256 = text.to_uppercase().parse().unwrap();
+        assert_eq!(sum.0[..4], [0, 0xff, 0, 0xff]);
+        assert_eq!(sum.to_string(), text);
+        for bad in ["", "00", &"0".repeat(63), &"0".repeat(65), &"+0".repeat(32), &"é".repeat(32)] {
+            assert!(matches!(bad.parse::<Sha256>(), Err(ValueError::NotSha256)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_some_seconds() {
+        assert_eq!("90".parse::<StallTimeout>().unwrap(), StallTimeout(Duration::from_secs(90)));
+        assert!(matches!("0".parse::<StallTimeout>(), Err(ValueError::NoTime)));
+        assert!("1m".parse::<StallTimeout>().is_err());
+    }
+
+    #[test]
+    fn urls_have_a_scheme_and_a_host() {
+        assert!(url("https://h/i").is_ok() && url("HTTP://h").is_ok() && any_url("ftp://h/c").is_ok());
+        for bad in ["", "h/i", "https://", "://h", "/dev/sda"] {
+            assert!(matches!(url(bad), Err(ValueError::NotUrl)), "{bad}");
+        }
+        assert!(matches!(url("ftp://h/i"), Err(ValueError::Scheme(scheme)) if scheme == "ftp"));
+    }
+}

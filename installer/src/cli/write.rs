@@ -1,0 +1,102 @@
+//! Installing to one disk by hand.
+
+use super::{Install, Voice};
+use crate::cancel::Cancel;
+use anyhow::Context;
+use diskwrite::{DiskState, InstallError, InstallOptions, Source};
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+impl Install {
+    pub(super) fn run_disk(&self, voice: Voice) -> anyhow::Result<ExitCode> {
+        let mut options = self.config.options()?;
+        let cancel = if self.dry_run { Cancel::default() } else { self.cancel_on_signals()? };
+        options.cancel = cancel.flag();
+        options.ignition = self.ignition()?;
+        options.source = self.source()?;
+        if self.dry_run {
+            let plan = diskwrite::plan(&options)?;
+            let steps = plan.steps.iter().enumerate().map(|(index, step)| format!("{}. {step}\n", index + 1));
+            return self.print(&plan, &(head(&options, &plan) + &steps.collect::<String>()));
+        }
+        if voice == Voice::CoreosInstaller {
+            say(&origin(&options.source));
+        }
+        let mut display = self.display();
+        let result = diskwrite::install(&options, &mut |event| display.show(&event));
+        if let Err(error) = &result {
+            display.failed(error);
+        }
+        display.close();
+        match result {
+            Ok(_) => say("Install complete."),
+            Err(error) if voice == Voice::CoreosInstaller => return Err(in_its_words(error)),
+            Err(error) if cancel.is_cancelled() => {
+                return Err(anyhow::Error::new(error).context("cancelled by a signal while writing the disk"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn ignition(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        let read = |path: &Path| {
+            std::fs::read(path).with_context(|| format!("opening source Ignition config {}", path.display()))
+        };
+        match (&self.config.ignition_file, &self.config.ignition_url) {
+            (Some(path), _) => read(path).map(Some),
+            (None, Some(_)) => anyhow::bail!("--ignition-url is not supported yet"),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Where the image comes from (installer contract C.3, step 6).
+    fn source(&self) -> anyhow::Result<Source> {
+        match (&self.config.image_file, &self.config.image_url) {
+            (Some(path), _) if path == Path::new("-") => Ok(Source::Stdin),
+            (Some(path), _) => Ok(Source::File(path.clone())),
+            (None, Some(url)) => Ok(Source::Url(url.clone())),
+            (None, None) => anyhow::bail!("no image: give --image-url or --image-file"),
+        }
+    }
+}
+
+/// Not eprintln: nobody listening is no reason to panic.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// What will be destroyed, and what comes in its place.
+fn head(options: &InstallOptions, plan: &diskwrite::Plan) -> String {
+    format!(
+        "DESTROY the contents of {}: write {}, on {} bytes in sectors of {}\n",
+        options.device.display(),
+        options.source,
+        plan.disk.size_bytes,
+        plan.disk.sector_bytes
+    )
+}
+
+/// What coreos-installer says first.
+fn origin(source: &Source) -> String {
+    match source {
+        Source::Url(_) => format!("Downloading image from {source}\nDownloading signature from {source}.sig"),
+        _ => format!("Copying image from {source}\nReading signature from {source}.sig"),
+    }
+}
+
+/// coreos-installer tells what failed when the disk was written to already, and ends with a general word.
+fn in_its_words(error: InstallError) -> anyhow::Error {
+    let preserved = matches!(error.disk, DiskState::Kept);
+    if matches!(error.disk, DiskState::Untouched) {
+        return error.into();
+    }
+    say(&format!("\nError: {:?}\n", anyhow::Error::new(error)));
+    if preserved {
+        say("Preserving partition table as requested");
+    }
+    anyhow::anyhow!("install failed")
+}
