@@ -3,9 +3,9 @@
 //! One struct is both, as in coreos-installer (installer contract C.2 and C.9): a key of a config file is an option's long
 //! name, and what a config file says goes through the same parser as the command line.
 
-use super::values::{FetchRetries, Sha256, StallTimeout};
+use super::values::{self, FetchRetries, Sha256, StallTimeout};
 use crate::args::NETWORK_DIR;
-use diskwrite::{InstallOptions, Trust};
+use diskwrite::{InstallOptions, SignatureAt, Trust};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub struct InstallConfig {
     pub stream: Option<String>,
     /// Image to fetch by http or https: raw, gzip, xz or zstd
     #[arg(short = 'u', long, value_name = "URL", help_heading = SOURCE, conflicts_with_all = ["stream", "image_file"])]
-    #[arg(value_parser = super::values::url)]
+    #[arg(value_parser = values::url)]
     pub image_url: Option<String>,
     /// Image file: raw, gzip, xz or zstd; '-' is standard input
     #[arg(short = 'f', long, value_name = "PATH", help_heading = SOURCE, conflicts_with_all = ["stream", "image_url"])]
@@ -46,7 +46,7 @@ pub struct InstallConfig {
     pub ignition_file: Option<PathBuf>,
     /// Ignition config, fetched now
     #[arg(short = 'I', long, value_name = "URL", help_heading = FIRST_BOOT, conflicts_with = "ignition_file")]
-    #[arg(value_parser = super::values::any_url)]
+    #[arg(value_parser = values::any_url)]
     pub ignition_url: Option<String>,
     /// What the Ignition config must hash to: sha256-HEX or sha512-HEX
     #[arg(long, value_name = "DIGEST", help_heading = FIRST_BOOT)]
@@ -94,7 +94,7 @@ pub struct InstallConfig {
     #[arg(long, help_heading = FIRST_BOOT)]
     pub insecure_ignition: bool,
     /// Where streams are described [default: https://builds.coreos.fedoraproject.org/streams/]
-    #[arg(long, value_name = "URL", help_heading = SOURCE, value_parser = super::values::url)]
+    #[arg(long, value_name = "URL", help_heading = SOURCE, value_parser = values::url)]
     pub stream_base_url: Option<String>,
     /// After a failure keep what was written, instead of clearing the partition table
     #[arg(long, help_heading = ADVANCED)]
@@ -114,18 +114,21 @@ pub struct InstallConfig {
     /// PEM bundle trusted for https in addition to the system's roots
     #[arg(long, value_name = "PATH", help_heading = SOURCE)]
     pub cacert: Option<PathBuf>,
-    /// The image's signature [default: the image's path or URL and .sig, or .minisig with --minisign-key]
-    #[arg(long, value_name = "PATH", help_heading = VERIFY)]
-    pub signature: Option<PathBuf>,
+    /// The image's signature: a path or URL [default: the image's and .sig, or .minisig with --minisign-key]
+    #[arg(long, value_name = "WHERE", help_heading = VERIFY)]
+    pub signature: Option<String>,
     /// OpenPGP keys that may have signed the image, instead of those of Fedora and Red Hat; may be repeated
     #[arg(long, value_name = "PATH", help_heading = VERIFY)]
     pub keyring: Vec<PathBuf>,
     /// minisign public key file; the signature is minisign's then
     #[arg(long, value_name = "PATH", help_heading = VERIFY, conflicts_with = "keyring")]
     pub minisign_key: Option<PathBuf>,
-    /// SHA-256 of the image file as it is fetched; vouches for it as a signature does
+    /// SHA-256 that the image file must have
     #[arg(long, value_name = "HEX", help_heading = VERIFY)]
     pub sha256: Option<Sha256>,
+    /// File with the SHA-256 of the image, as sha256sum writes it
+    #[arg(long, value_name = "PATH", help_heading = VERIFY, conflicts_with = "sha256")]
+    pub sha256_sums: Option<PathBuf>,
     /// Don't read the disk back and compare
     #[arg(long, help_heading = VERIFY)]
     pub no_verify: bool,
@@ -164,10 +167,11 @@ impl InstallConfig {
             http: api::http::HttpConfig { ca_cert: self.cacert.clone(), insecure: false },
             trust: Trust {
                 required: !self.insecure,
-                signature: self.signature.clone(),
+                signature: self.signature.as_deref().map(signature_at),
                 keyrings: self.keyring.clone(),
                 minisign_key: self.minisign_key.clone(),
                 sha256: self.sha256.map(|sum| sum.0),
+                sha256_sums: self.sha256_sums.clone(),
             },
             retries: self.fetch_retries.unwrap_or_default().into(),
             device: device.clone(),
@@ -186,6 +190,13 @@ impl InstallConfig {
             stall_timeout: self.stall_timeout.map_or(defaults.stall_timeout, |timeout| timeout.0),
             ..defaults
         })
+    }
+}
+
+fn signature_at(text: &str) -> SignatureAt {
+    match values::url(text) {
+        Ok(url) => SignatureAt::Url(url),
+        Err(_) => SignatureAt::File(text.into()),
     }
 }
 

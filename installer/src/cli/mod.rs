@@ -4,6 +4,7 @@ pub mod config;
 mod expand;
 mod live;
 mod request;
+mod source;
 mod values;
 mod write;
 

@@ -1,9 +1,9 @@
 //! Installing to one disk by hand.
 
-use super::{Install, Voice};
+use super::{Install, Voice, source};
 use crate::cancel::Cancel;
 use anyhow::Context;
-use diskwrite::{DiskState, InstallError, InstallOptions, Source};
+use diskwrite::{DiskState, InstallError, InstallOptions};
 use std::{
     io::{self, Write},
     path::Path,
@@ -16,14 +16,14 @@ impl Install {
         let cancel = if self.dry_run { Cancel::default() } else { self.cancel_on_signals()? };
         options.cancel = cancel.flag();
         options.ignition = self.ignition()?;
-        options.source = self.source()?;
+        let origin = source::choose(&self.config, &mut options)?;
         if self.dry_run {
             let plan = diskwrite::plan(&options)?;
             let steps = plan.steps.iter().enumerate().map(|(index, step)| format!("{}. {step}\n", index + 1));
             return self.print(&plan, &(head(&options, &plan) + &steps.collect::<String>()));
         }
         if voice == Voice::CoreosInstaller {
-            say(&origin(&options.source));
+            say(&origin);
         }
         let mut display = self.display();
         let result = diskwrite::install(&options, &mut |event| display.show(&event));
@@ -52,16 +52,6 @@ impl Install {
             (None, None) => Ok(None),
         }
     }
-
-    /// Where the image comes from (installer contract C.3, step 6).
-    fn source(&self) -> anyhow::Result<Source> {
-        match (&self.config.image_file, &self.config.image_url) {
-            (Some(path), _) if path == Path::new("-") => Ok(Source::Stdin),
-            (Some(path), _) => Ok(Source::File(path.clone())),
-            (None, Some(url)) => Ok(Source::Url(url.clone())),
-            (None, None) => anyhow::bail!("no image: give --image-url or --image-file"),
-        }
-    }
 }
 
 /// Not eprintln: nobody listening is no reason to panic.
@@ -78,14 +68,6 @@ fn head(options: &InstallOptions, plan: &diskwrite::Plan) -> String {
         plan.disk.size_bytes,
         plan.disk.sector_bytes
     )
-}
-
-/// What coreos-installer says first.
-fn origin(source: &Source) -> String {
-    match source {
-        Source::Url(_) => format!("Downloading image from {source}\nDownloading signature from {source}.sig"),
-        _ => format!("Copying image from {source}\nReading signature from {source}.sig"),
-    }
 }
 
 /// coreos-installer tells what failed when the disk was written to already, and ends with a general word.

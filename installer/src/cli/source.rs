@@ -1,0 +1,54 @@
+//! Which image: the one named, the one inside the live system, or a stream's newest (installer contract C.3, step 6).
+
+use super::config::InstallConfig;
+use crate::streams::{self, STREAM_BASE_URL, StreamQuery};
+use diskwrite::{InstallOptions, SignatureAt, Source};
+use std::path::Path;
+
+/// The stream of a disk that nothing else is said for.
+const STREAM: &str = "stable";
+/// Sectors that have an image of their own, in bytes.
+const LARGE_SECTOR: u32 = 4096;
+
+/// Sets the image in `options`, whose disk must be set, and for one of a stream what vouches for it. Returns what
+/// coreos-installer tells of it.
+pub fn choose(config: &InstallConfig, options: &mut InstallOptions) -> anyhow::Result<String> {
+    if let Some(source) = named(config) {
+        let origin = match &source {
+            Source::Url(_) => format!("Downloading image from {source}\nDownloading signature from {source}.sig"),
+            _ => format!("Copying image from {source}\nReading signature from {source}.sig"),
+        };
+        options.source = source;
+        return Ok(origin);
+    }
+    if config.offline {
+        anyhow::bail!("cannot perform offline install; metadata missing");
+    }
+    // Looks at the disk and all else that is asked for, before anything is fetched.
+    let sector_bytes = diskwrite::plan(options)?.disk.sector_bytes;
+    let query = StreamQuery {
+        base_url: config.stream_base_url.as_deref().unwrap_or(STREAM_BASE_URL),
+        stream: config.stream.as_deref().unwrap_or(STREAM),
+        architecture: config.architecture.as_deref().unwrap_or(std::env::consts::ARCH),
+        sector_bytes: if sector_bytes == LARGE_SECTOR { LARGE_SECTOR } else { 512 },
+        retries: options.retries,
+    };
+    let image = streams::resolve(&options.http, &query, &options.cancel)?;
+    let trust = &mut options.trust;
+    trust.signature = trust.signature.take().or(image.signature_url.map(SignatureAt::Url));
+    // What the caller says of the sum stands.
+    if trust.sha256_sums.is_none() {
+        trust.sha256 = trust.sha256.or(image.sha256);
+    }
+    options.source = Source::Url(image.image_url);
+    Ok(image.description)
+}
+
+fn named(config: &InstallConfig) -> Option<Source> {
+    match (&config.image_file, &config.image_url) {
+        (Some(path), _) if path == Path::new("-") => Some(Source::Stdin),
+        (Some(path), _) => Some(Source::File(path.clone())),
+        (None, Some(url)) => Some(Source::Url(url.clone())),
+        (None, None) => None,
+    }
+}
