@@ -7,8 +7,22 @@ use std::path::Path;
 
 /// The stream of a disk that nothing else is said for.
 const STREAM: &str = "stable";
-/// Sectors that have an image of their own, in bytes.
+/// Where a live system describes the images inside it.
+const OSMET_DIR: &str = "/run/coreos-installer/osmet";
+/// The two sector sizes there are images for, in bytes.
+const SECTOR: u32 = 512;
 const LARGE_SECTOR: u32 = 4096;
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum ChoiceError {
+    /// In coreos-installer's words.
+    #[error(
+        "cannot perform offline install; metadata missing: no file in {OSMET_DIR} describes an image for this disk and \
+         architecture"
+    )]
+    NoOfflineImage,
+}
 
 /// Sets the image in `options`, whose disk must be set, and for one of a stream what vouches for it. Returns what
 /// coreos-installer tells of it.
@@ -21,16 +35,25 @@ pub fn choose(config: &InstallConfig, options: &mut InstallOptions) -> anyhow::R
         options.source = source;
         return Ok(origin);
     }
-    if config.offline {
-        anyhow::bail!("cannot perform offline install; metadata missing");
-    }
     // Looks at the disk and all else that is asked for, before anything is fetched.
-    let sector_bytes = diskwrite::plan(options)?.disk.sector_bytes;
+    let disk_sector = diskwrite::plan(options)?.disk.sector_bytes;
+    let sector_bytes = if disk_sector == LARGE_SECTOR { LARGE_SECTOR } else { SECTOR };
+    let architecture = config.architecture.as_deref().unwrap_or(std::env::consts::ARCH);
+    if config.offline || config.stream.is_none() {
+        if let Some(image) = diskwrite::osmet(Path::new(OSMET_DIR), architecture, sector_bytes)? {
+            let origin = format!("Installing {image}");
+            options.source = Source::Osmet(image);
+            return Ok(origin);
+        }
+        if config.offline {
+            return Err(ChoiceError::NoOfflineImage.into());
+        }
+    }
     let query = StreamQuery {
         base_url: config.stream_base_url.as_deref().unwrap_or(STREAM_BASE_URL),
         stream: config.stream.as_deref().unwrap_or(STREAM),
-        architecture: config.architecture.as_deref().unwrap_or(std::env::consts::ARCH),
-        sector_bytes: if sector_bytes == LARGE_SECTOR { LARGE_SECTOR } else { 512 },
+        architecture,
+        sector_bytes,
         retries: options.retries,
     };
     let image = streams::resolve(&options.http, &query, &options.cancel)?;

@@ -1,12 +1,13 @@
 //! Installing to one disk by hand.
 
-use super::{Install, Voice, source};
-use crate::cancel::Cancel;
-use anyhow::Context;
+use super::{Install, Voice, config::InstallConfig, source};
+use crate::{
+    cancel::Cancel,
+    ignition_source::{self, IgnitionSourceError},
+};
 use diskwrite::{DiskState, InstallError, InstallOptions};
 use std::{
     io::{self, Write},
-    path::Path,
     process::ExitCode,
 };
 
@@ -15,7 +16,7 @@ impl Install {
         let mut options = self.config.options()?;
         let cancel = if self.dry_run { Cancel::default() } else { self.cancel_on_signals()? };
         options.cancel = cancel.flag();
-        options.ignition = self.ignition()?;
+        options.ignition = self.ignition(&options, &cancel)?;
         let origin = source::choose(&self.config, &mut options)?;
         if self.dry_run {
             let plan = diskwrite::plan(&options)?;
@@ -42,13 +43,15 @@ impl Install {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn ignition(&self) -> anyhow::Result<Option<Vec<u8>>> {
-        let read = |path: &Path| {
-            std::fs::read(path).with_context(|| format!("opening source Ignition config {}", path.display()))
-        };
-        match (&self.config.ignition_file, &self.config.ignition_url) {
-            (Some(path), _) => read(path).map(Some),
-            (None, Some(_)) => anyhow::bail!("--ignition-url is not supported yet"),
+    fn ignition(&self, options: &InstallOptions, cancel: &Cancel) -> Result<Option<Vec<u8>>, IgnitionSourceError> {
+        let InstallConfig { ignition_file, ignition_url, insecure_ignition, .. } = &self.config;
+        let hash = options.ignition_hash.as_deref();
+        match (ignition_file, ignition_url) {
+            (Some(path), _) => ignition_source::read(path).map(Some),
+            (None, Some(url)) => {
+                let (http, retries) = (&options.http, options.retries);
+                ignition_source::fetch(url, hash, *insecure_ignition, http, retries, cancel).map(Some)
+            }
             (None, None) => Ok(None),
         }
     }
