@@ -132,7 +132,7 @@ pub struct InstallConfig {
     /// Don't read the disk back and compare
     #[arg(long, help_heading = VERIFY)]
     pub no_verify: bool,
-    /// The same, as --disk: a path, a name in /dev/disk/by-id, a WWN or a serial number
+    /// The disk to install to, by another of its names: in /dev/disk/by-id, a WWN or a serial number
     #[arg(long, value_name = "NAME", conflicts_with = "dest_device")]
     pub disk: Option<PathBuf>,
     /// The disk to install to: a device node or a link to one. Its contents are destroyed

@@ -108,8 +108,12 @@ pub fn own_words(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
 
 /// An option with its value.
 pub(super) fn option(name: &str, value: &str) -> Vec<String> {
-    // Such a value would be taken for an option itself.
-    if value.starts_with('-') { vec![format!("--{name}={value}")] } else { vec![format!("--{name}"), value.to_owned()] }
+    // Such a value would be taken for an option itself, but where it may be an open range.
+    if value.starts_with('-') && name != "save-partindex" {
+        vec![format!("--{name}={value}")]
+    } else {
+        vec![format!("--{name}"), value.to_owned()]
+    }
 }
 
 #[cfg(test)]

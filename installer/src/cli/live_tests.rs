@@ -27,7 +27,7 @@ fn kernel_arguments_become_options() {
         ("coreos.inst.ignition_url=skip", &none),
         ("coreos.inst.platform_id=qemu", &["--platform", "qemu"]),
         ("coreos.inst.save_partlabel=data*,x", &["--save-partlabel", "data*,x"]),
-        ("coreos.inst.save_partindex=-5,7", &["--save-partindex=-5,7"]),
+        ("coreos.inst.save_partindex=-5,7", &["--save-partindex", "-5,7"]),
         ("coreos.inst.insecure", &["--insecure"]),
         ("coreos.inst.insecure=yes", &["--insecure"]),
         ("coreos.inst.insecure=0", &none),

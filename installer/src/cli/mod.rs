@@ -15,6 +15,7 @@ use crate::{
 use anyhow::Context;
 use clap::{Args, FromArgMatches};
 use config::InstallConfig;
+use diskwrite::InstallError;
 use serde::Serialize;
 use std::{
     ffi::OsStr,
@@ -54,14 +55,14 @@ Exit codes:
   125  with --request: another installation is running
 
 Examples:
-  landfall install -i host.ign /dev/sdb                          the image of the live system, or the newest stable
+  landfall install -i host.ign /dev/sdb       the live system's image, or the newest stable one
   landfall install -s testing -I https://10.0.0.1/host.ign /dev/sdb
   landfall install -f fedora-coreos.raw.xz --insecure -i host.ign --disk S4EVNX0M123456
-  landfall install -u http://10.0.0.1/coreos.raw.gz --sha256 9f86d0… --append-karg console=ttyS0 /dev/sdb
+  landfall install -u http://10.0.0.1/coreos.raw.gz --console ttyS0,115200 --append-karg debug /dev/sdb
   landfall install -i host.ign --save-partlabel 'data*' --save-partindex 5- /dev/sdb
-  landfall install --dry-run -i host.ign /dev/sdb                look, don't write
-  landfall install -c /etc/edge.yaml -c site.yaml                 options from files
-  landfall install --live                                        what kernel arguments and Ignition say
+  landfall install --dry-run -i host.ign /dev/sdb
+  landfall install -c edge.yaml -c site.yaml  options from files
+  landfall install --live                     as kernel arguments and Ignition said
 
 A request is {\"request\": {…}, \"service\": {\"url\", \"token\", \"ca_cert\", \"insecure\", \"agent_version\"}, \
 \"reboot\": false, \"reboot_delay_seconds\": 10} with the service's install_cmd_request as \"request\"."
@@ -115,7 +116,13 @@ impl Install {
         if !self.config.config_file.is_empty() {
             self.config = self.read_config_files()?;
         }
-        let code = self.run_disk(voice)?;
+        let code = match self.run_disk(voice) {
+            Err(error) if voice == Voice::CoreosInstaller => match error.downcast::<InstallError>() {
+                Ok(error) => return Err(write::in_its_words(error)),
+                Err(error) => return Err(error),
+            },
+            result => result?,
+        };
         if self.live && !self.dry_run {
             live::forget(&self.root);
         }

@@ -34,7 +34,7 @@ impl Install {
         display.close();
         match result {
             Ok(_) => say("Install complete."),
-            Err(error) if voice == Voice::CoreosInstaller => return Err(in_its_words(error)),
+            Err(error) if voice == Voice::CoreosInstaller => return Err(error.into()),
             Err(error) if cancel.is_cancelled() => {
                 return Err(anyhow::Error::new(error).context("cancelled by a signal while writing the disk"));
             }
@@ -73,11 +73,11 @@ fn head(options: &InstallOptions, plan: &diskwrite::Plan) -> String {
     )
 }
 
-/// coreos-installer tells what failed when the disk was written to already, and ends with a general word.
-fn in_its_words(error: InstallError) -> anyhow::Error {
+/// coreos-installer names what failed; when the disk was written to already it does so at once, and ends with a general word.
+pub(super) fn in_its_words(error: InstallError) -> anyhow::Error {
     let preserved = matches!(error.disk, DiskState::Kept);
     if matches!(error.disk, DiskState::Untouched) {
-        return error.into();
+        return anyhow::Error::new(*error.cause);
     }
     say(&format!("\nError: {:?}\n", anyhow::Error::new(error)));
     if preserved {
