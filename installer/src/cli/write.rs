@@ -20,8 +20,8 @@ impl Install {
         let origin = source::choose(&self.config, &mut options)?;
         if self.dry_run {
             let plan = diskwrite::plan(&options)?;
-            let steps = plan.steps.iter().enumerate().map(|(index, step)| format!("{}. {step}\n", index + 1));
-            return self.print(&plan, &(head(&options, &plan) + &steps.collect::<String>()));
+            self.print(&plan, &plan.to_string())?;
+            return Ok(if plan.is_refused() { ExitCode::FAILURE } else { ExitCode::SUCCESS });
         }
         if voice == Voice::CoreosInstaller {
             say(&origin);
@@ -60,17 +60,6 @@ impl Install {
 /// Not eprintln: nobody listening is no reason to panic.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
-}
-
-/// What will be destroyed, and what comes in its place.
-fn head(options: &InstallOptions, plan: &diskwrite::Plan) -> String {
-    format!(
-        "DESTROY the contents of {}: write {}, on {} bytes in sectors of {}\n",
-        options.device.display(),
-        options.source,
-        plan.disk.size_bytes,
-        plan.disk.sector_bytes
-    )
 }
 
 /// coreos-installer names what failed; when the disk was written to already it does so at once, and ends with a general word.
