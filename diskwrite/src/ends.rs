@@ -22,6 +22,13 @@ pub(crate) struct HeadParts {
     pub last: Range<usize>,
 }
 
+/// One end of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Head,
+    Tail,
+}
+
 /// The disk's first MiB and a piece at its end.
 #[derive(Debug)]
 pub(crate) struct Ends {
@@ -31,19 +38,23 @@ pub(crate) struct Ends {
     pub tail_offset: u64,
     /// Up to the end of the disk; may be empty.
     pub tail: Buffer,
+    /// Where both are tables: the one that is on the medium before the other is touched, since that other is the good copy
+    /// of the table that is replaced.
+    pub first: Option<End>,
+}
+
+/// A buffer of zeros, all in use.
+pub(crate) fn zeros(len: usize) -> Buffer {
+    let mut buffer = Buffer::new(len);
+    buffer.set_len(len);
+    buffer
 }
 
 impl Ends {
     /// Zeros at both: no table, primary or backup, for a disk of `disk_bytes`.
     pub fn cleared(disk_bytes: u64) -> Self {
-        let zeros = || {
-            let mut buffer = Buffer::new(HEAD_BYTES);
-            buffer.set_len(HEAD_BYTES);
-            buffer
-        };
-        let tail = zeros();
-        let tail_offset = disk_bytes.saturating_sub(u64::try_from(tail.len()).unwrap_or(u64::MAX));
-        Self { head: zeros(), tail_offset, tail }
+        let tail_offset = disk_bytes.saturating_sub(bytes(HEAD_BYTES));
+        Self { head: zeros(HEAD_BYTES), tail_offset, tail: zeros(HEAD_BYTES), first: None }
     }
 
     /// Parts of the head in the order in which they make the tail and the head a table; see [`Writer::finish`].

@@ -1,5 +1,6 @@
 //! What an installation tells while it runs.
 
+use crate::saved::SavedPartition;
 use serde::{Deserialize, Serialize};
 use std::{
     path::PathBuf,
@@ -81,6 +82,12 @@ pub enum Event {
         device_bytes: u64,
         /// Logical sector size of the disk in bytes.
         sector_bytes: u32,
+    },
+    /// A partition of the disk is kept; one event for each, before anything is written.
+    Saving {
+        /// Which, and its new number.
+        #[serde(flatten)]
+        partition: SavedPartition,
     },
     /// Another phase begins.
     Phase {

@@ -2,11 +2,35 @@
 
 use crate::{boot::label, gpt, source::osmet::format, verify};
 
-/// Reads the partition table at the start of an image.
-pub fn fuzz_gpt(disk: &[u8]) {
-    for sector_bytes in [512, 4096] {
+/// Reads a disk's partition table, primary or backup, and the one of an image; what is understood is written again, which
+/// must read the same. The bytes are the two ends of the disk.
+pub fn fuzz_gpt(ends: &[u8]) {
+    let (start, end) = ends.split_at(ends.len() / 2);
+    let gap = vec![0; (1 << 16) + (4096 - ends.len() % 4096)];
+    let disk = &[start, &gap, end].concat();
+    let disk_bytes = u64::try_from(disk.len()).unwrap_or(u64::MAX);
+    for sector_bytes in gpt::SECTOR_SIZES {
         let _ = gpt::partitions(disk, sector_bytes);
+        let table = find(disk, disk_bytes, sector_bytes);
+        let Some(mut table) = table.filter(|table| table.clone().resize(disk_bytes).is_ok()) else { continue };
+        let _ = (table.check(), table.resize(disk_bytes));
+        let (offset, backup) = table.backup();
+        for (from, bytes) in [(sector_bytes.into(), table.primary()), (offset, backup)] {
+            let mut copy = vec![0; disk.len()];
+            let from = usize::try_from(from).unwrap_or(usize::MAX);
+            copy.iter_mut().skip(from).zip(bytes).for_each(|(byte, value)| *byte = value);
+            assert!(find(&copy, disk_bytes, sector_bytes).as_ref() == Some(&table));
+        }
     }
+}
+
+fn find(disk: &[u8], disk_bytes: u64, sector_bytes: u32) -> Option<gpt::Table> {
+    let mut read = |offset: u64, len: usize| {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = disk.get(from..from.saturating_add(len));
+        bytes.map(<[u8]>::to_vec).ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+    };
+    gpt::find(&mut read, disk_bytes, sector_bytes).ok().flatten().map(|found| found.table)
 }
 
 /// Reads the head of an osmet file.

@@ -8,6 +8,8 @@ use crate::device::Device;
 use crate::disk::{Disk, DiskError};
 use crate::ends::Ends;
 use crate::event::{Event, Format, Meter, PROGRESS_INTERVAL, Phase};
+use crate::filter::Filters;
+use crate::flight::bytes;
 use crate::gpt::Partition;
 use crate::image::{Image, ImageError, check, writable};
 use crate::mount::{MountError, PartitionDevice};
@@ -16,6 +18,7 @@ use crate::partitions::{self, PartitionError};
 use crate::prepare::{BootConfig, OptionsError, prepare};
 use crate::pump::{LOOK_AROUND, Message, Pump};
 use crate::record::{ReadBack, Record};
+use crate::saved::{NewTable, Saved, SavedError};
 use crate::source::SourceError;
 use crate::sys;
 use crate::verify::{self, VerifyError};
@@ -48,8 +51,18 @@ pub enum DiskState {
     Untouched,
     /// First and last MiB are zero: nothing boots from it.
     Cleared,
+    /// Its partition table lists the saved partitions and nothing else: nothing boots from it.
+    OnlySaved {
+        /// How many.
+        partitions: usize,
+    },
     /// Whatever had been written, as asked for. The table is there only if the failure came after it.
     Kept,
+    /// The same, and a file as large as the disk, sparse, holds the partition table of the saved partitions.
+    KeptBeside {
+        /// The file, or why there is none.
+        stash: io::Result<PathBuf>,
+    },
     /// Clearing failed too: it may hold what looks bootable and is not.
     NotCleared(WriteError),
 }
@@ -59,7 +72,17 @@ impl fmt::Display for DiskState {
         match self {
             Self::Untouched => f.write_str("nothing was written"),
             Self::Cleared => f.write_str("its partition table was cleared"),
+            Self::OnlySaved { partitions } => {
+                write!(f, "its partition table was reset to the {partitions} saved partition(s)")
+            }
             Self::Kept => f.write_str("what was written is kept as asked"),
+            Self::KeptBeside { stash: Ok(path) } => {
+                let path = path.display();
+                write!(f, "what was written is kept as asked; the saved partitions' table is in {path}")
+            }
+            Self::KeptBeside { stash: Err(error) } => {
+                write!(f, "what was written is kept as asked; storing the saved partitions' table failed: {error}")
+            }
             Self::NotCleared(error) => {
                 let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
                 write!(f, "clearing its partition table failed too, wipe it before the machine boots: {error}{cause}")
@@ -99,6 +122,9 @@ pub enum Failure {
     /// The image does not fit the disk or is not complete.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The partitions to keep can't be kept.
+    #[error(transparent)]
+    Saved(#[from] SavedError),
     /// The disk failed, or ended before the image.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -144,10 +170,10 @@ pub fn install(options: &InstallOptions, on_event: &mut dyn FnMut(Event)) -> Res
         Err(cause) => {
             let disk = match touched {
                 None => DiskState::Untouched,
-                Some(_) if options.preserve_on_error => DiskState::Kept,
-                Some(disk) => {
+                Some((_, saved)) if options.preserve_on_error => kept(&saved),
+                Some((disk, saved)) => {
                     on_event(Event::Phase { phase: Phase::Clearing });
-                    clear(&disk)
+                    clear(&disk, &saved)
                 }
             };
             Err(InstallError { device: options.device.clone(), disk, cause: Box::new(cause) })
@@ -155,24 +181,28 @@ pub fn install(options: &InstallOptions, on_event: &mut dyn FnMut(Event)) -> Res
     }
 }
 
-/// `touched` gets the disk just before it is first written to.
+/// `touched` gets the disk, and what of it is kept, just before it is first written to.
 fn run(
     options: &InstallOptions,
     on_event: &mut dyn FnMut(Event),
-    touched: &mut Option<Disk>,
+    touched: &mut Option<(Disk, Saved)>,
 ) -> Result<Installed, Failure> {
     on_event(Event::Phase { phase: Phase::Checking });
     let config = prepare(options)?;
+    let filters = Filters::parse(options).map_err(SavedError::from)?;
     if let Some(hint) = console_hint(&options.append_kargs) {
         tracing::warn!("{hint}");
     }
     let disk = Disk::open(&options.device)?;
     let geometry = disk.geometry().clone();
+    let saved = Saved::find_on(disk.file(), &geometry, &filters)?;
     let taps = verify::taps(options)?;
     let mut stream = Stream { options, on_event, pump: Pump::start(options, taps)?, meter: Meter::new(None) };
     let (format, total, head) = stream.opened()?;
     let raw_bytes = total.filter(|_| format == Format::Raw);
     let image = check(&head, raw_bytes, &geometry, options.configures_boot())?;
+    saved.check_reach(raw_bytes.unwrap_or(0).max(image.end()).max(bytes(head.len())))?;
+    let table = saved.merge(&head, options.new_disk_guid)?;
     stream.meter = Meter::new(total);
     (stream.on_event)(Event::Started {
         source: options.source.to_string(),
@@ -182,11 +212,19 @@ fn run(
         device_bytes: geometry.size_bytes,
         sector_bytes: geometry.sector_bytes,
     });
+    for partition in table.iter().flat_map(|table| &table.saved) {
+        (stream.on_event)(Event::Saving { partition: partition.clone() });
+    }
     disk.check_unchanged()?;
+    // The saved ones too: nobody may have them open while the kernel learns their new numbers.
     partitions::forget(&disk)?;
 
-    let disk = touched.insert(disk);
-    let (written_bytes, ends, record) = stream.write(disk, &image, head)?;
+    let (disk, saved) = touched.insert((disk, saved));
+    let (written_bytes, ends, record) = stream.write(disk, saved, &image, head)?;
+    let ends = match &table {
+        Some(table) => table.ends(ends.head),
+        None => ends,
+    };
     let source_bytes = stream.pump.source_bytes();
     drop(stream);
 
@@ -210,7 +248,8 @@ fn run(
     }
 
     on_event(Event::Phase { phase: Phase::RereadingTable });
-    if let Err(error) = partitions::reread_as(disk, &image.partitions) {
+    let partitions = table.as_ref().map_or(&image.partitions, |table: &NewTable| &table.partitions);
+    if let Err(error) = partitions::reread_as(disk, partitions) {
         // All is on the disk; the next boot reads the table anyway.
         tracing::warn!(%error, "the kernel does not know the new partitions");
     }
@@ -295,15 +334,21 @@ impl Stream<'_> {
         }
     }
 
-    /// Wipes the disk's tables and writes all but the head. Returns the image's size, and what of it is held back.
-    fn write(&mut self, disk: &Disk, image: &Image, head: Buffer) -> Result<(u64, Ends, Option<Record>), Failure> {
+    /// Leaves only saved partitions in the disk's tables and writes all but the head. Returns the image's size, and what of it is held back.
+    fn write(
+        &mut self,
+        disk: &Disk,
+        saved: &Saved,
+        image: &Image,
+        head: Buffer,
+    ) -> Result<(u64, Ends, Option<Record>), Failure> {
         (self.on_event)(Event::Phase { phase: Phase::Writing });
         let sector = usize::try_from(disk.geometry().sector_bytes).unwrap_or(usize::MAX);
         let mut writer = writer(disk)?;
         if self.options.read_back {
             writer.keep_record();
         }
-        writer.begin(&Ends::cleared(disk.geometry().size_bytes))?;
+        writer.begin(&saved.ends())?;
         let image_bytes = loop {
             while let Some(buffer) = writer.freed() {
                 self.pump.give_back(buffer);
@@ -311,7 +356,10 @@ impl Stream<'_> {
             // While the disk has something to do it decides how long to wait.
             let patience = if writer.is_idle() { LOOK_AROUND } else { Duration::ZERO };
             match self.next(patience, writer.written())? {
-                Some(Message::Block(block)) => writer.block(block, sector)?,
+                Some(Message::Block(block)) => {
+                    saved.check_reach(block.offset.saturating_add(bytes(block.data.len())))?;
+                    writer.block(block, sector)?
+                }
                 Some(Message::End { image_bytes }) => break image_bytes,
                 Some(_) => {}
                 None => writer.wait()?,
@@ -372,13 +420,18 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
     sys::drop_cache(disk.file()).map_err(error)
 }
 
-fn clear(disk: &Disk) -> DiskState {
-    let result = writer(disk).and_then(|mut writer| writer.clear(&Ends::cleared(disk.geometry().size_bytes)));
-    if let Err(error) = partitions::reread_as(disk, &[]) {
+fn clear(disk: &Disk, saved: &Saved) -> DiskState {
+    let result = writer(disk).and_then(|mut writer| writer.clear(&saved.ends()));
+    if let Err(error) = partitions::reread_as(disk, saved.partitions()) {
         tracing::warn!(%error, "the kernel still lists partitions of the cleared disk");
     }
-    match result {
-        Ok(()) => DiskState::Cleared,
-        Err(error) => DiskState::NotCleared(error),
+    match (result, saved.partitions().len()) {
+        (Ok(()), 0) => DiskState::Cleared,
+        (Ok(()), partitions) => DiskState::OnlySaved { partitions },
+        (Err(error), _) => DiskState::NotCleared(error),
     }
+}
+
+fn kept(saved: &Saved) -> DiskState {
+    if saved.partitions().is_empty() { DiskState::Kept } else { DiskState::KeptBeside { stash: saved.stash() } }
 }

@@ -85,6 +85,9 @@ pub struct InstallOptions {
     pub save_partlabels: Vec<String>,
     /// Partitions to keep, by number: `N`, `A-B`, `A-`, `-B`.
     pub save_partindexes: Vec<String>,
+    /// Give the disk a random GUID in place of the image's, which is the same on every disk, and put the backup table at the
+    /// disk's end; first boot does both otherwise.
+    pub new_disk_guid: bool,
     /// Read back what was written and compare.
     pub read_back: bool,
     /// After a failure keep what was written instead of clearing the partition table.
@@ -132,6 +135,7 @@ impl Default for InstallOptions {
             network_dir: None,
             save_partlabels: Vec::new(),
             save_partindexes: Vec::new(),
+            new_disk_guid: false,
             read_back: true,
             preserve_on_error: false,
             stall_timeout: Duration::from_secs(600),
@@ -159,6 +163,7 @@ impl fmt::Debug for InstallOptions {
             .field("network_dir", &self.network_dir)
             .field("save_partlabels", &self.save_partlabels)
             .field("save_partindexes", &self.save_partindexes)
+            .field("new_disk_guid", &self.new_disk_guid)
             .field("read_back", &self.read_back)
             .field("preserve_on_error", &self.preserve_on_error)
             .field("stall_timeout", &self.stall_timeout)

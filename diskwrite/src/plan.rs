@@ -1,14 +1,17 @@
 //! What an installation would do, for `--dry-run`: the same checks of options and disk, no byte written.
 
 use crate::disk::{Disk, DiskError, Geometry, Inspection};
+use crate::filter::Filters;
+use crate::gpt::FindError;
 use crate::identity::DiskIdentity;
 use crate::install::{DiskState, Failure, InstallError};
 use crate::options::InstallOptions;
 use crate::prepare::{BootConfig, prepare};
 use crate::probe::{PartitionContents, Signature};
 use crate::pump::HEAD_BYTES;
+use crate::saved::{Saved, SavedError, SavedPartition};
 use serde::{Deserialize, Serialize};
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, fs::File};
 
 /// One step of an installation; `step` names it in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +23,11 @@ pub enum Step {
         sector_bytes: u32,
         /// Size it must not exceed.
         max_bytes: u64,
+    },
+    /// Leave these partitions alone, and only them in the tables until the image is complete.
+    KeepPartitions {
+        /// Which; their new numbers depend on the image.
+        partitions: Vec<SavedPartition>,
     },
     /// Overwrite with zeros.
     Zero {
@@ -64,6 +72,10 @@ impl fmt::Display for Step {
         match self {
             Self::CheckImage { sector_bytes, max_bytes } => {
                 write!(f, "check that the image is for {sector_bytes}-byte sectors and at most {max_bytes} bytes")
+            }
+            Self::KeepPartitions { partitions } => {
+                let list: Vec<_> = partitions.iter().map(|p| format!("{} (\"{}\")", p.number, p.name)).collect();
+                write!(f, "keep only these in the partition table: {}", list.join(", "))
             }
             Self::Zero { offset, len } => write!(f, "zero {len} bytes at byte {offset}"),
             Self::WriteImage { offset } => write!(f, "write the image from byte {offset} on"),
@@ -207,10 +219,14 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     let config = prepare(options).map_err(|error| fail(error.into()))?;
     let found = Disk::inspect(&options.device).map_err(|error| fail(error.into()))?;
     let refusals = found.refusals.iter().map(in_full).collect();
-    let steps = steps(&found.geometry, &config);
+    let saved = saved(options, &found.geometry).map_err(|error| fail(error.into()))?;
+    let steps = steps(&found.geometry, &saved, &config);
     let warnings = warnings(&found);
     let Inspection { geometry, identity, contents, .. } = found;
-    let old = |contents| OldPartition { fate: Fate::Goes, contents };
+    let old = |contents: PartitionContents| {
+        let stays = saved.iter().any(|saved| saved.number == contents.number);
+        OldPartition { fate: if stays { Fate::Stays } else { Fate::Goes }, contents }
+    };
     Ok(Plan {
         schema: PLAN_SCHEMA,
         source: options.source.to_string(),
@@ -260,14 +276,27 @@ fn warnings(found: &Inspection) -> Vec<String> {
     warnings
 }
 
-fn steps(disk: &Geometry, config: &BootConfig) -> Vec<Step> {
+fn saved(options: &InstallOptions, disk: &Geometry) -> Result<Vec<SavedPartition>, SavedError> {
+    let filters = Filters::parse(options)?;
+    if filters.is_empty() {
+        return Ok(Vec::new());
+    }
+    let error = |source| FindError::Read { offset: 0, len: 0, source };
+    let file = File::open(&disk.path).map_err(error)?;
+    Ok(Saved::find_on(&file, disk, &filters)?.list())
+}
+
+fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig) -> Vec<Step> {
     let head = u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX);
-    let mut steps = vec![
-        Step::CheckImage { sector_bytes: disk.sector_bytes, max_bytes: disk.size_bytes },
-        Step::Zero { offset: 0, len: head },
-        Step::Zero { offset: disk.size_bytes.saturating_sub(head), len: head },
-        Step::WriteImage { offset: head },
-    ];
+    let max_bytes = saved.iter().map(|partition| partition.offset).min().unwrap_or(disk.size_bytes);
+    let mut steps = vec![Step::CheckImage { sector_bytes: disk.sector_bytes, max_bytes }];
+    if saved.is_empty() {
+        steps.push(Step::Zero { offset: 0, len: head });
+        steps.push(Step::Zero { offset: disk.size_bytes.saturating_sub(head), len: head });
+    } else {
+        steps.push(Step::KeepPartitions { partitions: saved.to_vec() });
+    }
+    steps.push(Step::WriteImage { offset: head });
     if let Some(ignition) = &config.ignition {
         steps.push(Step::WriteIgnition { bytes: ignition.config.len() });
     }
@@ -301,7 +330,7 @@ mod tests {
         let plan = Plan {
             schema: PLAN_SCHEMA,
             source: "x".into(),
-            steps: steps(&disk, &config),
+            steps: steps(&disk, &[], &config),
             disk,
             identity: DiskIdentity::default(),
             signatures: Vec::new(),

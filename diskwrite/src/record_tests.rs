@@ -81,7 +81,7 @@ fn neighbouring_zeros_are_one_entry_of_the_record() {
 #[test]
 fn ends_are_compared_as_they_are() {
     let mut disk = FakeDisk::new(8 * MIB, 10);
-    let ends = Ends { head: filled(&[7; MIB]), tail_offset: 7 << 20, tail: filled(&[0; 4096]) };
+    let ends = Ends { head: filled(&[7; MIB]), tail_offset: 7 << 20, tail: filled(&[0; 4096]), first: None };
     let finished = |disk: &mut FakeDisk| Writer::new(disk, "fake".into(), 8 << 20, 4096).finish(&ends).unwrap();
     finished(&mut disk);
     read_back(&mut disk, ends.record()).unwrap();

@@ -5,7 +5,7 @@
 //! caller adds those with [`Writer::finish`] when everything else is right, the sector that makes a table of them last.
 
 use crate::buffer::{Block, Buffer};
-use crate::ends::Ends;
+use crate::ends::{End, Ends};
 use crate::flight::{Failed, Flight, Kind, bytes};
 use crate::pump::HEAD_BYTES;
 use crate::record::Record;
@@ -172,14 +172,20 @@ impl<T: Target> Writer<T> {
     }
 
     /// Puts `ends`, which lead to nothing of the image, on the medium, and waits until they are there. The tail stays where
-    /// the head can't be written: were a table there, it would then lead to an image without its end.
+    /// the head can't be written: were a table there, it would then lead to an image without its end. Of two tables one is on
+    /// the medium before the other is touched, which stays if the first can't be written.
     pub fn begin(&mut self, ends: &Ends) -> Result<(), WriteError> {
         self.zeros = 0..0;
-        self.put(&ends.head, 0)?;
-        let tail = self.put(&ends.tail, ends.tail_offset);
+        let (head, tail) = ((&ends.head, 0), (&ends.tail, ends.tail_offset));
+        let (first, second) = if ends.first == Some(End::Tail) { (tail, head) } else { (head, tail) };
+        self.put(first.0, first.1)?;
+        if ends.first.is_some() {
+            self.sync()?;
+        }
+        let second = self.put(second.0, second.1);
         let sync = self.sync();
         self.before = self.flight.written();
-        tail.and(sync)
+        second.and(sync)
     }
 
     /// As [`begin`](Self::begin) after a failure, and does not let one more failure be the last word.
@@ -327,7 +333,7 @@ impl<T: Target> Writer<T> {
     /// With its `head`, what of the image was held back, for [`Writer::finish`] of a later writer; and the record, if one
     /// was kept.
     pub fn into_ends(self, head: Buffer) -> (Ends, Option<Record>) {
-        (Ends { head, tail_offset: self.backup_from, tail: self.backup }, self.record)
+        (Ends { head, tail_offset: self.backup_from, tail: self.backup, first: None }, self.record)
     }
 
     /// Bytes of the image on the disk or held back; the head counts from the start, as it is in memory.

@@ -48,7 +48,12 @@ fn write_in(disk: &mut FakeDisk, image: &[u8], block_bytes: usize, sector: usize
             freed += 1;
         }
         assert_eq!(freed, count);
-        let ends = Ends { head: filled(&image[..MIB]), tail_offset: writer.backup_from, tail: writer.backup.copy() };
+        let ends = Ends {
+            head: filled(&image[..MIB]),
+            tail_offset: writer.backup_from,
+            tail: writer.backup.copy(),
+            first: None,
+        };
         writer.finish(&ends)
     })();
     if result.is_err() {

@@ -155,6 +155,7 @@ impl Bar {
                 self.bar.set_position(*checked_bytes);
                 self.layout(BAR);
             }
+            Event::Saving { partition } => self.bar.println(partition.to_string()),
             Event::Started { .. } | Event::Retrying { .. } | Event::Finished { .. } => {}
         }
     }
@@ -182,6 +183,7 @@ fn log(event: &Event) {
         Event::Started { source, format, device, device_bytes, sector_bytes, .. } => {
             tracing::info!(source, %format, device = %device.display(), device_bytes, sector_bytes, "writing image");
         }
+        Event::Saving { partition } => tracing::info!("{partition}"),
         Event::Phase { phase } => tracing::info!("{}", describe(*phase)),
         Event::Retrying { error, wait_ms, source_offset } => {
             tracing::warn!(error, wait_ms, source_offset, "fetching failed, trying again");

@@ -1,0 +1,112 @@
+//! The table of a disk: the primary, or where that is damaged the backup.
+
+use super::header::{Header, TableError, signed};
+use super::table::Table;
+use std::io;
+
+/// Why a disk's table can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// The disk failed.
+    #[error("cannot read {len} bytes at byte {offset}")]
+    Read {
+        /// Where.
+        offset: u64,
+        /// How much.
+        len: usize,
+        /// Cause.
+        source: io::Error,
+    },
+    /// There is a table, or was.
+    #[error("primary and backup partition table are both unusable: {primary}; {backup}")]
+    Damaged {
+        /// What is wrong with the primary.
+        primary: TableError,
+        /// What is wrong with the backup.
+        backup: TableError,
+    },
+}
+
+/// Which copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Primary,
+    Backup,
+}
+
+/// A table and where it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub table: Table,
+    pub which: Which,
+}
+
+/// Looks for the table of a disk of `disk_bytes` with sectors of `sector_bytes`; None where there never was one. `read` gives
+/// as many bytes as asked for, from an offset on.
+pub(crate) fn find(
+    read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>,
+    disk_bytes: u64,
+    sector_bytes: u32,
+) -> Result<Option<Found>, FindError> {
+    let sector = u64::from(sector_bytes).max(1);
+    let sector_len = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
+    let Some(last_lba) = (disk_bytes / sector).checked_sub(1).filter(|last| *last > 1) else { return Ok(None) };
+    let mut read = |offset, len| read(offset, len).map_err(|source| FindError::Read { offset, len, source });
+    let mut table_at = |lba: u64| -> Result<Attempt, FindError> {
+        let block = read(lba.saturating_mul(sector), sector_len)?;
+        let signed = signed(&block);
+        let header = match Header::parse(&block, lba) {
+            Ok(header) => header,
+            Err(error) => return Ok(Attempt { signed, alternate_lba: None, table: Err(error) }),
+        };
+        let table = match entries(&header, sector_bytes, disk_bytes) {
+            Ok((offset, len)) => Table::read(&header, &read(offset, len)?, sector_bytes),
+            Err(error) => Err(error),
+        };
+        Ok(Attempt { signed, alternate_lba: Some(header.alternate_lba), table })
+    };
+    let first = table_at(1)?;
+    let primary = match first.table {
+        Ok(table) => return Ok(Some(Found { table, which: Which::Primary })),
+        Err(error) => error,
+    };
+    let elsewhere = first.alternate_lba.filter(|lba| (2..last_lba).contains(lba));
+    let mut any = first.signed;
+    let mut backup = None;
+    for lba in [Some(last_lba), elsewhere].into_iter().flatten() {
+        let attempt = table_at(lba)?;
+        any |= attempt.signed;
+        match attempt.table {
+            Ok(table) => return Ok(Some(Found { table, which: Which::Backup })),
+            Err(error) => _ = backup.get_or_insert(error),
+        }
+    }
+    match backup.filter(|_| any) {
+        Some(backup) => Err(FindError::Damaged { primary, backup }),
+        None => Ok(None),
+    }
+}
+
+/// What came of looking for a table at one place.
+struct Attempt {
+    signed: bool,
+    /// Where the header says that the other copy is.
+    alternate_lba: Option<u64>,
+    table: Result<Table, TableError>,
+}
+
+/// Offset and length of the entries, if they are on the disk and clear of MBR and header.
+fn entries(header: &Header, sector_bytes: u32, disk_bytes: u64) -> Result<(u64, usize), TableError> {
+    let len = header.entries_len()?;
+    let (start, end) = header.entries(sector_bytes);
+    let own = header.own_lba.saturating_mul(sector_bytes.into());
+    let over_header = start < own.saturating_add(sector_bytes.into()) && own < end;
+    if header.entries_lba < 2 || end > disk_bytes || over_header {
+        return Err(TableError::EntriesMisplaced { start, end, disk_bytes });
+    }
+    Ok((start, len))
+}
+
+#[cfg(test)]
+#[path = "find_tests.rs"]
+mod tests;
