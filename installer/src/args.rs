@@ -18,6 +18,10 @@ pub struct InstallerArgs {
     pub delete_kargs: Vec<String>,
     /// Directory of network profiles to copy to the new system, when asked for.
     pub network_dir: Option<PathBuf>,
+    /// Partitions to keep, by GPT name.
+    pub save_partlabels: Vec<String>,
+    /// Partitions to keep, by number.
+    pub save_partindexes: Vec<String>,
     /// Where the image comes from, when said.
     pub image: Option<Image>,
 }
@@ -66,12 +70,6 @@ pub enum ArgsError {
     /// Both an URL and a file, or one of them twice.
     #[error("installer_args name more than one image; give one --image-url or one --image-file")]
     TwoImages,
-    /// Saving partitions is promised to the user, so silently not saving them would destroy data.
-    #[error("installer argument {flag} (keep partitions) is not supported by this version; nothing was written")]
-    SavePartitions {
-        /// The flag.
-        flag: String,
-    },
 }
 
 /// Reads `text`, the JSON list inside `installer_args`; absent and empty mean no arguments.
@@ -93,7 +91,6 @@ pub fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
                 copy_network = true;
                 continue;
             }
-            "--save-partlabel" | "--save-partindex" => return Err(ArgsError::SavePartitions { flag }),
             value if !value.starts_with('-') => return Err(ArgsError::Stray { value: flag }),
             _ => {}
         }
@@ -102,6 +99,8 @@ pub fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
         match flag.as_str() {
             "--append-karg" => args.append_kargs.push(value),
             "--delete-karg" => args.delete_kargs.push(value),
+            "--save-partlabel" => args.save_partlabels.extend(value.split(',').map(str::to_owned)),
+            "--save-partindex" => args.save_partindexes.extend(value.split(',').map(str::to_owned)),
             "--network-dir" => network_dir = Some(PathBuf::from(value)),
             "--image-url" if args.image.is_none() => args.image = Some(Image::Url(value)),
             "--image-file" if args.image.is_none() => args.image = Some(Image::File(value.into())),
@@ -150,6 +149,15 @@ mod tests {
     }
 
     #[test]
+    fn partitions_to_keep_are_lists_with_commas() {
+        let args =
+            parse(Some(r#"["--save-partlabel","data*,var","--save-partindex","5-,2","--save-partlabel","home"]"#))
+                .unwrap();
+        assert_eq!(args.save_partlabels, ["data*", "var", "home"]);
+        assert_eq!(args.save_partindexes, ["5-", "2"]);
+    }
+
+    #[test]
     fn a_network_dir_without_copy_network_copies_nothing() {
         assert_eq!(parse(Some(r#"["--network-dir","/etc/nm"]"#)).unwrap().network_dir, None);
     }
@@ -171,7 +179,7 @@ mod tests {
             (r#"["--append-karg","a b"]"#, |e| matches!(e, ArgsError::Value { bad: ' ', .. })),
             (r#"["--append-karg","a&b"]"#, |e| matches!(e, ArgsError::Value { bad: '&', .. })),
             (r#"["--append-karg","a\nb"]"#, |e| matches!(e, ArgsError::Value { bad: '\n', .. })),
-            (r#"["--save-partlabel","data"]"#, |e| matches!(e, ArgsError::SavePartitions { .. })),
+            (r#"["--save-partlabel"]"#, |e| matches!(e, ArgsError::NoValue { .. })),
             (r#"["--image-url","http://a","--image-file","/b"]"#, |e| matches!(e, ArgsError::TwoImages)),
         ];
         for (text, expected) in table {

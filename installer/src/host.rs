@@ -115,6 +115,8 @@ impl LiveHost {
             append_kargs: write.append_kargs.clone(),
             delete_kargs: write.delete_kargs.clone(),
             network_dir: write.network_dir.clone(),
+            save_partlabels: write.save_partlabels.clone(),
+            save_partindexes: write.save_partindexes.clone(),
             preserve_on_error: write.preserve_on_error,
             cancel: cancel.flag(),
             ..InstallOptions::default()
@@ -189,11 +191,28 @@ pub fn lock(path: &Path) -> Result<Option<InstallLock>, HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Action, plan, tests::request};
+    use api::InstallRequest;
 
     #[test]
     fn a_machine_reboots_only_when_that_was_allowed() {
         let host = LiveHost { http: HttpConfig::default(), allow_reboot: false };
         assert!(matches!(host.reboot(Duration::ZERO), Err(HostError::RebootNotAllowed)));
+    }
+
+    #[test]
+    fn what_the_plan_keeps_is_kept() {
+        let host = LiveHost { http: HttpConfig::default(), allow_reboot: false };
+        let args = r#"["--save-partlabel","data*","--save-partindex","5-,2","--image-file","/i"]"#;
+        let request = InstallRequest { installer_args: Some(args.into()), ..request() };
+        let plan = plan(&request, false, Duration::ZERO).unwrap();
+        let write = plan.actions.iter().find_map(|action| match action {
+            Action::WriteImage(write) => Some(write),
+            _ => None,
+        });
+        let options = host.options(write.unwrap(), None, &Cancel::default());
+        assert_eq!(options.save_partlabels, ["data*"]);
+        assert_eq!(options.save_partindexes, ["5-", "2"]);
     }
 
     #[test]

@@ -54,6 +54,10 @@ pub struct ImageWrite {
     pub delete_kargs: Vec<String>,
     /// Network profiles to copy.
     pub network_dir: Option<PathBuf>,
+    /// Partitions to keep, by GPT name.
+    pub save_partlabels: Vec<String>,
+    /// Partitions to keep, by number.
+    pub save_partindexes: Vec<String>,
     /// Leave a half-written disk as it is.
     pub preserve_on_error: bool,
     /// Attempts in all when the cause may pass.
@@ -184,6 +188,8 @@ pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> R
         append_kargs: args.append_kargs,
         delete_kargs: args.delete_kargs,
         network_dir: args.network_dir,
+        save_partlabels: args.save_partlabels,
+        save_partindexes: args.save_partindexes,
         preserve_on_error: false,
         attempts: WRITE_ATTEMPTS,
     }));
@@ -210,7 +216,13 @@ impl fmt::Display for Image {
 
 impl fmt::Display for ImageWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DESTROY the contents of {}: write {}", self.device.display(), self.image)?;
+        write!(f, "DESTROY the contents of {}", self.device.display())?;
+        let labels = self.save_partlabels.iter().map(|label| format!("named '{label}'"));
+        let kept: Vec<_> = labels.chain(self.save_partindexes.iter().map(|index| format!("number {index}"))).collect();
+        if !kept.is_empty() {
+            write!(f, " except partitions {}", kept.join(" or "))?;
+        }
+        write!(f, ": write {}", self.image)?;
         for karg in &self.append_kargs {
             write!(f, ", add '{karg}'")?;
         }
@@ -295,6 +307,15 @@ pub(crate) mod tests {
         assert_eq!(value["actions"][1]["stage"], "Starting installation");
         assert_eq!(value["actions"][5]["image"]["url"], "http://10.0.0.1/i.raw.gz");
         assert_eq!(value["actions"][7], serde_json::json!({"action": "reboot", "delay_seconds": 3, "allowed": true}));
+    }
+
+    #[test]
+    fn a_shown_plan_says_which_partitions_are_kept() {
+        let args = r#"["--save-partlabel","data*,var","--save-partindex","5-","--image-file","/i"]"#;
+        let plan = planned(&InstallRequest { installer_args: Some(args.into()), ..request() }).unwrap().to_string();
+        let expected = "6. DESTROY the contents of /dev/disk/by-id/wwn-0x5000 except partitions named 'data*' or named 'var' \
+                        or number 5-: write /i\n";
+        assert!(plan.contains(expected), "{plan}");
     }
 
     #[test]
