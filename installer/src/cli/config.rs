@@ -132,6 +132,9 @@ pub struct InstallConfig {
     /// Don't read the disk back and compare
     #[arg(long, help_heading = VERIFY)]
     pub no_verify: bool,
+    /// Give the disk a random GUID and put the backup of its table at its end now; the first boot does both otherwise
+    #[arg(long, help_heading = ADVANCED)]
+    pub new_disk_guid: bool,
     /// The disk to install to, by another of its names: in /dev/disk/by-id, a WWN or a serial number
     #[arg(long, value_name = "NAME", conflicts_with = "dest_device")]
     pub disk: Option<PathBuf>,
@@ -185,6 +188,7 @@ impl InstallConfig {
             network_dir: self.copy_network.then(network_dir),
             save_partlabels: self.save_partlabel.clone(),
             save_partindexes: self.save_partindex.clone(),
+            new_disk_guid: self.new_disk_guid,
             read_back: !self.no_verify,
             preserve_on_error: self.preserve_on_error,
             stall_timeout: self.stall_timeout.map_or(defaults.stall_timeout, |timeout| timeout.0),

@@ -68,12 +68,12 @@ fn every_option_of_the_contract_is_understood_by_each_of_its_names() {
 fn options_become_what_the_image_writer_does() {
     let none = options(&[]);
     assert_eq!(none.device, PathBuf::from("/dev/loop9"));
-    assert!(none.read_back && !none.preserve_on_error && none.trust.required);
+    assert!(none.read_back && !none.new_disk_guid && !none.preserve_on_error && none.trust.required);
     assert_eq!((none.retries, none.stall_timeout), (Retries::Count(0), Duration::from_secs(600)));
     assert_eq!((none.platform, none.network_dir, none.firstboot_args), (None, None, None));
 
     type Same = fn(&InstallOptions) -> bool;
-    let table: [(&[&str], Same); 25] = [
+    let table: [(&[&str], Same); 26] = [
         (&["--ignition-hash", "sha512-00"], |o| o.ignition_hash.as_deref() == Some("sha512-00")),
         (&["--platform", "vmware"], |o| o.platform.as_deref() == Some("vmware")),
         (&["--platform", "metal"], |o| o.platform.is_none()),
@@ -91,6 +91,7 @@ fn options_become_what_the_image_writer_does() {
         (&["--fetch-retries", "3"], |o| o.retries == Retries::Count(3)),
         (&["--fetch-retries", "infinite"], |o| o.retries == Retries::Forever),
         (&["--no-verify"], |o| !o.read_back),
+        (&["--new-disk-guid"], |o| o.new_disk_guid),
         (&["--signature", "/s"], |o| o.trust.signature == Some(SignatureAt::File("/s".into()))),
         (&["--signature", "https://h/s"], |o| o.trust.signature == Some(SignatureAt::Url("https://h/s".into()))),
         (&["--sha256-sums", "/s"], |o| o.trust.sha256_sums == Some("/s".into())),
