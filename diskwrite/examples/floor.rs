@@ -2,12 +2,16 @@
 //!
 //! `floor write [--threads] [--read-back] TARGET IMAGE`: a raw image to a disk, or over a file of a disk's size. What was
 //! there is lost.
+//! `floor decode IMAGE`: an image, of any format, is unpacked and dropped; `-` is standard input.
 //! `floor look`: how fast memory is searched for zeros and hashed.
 
-use diskwrite::floor::{How, hash, is_zero, write};
+use diskwrite::{
+    Source,
+    floor::{How, decode, hash, is_zero, write},
+};
 use std::{env::args, error::Error, hint::black_box, path::Path, process::ExitCode, time::Instant};
 
-const USAGE: &str = "floor write [--threads] [--read-back] TARGET IMAGE | floor look";
+const USAGE: &str = "floor write [--threads] [--read-back] TARGET IMAGE | floor decode IMAGE | floor look";
 
 fn main() -> ExitCode {
     let args: Vec<String> = args().skip(1).collect();
@@ -34,6 +38,12 @@ fn run(args: &[&str]) -> Result<(), Box<dyn Error + Send + Sync>> {
             }
             let start = Instant::now();
             let bytes = write(Path::new(target), Path::new(image), how)?;
+            println!("{bytes} bytes in {:.3} s", start.elapsed().as_secs_f64());
+        }
+        ["decode", image] => {
+            let source = if *image == "-" { Source::Stdin } else { Source::File(image.into()) };
+            let start = Instant::now();
+            let bytes = decode(source)?;
             println!("{bytes} bytes in {:.3} s", start.elapsed().as_secs_f64());
         }
         ["look"] => {

@@ -1,12 +1,16 @@
-//! Page-aligned buffers, as direct I/O wants them, that go round between decoder and writer.
+//! Page-aligned buffers, as direct I/O wants them, and the pools in which memory goes round between threads.
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 /// What every buffer starts at a multiple of: no disk asks for more than its sector, at most a page.
-const ALIGN: usize = 4096;
+pub(crate) const ALIGN: usize = 4096;
 
 /// A fixed-size piece of memory that starts on a page, and how much of it is in use.
 #[derive(Debug)]
@@ -28,6 +32,11 @@ impl Buffer {
     /// All of it, used or not.
     pub fn whole(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..][..self.capacity]
+    }
+
+    /// How much fits in.
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Says how much is in use, at most all.
@@ -74,31 +83,103 @@ pub(crate) struct Block {
     pub data: Buffer,
 }
 
-/// Hands out a bounded number of buffers and waits for one to come back when all are out.
+/// Hands out a bounded number of things, and lets threads wait for one to come back when all are out.
 #[derive(Debug)]
-pub(crate) struct Pool {
-    back: Receiver<Buffer>,
-    left: usize,
-    capacity: usize,
+pub(crate) struct Pool<T> {
+    state: Mutex<Stock<T>>,
+    changed: Condvar,
 }
 
-impl Pool {
-    /// A pool of `count` buffers of `capacity` bytes, made when first needed, and the way back for them.
-    pub fn new(count: usize, capacity: usize) -> (Self, Sender<Buffer>) {
-        let (give_back, back) = channel();
-        (Self { back, left: count, capacity }, give_back)
+#[derive(Debug)]
+struct Stock<T> {
+    free: Vec<T>,
+    /// How many there may be, and are.
+    limit: usize,
+    made: usize,
+    closed: bool,
+}
+
+impl<T> Pool<T> {
+    /// A pool of `count`, each made when first needed.
+    pub fn new(count: usize) -> Self {
+        let stock = Stock { free: Vec::new(), limit: count, made: 0, closed: false };
+        Self { state: Mutex::new(stock), changed: Condvar::new() }
     }
 
-    /// A buffer with nothing in use; None once the way back is closed and none is left.
-    pub fn take(&mut self) -> Option<Buffer> {
-        if let Ok(buffer) = self.back.try_recv() {
-            return Some(buffer);
+    /// One that came back or a new one; None once the pool is closed. Adds the time it took to `waited`.
+    pub fn take(&self, make: impl FnOnce() -> T, waited: &Waited) -> Option<T> {
+        let mut stock = lock(&self.state);
+        loop {
+            if stock.closed {
+                return None;
+            }
+            if let Some(thing) = stock.free.pop() {
+                return Some(thing);
+            }
+            if stock.made < stock.limit {
+                stock.made += 1;
+                drop(stock);
+                return Some(make());
+            }
+            stock = waited.during(|| self.changed.wait_timeout(stock, SLICE).unwrap_or_else(PoisonError::into_inner).0);
         }
-        if let Some(left) = self.left.checked_sub(1) {
-            self.left = left;
-            return Some(Buffer::new(self.capacity));
+    }
+
+    /// Takes one back; frees it if there are too many.
+    pub fn give(&self, thing: T) {
+        let mut stock = lock(&self.state);
+        if stock.closed || stock.made > stock.limit {
+            stock.made = stock.made.saturating_sub(1);
+            return;
         }
-        self.back.recv().ok()
+        stock.free.push(thing);
+        self.changed.notify_one();
+    }
+
+    /// Changes how many there may be; of those that are out, surplus ones go when they come back.
+    pub fn resize(&self, limit: usize) {
+        let mut stock = lock(&self.state);
+        stock.limit = limit;
+        while stock.made > limit && stock.free.pop().is_some() {
+            stock.made -= 1;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Frees what is in, and ends every wait.
+    pub fn close(&self) {
+        let mut stock = lock(&self.state);
+        stock.closed = true;
+        stock.free = Vec::new();
+        self.changed.notify_all();
+    }
+}
+
+/// A thread that died with the lock has changed nothing by halves: all changes are single steps.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits are counted in slices, so that one that lasts is seen before it ends.
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
+/// How long the threads of one stage have waited for another stage.
+#[derive(Debug, Default)]
+pub(crate) struct Waited(AtomicU64);
+
+impl Waited {
+    /// Counts the time `wait` takes.
+    pub fn during<R>(&self, wait: impl FnOnce() -> R) -> R {
+        let start = Instant::now();
+        let result = wait();
+        let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.fetch_add(nanos, Ordering::Relaxed);
+        result
+    }
+
+    /// All waits so far, of all threads.
+    pub fn total(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -121,12 +202,21 @@ mod tests {
 
     #[test]
     fn pool_is_bounded() {
-        let (mut pool, give_back) = Pool::new(2, 16);
-        let first = pool.take().unwrap();
-        let _second = pool.take().unwrap();
-        give_back.send(first).unwrap();
-        assert!(pool.take().is_some());
-        drop(give_back);
-        assert!(pool.take().is_none());
+        let (pool, waited) = (Pool::new(2), Waited::default());
+        assert_eq!((pool.take(|| 1, &waited), pool.take(|| 2, &waited)), (Some(1), Some(2)));
+        pool.give(1);
+        assert_eq!(pool.take(|| 3, &waited), Some(1));
+        pool.resize(3);
+        assert_eq!(pool.take(|| 3, &waited), Some(3));
+        pool.resize(2);
+        pool.give(1);
+        assert_eq!(waited.total(), Duration::ZERO);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| pool.take(|| 4, &waited));
+            std::thread::sleep(Duration::from_millis(120));
+            assert!(waited.total() >= Duration::from_millis(50), "a wait counts before it ends");
+            pool.close();
+            assert_eq!(waiting.join().unwrap(), None);
+        });
     }
 }

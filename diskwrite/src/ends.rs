@@ -2,8 +2,8 @@
 
 use crate::buffer::Buffer;
 use crate::flight::bytes;
-use crate::pump::HEAD_BYTES;
 use crate::record::Record;
+use crate::stream::HEAD_BYTES;
 use crate::write::RUN_BYTES;
 use crate::zeros::runs;
 use std::ops::Range;

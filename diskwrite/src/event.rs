@@ -137,11 +137,36 @@ pub enum Event {
 /// At most five a second.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
+/// How long each stage has waited for another: for memory, for bytes, for blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waits {
+    pub source: Duration,
+    /// None where nothing is unpacked.
+    pub decode: Option<Duration>,
+    pub write: Duration,
+}
+
+impl Waits {
+    /// The stage that waited least since `before`, `interval` ago, if that tells anything: it must have been busy for most
+    /// of the time, and another must have waited clearly longer.
+    fn limit(&self, before: &Self, interval: Duration) -> Option<Stage> {
+        // Threads of one stage wait side by side.
+        let since = |now: Duration, then: Duration| now.saturating_sub(then).min(interval);
+        let decode = self.decode.map(|decode| (since(decode, before.decode.unwrap_or_default()), Stage::Decode));
+        let source = (since(self.source, before.source), Stage::Source);
+        let write = (since(self.write, before.write), Stage::Write);
+        let stages = || [Some(source), decode, Some(write)].into_iter().flatten();
+        let (least, stage) = stages().min_by_key(|(waited, _)| *waited)?;
+        let (most, _) = stages().max_by_key(|(waited, _)| *waited)?;
+        (least < interval / 2 && most.saturating_sub(least) > interval / 10).then_some(stage)
+    }
+}
+
 /// Decides which progress is worth an event.
 #[derive(Debug)]
 pub(crate) struct Meter {
     source_total: Option<u64>,
-    last: Option<(Instant, u64, u64)>,
+    last: Option<(Instant, u64, u64, Waits)>,
 }
 
 impl Meter {
@@ -155,23 +180,21 @@ impl Meter {
         now: Instant,
         source_bytes_read: u64,
         written_bytes: u64,
+        waits: Waits,
         forced: bool,
     ) -> Option<Event> {
-        if let Some((at, read, written)) = self.last {
+        let mut limit = None;
+        if let Some((at, read, written, before)) = self.last {
             let moved = (read, written) != (source_bytes_read, written_bytes);
-            if !moved || (!forced && now.saturating_duration_since(at) < PROGRESS_INTERVAL) {
+            let interval = now.saturating_duration_since(at);
+            if !moved || (!forced && interval < PROGRESS_INTERVAL) {
                 return None;
             }
+            limit = waits.limit(&before, interval);
         }
-        self.last = Some((now, source_bytes_read, written_bytes));
+        self.last = Some((now, source_bytes_read, written_bytes, waits));
         let percent = self.source_total.map(|total| percent(source_bytes_read, total));
-        Some(Event::Progress {
-            source_bytes_read,
-            source_total: self.source_total,
-            written_bytes,
-            percent,
-            limit: None,
-        })
+        Some(Event::Progress { source_bytes_read, source_total: self.source_total, written_bytes, percent, limit })
     }
 }
 
@@ -202,11 +225,11 @@ mod tests {
     fn progress_is_throttled_but_its_end_is_not() {
         let mut meter = Meter::new(Some(10));
         let start = Instant::now();
-        assert!(meter.tick(start, 1, 0, false).is_some());
-        assert!(meter.tick(start + Duration::from_millis(199), 2, 0, false).is_none());
-        assert!(meter.tick(start + Duration::from_millis(200), 2, 0, false).is_some());
-        assert!(meter.tick(start + Duration::from_secs(9), 2, 0, false).is_none(), "nothing moved");
-        let end = meter.tick(start + Duration::from_millis(201), 10, 7, true);
+        assert!(meter.tick(start, 1, 0, Waits::default(), false).is_some());
+        assert!(meter.tick(start + Duration::from_millis(199), 2, 0, Waits::default(), false).is_none());
+        assert!(meter.tick(start + Duration::from_millis(200), 2, 0, Waits::default(), false).is_some());
+        assert!(meter.tick(start + Duration::from_secs(9), 2, 0, Waits::default(), false).is_none(), "nothing moved");
+        let end = meter.tick(start + Duration::from_millis(201), 10, 7, Waits::default(), true);
         assert_eq!(
             end,
             Some(Event::Progress {
@@ -217,6 +240,28 @@ mod tests {
                 limit: None
             })
         );
-        assert!(meter.tick(start + Duration::from_millis(202), 10, 7, true).is_none());
+        assert!(meter.tick(start + Duration::from_millis(202), 10, 7, Waits::default(), true).is_none());
+    }
+
+    #[test]
+    fn limit_is_the_stage_that_waits_least() {
+        let ms = Duration::from_millis;
+        let waits =
+            |source, decode: Option<u64>, write| Waits { source: ms(source), decode: decode.map(ms), write: ms(write) };
+        let table = [
+            (waits(0, Some(180), 190), Some(Stage::Source)),
+            (waits(150, Some(10), 150), Some(Stage::Decode)),
+            (waits(190, Some(390), 5), Some(Stage::Write)),
+            (waits(100, None, 5), Some(Stage::Write)),
+            (waits(5, None, 100), Some(Stage::Source)),
+            // All busy, all idle.
+            (waits(10, Some(9), 12), None),
+            (waits(110, Some(190), 150), None),
+        ];
+        for (now, expected) in table {
+            assert_eq!(now.limit(&Waits::default(), ms(200)), expected, "{now:?}");
+        }
+        let before = waits(500, Some(100), 100);
+        assert_eq!(waits(510, Some(200), 200).limit(&before, ms(200)), Some(Stage::Source));
     }
 }

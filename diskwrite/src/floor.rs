@@ -1,6 +1,6 @@
 //! Stages of an installation on their own, for the bench: no installation can be faster than its slowest stage.
 
-use crate::buffer::{Block, Buffer, Pool};
+use crate::buffer::{Block, Buffer, Pool, Waited};
 use crate::device::Device;
 use crate::disk::Disk;
 use crate::ends::Ends;
@@ -12,7 +12,7 @@ use std::{
     fs::{File, OpenOptions},
     os::unix::fs::{FileExt, FileTypeExt},
     path::Path,
-    sync::mpsc::sync_channel,
+    sync::{Arc, mpsc::sync_channel},
     thread,
 };
 
@@ -20,6 +20,8 @@ use std::{
 const BLOCK_BYTES: usize = 4 << 20;
 const BLOCKS: usize = 8;
 const HEAD_BYTES: usize = 1 << 20;
+
+pub use crate::stream::decode;
 
 /// How to write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,11 +54,12 @@ pub fn write(target: &Path, image: &Path, how: How) -> Result<u64, Box<dyn Error
         writer.keep_record();
     }
     writer.begin(&Ends::cleared(size_bytes))?;
-    let (mut pool, give_back) = Pool::new(BLOCKS, BLOCK_BYTES);
+    let pool = Arc::new(Pool::new(BLOCKS));
+    let stock = pool.clone();
     let (send, blocks) = sync_channel(BLOCKS);
     let reader = thread::spawn(move || -> std::io::Result<()> {
         let mut offset = bytes(HEAD_BYTES);
-        while let Some(mut data) = pool.take() {
+        while let Some(mut data) = stock.take(|| Buffer::new(BLOCK_BYTES), &Waited::default()) {
             let len = read_full(&source, data.whole(), offset)?;
             data.set_len(len);
             if len == 0 || send.send(Block { offset, data }).is_err() {
@@ -68,7 +71,7 @@ pub fn write(target: &Path, image: &Path, how: How) -> Result<u64, Box<dyn Error
     });
     loop {
         while let Some(buffer) = writer.freed() {
-            let _ = give_back.send(buffer);
+            pool.give(buffer);
         }
         match blocks.try_recv() {
             Ok(block) => writer.block(block, sector)?,

@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. No part of the API.
 
-use crate::{boot::label, gpt, source::osmet::format, verify};
+use crate::{boot::label, gpt, source::osmet::format, stream::xz, verify};
 
 /// Reads a disk's partition table, primary or backup, and the one of an image; what is understood is written again, which
 /// must read the same. The bytes are the two ends of the disk.
@@ -56,4 +56,10 @@ pub fn fuzz_probe(disk: &[u8]) {
     for sector_bytes in [512, 4096] {
         let _ = crate::probe::probe(&disk, len, sector_bytes);
     }
+}
+
+/// Finds the blocks of an xz stream that comes in pieces of as many bytes as the first byte says.
+pub fn fuzz_xz(input: &[u8]) {
+    let Some((piece, stream)) = input.split_first() else { return };
+    xz::walk(stream, usize::from(*piece));
 }

@@ -2,7 +2,7 @@
 
 use crate::disk::Geometry;
 use crate::gpt::{Partition, TableError, image_sector_bytes, partitions};
-use crate::pump::HEAD_BYTES;
+use crate::stream::HEAD_BYTES;
 
 /// GPT name of the partition with kernels, boot loader entries and the Ignition config.
 const BOOT: &str = "boot";

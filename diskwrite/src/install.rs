@@ -16,10 +16,10 @@ use crate::mount::{MountError, PartitionDevice};
 use crate::options::InstallOptions;
 use crate::partitions::{self, PartitionError};
 use crate::prepare::{BootConfig, OptionsError, prepare};
-use crate::pump::{LOOK_AROUND, Message, Pump};
 use crate::record::{ReadBack, Record};
 use crate::saved::{NewTable, Saved, SavedError};
 use crate::source::SourceError;
+use crate::stream::{LOOK_AROUND, Message, Pump};
 use crate::sys;
 use crate::verify::{self, VerifyError};
 use crate::write::{WriteError, Writer};
@@ -397,7 +397,9 @@ impl Stream<'_> {
         if written_bytes == 0 {
             return;
         }
-        if let Some(event) = self.meter.tick(Instant::now(), self.pump.source_bytes(), written_bytes, forced) {
+        if let Some(event) =
+            self.meter.tick(Instant::now(), self.pump.source_bytes(), written_bytes, self.pump.waits(), forced)
+        {
             (self.on_event)(event);
         }
     }

@@ -9,7 +9,7 @@ use crate::gpt::{
     BOOT_CODE_BYTES, Entry, FindError, LayoutError, Partition, SECTOR_SIZES, Table, TableError, Which, find, has_mbr,
     image_sector_bytes, image_table, put_protective,
 };
-use crate::pump::HEAD_BYTES;
+use crate::stream::HEAD_BYTES;
 use serde::{Deserialize, Serialize};
 use std::{
     env, fmt,

@@ -7,9 +7,9 @@
 use crate::buffer::{Block, Buffer};
 use crate::ends::{End, Ends};
 use crate::flight::{Failed, Flight, Kind, bytes};
-use crate::pump::HEAD_BYTES;
 use crate::record::Record;
 use crate::request::{Request, Target, Work};
+use crate::stream::HEAD_BYTES;
 use crate::zeros::runs;
 use std::{
     io,

@@ -1,7 +1,7 @@
 //! An image from a server, picked up where it broke off when the connection dies and the server comes back.
 
 use super::{Retry, SourceError};
-use crate::options::{InstallOptions, Source};
+use crate::options::{InstallOptions, Retries, Source};
 use api::backoff;
 use std::{
     io::{self, Read},
@@ -79,6 +79,7 @@ pub(super) struct HttpReader {
     shown: String,
     cancel: Arc<AtomicBool>,
     stall_timeout: Duration,
+    retries: Retries,
     on_retry: Box<dyn FnMut(Retry) + Send>,
     body: Option<ureq::BodyReader<'static>>,
     /// Known once the server has answered.
@@ -112,6 +113,7 @@ impl HttpReader {
             shown,
             cancel: options.cancel.clone(),
             stall_timeout: options.stall_timeout,
+            retries: options.retries,
             on_retry,
             body: None,
             identity: None,
@@ -192,11 +194,21 @@ impl HttpReader {
         Ok(Attempt::Connected)
     }
 
-    /// Gives up when nothing new has come for too long, else pauses.
+    /// Gives up after as many tries or as long a silence as it was told to, else pauses.
     fn wait_after(&mut self, error: SourceError) -> Result<(), SourceError> {
         self.body = None;
         let silent = self.progress.elapsed();
-        let Some(left) = self.stall_timeout.checked_sub(silent).filter(|left| !left.is_zero()) else {
+        let left = match self.retries {
+            Retries::Forever => Duration::MAX,
+            Retries::Count(count) if self.identity.is_none() => {
+                if self.failures >= count {
+                    return Err(error);
+                }
+                Duration::MAX
+            }
+            Retries::Count(_) | Retries::UntilStalled => self.stall_timeout.saturating_sub(silent),
+        };
+        if left.is_zero() {
             return Err(SourceError::Stalled {
                 url: self.shown.clone(),
                 offset: self.offset,
@@ -204,7 +216,7 @@ impl HttpReader {
                 silent,
                 source: Box::new(error),
             });
-        };
+        }
         let wait = backoff(self.failures).min(left);
         self.failures = self.failures.saturating_add(1);
         (self.on_retry)(Retry { error: chain(&error), wait, offset: self.offset });

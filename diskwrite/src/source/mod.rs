@@ -97,6 +97,16 @@ pub enum SourceError {
         /// The last failure.
         source: Box<SourceError>,
     },
+    /// A file or pipe gives nothing, and does not end either.
+    #[error("{name} has stalled: it gave nothing for {} s, after byte {offset}", silent.as_secs())]
+    Silent {
+        /// The file, or `stdin`.
+        name: String,
+        /// Bytes that came before.
+        offset: u64,
+        /// How long nothing came.
+        silent: Duration,
+    },
     /// The server has another file than the one begun with.
     #[error("{url} changed on the server while it was downloaded: {what} differs at byte {offset}")]
     Changed {
