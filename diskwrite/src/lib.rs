@@ -28,16 +28,17 @@ mod partitions;
 mod plan;
 mod prepare;
 pub mod probe;
+mod pump;
 mod record;
 mod request;
 mod saved;
 mod source;
 pub mod speed;
-mod stream;
 mod sys;
 mod threads;
 mod trust;
 mod verify;
+pub mod wipe;
 mod write;
 mod zeros;
 

@@ -59,7 +59,7 @@ pub(crate) fn forget(disk: &Disk) -> Result<(), PartitionError> {
 }
 
 /// Asks the kernel to read the table on the disk; it may be unable to.
-fn reread(disk: &Disk) {
+pub(crate) fn reread(disk: &Disk) {
     if let Err(error) = while_busy(|| sys::reread_partition_table(disk.file())) {
         tracing::debug!(%error, "the kernel does not read the partition table");
     }

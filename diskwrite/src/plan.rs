@@ -8,8 +8,8 @@ use crate::install::{DiskState, Failure, InstallError};
 use crate::options::InstallOptions;
 use crate::prepare::{BootConfig, prepare};
 use crate::probe::{PartitionContents, Signature};
+use crate::pump::HEAD_BYTES;
 use crate::saved::{Saved, SavedError, SavedPartition};
-use crate::stream::HEAD_BYTES;
 use serde::{Deserialize, Serialize};
 use std::{error::Error, fmt, fs::File};
 
@@ -242,7 +242,7 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
 }
 
 /// An error with its causes.
-fn in_full(error: &DiskError) -> String {
+pub(crate) fn in_full(error: &DiskError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -68,6 +68,7 @@ mod ioctl {
     // Numbers as in linux/fs.h, linux/blkpg.h and linux/loop.h; the _IO ones carry no size in them.
     nix::ioctl_none!(blkrrpart, 0x12, 95);
     nix::ioctl_none!(blkflsbuf, 0x12, 97);
+    nix::ioctl_write_ptr_bad!(blkdiscard, 0x1277, [u64; 2]);
     nix::ioctl_read_bad!(blksszget, 0x1268, libc::c_int);
     nix::ioctl_write_ptr_bad!(blkpg, 0x1269, BlkpgArg);
     nix::ioctl_read!(blkgetsize64, 0x12, 114, libc::size_t);
@@ -106,6 +107,13 @@ pub fn reread_partition_table(disk: &File) -> io::Result<()> {
 pub fn drop_cache(disk: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open; the call takes no argument.
     done(unsafe { ioctl::blkflsbuf(disk.as_raw_fd()) }).map(drop)
+}
+
+/// Tells the disk that it may forget these bytes, which are whole sectors (`BLKDISCARD`).
+pub fn discard(disk: &File, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset, len];
+    // SAFETY: the descriptor is open and the kernel reads two u64 from a live array of two.
+    done(unsafe { ioctl::blkdiscard(disk.as_raw_fd(), &range) }).map(drop)
 }
 
 fn partition_op(disk: &File, op: libc::c_int, number: u32, start: u64, length: u64) -> io::Result<()> {

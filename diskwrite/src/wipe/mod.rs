@@ -1,0 +1,410 @@
+//! Empties a disk: a ladder from forgetting what is on it to overwriting all of it.
+//!
+//! The disk is claimed for as long as it takes. Whatever the level, nothing recognizes anything on it afterwards: that is
+//! looked at again, from the medium, and the report says what was really done.
+
+mod erase;
+mod zero;
+
+use crate::{
+    disk::{Disk, DiskError, Geometry},
+    identity::DiskIdentity,
+    partitions::{self, PartitionError},
+    plan::{Fate, OldPartition, in_full},
+    probe::{Contents, Span, probe},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt, io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Of the documents' shape.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How far to go; each level also does away with what the ones before it do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// The magic numbers of partition tables, file systems, RAID and the like are zeroed: nothing recognizes the old
+    /// contents, which are all still there.
+    #[default]
+    Signatures,
+    /// The disk is told that it may forget everything. Whether it does is up to it.
+    Discard,
+    /// Every byte reads as zero. Blocks that the disk has set aside may keep old contents.
+    Zero,
+}
+
+impl Level {
+    /// From the weakest on.
+    pub const ALL: [Self; 3] = [Self::Signatures, Self::Discard, Self::Zero];
+
+    /// What it does, for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Signatures => "erase all magic numbers, until none is found; every other byte stays as it is",
+            Self::Discard => "tell the disk to forget everything; it promises nothing about the contents",
+            Self::Zero => "make every byte read as zero",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signatures => "signatures",
+            Self::Discard => "discard",
+            Self::Zero => "zero",
+        })
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct WipeOptions {
+    /// A whole disk.
+    pub device: PathBuf,
+    /// How far.
+    pub level: Level,
+    /// Go on with a weaker level when the disk can't do this one.
+    pub allow_weaker: bool,
+    /// Read all zeros back, and not samples of them.
+    pub verify_all: bool,
+    /// Set to stop.
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// Why a disk was not wiped, or not wholly.
+#[derive(Debug, thiserror::Error)]
+pub enum WipeError {
+    /// No disk, or not free. Nothing was written.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The kernel keeps a partition. Nothing was written.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
+    /// The disk can't do what was asked for. Nothing was written.
+    #[error("{} does not do level '{level}', and a weaker one was not allowed: nothing was written", device.display())]
+    Refused {
+        /// The disk.
+        device: PathBuf,
+        /// What it can't.
+        level: Level,
+        /// Why.
+        source: io::Error,
+    },
+    /// The disk failed.
+    #[error("cannot {what} {} bytes at byte {} of {}", span.len, span.offset, device.display())]
+    Io {
+        /// The disk.
+        device: PathBuf,
+        /// What failed.
+        what: &'static str,
+        /// Where.
+        span: Span,
+        /// Cause.
+        source: io::Error,
+    },
+    /// What was written did not arrive.
+    #[error("cannot flush {}", device.display())]
+    Flush {
+        /// The disk.
+        device: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The disk lies.
+    #[error("{} does not read as zeros at byte {offset} after it was zeroed: do not trust this disk", device.display())]
+    NotZero {
+        /// The disk.
+        device: PathBuf,
+        /// First byte that is none, in the piece that was read.
+        offset: u64,
+    },
+    /// Signatures come back.
+    #[error("{left} signatures are still on {} after {rounds} rounds of erasing: does it drop writes?", device.display())]
+    StillThere {
+        /// The disk.
+        device: PathBuf,
+        /// Places of magic numbers that are left.
+        left: usize,
+        /// How often it was tried.
+        rounds: u32,
+    },
+    /// Asked to stop.
+    #[error("stopped after {done_bytes} of {total_bytes} bytes of {}; of the rest, only the partition table is gone", device.display())]
+    Cancelled {
+        /// The disk.
+        device: PathBuf,
+        /// Wiped.
+        done_bytes: u64,
+        /// Its size.
+        total_bytes: u64,
+    },
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WipeProgress {
+    /// The level at work.
+    pub level: Level,
+    /// Whether this is the reading back.
+    pub verifying: bool,
+    /// Bytes done.
+    pub done_bytes: u64,
+    /// Bytes to do.
+    pub total_bytes: u64,
+}
+
+/// What would be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WipePlan {
+    /// Of this document's shape.
+    pub schema_version: u32,
+    /// The disk.
+    pub disk: Geometry,
+    /// All its names.
+    pub identity: DiskIdentity,
+    /// What is on it; all of it goes.
+    pub found: Contents,
+    /// Why it will not be done; empty if it will.
+    pub refusals: Vec<String>,
+    /// What will be done, in order.
+    pub levels: Vec<Level>,
+    /// Levels that stand in, in order, when the disk can't do the first one.
+    pub weaker: Vec<Level>,
+}
+
+impl fmt::Display for WipePlan {
+    /// A report of some lines, for a terminal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { disk, identity, found, .. } = self;
+        writeln!(f, "Disk {}: {identity}", disk.path.display())?;
+        for link in &identity.by_id {
+            writeln!(f, "  /dev/disk/by-id/{link}")?;
+        }
+        if !found.systems.is_empty() {
+            writeln!(f, "On it seems to be: {}", found.systems.join(", "))?;
+        }
+        if found.is_empty() {
+            writeln!(f, "Nothing known is on it.")?;
+        }
+        for signature in &found.signatures {
+            writeln!(f, "  {}: {signature}", Fate::Goes)?;
+        }
+        for contents in &found.partitions {
+            writeln!(f, "  {}", OldPartition { fate: Fate::Goes, contents: contents.clone() })?;
+        }
+        for refusal in &self.refusals {
+            writeln!(f, "Refused: {refusal}")?;
+        }
+        if !self.refusals.is_empty() {
+            return Ok(());
+        }
+        for (number, level) in (1u32..).zip(&self.levels) {
+            writeln!(f, "{number}. {}", level.describe())?;
+        }
+        for level in &self.weaker {
+            writeln!(f, "   if the disk does not: {}", level.describe())?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of one level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done.
+    Done {
+        /// Bytes zeroed or given back.
+        bytes: u64,
+        /// What was read back of them and found right; 0 where nothing is promised.
+        verified_bytes: u64,
+        /// The disk's command, where there is a choice.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        how: Option<String>,
+    },
+    /// The disk can't, or won't.
+    Refused {
+        /// Its word.
+        reason: String,
+    },
+}
+
+/// One level of the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Which.
+    pub level: Level,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What was really done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wiped {
+    /// Of this document's shape.
+    pub schema_version: u32,
+    /// The disk.
+    pub disk: Geometry,
+    /// What was on it.
+    pub found: Contents,
+    /// What was tried, in order.
+    pub rungs: Vec<Rung>,
+    /// Where the last look for signatures could not read: what is there is not known.
+    pub unreadable: Vec<Span>,
+}
+
+impl Wiped {
+    /// The strongest level that was done.
+    pub fn done(&self) -> Option<Level> {
+        let done = self.rungs.iter().filter(|rung| matches!(rung.outcome, Outcome::Done { .. }));
+        done.map(|rung| rung.level).max()
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.level)?;
+        match &self.outcome {
+            Outcome::Refused { reason } => write!(f, "REFUSED: {reason}"),
+            Outcome::Done { bytes, verified_bytes, how } => {
+                match self.level {
+                    Level::Signatures if *bytes == 0 => f.write_str("none is left")?,
+                    Level::Signatures => write!(f, "{bytes} bytes of magic numbers erased, none is left")?,
+                    Level::Discard => write!(f, "{bytes} bytes discarded; what they read as is not promised")?,
+                    Level::Zero => write!(f, "{bytes} bytes zeroed, {verified_bytes} of them read back")?,
+                }
+                how.iter().try_for_each(|how| write!(f, " ({how})"))
+            }
+        }
+    }
+}
+
+/// The levels that a wish comes to: whatever the disk does, signatures are looked for last.
+fn levels(level: Level) -> Vec<Level> {
+    match level {
+        Level::Signatures => vec![Level::Signatures],
+        other => vec![other, Level::Signatures],
+    }
+}
+
+/// What stands in when the disk can't do this level. Zeros can be written to any disk.
+fn weaker(level: Level) -> Option<Level> {
+    match level {
+        Level::Signatures | Level::Zero => None,
+        Level::Discard => Some(Level::Signatures),
+    }
+}
+
+/// Looks at the disk and says what [`wipe`] would do, or why it would not. Nothing is written.
+pub fn plan(options: &WipeOptions) -> Result<WipePlan, WipeError> {
+    let found = Disk::inspect(&options.device)?;
+    Ok(WipePlan {
+        schema_version: SCHEMA_VERSION,
+        disk: found.geometry,
+        identity: found.identity,
+        found: found.contents,
+        refusals: found.refusals.iter().map(in_full).collect(),
+        levels: levels(options.level),
+        weaker: weaker(options.level).filter(|_| options.allow_weaker).into_iter().collect(),
+    })
+}
+
+/// Wipes the disk.
+pub fn wipe(options: &WipeOptions, progress: &mut dyn FnMut(WipeProgress)) -> Result<Wiped, WipeError> {
+    let disk = Disk::open(&options.device)?;
+    if let Err(error) = disk.file().try_lock() {
+        tracing::debug!(%error, "the disk is locked by another program, going on without");
+    }
+    let geometry = disk.geometry().clone();
+    let found = probe(disk.file(), geometry.size_bytes, geometry.sector_bytes);
+    partitions::forget(&disk)?;
+    let work = Work { disk: &disk, geometry: &geometry, cancel: &options.cancel };
+    let result = climb(&work, options, progress);
+    // After a refusal the table is there; else the kernel learns, and tells udev, that there is none.
+    partitions::reread(&disk);
+    let rungs = result?;
+    let unreadable = probe(disk.file(), geometry.size_bytes, geometry.sector_bytes).unreadable;
+    Ok(Wiped { unreadable, schema_version: SCHEMA_VERSION, disk: geometry, found, rungs })
+}
+
+/// All levels in turn, and what stands in for those that the disk can't do.
+fn climb(
+    work: &Work<'_>,
+    options: &WipeOptions,
+    progress: &mut dyn FnMut(WipeProgress),
+) -> Result<Vec<Rung>, WipeError> {
+    let mut rungs: Vec<Rung> = Vec::new();
+    let mut next = Some(options.level);
+    while let Some(level) = next {
+        let outcome = match level {
+            Level::Signatures => erase::signatures(work),
+            Level::Discard => zero::discard(work, progress),
+            Level::Zero => zero::zero(work, options.verify_all, progress),
+        };
+        let (outcome, after) = match outcome {
+            Err(WipeError::Refused { source, .. }) if options.allow_weaker => {
+                (Outcome::Refused { reason: source.to_string() }, weaker(level))
+            }
+            outcome => (outcome?, Some(Level::Signatures).filter(|_| level != Level::Signatures)),
+        };
+        rungs.push(Rung { level, outcome });
+        next = after;
+    }
+    Ok(rungs)
+}
+
+/// A disk at work.
+struct Work<'a> {
+    disk: &'a Disk,
+    geometry: &'a Geometry,
+    cancel: &'a AtomicBool,
+}
+
+impl Work<'_> {
+    fn device(&self) -> PathBuf {
+        self.geometry.path.clone()
+    }
+
+    fn io(&self, what: &'static str, span: Span) -> impl FnOnce(io::Error) -> WipeError {
+        let device = self.device();
+        move |source| WipeError::Io { device, what, span, source }
+    }
+
+    /// Whether it is to stop, with so much done.
+    fn check_cancelled(&self, done_bytes: u64) -> Result<(), WipeError> {
+        if self.cancel.load(Ordering::Relaxed) {
+            let total_bytes = self.geometry.size_bytes;
+            return Err(WipeError::Cancelled { device: self.device(), done_bytes, total_bytes });
+        }
+        Ok(())
+    }
+
+    /// All written is on the medium, and what is read next comes from there.
+    fn flush(&self) -> Result<(), WipeError> {
+        let file = self.disk.file();
+        let flushed = file.sync_all().and_then(|()| crate::sys::drop_cache(file));
+        flushed.map_err(|source| WipeError::Flush { device: self.device(), source })
+    }
+
+    /// The pieces of the disk in order, until it is stopped.
+    fn pieces(&self, piece_bytes: u64, mut each: impl FnMut(Span) -> Result<(), WipeError>) -> Result<(), WipeError> {
+        let total_bytes = self.geometry.size_bytes;
+        let mut offset = 0;
+        while offset < total_bytes {
+            self.check_cancelled(offset)?;
+            let span = Span { offset, len: piece_bytes.min(total_bytes - offset) };
+            each(span)?;
+            offset = span.end();
+        }
+        Ok(())
+    }
+}
