@@ -41,6 +41,7 @@ enum Command {
     Netcheck(netcheck::cli::Netcheck),
     Install(installer::cli::Install),
     Disk(installer::disk_cli::Disk),
+    Wipe(installer::wipe_cli::Wipe),
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
     Serve(service_stub::cli::Serve),
@@ -56,6 +57,7 @@ impl Command {
             Self::Netcheck(netcheck) => netcheck.run(|json| Ok(ignition::day2::filtered(json)?)),
             Self::Install(install) => install.run(),
             Self::Disk(disk) => disk.run(),
+            Self::Wipe(wipe) => wipe.run(),
             Self::Ignition(ignition) => ignition.run().map(success),
             Self::Iso(iso) => iso.run().map(success),
             Self::Serve(serve) => serve.run().map(success),
@@ -66,9 +68,13 @@ impl Command {
     fn only_prints(&self) -> bool {
         match self {
             Self::Inventory(_) | Self::Report(_) | Self::Netcheck(_) | Self::Ignition(_) => true,
-            Self::Agent(_) | Self::Capture(_) | Self::Install(_) | Self::Disk(_) | Self::Iso(_) | Self::Serve(_) => {
-                false
-            }
+            Self::Agent(_)
+            | Self::Capture(_)
+            | Self::Install(_)
+            | Self::Disk(_)
+            | Self::Wipe(_)
+            | Self::Iso(_)
+            | Self::Serve(_) => false,
         }
     }
 }

@@ -16,3 +16,4 @@ pub mod plan;
 pub mod report;
 pub mod streams;
 mod sys;
+pub mod wipe_cli;

@@ -1,0 +1,182 @@
+//! `landfall wipe`: empties a disk.
+
+use crate::cancel::Cancel;
+use anyhow::Context;
+use diskwrite::wipe::{self, Level, WipeOptions, WipePlan, WipeProgress, Wiped};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::{
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// Empty a disk, and say what was really done
+///
+/// Shows what is on the disk and what will be done, then does it. Each level also makes sure, by reading the disk again, that
+/// no partition table, file system, RAID, LVM, ZFS or encryption is recognized on it any more:
+///
+///   signatures  only the magic numbers are zeroed. Seconds. All data is still there, and tools can find it again.
+///   discard     the disk is told to forget everything. Seconds. It may, but promises nothing about the contents.
+///   zero        every byte is overwritten, by the disk's own command if it has one that guarantees zeros. Minutes to
+///               hours. Blocks that the disk has set aside may keep old contents.
+///
+/// Disks in use, the medium this system was booted from, and partitions are refused. Ctrl-C stops: the partition table is
+/// gone by then.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Exit codes:
+  0  done; with --allow-weaker maybe less than was asked for: the report says what
+  1  not done, not wholly, or refused; the message says why and what was written
+  2  wrong usage
+
+Examples:
+  landfall wipe --dry-run /dev/sdb                   # what is on it, and what would go
+  landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2   # for another life in the same hands
+  landfall wipe --level zero --verify /dev/sdb
+  landfall wipe --level discard --allow-weaker --json /dev/sdb | jq .rungs")]
+pub struct Wipe {
+    /// A whole disk: its path, name, link, WWN or serial number
+    #[arg(value_name = "DISK")]
+    disk: PathBuf,
+    /// How far to go
+    #[arg(long, value_name = "LEVEL", default_value = "signatures", value_parser = level)]
+    level: Level,
+    /// Go on with the next weaker level that the disk can do, instead of ending with an error
+    #[arg(long)]
+    allow_weaker: bool,
+    /// Print what is on the disk and what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON on standard output: the report, or with --dry-run the plan
+    #[arg(long)]
+    json: bool,
+    /// After zeroing read all of the disk back, not samples
+    #[arg(long)]
+    verify: bool,
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    let found = Level::ALL.into_iter().find(|level| level.to_string() == text);
+    found.ok_or_else(|| format!("a level is one of {}", Level::ALL.map(|level| level.to_string()).join(", ")))
+}
+
+impl Wipe {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let cancel = Cancel::default();
+        let options = WipeOptions {
+            device: self.disk.clone(),
+            level: self.level,
+            allow_weaker: self.allow_weaker,
+            verify_all: self.verify,
+            cancel: cancel.flag(),
+        };
+        let plan = wipe::plan(&options)?;
+        if self.dry_run {
+            self.print(&plan, &plan.to_string())?;
+            let refused = !plan.refusals.is_empty();
+            return Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+        }
+        self.show(&plan);
+        cancel.on_signals_in_order().context("cannot wait for signals")?;
+        let bar = io::stderr().is_terminal().then(bar);
+        let mut show = |progress: WipeProgress| {
+            if let Some(bar) = &bar {
+                let word = if progress.verifying { "read back" } else { "wiped" };
+                bar.set_message(format!("{}, {word}", progress.level));
+                bar.set_length(progress.total_bytes);
+                bar.set_position(progress.done_bytes);
+            }
+        };
+        let result = wipe::wipe(&options, &mut show);
+        if let Some(bar) = &bar {
+            bar.finish_and_clear();
+        }
+        let wiped = result?;
+        self.print(&wiped, &report(&wiped, self.level))
+    }
+
+    /// The plan of what is about to be done: on standard error, beside the result.
+    fn show(&self, plan: &WipePlan) {
+        let _ = io::stderr().write_all(plan.to_string().as_bytes());
+    }
+
+    fn print(&self, document: &impl Serialize, text: &str) -> anyhow::Result<ExitCode> {
+        let text = if self.json { format!("{}\n", serde_json::to_string_pretty(document)?) } else { text.to_owned() };
+        io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn report(wiped: &Wiped, asked: Level) -> String {
+    let device = wiped.disk.path.display();
+    let mut text = match wiped.done() {
+        Some(done) if done == asked => format!("{device} is wiped, level {done}\n"),
+        Some(done) => format!("{device} is wiped, level {done}, WEAKER than level {asked} that was asked for\n"),
+        None => format!("{device} is not wiped\n"),
+    };
+    for rung in &wiped.rungs {
+        text += &format!("  {rung}\n");
+    }
+    for span in &wiped.unreadable {
+        text += &format!(
+            "Warning: {} bytes at byte {} cannot be read; what is there is not known\n",
+            span.len, span.offset
+        );
+    }
+    text
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    let template = "{msg} [{wide_bar}] {percent}% {bytes}/{total_bytes}, {bytes_per_sec}, {eta}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwrite::{
+        Geometry,
+        probe::{Contents, Span},
+        wipe::{Outcome, Rung},
+    };
+
+    #[test]
+    fn levels_go_by_their_names() {
+        <Wipe as clap::Args>::augment_args(clap::Command::new("wipe")).debug_assert();
+        for known in Level::ALL {
+            assert_eq!(level(&known.to_string()), Ok(known));
+        }
+        assert!(level("Zero").unwrap_err().contains("signatures, discard, zero"));
+    }
+
+    #[test]
+    fn a_weaker_level_is_said_aloud() {
+        let done = |bytes| Outcome::Done { bytes, verified_bytes: 0, how: None };
+        let mut wiped = Wiped {
+            schema_version: 1,
+            disk: Geometry { path: "/dev/loop9".into(), size_bytes: 4096, sector_bytes: 512 },
+            found: Contents::default(),
+            rungs: vec![
+                Rung { level: Level::Discard, outcome: Outcome::Refused { reason: "not supported".to_owned() } },
+                Rung { level: Level::Signatures, outcome: done(0) },
+            ],
+            unreadable: vec![Span { offset: 512, len: 1024 }],
+        };
+        let expected = "\
+/dev/loop9 is wiped, level signatures, WEAKER than level discard that was asked for
+  discard: REFUSED: not supported
+  signatures: none is left
+Warning: 1024 bytes at byte 512 cannot be read; what is there is not known
+";
+        assert_eq!(report(&wiped, Level::Discard), expected);
+        wiped.rungs = vec![Rung { level: Level::Signatures, outcome: done(2) }];
+        assert!(report(&wiped, Level::Signatures).starts_with("/dev/loop9 is wiped, level signatures\n"));
+    }
+}
