@@ -8,8 +8,8 @@ use crate::install::{DiskState, Failure, InstallError};
 use crate::options::InstallOptions;
 use crate::prepare::{BootConfig, prepare};
 use crate::probe::{PartitionContents, Signature};
-use crate::pump::HEAD_BYTES;
 use crate::saved::{Saved, SavedError, SavedPartition};
+use crate::stream::HEAD_BYTES;
 use serde::{Deserialize, Serialize};
 use std::{error::Error, fmt, fs::File};
 
