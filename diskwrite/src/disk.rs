@@ -337,6 +337,11 @@ impl Disk {
         &self.geometry
     }
 
+    /// All its names.
+    pub fn identity(&self) -> &DiskIdentity {
+        &self.identity
+    }
+
     /// The claimed descriptor.
     pub fn file(&self) -> &File {
         &self.file

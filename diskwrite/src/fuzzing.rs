@@ -50,6 +50,11 @@ pub fn fuzz_superblock(start: &[u8]) {
     let _ = label::superblock(start);
 }
 
+/// Reads what NVMe and ATA disks say of themselves.
+pub fn fuzz_erasure(bytes: &[u8]) {
+    crate::wipe::fuzz(bytes);
+}
+
 /// Recognizes what is on a disk of these bytes.
 pub fn fuzz_probe(disk: &[u8]) {
     let len = u64::try_from(disk.len()).unwrap_or(u64::MAX);

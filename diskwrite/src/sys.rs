@@ -1,6 +1,7 @@
 //! Block device ioctls and io_uring: the one place with unsafe code.
 #![allow(unsafe_code)]
 
+pub mod admin;
 pub mod ring;
 
 use nix::errno::Errno;

@@ -191,6 +191,28 @@ fn discard_is_followed_by_a_look_for_signatures() {
 }
 
 #[test]
+fn a_loop_device_cannot_erase_itself() {
+    if skipped() {
+        return;
+    }
+    let disk = leftovers(4096);
+    let before = disk.read(0, DISK_BYTES);
+    let options = options(disk.path(), Level::Secure);
+    let Err(WipeError::Refused { level: Level::Secure, source, .. }) = wiped(&options) else { panic!("not refused") };
+    assert_eq!(source.to_string(), format!("{} is neither an NVMe nor an ATA disk", disk.name()));
+    assert!(disk.read(0, DISK_BYTES) == before);
+    let report = wiped(&WipeOptions { allow_weaker: true, ..options }).unwrap();
+    assert_eq!(report.done(), Some(Level::Zero));
+    let Outcome::Refused { reason } = &report.rungs[0].outcome else { panic!("{report:?}") };
+    assert!(reason.contains("neither an NVMe nor an ATA disk"));
+    assert_eq!(
+        report.rungs.iter().map(|rung| rung.level).collect::<Vec<_>>(),
+        [Level::Secure, Level::Zero, Level::Signatures]
+    );
+    assert!(disk.read(0, DISK_BYTES).iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn a_disk_in_use_is_refused() {
     if skipped() {
         return;
@@ -200,7 +222,7 @@ fn a_disk_in_use_is_refused() {
     let mount = tempfile::tempdir().unwrap();
     let at = mount.path().display().to_string();
     run("mount", &[&disk.path().display().to_string(), &at]);
-    let results = [Level::Signatures, Level::Discard, Level::Zero].map(|level| wiped(&options(disk.path(), level)));
+    let results = Level::ALL.map(|level| wiped(&options(disk.path(), level)));
     let refusals = plan(&options(disk.path(), Level::Zero)).map(|plan| plan.refusals);
     run("umount", &[&at]);
     for result in results {

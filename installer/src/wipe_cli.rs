@@ -20,6 +20,10 @@ use std::{
 ///   discard     the disk is told to forget everything. Seconds. It may, but promises nothing about the contents.
 ///   zero        every byte is overwritten, by the disk's own command if it has one that guarantees zeros. Minutes to
 ///               hours. Blocks that the disk has set aside may keep old contents.
+///   secure      the disk erases itself by its own command: NVMe Format with secure erase or Sanitize, or ATA SECURITY
+///               ERASE UNIT, enhanced where it can. Seconds to hours; it cannot be stopped, and the power must stay on.
+///               Other NVMe namespaces are spared. An ATA disk that lost its power meanwhile is locked with the password
+///               'landfall' until it is wiped again.
 ///
 /// Disks in use, the medium this system was booted from, and partitions are refused. Ctrl-C stops: the partition table is
 /// gone by then.
@@ -35,6 +39,7 @@ Examples:
   landfall wipe --dry-run /dev/sdb                   # what is on it, and what would go
   landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2   # for another life in the same hands
   landfall wipe --level zero --verify /dev/sdb
+  landfall wipe --level secure --allow-weaker nvme0n1   # by the disk's own means, else zeros
   landfall wipe --level discard --allow-weaker --json /dev/sdb | jq .rungs")]
 pub struct Wipe {
     /// A whole disk: its path, name, link, WWN or serial number
@@ -153,7 +158,7 @@ mod tests {
         for known in Level::ALL {
             assert_eq!(level(&known.to_string()), Ok(known));
         }
-        assert!(level("Zero").unwrap_err().contains("signatures, discard, zero"));
+        assert!(level("Zero").unwrap_err().contains("signatures, discard, zero, secure"));
     }
 
     #[test]

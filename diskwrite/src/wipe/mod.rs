@@ -3,7 +3,10 @@
 //! The disk is claimed for as long as it takes. Whatever the level, nothing recognizes anything on it afterwards: that is
 //! looked at again, from the medium, and the report says what was really done.
 
+pub(crate) mod ata;
 mod erase;
+pub(crate) mod nvme;
+mod secure;
 mod zero;
 
 use crate::{
@@ -38,11 +41,13 @@ pub enum Level {
     Discard,
     /// Every byte reads as zero. Blocks that the disk has set aside may keep old contents.
     Zero,
+    /// The disk erases itself by its own command: NVMe Format or Sanitize, ATA SECURITY ERASE UNIT.
+    Secure,
 }
 
 impl Level {
     /// From the weakest on.
-    pub const ALL: [Self; 3] = [Self::Signatures, Self::Discard, Self::Zero];
+    pub const ALL: [Self; 4] = [Self::Signatures, Self::Discard, Self::Zero, Self::Secure];
 
     /// What it does, for people.
     pub fn describe(self) -> &'static str {
@@ -50,6 +55,9 @@ impl Level {
             Self::Signatures => "erase all magic numbers, until none is found; every other byte stays as it is",
             Self::Discard => "tell the disk to forget everything; it promises nothing about the contents",
             Self::Zero => "make every byte read as zero",
+            Self::Secure => {
+                "let the disk erase itself by its own command (NVMe Format or Sanitize, ATA security erase)"
+            }
         }
     }
 }
@@ -60,6 +68,7 @@ impl fmt::Display for Level {
             Self::Signatures => "signatures",
             Self::Discard => "discard",
             Self::Zero => "zero",
+            Self::Secure => "secure",
         })
     }
 }
@@ -124,6 +133,16 @@ pub enum WipeError {
         /// The disk.
         device: PathBuf,
         /// First byte that is none, in the piece that was read.
+        offset: u64,
+    },
+    /// The disk lies.
+    #[error("{} says it did {how}, but at byte {offset} is what was there before: do not trust this disk", device.display())]
+    NotErased {
+        /// The disk.
+        device: PathBuf,
+        /// Its command.
+        how: String,
+        /// Of the first sample that is as before.
         offset: u64,
     },
     /// Signatures come back.
@@ -281,6 +300,9 @@ impl fmt::Display for Rung {
                     Level::Signatures => write!(f, "{bytes} bytes of magic numbers erased, none is left")?,
                     Level::Discard => write!(f, "{bytes} bytes discarded; what they read as is not promised")?,
                     Level::Zero => write!(f, "{bytes} bytes zeroed, {verified_bytes} of them read back")?,
+                    Level::Secure => {
+                        write!(f, "{bytes} bytes erased by the disk itself, {verified_bytes} of them read back")?;
+                    }
                 }
                 how.iter().try_for_each(|how| write!(f, " ({how})"))
             }
@@ -301,6 +323,7 @@ fn weaker(level: Level) -> Option<Level> {
     match level {
         Level::Signatures | Level::Zero => None,
         Level::Discard => Some(Level::Signatures),
+        Level::Secure => Some(Level::Zero),
     }
 }
 
@@ -349,6 +372,7 @@ fn climb(
             Level::Signatures => erase::signatures(work),
             Level::Discard => zero::discard(work, progress),
             Level::Zero => zero::zero(work, options.verify_all, progress),
+            Level::Secure => secure::secure(work, progress),
         };
         let (outcome, after) = match outcome {
             Err(WipeError::Refused { source, .. }) if options.allow_weaker => {
@@ -406,5 +430,16 @@ impl Work<'_> {
             offset = span.end();
         }
         Ok(())
+    }
+}
+
+/// Reads what disks say of themselves before and while they are erased.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let _ = ata::security(bytes);
+    let _ = nvme::sanitizing(bytes);
+    let _ = nvme::namespaces(bytes);
+    let ways = nvme::ways(nvme::abilities(bytes), true);
+    for way in ways {
+        let _ = nvme::command(way, 1, bytes);
     }
 }
