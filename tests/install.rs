@@ -5,7 +5,7 @@
 #[path = "../diskwrite/tests/common/mod.rs"]
 mod common;
 
-use common::{ENTRY, Image, LoopDisk, MIB, skipped};
+use common::{ENTRY, Image, LoopDisk, MIB, run, skipped};
 use std::{
     ffi::OsString,
     fs,
@@ -194,6 +194,8 @@ fn errors_are_those_of_coreos_installer() {
     let forbidden = config("forbidden", "firstboot-args: a\n");
     let kind = config("kind", "append-karg: a\n");
     let empty_list = config("empty", "append-karg: []\n");
+    let raw = config("raw", "");
+    let from = ["--insecure", "-f", &raw, &device];
     for args in [
         &[][..],
         &["--no-such", "/d"],
@@ -206,8 +208,50 @@ fn errors_are_those_of_coreos_installer() {
         &["-c", &kind],
         &["-c", &empty_list, "-I", "http://127.0.0.1:1/c", &device],
         &["-I", "http://127.0.0.1:1/c", &device],
+        &[&from[..], &["--save-partindex", "9-7"]].concat(),
+        &[&from[..], &["--save-partindex", "--"]].concat(),
+        &[&from[..], &["--save-partindex", "0"]].concat(),
+        &[&from[..], &["--save-partindex", "23q"]].concat(),
+        &[&from[..], &["--save-partindex", "-"]].concat(),
+        &[&from[..], &["--save-partindex", "5,1-2-3"]].concat(),
+        &[&from[..], &["--save-partlabel", "***"]].concat(),
     ] {
         let args = [&["install"], args].concat();
         assert_eq!(essence(&say(&ours, &args)), essence(&say(&peer, &args)), "{args:?}");
     }
+}
+
+/// A mount that ends with the test.
+struct Mounted(TempDir);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        run("umount", &[&self.0.path().display().to_string()]);
+    }
+}
+
+#[test]
+fn who_uses_a_disk_is_told_as_coreos_installer_tells_it() {
+    if skipped() {
+        return;
+    }
+    let Some(peer) = peer() else { return };
+    let (_dir, ours) = other_name();
+    let image = Image::new(512);
+    let disk = LoopDisk::new(64 * MIB, 512, true);
+    let (raw, device) = (image.packed(None).display().to_string(), disk.path().display().to_string());
+    let args = ["install", "--insecure", "-f", &raw, &device];
+    succeeds(&ours, &args);
+    let at = Mounted(tempfile::tempdir().unwrap());
+    run("mount", &["-o", "ro", &format!("{device}p3"), &at.0.path().display().to_string()]);
+    let told = |program: &Path| {
+        let output = say(program, &args);
+        let stderr = text(&output.stderr);
+        let from = stderr.find("Partitions in use").unwrap_or(0);
+        (output.status.code(), stderr.get(from..).unwrap_or_default().to_owned())
+    };
+    let expected = format!("Partitions in use on {device}:\n    {device}p3 mounted on {}\n", at.0.path().display());
+    let (code, said) = told(&ours);
+    assert!(said.starts_with(&expected), "{said}");
+    assert_eq!((code, said), told(&peer));
 }

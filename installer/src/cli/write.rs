@@ -5,9 +5,10 @@ use crate::{
     cancel::Cancel,
     ignition_source::{self, IgnitionSourceError},
 };
-use diskwrite::{DiskState, InstallError, InstallOptions};
+use diskwrite::{DiskError, DiskState, Failure, InstallError, InstallOptions, Use};
 use std::{
     io::{self, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -63,9 +64,15 @@ fn say(line: &str) {
 }
 
 /// coreos-installer names what failed; when the disk was written to already it does so at once, and ends with a general word.
+/// Who uses a disk it tells apart from the error, in lines that people look for.
 pub(super) fn in_its_words(error: InstallError) -> anyhow::Error {
     let preserved = matches!(error.disk, DiskState::Kept);
     if matches!(error.disk, DiskState::Untouched) {
+        if let Failure::Disk(DiskError::InUse { uses, .. }) = &*error.cause {
+            say(&in_use(&error.device, uses));
+            let context = format!("checking for exclusive access to {}", error.device.display());
+            return anyhow::anyhow!("found busy partitions").context(context);
+        }
         return anyhow::Error::new(*error.cause);
     }
     say(&format!("\nError: {:?}\n", anyhow::Error::new(error)));
@@ -73,4 +80,55 @@ pub(super) fn in_its_words(error: InstallError) -> anyhow::Error {
         say("Preserving partition table as requested");
     }
     anyhow::anyhow!("install failed")
+}
+
+/// A disk's uses in coreos-installer's lines (installer contract C.4), by name of the partition.
+fn in_use(device: &Path, uses: &[Use]) -> String {
+    let line = |used: &Use| match used {
+        Use::Mounted { device, at } => format!("/dev/{device} mounted on {}", at.display()),
+        Use::Swap { device } => format!("/dev/{device} is swap device"),
+        Use::Held { device, by } => format!("/dev/{device} in use by /dev/{by}"),
+    };
+    let name = |used: &Use| match used {
+        Use::Mounted { device, .. } | Use::Swap { device } | Use::Held { device, .. } => device.clone(),
+    };
+    let mut uses: Vec<_> = uses.iter().collect();
+    uses.sort_by_key(|used| name(used));
+    uses.iter()
+        .fold(format!("Partitions in use on {}:", device.display()), |text, used| format!("{text}\n    {}", line(used)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_use_by(uses: Vec<Use>, disk: DiskState) -> InstallError {
+        let cause = Failure::from(DiskError::InUse { path: "/dev/sdb".into(), uses });
+        InstallError { device: "/dev/disk/by-id/b".into(), disk, cause: Box::new(cause) }
+    }
+
+    #[test]
+    fn who_uses_a_disk_is_told_in_coreos_installers_lines() {
+        let uses = [
+            Use::Held { device: "sdb2".into(), by: "dm-4 (vg0-root)".into() },
+            Use::Swap { device: "sdb10".into() },
+            Use::Mounted { device: "sdb1".into(), at: "/mnt/a b".into() },
+            Use::Mounted { device: "sdb1".into(), at: "/home".into() },
+        ];
+        let expected = "\
+Partitions in use on /dev/disk/by-id/b:
+    /dev/sdb1 mounted on /mnt/a b
+    /dev/sdb1 mounted on /home
+    /dev/sdb10 is swap device
+    /dev/sdb2 in use by /dev/dm-4 (vg0-root)";
+        assert_eq!(in_use("/dev/disk/by-id/b".as_ref(), &uses), expected);
+    }
+
+    #[test]
+    fn a_disk_in_use_is_an_error_in_coreos_installers_words() {
+        let used = || vec![Use::Swap { device: "sdb1".into() }];
+        let error = in_its_words(in_use_by(used(), DiskState::Untouched));
+        assert_eq!(format!("{error:#}"), "checking for exclusive access to /dev/disk/by-id/b: found busy partitions");
+        assert_eq!(format!("{:#}", in_its_words(in_use_by(used(), DiskState::Cleared))), "install failed");
+    }
 }
