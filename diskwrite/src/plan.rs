@@ -1,15 +1,17 @@
 //! What an installation would do, for `--dry-run`: the same checks of options and disk, no byte written.
 
+use crate::boot::console::Console;
 use crate::disk::{Disk, DiskError, Geometry, Inspection};
 use crate::filter::Filters;
 use crate::gpt::FindError;
 use crate::identity::DiskIdentity;
 use crate::install::{DiskState, Failure, InstallError};
-use crate::options::InstallOptions;
+use crate::options::{InstallOptions, Source};
 use crate::prepare::{BootConfig, prepare};
 use crate::probe::{PartitionContents, Signature};
 use crate::saved::{Saved, SavedError, SavedPartition};
 use crate::stream::HEAD_BYTES;
+use crate::verify::signature_at;
 use serde::{Deserialize, Serialize};
 use std::{error::Error, fmt, fs::File};
 
@@ -41,10 +43,36 @@ pub enum Step {
         /// First byte.
         offset: u64,
     },
+    /// Hold the image against what must vouch for it.
+    VerifyImage {
+        /// Where its signature is looked for.
+        signature: Option<String>,
+        /// Whether there must be one.
+        required: bool,
+        /// Whether a SHA-256 was given, itself or in a file.
+        sha256: bool,
+    },
+    /// Compare the disk with what was written.
+    ReadBack,
     /// Put the Ignition config on the boot file system.
     WriteIgnition {
         /// Its size.
         bytes: usize,
+    },
+    /// Make the image one of another Ignition platform, with its kernel arguments and boot loader commands.
+    SetPlatform {
+        /// Its name.
+        platform: String,
+    },
+    /// Set the consoles of kernel and boot loader.
+    SetConsoles {
+        /// As the kernel writes them.
+        consoles: Vec<String>,
+    },
+    /// Add kernel arguments to the first boot.
+    AddFirstBootArguments {
+        /// As given.
+        args: String,
     },
     /// Change the kernel arguments.
     EditKernelArguments {
@@ -58,6 +86,8 @@ pub enum Step {
         /// Their names.
         files: Vec<String>,
     },
+    /// Make the disk's GUID a random one, and put the backup table at the disk's end.
+    NewDiskGuid,
     /// Write the image's start with the partition table.
     WriteTable {
         /// From byte 0.
@@ -79,6 +109,26 @@ impl fmt::Display for Step {
             }
             Self::Zero { offset, len } => write!(f, "zero {len} bytes at byte {offset}"),
             Self::WriteImage { offset } => write!(f, "write the image from byte {offset} on"),
+            Self::VerifyImage { signature, required, sha256 } => {
+                f.write_str("check the image's ")?;
+                if *sha256 {
+                    f.write_str("SHA-256 and ")?;
+                }
+                let at = signature.as_deref().unwrap_or("nowhere");
+                write!(f, "signature ({at}; {})", if *required { "there must be one" } else { "if there is one" })
+            }
+            Self::ReadBack => f.write_str("read the disk back and compare"),
+            Self::SetPlatform { platform } => write!(
+                f,
+                "set the Ignition platform to {platform}, with its kernel arguments and GRUB commands in place of metal's"
+            ),
+            Self::SetConsoles { consoles } => {
+                write!(f, "set the consoles of kernel and GRUB to [{}]", consoles.join(" "))
+            }
+            Self::AddFirstBootArguments { args } => write!(f, "kernel arguments of the first boot: append [{args}]"),
+            Self::NewDiskGuid => {
+                f.write_str("give the disk a random GUID and put the backup partition table at its end")
+            }
             Self::WriteIgnition { bytes } => {
                 write!(f, "write ignition/config.ign ({bytes} bytes) to the boot file system")
             }
@@ -220,7 +270,7 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     let found = Disk::inspect(&options.device).map_err(|error| fail(error.into()))?;
     let refusals = found.refusals.iter().map(in_full).collect();
     let saved = saved(options, &found.geometry).map_err(|error| fail(error.into()))?;
-    let steps = steps(&found.geometry, &saved, &config);
+    let steps = steps(&found.geometry, &saved, &config, options);
     let warnings = warnings(&found);
     let Inspection { geometry, identity, contents, .. } = found;
     let old = |contents: PartitionContents| {
@@ -286,7 +336,7 @@ fn saved(options: &InstallOptions, disk: &Geometry) -> Result<Vec<SavedPartition
     Ok(Saved::find_on(&file, disk, &filters)?.list())
 }
 
-fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig) -> Vec<Step> {
+fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig, options: &InstallOptions) -> Vec<Step> {
     let head = u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX);
     let max_bytes = saved.iter().map(|partition| partition.offset).min().unwrap_or(disk.size_bytes);
     let mut steps = vec![Step::CheckImage { sector_bytes: disk.sector_bytes, max_bytes }];
@@ -297,8 +347,28 @@ fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig) -> Vec<
         steps.push(Step::KeepPartitions { partitions: saved.to_vec() });
     }
     steps.push(Step::WriteImage { offset: head });
+    let trust = &options.trust;
+    let sha256 = trust.sha256.is_some() || trust.sha256_sums.is_some();
+    let signature = signature_at(options).map(|at| at.to_string());
+    // What lies in the running system needs no signature.
+    let required = trust.required && !matches!(options.source, Source::Osmet(_));
+    if sha256 || signature.is_some() || required {
+        steps.push(Step::VerifyImage { signature, required, sha256 });
+    }
+    if options.read_back {
+        steps.push(Step::ReadBack);
+    }
     if let Some(ignition) = &config.ignition {
         steps.push(Step::WriteIgnition { bytes: ignition.config.len() });
+    }
+    if let Some(platform) = config.platform.clone() {
+        steps.push(Step::SetPlatform { platform });
+    }
+    if !config.consoles.is_empty() {
+        steps.push(Step::SetConsoles { consoles: config.consoles.iter().map(Console::to_string).collect() });
+    }
+    if let Some(args) = config.firstboot_args.clone() {
+        steps.push(Step::AddFirstBootArguments { args });
     }
     if config.kargs != Default::default() {
         let (delete, append) = (config.kargs.delete.clone(), config.kargs.append.clone());
@@ -307,6 +377,9 @@ fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig) -> Vec<
     if let Some(files) = &config.network {
         let files = files.iter().map(|file| file.name.to_string_lossy().into_owned()).collect();
         steps.push(Step::CopyNetwork { files });
+    }
+    if options.new_disk_guid {
+        steps.push(Step::NewDiskGuid);
     }
     steps.extend([Step::WriteTable { len: head }, Step::ReadTable]);
     steps
@@ -330,7 +403,7 @@ mod tests {
         let plan = Plan {
             schema: PLAN_SCHEMA,
             source: "x".into(),
-            steps: steps(&disk, &[], &config),
+            steps: steps(&disk, &[], &config, &InstallOptions::default()),
             disk,
             identity: DiskIdentity::default(),
             signatures: Vec::new(),
@@ -339,11 +412,42 @@ mod tests {
             warnings: Vec::new(),
             refusals: Vec::new(),
         };
-        assert_eq!(plan.steps.len(), 9);
-        assert_eq!(plan.steps[7], Step::WriteTable { len: 1 << 20 });
+        assert_eq!(plan.steps.len(), 10);
+        assert_eq!(plan.steps[8], Step::WriteTable { len: 1 << 20 });
         let json = serde_json::to_value(&plan).unwrap();
         assert_eq!(json["steps"][2]["offset"], (8u64 << 30) - (1 << 20));
-        assert_eq!(json["steps"][5]["step"], "edit_kernel_arguments");
+        assert_eq!(json["steps"][6]["step"], "edit_kernel_arguments");
         assert_eq!(serde_json::from_value::<Plan>(json).unwrap(), plan);
+    }
+
+    #[test]
+    fn every_option_has_its_step_before_the_table() {
+        let disk = Geometry { path: "/dev/sdx".into(), size_bytes: 8 << 30, sector_bytes: 512 };
+        let options = InstallOptions {
+            source: Source::Url("https://user:pa55@h/i.raw.xz?key=1".into()),
+            platform: Some("qemu".into()),
+            consoles: vec!["ttyS0".into(), "tty0".into()],
+            firstboot_args: Some("ip=dhcp".into()),
+            new_disk_guid: true,
+            trust: crate::Trust { required: true, sha256: Some([0; 32]), ..Default::default() },
+            ..Default::default()
+        };
+        let steps = |options: &InstallOptions| -> Vec<String> {
+            let config = prepare(options).unwrap();
+            steps(&disk, &[], &config, options).iter().skip(4).map(Step::to_string).collect()
+        };
+        let expected = [
+            "check the image's SHA-256 and signature (https://h/i.raw.xz.sig; there must be one)",
+            "read the disk back and compare",
+            "set the Ignition platform to qemu, with its kernel arguments and GRUB commands in place of metal's",
+            "set the consoles of kernel and GRUB to [ttyS0,9600n8 tty0]",
+            "kernel arguments of the first boot: append [ip=dhcp]",
+            "give the disk a random GUID and put the backup partition table at its end",
+            "write the image's first 1048576 bytes, with the partition table",
+            "make the kernel read the partition table",
+        ];
+        assert_eq!(steps(&options), expected);
+        let bare = InstallOptions { read_back: false, ..Default::default() };
+        assert_eq!(steps(&bare), expected[6..]);
     }
 }

@@ -7,6 +7,7 @@ mod openpgp;
 mod sha256;
 
 use crate::options::{InstallOptions, Source};
+use crate::trust::SignatureAt;
 use sha256::Sum;
 use std::{error::Error, io, path::PathBuf};
 
@@ -160,14 +161,19 @@ pub(crate) trait Tap: Send {
     fn finish(self: Box<Self>) -> Result<(), VerifyError>;
 }
 
+/// Where the image's signature is looked for; None where that can't be.
+pub(crate) fn signature_at(options: &InstallOptions) -> Option<SignatureAt> {
+    let suffix = if options.trust.minisign_key.is_some() { ".minisig" } else { ".sig" };
+    find::place(options, suffix)
+}
+
 /// What is to vouch for the image of this installation; called before the source is opened.
 pub(crate) fn taps(options: &InstallOptions) -> Result<Vec<Box<dyn Tap>>, VerifyError> {
     let trust = &options.trust;
     let mut taps: Vec<Box<dyn Tap>> = Vec::new();
     let from_file = trust.sha256_sums.as_ref().map(|path| sha256::from_sums(path, &options.source)).transpose()?;
     taps.extend(trust.sha256.into_iter().chain(from_file).map(|sum| Box::new(Sum::new(sum)) as Box<dyn Tap>));
-    let suffix = if trust.minisign_key.is_some() { ".minisig" } else { ".sig" };
-    let at = find::place(options, suffix);
+    let at = signature_at(options);
     let signature = at.as_ref().map(|at| find::read(options, at)).transpose()?.flatten();
     match (at, signature) {
         (Some(at), Some(signature)) => {
