@@ -5,7 +5,7 @@
 #[path = "../diskwrite/tests/common/mod.rs"]
 mod common;
 
-use common::{ENTRY, Image, LoopDisk, MIB, run, skipped};
+use common::{ENTRY, Image, LoopDisk, MIB, skipped};
 use std::{
     ffi::OsString,
     fs,
@@ -219,39 +219,4 @@ fn errors_are_those_of_coreos_installer() {
         let args = [&["install"], args].concat();
         assert_eq!(essence(&say(&ours, &args)), essence(&say(&peer, &args)), "{args:?}");
     }
-}
-
-/// A mount that ends with the test.
-struct Mounted(TempDir);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        run("umount", &[&self.0.path().display().to_string()]);
-    }
-}
-
-#[test]
-fn who_uses_a_disk_is_told_as_coreos_installer_tells_it() {
-    if skipped() {
-        return;
-    }
-    let Some(peer) = peer() else { return };
-    let (_dir, ours) = other_name();
-    let image = Image::new(512);
-    let disk = LoopDisk::new(64 * MIB, 512, true);
-    let (raw, device) = (image.packed(None).display().to_string(), disk.path().display().to_string());
-    let args = ["install", "--insecure", "-f", &raw, &device];
-    succeeds(&ours, &args);
-    let at = Mounted(tempfile::tempdir().unwrap());
-    run("mount", &["-o", "ro", &format!("{device}p3"), &at.0.path().display().to_string()]);
-    let told = |program: &Path| {
-        let output = say(program, &args);
-        let stderr = text(&output.stderr);
-        let from = stderr.find("Partitions in use").unwrap_or(0);
-        (output.status.code(), stderr.get(from..).unwrap_or_default().to_owned())
-    };
-    let expected = format!("Partitions in use on {device}:\n    {device}p3 mounted on {}\n", at.0.path().display());
-    let (code, said) = told(&ours);
-    assert!(said.starts_with(&expected), "{said}");
-    assert_eq!((code, said), told(&peer));
 }

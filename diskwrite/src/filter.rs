@@ -46,6 +46,11 @@ pub enum FilterError {
     },
 }
 
+/// Whether the partitions to keep are named as they should be.
+pub fn check_filters(options: &InstallOptions) -> Result<(), FilterError> {
+    Filters::parse(options).map(|_| ())
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Filter {
     Label(Pattern),

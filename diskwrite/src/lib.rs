@@ -55,7 +55,7 @@ pub use boot::kargs::EntryError;
 pub use decode::DecodeError;
 pub use disk::{DiskError, Geometry};
 pub use event::{Event, Format, Phase, Stage};
-pub use filter::FilterError;
+pub use filter::{FilterError, check_filters};
 pub use gpt::{FindError, LayoutError, TableError};
 pub use identity::{Change, DiskIdentity, ResolveError, disks, resolve};
 pub use ignition_hash::{IgnitionHash, IgnitionHashError};

@@ -18,6 +18,8 @@ impl Install {
         let cancel = if self.dry_run { Cancel::default() } else { self.cancel_on_signals()? };
         options.cancel = cancel.flag();
         options.ignition = self.ignition(&options, &cancel)?;
+        // Before anything is said of the image, as coreos-installer does.
+        diskwrite::check_filters(&options)?;
         let origin = source::choose(&self.config, &mut options)?;
         if self.dry_run {
             let plan = diskwrite::plan(&options)?;
