@@ -238,6 +238,36 @@ fn refused_connection_is_retried_until_the_time_is_up() {
 }
 
 #[test]
+fn retries_are_counted_until_the_server_has_answered() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // The stall timeout has no say yet.
+    let impatient = InstallOptions { stall_timeout: Duration::ZERO, ..options(address) };
+    for count in [0, 2] {
+        let (_, result, retries) = fetch(&InstallOptions { retries: Retries::Count(count), ..impatient.clone() });
+        assert!(matches!(result, Err(SourceError::Transport { offset: 0, .. })), "{result:?}");
+        assert_eq!(retries.len(), usize::try_from(count).unwrap());
+    }
+    // Afterwards it alone has.
+    let data = sample();
+    let server = Server::start(vec![ok(TAG, data.len(), &data[..1000]), partial(TAG, 1000, &data)]);
+    let counted = InstallOptions { retries: Retries::Count(0), ..options(server.address) };
+    let (found, result, retries) = fetch(&counted);
+    result.unwrap();
+    assert!(found == data && retries.len() == 1);
+}
+
+#[test]
+fn forever_outlasts_every_silence() {
+    let data = sample();
+    let server = Server::start(vec![ok(TAG, data.len(), &data[..1000]), partial(TAG, 1000, &data)]);
+    let options =
+        InstallOptions { retries: Retries::Forever, stall_timeout: Duration::ZERO, ..options(server.address) };
+    let (found, result, _) = fetch(&options);
+    result.unwrap();
+    assert!(found == data);
+}
+
+#[test]
 fn cancelling_ends_a_pause() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let options = options(address);
