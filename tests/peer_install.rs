@@ -59,11 +59,29 @@ fn install_both(sector: u32, prepare: impl Fn(&LoopDisk), args: &[&str]) -> Opti
     Some((ours, theirs))
 }
 
+/// What a primary table says, for messages.
+fn table(disk: &LoopDisk, sector: u32) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let entries = disk.read(2 * u64::from(sector), 16384);
+    let used = entries.chunks(128).enumerate().filter(|(_, entry)| entry[..16] != [0; 16]);
+    let lines = used.map(|(index, entry)| format!("  {}: {}\n", index + 1, hex(entry).trim_end_matches('0')));
+    format!("header {}\n{}", hex(&disk.read(u64::from(sector), 92)), lines.collect::<String>())
+}
+
+/// Where the program in whose place we are leaves the backup of an empty table with a random identifier when nothing is saved; we
+/// leave zeros.
+fn empty_backup(sector: u32) -> std::ops::Range<u64> {
+    DISK_BYTES - 16384 - u64::from(sector)..DISK_BYTES
+}
+
 /// The first byte that differs, leaving out `except`.
-fn difference(ours: &LoopDisk, theirs: &LoopDisk, except: std::ops::Range<u64>) -> Option<u64> {
+fn difference(ours: &LoopDisk, theirs: &LoopDisk, except: &[std::ops::Range<u64>]) -> Option<u64> {
     (0..DISK_BYTES / MIB).map(|mib| mib * MIB).find_map(|start| {
         let (a, b) = (ours.read(start, MIB), theirs.read(start, MIB));
-        (start..).zip(a.iter().zip(&b)).find(|(at, (a, b))| a != b && !except.contains(at)).map(|(at, _)| at)
+        (start..)
+            .zip(a.iter().zip(&b))
+            .find(|(at, (a, b))| a != b && !except.iter().any(|range| range.contains(at)))
+            .map(|(at, _)| at)
     })
 }
 
@@ -119,6 +137,10 @@ fn with_old_partitions(sector: u32) -> impl Fn(&LoopDisk) {
                 &part(5, 60, 79),
                 "--change-name=5:logs",
                 "--typecode=5:8302",
+                "--disk-guid=6c616e64-6661-6c6c-8000-000000000001",
+                "--partition-guid=1:6c616e64-6661-6c6c-8000-000000000011",
+                "--partition-guid=3:6c616e64-6661-6c6c-8000-000000000013",
+                "--partition-guid=5:6c616e64-6661-6c6c-8000-000000000015",
                 &device,
             ],
         );
@@ -151,7 +173,7 @@ fn without_changes_every_bit_is_the_same_in_each_format() {
         for (name, path) in formats(&image) {
             let args = ["--insecure", "--image-file", path.to_str().unwrap()];
             let Some((ours, theirs)) = install_both(sector, |_| {}, &args) else { return };
-            assert_eq!(difference(&ours, &theirs, 0..0), None, "{name}, {sector}");
+            assert_eq!(difference(&ours, &theirs, &[empty_backup(sector)]), None, "{name}, {sector}");
             println!("{name} with {sector}-byte sectors: {DISK_BYTES} bytes are the same");
         }
     }
@@ -190,7 +212,7 @@ fn with_first_boot_files_all_else_is_the_same_and_so_are_the_files() {
             let case: Vec<_> = case.iter().map(String::as_str).collect();
             let Some((ours, theirs)) = install_both(sector, |_| {}, &case) else { return };
             let boot = image.boot_start..image.boot_start + image.boot_len;
-            assert_eq!(difference(&ours, &theirs, boot), None, "{case:?}, {sector}");
+            assert_eq!(difference(&ours, &theirs, &[boot, empty_backup(sector)]), None, "{case:?}, {sector}");
             let (ours, theirs) = (boot_files(&image, &ours), boot_files(&image, &theirs));
             assert!(ours.contains_key(Path::new("ignition/config.ign")), "{:?}", ours.keys());
             assert_eq!(ours, theirs, "{case:?}, {sector}");
@@ -207,15 +229,19 @@ fn saved_partitions_and_the_merged_tables_are_the_same() {
     for sector in [512, 4096] {
         let image = Image::new(sector);
         for (name, path) in formats(&image) {
-            for filter in [
+            let filters = [
                 &["--save-partlabel", "da*,logs"][..],
                 &["--save-partindex", "5"],
                 &["--save-partindex", "3-"],
                 &["--save-partlabel", "nothing"],
-            ] {
-                let args = [&["--insecure", "--image-file", path.to_str().unwrap()], filter].concat();
+            ];
+            // How an image is packed has no say in what is kept.
+            for filter in &filters[..if name == "raw" { filters.len() } else { 1 }] {
+                let args = [&["--insecure", "--image-file", path.to_str().unwrap()], *filter].concat();
                 let Some((ours, theirs)) = install_both(sector, with_old_partitions(sector), &args) else { return };
-                assert_eq!(difference(&ours, &theirs, 0..0), None, "{name}, {filter:?}, {sector}");
+                let tables = [&ours, &theirs].map(|disk| table(disk, sector)).join("");
+                let except = if filter[1] == "nothing" { vec![empty_backup(sector)] } else { vec![] };
+                assert_eq!(difference(&ours, &theirs, &except), None, "{name}, {filter:?}, {sector}:\n{tables}");
                 println!("{name} with {sector}-byte sectors and {filter:?}: {DISK_BYTES} bytes are the same");
             }
         }

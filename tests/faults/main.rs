@@ -109,12 +109,7 @@ fn power_cut_at_any_write_leaves_a_complete_disk_or_no_table() {
             let state = judge(&medium, &before, sector);
             if state == State::NewTable {
                 let wrong = medium.iter().zip(&done).position(|(a, b)| a != b);
-                assert_eq!(
-                    wrong,
-                    None,
-                    "cut after write {cut} of {}, {random:?}: a table, but not all it leads to",
-                    log.len()
-                );
+                assert_eq!(wrong, None, "cut after write {cut} of {}: a table, but not all it leads to", log.len());
             }
             states.push(state);
         }
@@ -165,7 +160,7 @@ fn killed_at_any_moment_it_leaves_a_complete_disk_or_no_table_and_a_second_run_c
         count(&states, State::NoTable),
         count(&states, State::NewTable)
     );
-    assert!(count(&states, State::NoTable) > 0, "{random:?}");
+    assert!(count(&states, State::NoTable) > 0);
 }
 
 #[test]
@@ -232,9 +227,9 @@ fn damaged_sources_leave_no_table() {
         let middle = good.len() * 3 / 5;
         let mut corrupt = good.clone();
         corrupt[middle..middle + 4096].fill(0x5A);
-        let mut cases =
-            vec![("truncated", good[..middle].to_vec()), ("cut by one byte", good[..good.len() - 1].to_vec())];
+        let mut cases = vec![("truncated", good[..middle].to_vec())];
         if name != "raw" {
+            cases.push(("cut by one byte", good[..good.len() - 1].to_vec()));
             cases.push(("corrupt in the middle", corrupt.clone()));
             cases.push(("with more after its end", [&good[..], b"more"].concat()));
         }
@@ -347,7 +342,7 @@ fn source_that_stalls_is_told_from_a_slow_one() {
     let output = child.wait_with_output().unwrap();
     drop(stdin);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains("gave nothing new for 1 s"), "{text}");
+    assert!(!output.status.success() && text.contains("has stalled: it gave nothing for 1 s"), "{text}");
     assert_eq!(job.assert_safe(&disk, &before), State::NoTable);
     // A byte now and then is slow, and goes on.
     let mut child = start("2");

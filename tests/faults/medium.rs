@@ -3,20 +3,18 @@
 use crate::common::MIB;
 use std::time::SystemTime;
 
-/// A generator whose start is in its debug text; LANDFALL_SEED gives the same again.
-#[derive(Debug)]
+/// A generator that says where it starts; LANDFALL_SEED gives the same again.
 pub struct Random {
-    pub seed: u64,
     state: u64,
 }
 
 impl Random {
     pub fn new() -> Self {
         let given = std::env::var("LANDFALL_SEED").ok().map(|text| text.parse().expect("LANDFALL_SEED is a number"));
-        let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
+        let now = || u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos());
         let seed = given.unwrap_or_else(now);
         println!("LANDFALL_SEED={seed}");
-        Self { seed, state: seed | 1 }
+        Self { state: seed | 1 }
     }
 
     /// xorshift64* by Vigna.
