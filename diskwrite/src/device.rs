@@ -85,11 +85,9 @@ impl Target for Device<'_> {
         Ok(())
     }
 
-    /// Direct reads pass by the cache anyway; else the clean pages, which all are after a flush, are dropped.
+    /// The clean pages, which all are after a flush, are dropped, also where reads are direct: a driver may refuse those.
     fn forget_cache(&mut self) {
-        if !self.direct
-            && let Err(error) = posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-        {
+        if let Err(error) = posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED) {
             tracing::debug!(%error, "the page cache is not dropped");
         }
     }

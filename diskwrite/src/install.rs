@@ -170,7 +170,7 @@ pub fn install(options: &InstallOptions, on_event: &mut dyn FnMut(Event)) -> Res
         Err(cause) => {
             let disk = match touched {
                 None => DiskState::Untouched,
-                Some((_, saved)) if options.preserve_on_error => kept(&saved),
+                Some((disk, saved)) if options.preserve_on_error => kept(&disk, &saved),
                 Some((disk, saved)) => {
                     on_event(Event::Phase { phase: Phase::Clearing });
                     clear(&disk, &saved)
@@ -434,6 +434,10 @@ fn clear(disk: &Disk, saved: &Saved) -> DiskState {
     }
 }
 
-fn kept(saved: &Saved) -> DiskState {
+fn kept(disk: &Disk, saved: &Saved) -> DiskState {
+    // Those to keep had to be forgotten, and may be looked at again.
+    if let Err(error) = partitions::announce(disk, saved.partitions()) {
+        tracing::warn!(%error, "the kernel does not list the partitions to keep");
+    }
     if saved.partitions().is_empty() { DiskState::Kept } else { DiskState::KeptBeside { stash: saved.stash() } }
 }

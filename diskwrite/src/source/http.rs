@@ -153,7 +153,8 @@ impl HttpReader {
         match request.config().timeout_per_read(Some(silence)).build().call() {
             Ok(response) => self.accept(response),
             Err(error) => {
-                let passes = self.identity.is_some() || may_pass(&error);
+                let patient = self.retries == Retries::Forever && may_pass_one_day(&error);
+                let passes = self.identity.is_some() || may_pass(&error) || patient;
                 let error =
                     SourceError::Transport { url: self.shown.clone(), offset: self.offset, source: Box::new(error) };
                 if passes { Ok(Attempt::Later(error)) } else { Err(error) }
@@ -317,6 +318,16 @@ fn may_pass(error: &ureq::Error) -> bool {
                 | NetworkDown
                 | AddrNotAvailable
         ),
+        _ => false,
+    }
+}
+
+/// Whether a server may answer one day, for who has all the time there is: names that can't be resolved yet, too. A certificate
+/// nobody trusts, which is data that is no good to the TLS library, stays so.
+fn may_pass_one_day(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        ureq::Error::HostNotFound => true,
         _ => false,
     }
 }

@@ -68,7 +68,7 @@ fn say(line: &str) {
 /// coreos-installer names what failed; when the disk was written to already it does so at once, and ends with a general word.
 /// Who uses a disk it tells apart from the error, in lines that people look for.
 pub(super) fn in_its_words(error: InstallError) -> anyhow::Error {
-    let preserved = matches!(error.disk, DiskState::Kept);
+    let preserved = matches!(error.disk, DiskState::Kept | DiskState::KeptBeside { .. });
     if matches!(error.disk, DiskState::Untouched) {
         if let Failure::Disk(DiskError::InUse { uses, .. }) = &*error.cause {
             say(&in_use(&error.device, uses));
