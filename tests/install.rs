@@ -7,7 +7,6 @@ mod common;
 
 use common::{ENTRY, Image, LoopDisk, MIB, skipped};
 use std::{
-    ffi::OsString,
     fs,
     io::{Read, Write},
     os::unix::{fs::symlink, process::ExitStatusExt},
@@ -160,7 +159,7 @@ fn a_signal_in_the_middle_leaves_no_table() {
 
 /// The real program. `make test` builds it.
 fn peer() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+    let path = std::env::var_os("PATH").unwrap_or_default();
     let named = std::env::var_os("COREOS_INSTALLER").map(PathBuf::from);
     let found =
         named.or_else(|| std::env::split_paths(&path).map(|dir| dir.join("coreos-installer")).find(|p| p.is_file()));

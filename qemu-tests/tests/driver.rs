@@ -38,6 +38,7 @@ fn a_machine_has_the_hardware_asked_for_and_reboots_and_ends() {
         size_bytes: 64 << 20,
         serial: name.to_uppercase(),
         sector_bytes,
+        bus: Bus::Virtio,
     };
     let mut vm = Vm::builder("driver", "hardware")
         .memory_mib(256)

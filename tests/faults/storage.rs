@@ -197,8 +197,11 @@ impl Log {
     pub fn after_power_cut(&self, before: &[u8], random: &mut Random) -> (usize, Vec<u8>) {
         // Half of the cuts among the last writes, where the table comes.
         let last = self.len().min(12);
-        let cut =
-            if random.next() % 2 == 0 { random.below(self.len() + 1) } else { self.len() - random.below(last + 1) };
+        let cut = if random.next().is_multiple_of(2) {
+            random.below(self.len() + 1)
+        } else {
+            self.len() - random.below(last + 1)
+        };
         let flushed = self.0[..cut].iter().rposition(|entry| matches!(entry, Entry::Flush)).unwrap_or(0);
         let mut medium = before.to_vec();
         for (index, entry) in self.0[..cut].iter().enumerate() {
@@ -210,7 +213,7 @@ impl Log {
             // Whole writes and single sectors get lost.
             let odds = [0, 1, 1, 2][random.below(4)];
             for (at, piece) in (*offset..).step_by(4096).zip(data.chunks(4096)) {
-                if odds == 2 || (odds == 1 && random.next() % 2 == 0) {
+                if odds == 2 || (odds == 1 && random.next().is_multiple_of(2)) {
                     medium[at..at + piece.len()].copy_from_slice(piece);
                 }
             }

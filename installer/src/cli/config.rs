@@ -93,7 +93,7 @@ pub struct InstallConfig {
     /// Fetch the Ignition config by http without a hash
     #[arg(long, help_heading = FIRST_BOOT)]
     pub insecure_ignition: bool,
-    /// Where streams are described [default: https://builds.coreos.fedoraproject.org/streams/]
+    /// Where streams are described [default: <https://builds.coreos.fedoraproject.org/streams/>]
     #[arg(long, value_name = "URL", help_heading = SOURCE, value_parser = values::url)]
     pub stream_base_url: Option<String>,
     /// After a failure keep what was written, instead of clearing the partition table

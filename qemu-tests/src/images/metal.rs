@@ -5,6 +5,7 @@ use super::{
     gpt::{self, Partition},
     grub::{self, Platform},
     initramfs::initramfs,
+    kernel::Kernel,
     root, store, tools, tree,
 };
 use anyhow::{Context, Result};
@@ -80,7 +81,7 @@ pub fn metal_image(sector: SectorSize, compression: Compression, drivers: Driver
     };
     let (base, initramfs) = (root::base(drivers)?, initramfs(drivers)?);
     let raw = store::cached(name, Compression::Raw.extension(), &inputs, |scratch, result| {
-        build(sector, &base, &initramfs, scratch, result)
+        build(sector, &base, &initramfs, &root::kernel(drivers)?, scratch, result)
     })?;
     let Some((program, args)) = compression.program() else { return Ok(raw) };
     store::cached(name, compression.extension(), &inputs, |_, result| {
@@ -105,7 +106,14 @@ fn partitions(sector: SectorSize) -> [Partition; 4] {
     ]
 }
 
-fn build(sector: SectorSize, base: &Path, initramfs: &Path, scratch: &Path, result: &Path) -> Result<()> {
+fn build(
+    sector: SectorSize,
+    base: &Path,
+    initramfs: &Path,
+    kernel: &Kernel,
+    scratch: &Path,
+    result: &Path,
+) -> Result<()> {
     let [bios, esp, boot, root] = partitions(sector);
     let disk_len = root.start + root.len + MIB;
     let disk = File::options().read(true).write(true).create_new(true).open(result)?;
@@ -122,7 +130,7 @@ fn build(sector: SectorSize, base: &Path, initramfs: &Path, scratch: &Path, resu
     copy_sparse(&esp_image, &disk, esp.start)?;
 
     let boot_tree = scratch.join("boot");
-    boot_files(&boot_tree, initramfs, drivers)?;
+    boot_files(&boot_tree, initramfs, kernel)?;
     let boot_image = scratch.join("boot.ext4");
     ext4(&boot_tree, &boot_image, boot.len, "boot", "96d15588-3596-4b3c-adca-a2ff7279ea63")?;
     copy_sparse(&boot_image, &disk, boot.start)?;
@@ -145,8 +153,7 @@ fn build(sector: SectorSize, base: &Path, initramfs: &Path, scratch: &Path, resu
     gpt::write(&disk, disk_len, sector.bytes(), &[bios, esp, boot, root])
 }
 
-fn boot_files(tree: &Path, initramfs: &Path, drivers: Drivers) -> Result<()> {
-    let kernel = root::kernel(drivers)?;
+fn boot_files(tree: &Path, initramfs: &Path, kernel: &Kernel) -> Result<()> {
     let release = kernel.release.as_str();
     let os = tree.join("ostree/landfall-test");
     tree::place(&kernel.image, &os.join(format!("vmlinuz-{release}")))?;
