@@ -31,7 +31,7 @@ load_modules() {
         printf '%s\n' "$found" | xargs -r modprobe -q -a -b 2>/dev/null
         known=$found
     done
-    modprobe -q -a loop isofs squashfs overlay sr_mod sd_mod qemu_fw_cfg 2>/dev/null
+    modprobe -q -a loop isofs squashfs overlay sr_mod sd_mod crc32c_generic ext4 qemu_fw_cfg 2>/dev/null
 }
 
 # Runs a command until it succeeds, for up to 60 s.
