@@ -1,3 +1,4 @@
+//! Streams' metadata from a server of the tests' own.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,3 +1,4 @@
+//! Where signatures and sums are looked for, and what is said when there is none.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
