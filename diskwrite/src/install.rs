@@ -423,7 +423,9 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
 }
 
 fn clear(disk: &Disk, saved: &Saved) -> DiskState {
-    let result = writer(disk).and_then(|mut writer| writer.clear(&saved.ends()));
+    // By now it may be another copy of the table that leads to the saved partitions.
+    let ends = saved.ends_over(saved.standing_on(disk.file()));
+    let result = writer(disk).and_then(|mut writer| writer.clear(&ends));
     if let Err(error) = partitions::reread_as(disk, saved.partitions()) {
         tracing::warn!(%error, "the kernel still lists partitions of the cleared disk");
     }

@@ -146,11 +146,19 @@ impl Saved {
 
     /// [`find`](Self::find) on an open disk.
     pub fn find_on(disk: &File, geometry: &Geometry, filters: &Filters) -> Result<Self, SavedError> {
-        let mut read = |offset, len| {
-            let mut data = vec![0; len];
-            disk.read_exact_at(&mut data, offset).map(|()| data)
-        };
-        Self::find(&mut read, geometry, filters)
+        Self::find(&mut reads(disk), geometry, filters)
+    }
+
+    /// Which copy of the disk's table is good by now; that read at first, if none is or it can't be told.
+    pub fn standing(&self, read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>) -> Which {
+        let found =
+            self.table.as_ref().and_then(|table| find(read, self.disk_bytes, table.sector_bytes).ok().flatten());
+        found.map_or(self.which, |found| found.which)
+    }
+
+    /// [`standing`](Self::standing) on an open disk.
+    pub fn standing_on(&self, disk: &File) -> Which {
+        self.standing(&mut reads(disk))
     }
 
     /// Where they are, under their old numbers.
@@ -176,6 +184,12 @@ impl Saved {
     /// The ends of the disk as long as the image is not complete: only the saved partitions are in its tables, and nothing
     /// is where there are none.
     pub fn ends(&self) -> Ends {
+        self.ends_over(self.which)
+    }
+
+    /// The same for a disk whose table stands at `good` and may be damaged elsewhere: that copy stays until another is on the
+    /// medium.
+    pub fn ends_over(&self, good: Which) -> Ends {
         let mut ends = Ends::cleared(self.disk_bytes);
         let Some(table) = &self.table else { return ends };
         put_table(&mut ends.head, table, self.disk_bytes);
@@ -183,8 +197,8 @@ impl Saved {
         let (backup_offset, backup) = table.backup();
         ends.tail_offset = ends.tail_offset.max(saved_end).min(backup_offset);
         ends.tail = tail(ends.tail_offset, backup_offset, &backup);
-        // The copy that was read stays until the other is there.
-        ends.first = Some(if self.which == Which::Primary { End::Tail } else { End::Head });
+        // To an inner copy leads the primary's header, so that is not touched either.
+        ends.first = Some(if good == Which::Backup { End::Head } else { End::Tail });
         ends
     }
 
@@ -253,6 +267,13 @@ impl NewTable {
         put_table(&mut head, &self.table, self.disk_bytes);
         let (tail_offset, backup) = self.table.backup();
         Ends { head, tail_offset, tail: tail(tail_offset, tail_offset, &backup), first: None }
+    }
+}
+
+fn reads(disk: &File) -> impl FnMut(u64, usize) -> io::Result<Vec<u8>> {
+    |offset, len| {
+        let mut data = vec![0; len];
+        disk.read_exact_at(&mut data, offset).map(|()| data)
     }
 }
 

@@ -259,12 +259,28 @@ proptest! {
     }
 }
 
+/// What is on the medium after so much of the log: all that was flushed, and any sectors of the rest.
+fn lose_power(medium: &mut [u8], log: &[Op], sector: usize, rng: &mut Rng) {
+    let flushed = log.iter().rposition(|op| matches!(op, Op::Sync)).unwrap_or(0);
+    let odds = rng.u8(0..=255);
+    for op in log {
+        let Op::Start { id, at, data } = op else { continue };
+        let is_done = |op: &Op| matches!(op, Op::Done { id: done, len } if done == id && *len == data.len());
+        let safe = log[..flushed].iter().any(is_done);
+        for (n, piece) in data.chunks(sector).enumerate() {
+            if safe || rng.u8(..) <= odds {
+                medium[at + n * sector..][..piece.len()].copy_from_slice(piece);
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn power_loss_never_loses_a_saved_partition(
         seed in any::<u64>(), native in any::<bool>(), damage in 0..3, near_sync in any::<bool>(),
-        at in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(), cleared in any::<bool>(), then in any::<prop::sample::Index>(),
     ) {
         let rng = &mut Rng::with_seed(seed);
         let sector = if native { 4096 } else { 512 };
@@ -302,18 +318,17 @@ proptest! {
         let syncs: Vec<_> = (0..log.len()).filter(|n| matches!(log[*n], Op::Sync)).collect();
         let near = syncs[at.index(syncs.len())].saturating_sub(rng.usize(0..4));
         let log = &log[..if near_sync { near } else { at.index(log.len() + 1) }];
-        let flushed = log.iter().rposition(|op| matches!(op, Op::Sync)).unwrap_or(0);
         let mut medium = old.clone();
-        let odds = rng.u8(0..=255);
-        for op in log {
-            let Op::Start { id, at, data } = op else { continue };
-            let is_done = |op: &Op| matches!(op, Op::Done { id: done, len } if done == id && *len == data.len());
-            let safe = log[..flushed].iter().any(is_done);
-            for (n, piece) in data.chunks(sector).enumerate() {
-                if safe || rng.u8(..) <= odds {
-                    medium[at + n * sector..][..piece.len()].copy_from_slice(piece);
-                }
-            }
+        lose_power(&mut medium, log, sector, rng);
+        if cleared {
+            // What failed there was no more than a write: the disk is cleared, and then the power goes.
+            let standing = saved.standing(&mut |offset, len| Ok(medium[index(offset)..][..len].to_vec()));
+            let mut disk = FakeDisk::new(medium.len(), seed);
+            disk.bytes.copy_from_slice(&medium);
+            let mut writer = Writer::new(&mut disk, "fake".into(), wide(old.len()), u32::try_from(sector).unwrap());
+            writer.clear(&saved.ends_over(standing)).unwrap();
+            drop(writer);
+            lose_power(&mut medium, &disk.log[..then.index(disk.log.len() + 1)], sector, rng);
         }
         let all_of_it = find_in(&medium, sector, &filters(&[], &["1-"])).unwrap();
         let table: Entries =

@@ -7,7 +7,7 @@ use std::io;
 /// Why a disk's table can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// The disk failed.
+    /// The disk failed where a copy should be, and there is no good one elsewhere.
     #[error("cannot read {len} bytes at byte {offset}")]
     Read {
         /// Where.
@@ -31,7 +31,10 @@ pub enum FindError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Primary,
+    /// In the last sector.
     Backup,
+    /// Where the disk ended before it grew. Only the primary's header leads there.
+    Inner,
 }
 
 /// A table and where it was.
@@ -42,7 +45,7 @@ pub(crate) struct Found {
 }
 
 /// Looks for the table of a disk of `disk_bytes` with sectors of `sector_bytes`; None where there never was one. `read` gives
-/// as many bytes as asked for, from an offset on.
+/// as many bytes as asked for, from an offset on. A copy that can't be read is as good as damaged, if there is another.
 pub(crate) fn find(
     read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>,
     disk_bytes: u64,
@@ -52,39 +55,53 @@ pub(crate) fn find(
     let sector_len = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
     let Some(last_lba) = (disk_bytes / sector).checked_sub(1).filter(|last| *last > 1) else { return Ok(None) };
     let mut read = |offset, len| read(offset, len).map_err(|source| FindError::Read { offset, len, source });
-    let mut table_at = |lba: u64| -> Result<Attempt, FindError> {
-        let block = read(lba.saturating_mul(sector), sector_len)?;
+    let mut table_at = |lba: u64| -> Attempt {
+        let block = match read(lba.saturating_mul(sector), sector_len) {
+            Ok(block) => block,
+            Err(error) => return Attempt { signed: false, alternate_lba: None, table: Err(Fault::Unread(error)) },
+        };
         let signed = signed(&block);
         let header = match Header::parse(&block, lba) {
             Ok(header) => header,
-            Err(error) => return Ok(Attempt { signed, alternate_lba: None, table: Err(error) }),
+            Err(error) => return Attempt { signed, alternate_lba: None, table: Err(Fault::Unusable(error)) },
         };
         let table = match entries(&header, sector_bytes, disk_bytes) {
-            Ok((offset, len)) => Table::read(&header, &read(offset, len)?, sector_bytes),
-            Err(error) => Err(error),
+            Ok((offset, len)) => match read(offset, len) {
+                Ok(array) => Table::read(&header, &array, sector_bytes).map_err(Fault::Unusable),
+                Err(error) => Err(Fault::Unread(error)),
+            },
+            Err(error) => Err(Fault::Unusable(error)),
         };
-        Ok(Attempt { signed, alternate_lba: Some(header.alternate_lba), table })
+        Attempt { signed, alternate_lba: Some(header.alternate_lba), table }
     };
-    let first = table_at(1)?;
+    let first = table_at(1);
     let primary = match first.table {
         Ok(table) => return Ok(Some(Found { table, which: Which::Primary })),
-        Err(error) => error,
+        Err(fault) => fault,
     };
-    let elsewhere = first.alternate_lba.filter(|lba| (2..last_lba).contains(lba));
+    let inner = first.alternate_lba.filter(|lba| (2..last_lba).contains(lba));
     let mut any = first.signed;
     let mut backup = None;
-    for lba in [Some(last_lba), elsewhere].into_iter().flatten() {
-        let attempt = table_at(lba)?;
+    for (lba, which) in [(Some(last_lba), Which::Backup), (inner, Which::Inner)] {
+        let Some(lba) = lba else { continue };
+        let attempt = table_at(lba);
         any |= attempt.signed;
         match attempt.table {
-            Ok(table) => return Ok(Some(Found { table, which: Which::Backup })),
-            Err(error) => _ = backup.get_or_insert(error),
+            Ok(table) => return Ok(Some(Found { table, which })),
+            Err(fault) => _ = backup.get_or_insert(fault),
         }
     }
-    match backup.filter(|_| any) {
-        Some(backup) => Err(FindError::Damaged { primary, backup }),
-        None => Ok(None),
+    match (primary, backup) {
+        (Fault::Unread(error), _) | (_, Some(Fault::Unread(error))) => Err(error),
+        (Fault::Unusable(primary), Some(Fault::Unusable(backup))) if any => Err(FindError::Damaged { primary, backup }),
+        _ => Ok(None),
     }
+}
+
+/// Why there is no table at one place.
+enum Fault {
+    Unread(FindError),
+    Unusable(TableError),
 }
 
 /// What came of looking for a table at one place.
@@ -92,7 +109,7 @@ struct Attempt {
     signed: bool,
     /// Where the header says that the other copy is.
     alternate_lba: Option<u64>,
-    table: Result<Table, TableError>,
+    table: Result<Table, Fault>,
 }
 
 /// Offset and length of the entries, if they are on the disk and clear of MBR and header.

@@ -68,7 +68,7 @@ fn primary_header_leads_to_a_backup_elsewhere() {
     let mut grown = disk(512, true, true);
     grown.resize(6 << 20, 0);
     grown[1024 + 5] ^= 1;
-    assert_eq!(look(&grown, 512).unwrap(), Some(Which::Backup));
+    assert_eq!(look(&grown, 512).unwrap(), Some(Which::Inner));
     // Its header is damaged too: nothing tells where to look.
     grown[512 + 60] ^= 1;
     assert!(matches!(look(&grown, 512), Err(FindError::Damaged { .. })));
@@ -79,6 +79,18 @@ fn failing_disk_is_no_empty_disk() {
     let mut read = |_, _| Err(io::Error::from_raw_os_error(libc::EIO));
     let error = find(&mut read, 4 * MIB, 512).unwrap_err();
     assert_eq!(error.to_string(), "cannot read 512 bytes at byte 512");
+    // But where the other copy can be read, it is as good.
+    for sector in [512, 4096] {
+        let (disk, bad) = (disk(sector, true, true), u64::from(sector));
+        let mut read = |offset: u64, len: usize| {
+            if offset == bad {
+                return Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+            let from = usize::try_from(offset).unwrap();
+            Ok(disk[from..from + len].to_vec())
+        };
+        assert_eq!(find(&mut read, 4 * MIB, sector).unwrap().unwrap().which, Which::Backup);
+    }
     let mut never = |_, _| panic!("too small to look");
     assert!(find(&mut never, 1024, 512).unwrap().is_none());
 }
