@@ -58,6 +58,8 @@ pub(in crate::stream) fn unpack(feed: &mut Feed, output: &Output) -> Result<u64,
 /// The threads that unpack blocks with dictionaries of up to `dict_bytes`.
 struct Workers<'scope> {
     dict_bytes: u64,
+    /// Chunks they are worth once there is a second block.
+    ahead: usize,
     jobs: SyncSender<Job>,
     threads: Vec<ScopedJoinHandle<'scope, Result<(), DecodeError>>>,
 }
@@ -128,6 +130,7 @@ impl<'scope, 'env> Stage<'scope, 'env> {
 
     /// Gives the job to the next free worker, and makes workers for the first or when the dictionary grows.
     fn assign(&mut self, job: Job, header: &BlockHeader) -> Result<(), DecodeError> {
+        let is_first = self.workers.is_none();
         if self.workers.as_ref().is_none_or(|workers| workers.dict_bytes < header.dict_bytes) {
             if header.dict_bytes > DICT_LIMIT_BYTES {
                 let error = XzError::Memory { needed: header.dict_bytes, limit: DICT_LIMIT_BYTES };
@@ -138,6 +141,9 @@ impl<'scope, 'env> Stage<'scope, 'env> {
             self.workers = Some(self.hire(header)?);
         }
         let Some(workers) = &self.workers else { return Err(gone()) };
+        if !is_first {
+            self.output.flow.chunks.resize(workers.ahead);
+        }
         workers.jobs.send(job).map_err(|_| gone())
     }
 
@@ -145,6 +151,7 @@ impl<'scope, 'env> Stage<'scope, 'env> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let plan = Plan::new(header, self.output.total, cores);
         self.output.flow.chunks.resize(plan.chunks);
+        let ahead = plan.ahead;
         let (jobs, queue) = sync_channel(plan.workers);
         let queue = Arc::new(Mutex::new(queue));
         let (pages, output, stream_header) = (self.pages, self.output, self.splitter.stream_header());
@@ -156,7 +163,7 @@ impl<'scope, 'env> Stage<'scope, 'env> {
             thread.map_err(|_| DecodeError::Thread("can't be started"))
         };
         let threads = (0..plan.workers).map(spawn).collect::<Result<_, _>>()?;
-        Ok(Workers { dict_bytes, jobs, threads })
+        Ok(Workers { dict_bytes, ahead, jobs, threads })
     }
 }
 
@@ -164,19 +171,20 @@ impl<'scope, 'env> Stage<'scope, 'env> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub workers: usize,
-    /// Packed data that may be held.
+    /// Packed data that may be held while this block is the only one known of.
     pub chunks: usize,
+    /// The same once there is another.
+    pub ahead: usize,
 }
 
 impl Plan {
     /// For blocks like this one of a stream of `total` bytes, on so many cores.
     pub fn new(header: &BlockHeader, total: Option<u64>, cores: usize) -> Self {
-        // A block that does not tell its size, or is nearly all there is, is most often the only one; then reading far
-        // ahead gains nothing.
-        let alone = match (header.packed_bytes, total) {
-            (None, _) => true,
-            (Some(packed), Some(total)) => packed.saturating_add(1024) >= total,
-            (Some(_), None) => false,
+        // Only a block that tells its size, and is by far not all there is, is most likely followed by others; else reading
+        // far ahead may gain nothing.
+        let followed = match (header.packed_bytes, total) {
+            (Some(packed), Some(total)) => packed.saturating_add(1024) < total,
+            _ => false,
         };
         let worker_bytes = header.dict_bytes.saturating_add(DECODER_BYTES);
         let room = PEAK_BYTES.saturating_sub(FIXED_BYTES);
@@ -184,7 +192,7 @@ impl Plan {
         let workers = usize::try_from(fit).unwrap_or(usize::MAX).min(BLOCKS - 2).clamp(1, cores.max(1));
         let left = room.saturating_sub(worker_bytes.saturating_mul(u64::try_from(workers).unwrap_or(u64::MAX)));
         let ahead = usize::try_from(left.min(HELD_BYTES) / bytes(CHUNK_BYTES)).unwrap_or(usize::MAX);
-        Self { workers, chunks: if alone { CHUNKS } else { ahead } }
+        Self { workers, chunks: if followed { ahead } else { CHUNKS }, ahead }
     }
 }
 

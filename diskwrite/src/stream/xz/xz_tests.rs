@@ -98,8 +98,14 @@ fn memory_is_shared_out_within_its_bound() {
         for packed_bytes in [None, Some(mib(40)), Some(u64::MAX)] {
             for cores in [0, 1, 2, 4, 64, 1024] {
                 let plan = Plan::new(&BlockHeader { dict_bytes, packed_bytes }, Some(mib(500)), cores);
-                let (workers, chunks) = (u64::try_from(plan.workers).unwrap(), u64::try_from(plan.chunks).unwrap());
-                assert!(workers >= 1 && workers <= u64::try_from(cores.max(1)).unwrap() && chunks >= 8, "{plan:?}");
+                let (workers, chunks) = (u64::try_from(plan.workers).unwrap(), u64::try_from(plan.ahead).unwrap());
+                assert!(
+                    workers >= 1
+                        && workers <= u64::try_from(cores.max(1)).unwrap()
+                        && plan.ahead >= plan.chunks
+                        && plan.chunks >= 8,
+                    "{plan:?}"
+                );
                 let sum = workers * (dict_bytes + mib(2)) + mib(chunks) + mib(48);
                 assert!(sum <= mib(320), "{plan:?} of {dict_bytes}: {sum}");
             }
@@ -107,8 +113,13 @@ fn memory_is_shared_out_within_its_bound() {
     }
     // What FCOS images are, on this many cores.
     let header = BlockHeader { dict_bytes: mib(64), packed_bytes: Some(mib(36)) };
-    assert_eq!(Plan::new(&header, None, 2), Plan { workers: 2, chunks: 128 });
-    assert_eq!(Plan::new(&header, None, 16), Plan { workers: 3, chunks: 74 });
+    let total = Some(mib(500));
+    assert_eq!(Plan::new(&header, total, 2), Plan { workers: 2, chunks: 128, ahead: 128 });
+    assert_eq!(Plan::new(&header, total, 16), Plan { workers: 3, chunks: 74, ahead: 74 });
+    // It may be the only one.
+    assert_eq!(Plan::new(&header, None, 2), Plan { workers: 2, chunks: 8, ahead: 128 });
+    assert_eq!(Plan::new(&header, Some(mib(36)), 2).chunks, 8);
+    assert_eq!(Plan::new(&BlockHeader { packed_bytes: None, ..header }, total, 2).chunks, 8);
 }
 
 /// The first failure is told, not what it makes of the workers.
