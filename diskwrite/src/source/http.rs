@@ -1,6 +1,6 @@
 //! An image from a server, picked up where it broke off when the connection dies and the server comes back.
 
-use super::{Retry, SourceError};
+use super::{OnRetry, Retry, SourceError};
 use crate::options::{InstallOptions, Retries, Source};
 use api::backoff;
 use std::{
@@ -80,7 +80,7 @@ pub(super) struct HttpReader {
     cancel: Arc<AtomicBool>,
     stall_timeout: Duration,
     retries: Retries,
-    on_retry: Box<dyn FnMut(Retry) + Send>,
+    on_retry: OnRetry,
     body: Option<ureq::BodyReader<'static>>,
     /// Known once the server has answered.
     identity: Option<Identity>,
@@ -97,11 +97,7 @@ pub(super) struct HttpReader {
 
 impl HttpReader {
     /// Waits for an answer, for as long as failures are of the kind that passes.
-    pub fn open(
-        url: &str,
-        options: &InstallOptions,
-        on_retry: Box<dyn FnMut(Retry) + Send>,
-    ) -> Result<Self, SourceError> {
+    pub fn open(url: &str, options: &InstallOptions, on_retry: OnRetry) -> Result<Self, SourceError> {
         let shown = Source::Url(url.to_owned()).to_string();
         let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         if !host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !host.contains(char::is_whitespace)) {
@@ -220,7 +216,9 @@ impl HttpReader {
         }
         let wait = backoff(self.failures).min(left);
         self.failures = self.failures.saturating_add(1);
-        (self.on_retry)(Retry { error: chain(&error), wait, offset: self.offset });
+        if !(self.on_retry)(Retry { error: chain(&error), wait, offset: self.offset }) {
+            return Err(SourceError::Cancelled { offset: self.offset });
+        }
         let until = Instant::now() + wait;
         loop {
             if self.cancel.load(Ordering::Relaxed) {

@@ -90,11 +90,13 @@ fn fetch(options: &InstallOptions) -> (Vec<u8>, Result<(), SourceError>, Vec<Ret
     let retries = Arc::new(Mutex::new(Vec::new()));
     let log = retries.clone();
     let mut data = Vec::new();
-    let result = open(options, Box::new(move |retry| log.lock().unwrap().push(retry))).and_then(|mut opened| {
-        match opened.reader.read_to_end(&mut data) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.downcast::<SourceError>().unwrap()),
-        }
+    let on_retry = Box::new(move |retry| {
+        log.lock().unwrap().push(retry);
+        true
+    });
+    let result = open(options, on_retry).and_then(|mut opened| match opened.reader.read_to_end(&mut data) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.downcast::<SourceError>().unwrap()),
     });
     let retries = std::mem::take(&mut *retries.lock().unwrap());
     (data, result, retries)
@@ -272,8 +274,14 @@ fn cancelling_ends_a_pause() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let options = options(address);
     let cancel = options.cancel.clone();
-    let on_retry = Box::new(move |_| cancel.store(true, Ordering::Relaxed));
+    let on_retry = Box::new(move |_| {
+        cancel.store(true, Ordering::Relaxed);
+        true
+    });
     assert!(matches!(open(&options, on_retry).err(), Some(SourceError::Cancelled { offset: 0 })));
+    // As does that nobody wants to hear of it any more.
+    let options = InstallOptions { cancel: Arc::default(), ..options };
+    assert!(matches!(open(&options, Box::new(|_| false)).err(), Some(SourceError::Cancelled { offset: 0 })));
 }
 
 #[test]
@@ -292,7 +300,7 @@ fn chunked_body_ends_where_it_says() {
 fn nonsense_is_no_url() {
     for url in ["", "ftp://host/x", "http://", "https:///x", "http://a b/"] {
         let options = InstallOptions { source: Source::Url(url.into()), ..Default::default() };
-        assert!(matches!(open(&options, Box::new(|_| {})).err(), Some(SourceError::Url { .. })), "{url}");
+        assert!(matches!(open(&options, Box::new(|_| true)).err(), Some(SourceError::Url { .. })), "{url}");
     }
 }
 

@@ -140,6 +140,9 @@ pub(crate) struct Retry {
     pub offset: u64,
 }
 
+/// Told of each; whether to ask again at all.
+pub(crate) type OnRetry = Box<dyn FnMut(Retry) -> bool + Send>;
+
 /// An open source.
 pub(crate) struct Opened {
     /// Fails with a [`SourceError`] inside the [`io::Error`].
@@ -149,7 +152,7 @@ pub(crate) struct Opened {
 }
 
 /// Opens the source; of a server this waits for the answer's head, patiently.
-pub(crate) fn open(options: &InstallOptions, on_retry: Box<dyn FnMut(Retry) + Send>) -> Result<Opened, SourceError> {
+pub(crate) fn open(options: &InstallOptions, on_retry: OnRetry) -> Result<Opened, SourceError> {
     match &options.source {
         Source::File(path) => {
             let error = |source| SourceError::Open { path: path.clone(), source };
@@ -216,7 +219,7 @@ mod tests {
 
     fn open_file(path: &std::path::Path) -> Result<Opened, SourceError> {
         let options = InstallOptions { source: Source::File(path.to_owned()), ..Default::default() };
-        open(&options, Box::new(|_| {}))
+        open(&options, Box::new(|_| true))
     }
 
     #[test]

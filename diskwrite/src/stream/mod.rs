@@ -18,7 +18,7 @@ use crate::buffer::{Block, Buffer, Pool, Waited};
 use crate::decode::DecodeError;
 use crate::event::{Format, Waits};
 use crate::options::{InstallOptions, Source};
-use crate::source::{self, Opened, Retry, SourceError};
+use crate::source::{self, OnRetry, Opened, Retry, SourceError};
 use crate::verify::Tap;
 use std::{
     sync::{
@@ -168,7 +168,7 @@ impl Pump {
 
     /// Starts reading what `open` opens.
     fn over(
-        open: impl FnOnce(Box<dyn FnMut(Retry) + Send>) -> Result<Opened, SourceError> + Send + 'static,
+        open: impl FnOnce(OnRetry) -> Result<Opened, SourceError> + Send + 'static,
         stall: Option<(Duration, String)>,
         taps: Vec<Box<dyn Tap>>,
     ) -> Result<Self, DecodeError> {

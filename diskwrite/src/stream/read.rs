@@ -6,7 +6,7 @@ use super::{BLOCK_BYTES, CHUNK_BYTES, Flow, HEAD_BYTES, Message, Output, gone, x
 use crate::buffer::{Block, Buffer};
 use crate::decode::{DecodeError, Decoder, classify, detect};
 use crate::event::Format;
-use crate::source::{Opened, Retry, SourceError};
+use crate::source::{OnRetry, Opened, SourceError};
 use crate::verify::Tap;
 use std::{
     io::{self, Read},
@@ -20,15 +20,14 @@ use std::{
 
 /// Does all; returns the size of the image once it is complete and the taps have agreed.
 pub(super) fn read(
-    open: impl FnOnce(Box<dyn FnMut(Retry) + Send>) -> Result<Opened, SourceError>,
+    open: impl FnOnce(OnRetry) -> Result<Opened, SourceError>,
     taps: Vec<Box<dyn Tap>>,
     flow: &Arc<Flow>,
     send: &SyncSender<Message>,
 ) -> Result<u64, DecodeError> {
     let retries = send.clone();
-    let on_retry = Box::new(move |retry| {
-        let _ = retries.send(Message::Retrying(retry));
-    });
+    // Once nobody waits for the image, nobody may go on asking for it.
+    let on_retry = Box::new(move |retry| retries.send(Message::Retrying(retry)).is_ok());
     let Opened { mut reader, total } = flow.watch.during(|| open(on_retry))?;
     // Raw has no errors of its own, so anything here is the source's.
     let first = Chunk::read(flow, &mut reader).ok_or_else(gone)?.map_err(|error| classify(error, Format::Raw, 0))?;
