@@ -19,8 +19,6 @@ use std::{
 /// An armored signature of a 16384-bit key with notations has less than a tenth of it.
 pub(super) const SIGNATURE_BYTES: u64 = 64 << 10;
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-/// How long to try a server that fails, where no number of retries is set.
-const PATIENCE: Duration = Duration::from_secs(60);
 const NAP: Duration = Duration::from_millis(50);
 
 /// The place named, or the image's own with `suffix`; None where that can't be.
@@ -84,7 +82,7 @@ fn fetch(options: &InstallOptions, url: &str) -> Option<Vec<u8>> {
         };
         let again = match options.retries {
             Retries::Count(count) => failures < count,
-            Retries::UntilStalled => started.elapsed() < PATIENCE.min(options.stall_timeout),
+            Retries::UntilStalled => started.elapsed() < options.stall_timeout,
             Retries::Forever => true,
         };
         if !passes || !again || options.cancelled() {
