@@ -48,8 +48,8 @@ pub enum BootError {
         /// The config.
         path: PathBuf,
     },
-    /// Ignition would not run.
-    #[error("the boot file system has no {}: Ignition would not run, and config and first-boot arguments would have no effect",
+    /// No place for first-boot arguments.
+    #[error("the boot file system has no {}: it is not a first boot, and first-boot arguments would have no effect",
         path.display())]
     NoStamp {
         /// The missing file.
@@ -161,9 +161,8 @@ fn grub_commands(config: &BootConfig, platforms: &Platforms) -> Option<Vec<Strin
 }
 
 fn write_ignition(root: &Path, ignition: &Ignition) -> Result<(), BootError> {
-    let stamp = root.join(STAMP);
-    if !stamp.is_file() {
-        return Err(BootError::NoStamp { path: stamp });
+    if !root.join(STAMP).is_file() {
+        tracing::warn!("the boot file system has no {STAMP}: what is asked for is done, but Ignition will not run");
     }
     if let Some(hash) = &ignition.hash {
         hash.check(&ignition.config)?;
