@@ -1,7 +1,7 @@
 //! The disk to write: opened exclusively, and only if it is a whole, writable disk that nobody uses.
 
 use crate::identity::{self, Change, DiskIdentity, ResolveError, multipath_of};
-use crate::in_use::{DevNumber, Node, Use, nodes, uses};
+use crate::in_use::{DevNumber, Node, Use, nodes, tops, uses};
 use crate::probe::{Contents, Kind, probe};
 use crate::sys;
 use serde::{Deserialize, Serialize};
@@ -219,6 +219,16 @@ impl Found {
         Ok(found)
     }
 
+    /// Whether all that uses it are stacked devices, and the kernel would give each of those on top to who wants it alone.
+    fn has_idle_holders_only(&self, uses: &[Use]) -> bool {
+        let is_idle = |dir: &PathBuf| {
+            let node = Path::new("/dev").join(dir.file_name().unwrap_or_default());
+            OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(node).is_ok()
+        };
+        uses.iter().all(|used| matches!(used, Use::Held { .. }))
+            && nodes(&self.sysfs).is_ok_and(|nodes| tops(&nodes).iter().all(is_idle))
+    }
+
     /// Opens it, and makes sure that it is what was looked at: the node may have been replaced.
     fn open(&self, write: bool, flags: i32) -> Result<File, DiskError> {
         let error = |source| DiskError::Open { path: self.path.clone(), source };
@@ -264,10 +274,28 @@ impl Disk {
     /// Opens the disk for writing, claiming it (`O_EXCL`) against mounts and the like as long as it is open.
     pub fn open(given: &Path) -> Result<Self, DiskError> {
         let found = Found::new(given)?;
-        if let Some(refusal) = found.refusals()?.into_iter().next() {
-            return Err(refusal);
+        match found.refusals()?.into_iter().next() {
+            Some(refusal) => Err(refusal),
+            None => Self::opened(found, libc::O_EXCL),
         }
-        let file = found.open(true, libc::O_EXCL)?;
+    }
+
+    /// As [`open`](Self::open), for who puts back what was there; so devices of an earlier life that came up on the disk,
+    /// volumes and arrays, do no harm where nobody uses them. The disk then can't be claimed: they have.
+    pub fn open_beside_idle(given: &Path) -> Result<Self, DiskError> {
+        let found = Found::new(given)?;
+        let mut flags = libc::O_EXCL;
+        for refusal in found.refusals()? {
+            match refusal {
+                DiskError::InUse { uses, .. } if found.has_idle_holders_only(&uses) => flags = 0,
+                refusal => return Err(refusal),
+            }
+        }
+        Self::opened(found, flags)
+    }
+
+    fn opened(found: Found, flags: i32) -> Result<Self, DiskError> {
+        let file = found.open(true, flags)?;
         let geometry = found.geometry(&file)?;
         if geometry.size_bytes < MIN_BYTES {
             return Err(DiskError::TooSmall { path: geometry.path, size_bytes: geometry.size_bytes });

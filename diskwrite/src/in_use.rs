@@ -103,6 +103,9 @@ fn node(dir: &Path) -> io::Result<Node> {
     Ok(Node { name, number, partition, dir: dir.to_owned() })
 }
 
+/// Deeper than any real stack of devices.
+const MAX_STACK: u32 = 32;
+
 /// One line of mountinfo.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
@@ -174,6 +177,32 @@ pub(crate) fn uses(
     found
 }
 
+/// The sysfs directories of the devices stacked on these nodes that have none stacked on themselves.
+pub(crate) fn tops(nodes: &[Node]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left: Vec<_> = nodes.iter().flat_map(|node| stacked(&node.dir)).map(|dir| (dir, MAX_STACK)).collect();
+    while let Some((dir, depth)) = left.pop() {
+        let above = if depth > 0 { stacked(&dir) } else { Vec::new() };
+        if above.is_empty() {
+            found.push(dir);
+        } else {
+            left.extend(above.into_iter().map(|dir| (dir, depth - 1)));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Of the device itself and, where it is a disk, its partitions.
+fn stacked(dir: &Path) -> Vec<PathBuf> {
+    let dirs =
+        nodes(dir).map_or_else(|_| vec![dir.to_owned()], |nodes| nodes.into_iter().map(|node| node.dir).collect());
+    let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir.join("holders")).ok());
+    let above = entries.flat_map(|entries| entries.flatten().map(|entry| entry.path()));
+    above.map(|link| fs::canonicalize(&link).unwrap_or(link)).collect()
+}
+
 fn holders(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir.join("holders")) else { return Vec::new() };
     let mut names: Vec<_> = entries
@@ -243,6 +272,25 @@ broken line
                 "sdb2 is in use by dm-4 (vg0-root)",
             ]
         );
+    }
+
+    #[test]
+    fn top_of_a_stack_is_what_nothing_is_stacked_on() {
+        let dir = sysfs();
+        let disk = dir.path().join("sdb");
+        let raid = disk.join("sdb1/holders/md127");
+        for (path, content) in
+            [("holders/dm-9/dev", "253:9\n"), ("md127p1/dev", "259:1\n"), ("md127p1/partition", "1\n")]
+        {
+            fs::create_dir_all(raid.join(path).parent().unwrap()).unwrap();
+            fs::write(raid.join(path), content).unwrap();
+        }
+        let found = tops(&nodes(&disk).unwrap());
+        assert_eq!(
+            found,
+            [raid.join("holders/dm-9"), disk.join("sdb2/holders/dm-4")].map(|dir| dir.canonicalize().unwrap())
+        );
+        assert_eq!(tops(&[]), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -38,7 +38,7 @@ const MAX_WRITERS: u32 = 16;
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct SpeedOptions {
-    /// A whole disk nobody uses, or a regular file.
+    /// A whole disk nobody uses, but for idle volumes and arrays on it, or a regular file.
     pub path: PathBuf,
     /// Range written, from byte 0 on.
     pub size_bytes: u64,
@@ -235,7 +235,7 @@ pub fn measure(options: &SpeedOptions, progress: &mut dyn FnMut(SpeedProgress)) 
         return measure_on(options, writes, &Target { path, file: &file, is_disk: false }, progress);
     }
     // Claimed until the contents are back; locked too, so that udev does not look at what is there meanwhile.
-    let disk = Disk::open(path)?;
+    let disk = Disk::open_beside_idle(path)?;
     let size_bytes = disk.geometry().size_bytes;
     if size_bytes < writes.bytes {
         return Err(SpeedError::TooSmall { path: path.clone(), size_bytes, wanted_bytes: writes.bytes });

@@ -48,7 +48,7 @@ impl Disk {
 /// Writes 22 MiB in blocks of 2300 bytes, each followed by fdatasync, from two writers at once, as etcd's people measure it
 /// with fio, and shows the time fdatasync takes at the 99th percentile: etcd wants 10 ms at most. What was on the disk is kept
 /// in memory and put back afterwards, also after an error, Ctrl-C or a timeout. Only SIGKILL or a power cut meanwhile leaves
-/// the start of the disk, with its partition table, overwritten. Disks in use are refused.
+/// the start of the disk, with its partition table, overwritten. Disks in use are refused; idle volumes and arrays on them are no use.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
@@ -68,7 +68,7 @@ A request is {\"path\": \"/dev/disk/by-id/…\"}; it is answered as the service 
 The same with fio, which puts nothing back:
   fio --name=test --rw=write --ioengine=sync --size=22m --bs=2300 --fdatasync=1 --filename=…")]
 pub struct Speed {
-    /// A whole disk nobody uses, or a regular file
+    /// A whole disk nobody uses, but for idle volumes and arrays on it, or a regular file
     #[arg(value_name = "DEVICE", required_unless_present = "request", conflicts_with = "request")]
     path: Option<PathBuf>,
     /// A service's request; '-' is standard input
