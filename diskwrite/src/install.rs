@@ -5,7 +5,7 @@ use crate::boot::{BootError, configure, label};
 use crate::buffer::Buffer;
 use crate::decode::DecodeError;
 use crate::device::Device;
-use crate::disk::{Disk, DiskError};
+use crate::disk::{Disk, DiskError, Geometry};
 use crate::ends::Ends;
 use crate::event::{Event, Format, Meter, PROGRESS_INTERVAL, Phase};
 use crate::filter::Filters;
@@ -200,9 +200,7 @@ fn run(
     let mut stream = Stream { options, on_event, pump: Pump::start(options, taps)?, meter: Meter::new(None) };
     let (format, total, head) = stream.opened()?;
     let raw_bytes = total.filter(|_| format == Format::Raw);
-    let image = check(&head, raw_bytes, &geometry, options.configures_boot())?;
-    saved.check_reach(raw_bytes.unwrap_or(0).max(image.end()).max(bytes(head.len())))?;
-    let table = saved.merge(&head, options.new_disk_guid)?;
+    let (image, table) = fit(&head, raw_bytes, &geometry, &saved, options)?;
     stream.meter = Meter::new(total);
     (stream.on_event)(Event::Started {
         source: options.source.to_string(),
@@ -255,6 +253,21 @@ fn run(
     }
     warn_of_other_boots(&geometry.path);
     Ok(Installed { device: geometry.path, written_bytes, source_bytes })
+}
+
+/// Holds the image's start, and its size if `raw_bytes` tells it, against the disk and what is kept of that. Returns the table
+/// that the disk gets, if it is not the image's own.
+pub(crate) fn fit(
+    head: &[u8],
+    raw_bytes: Option<u64>,
+    disk: &Geometry,
+    saved: &Saved,
+    options: &InstallOptions,
+) -> Result<(Image, Option<NewTable>), Failure> {
+    let image = check(head, raw_bytes, disk, options.configures_boot())?;
+    saved.check_reach(raw_bytes.unwrap_or(0).max(image.end()).max(bytes(head.len())))?;
+    let table = saved.merge(head, options.new_disk_guid)?;
+    Ok((image, table))
 }
 
 /// The partition to configure, by the label of its file system.

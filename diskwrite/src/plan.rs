@@ -1,16 +1,19 @@
 //! What an installation would do, for `--dry-run`: the same checks of options and disk, no byte written.
 
 use crate::boot::console::Console;
-use crate::disk::{Disk, DiskError, Geometry, Inspection};
+use crate::decode::DecodeError;
+use crate::disk::{Disk, Geometry, Inspection};
+use crate::event::Format;
 use crate::filter::Filters;
 use crate::gpt::FindError;
 use crate::identity::DiskIdentity;
-use crate::install::{DiskState, Failure, InstallError};
-use crate::options::{InstallOptions, Source};
+use crate::install::{DiskState, Failure, InstallError, fit};
+use crate::options::{InstallOptions, Retries, Source};
 use crate::prepare::{BootConfig, prepare};
 use crate::probe::{PartitionContents, Signature};
 use crate::saved::{Saved, SavedError, SavedPartition};
-use crate::stream::HEAD_BYTES;
+use crate::source::SourceError;
+use crate::stream::{HEAD_BYTES, LOOK_AROUND, Message, Pump};
 use crate::verify::signature_at;
 use serde::{Deserialize, Serialize};
 use std::{error::Error, fmt, fs::File};
@@ -257,8 +260,9 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Checks options and disk and tells what [`install`](crate::install()) would do, or why it would not. The disk is read and
-/// needs no write access; the source is not opened.
+/// Checks options, disk and the image's first MiB and tells what [`install`](crate::install()) would do, or why it would not.
+/// The disk is read and needs no write access. Standard input is left alone, for it can be read but once; a server is asked
+/// once, and that it does not answer now is only a warning.
 ///
 /// An error means that not even a plan can be made: there is no such disk, or the options contradict themselves.
 pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
@@ -268,10 +272,18 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     };
     let config = prepare(options).map_err(|error| fail(error.into()))?;
     let found = Disk::inspect(&options.device).map_err(|error| fail(error.into()))?;
-    let refusals = found.refusals.iter().map(in_full).collect();
+    let mut refusals: Vec<_> = found.refusals.iter().map(|error| in_full(error)).collect();
     let saved = saved(options, &found.geometry).map_err(|error| fail(error.into()))?;
+    let mut warnings = warnings(&found);
+    match image(options, &found.geometry, &saved) {
+        Ok(()) => {}
+        Err(error) if is_away(&error) => {
+            warnings.push(format!("the image cannot be looked at now: {}", in_full(&error)))
+        }
+        Err(error) => refusals.push(in_full(&error)),
+    }
+    let saved = saved.list();
     let steps = steps(&found.geometry, &saved, &config, options);
-    let warnings = warnings(&found);
     let Inspection { geometry, identity, contents, .. } = found;
     let old = |contents: PartitionContents| {
         let stays = saved.iter().any(|saved| saved.number == contents.number);
@@ -291,8 +303,32 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     })
 }
 
+/// Holds the image's start against the disk and what is kept of it.
+fn image(options: &InstallOptions, disk: &Geometry, saved: &Saved) -> Result<(), Failure> {
+    if matches!(options.source, Source::Stdin) {
+        return Ok(());
+    }
+    let pump = Pump::start(&InstallOptions { retries: Retries::Count(0), ..options.clone() }, Vec::new())?;
+    let (format, total, head) = loop {
+        match pump.next(LOOK_AROUND) {
+            Some(Message::Opened { format, total, head }) => break (format, total, head),
+            Some(Message::Failed(error)) => return Err(error.into()),
+            _ if options.cancelled() => return Err(Failure::Cancelled { written_bytes: 0 }),
+            _ => {}
+        }
+    };
+    fit(&head, total.filter(|_| format == Format::Raw), disk, saved, options).map(drop)
+}
+
+/// Whether a server may be there by the time of the installation.
+fn is_away(error: &Failure) -> bool {
+    let Failure::Source(DecodeError::Source(error)) = error else { return false };
+    matches!(error, SourceError::Transport { .. } | SourceError::Body { .. } | SourceError::Stalled { .. })
+        || matches!(error, SourceError::Status { status, .. } if *status >= 500)
+}
+
 /// An error with its causes.
-pub(crate) fn in_full(error: &DiskError) -> String {
+pub(crate) fn in_full(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -326,14 +362,11 @@ fn warnings(found: &Inspection) -> Vec<String> {
     warnings
 }
 
-fn saved(options: &InstallOptions, disk: &Geometry) -> Result<Vec<SavedPartition>, SavedError> {
+fn saved(options: &InstallOptions, disk: &Geometry) -> Result<Saved, SavedError> {
     let filters = Filters::parse(options)?;
-    if filters.is_empty() {
-        return Ok(Vec::new());
-    }
     let error = |source| FindError::Read { offset: 0, len: 0, source };
     let file = File::open(&disk.path).map_err(error)?;
-    Ok(Saved::find_on(&file, disk, &filters)?.list())
+    Saved::find_on(&file, disk, &filters)
 }
 
 fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig, options: &InstallOptions) -> Vec<Step> {

@@ -3,13 +3,14 @@
 
 mod common;
 
-use common::{LoopDisk, MIB, run, skipped};
+use common::{Image, LoopDisk, MIB, run, skipped};
 use diskwrite::probe::Kind;
 use diskwrite::{Fate, InstallError, InstallOptions, Plan, Source, plan};
 use std::{fs, path::PathBuf};
 
 fn options(device: PathBuf) -> InstallOptions {
-    InstallOptions { source: Source::File("/image".into()), device, ..Default::default() }
+    // Read but once, so not for a plan.
+    InstallOptions { source: Source::Stdin, device, ..Default::default() }
 }
 
 fn planned(device: PathBuf) -> Result<Plan, InstallError> {
@@ -81,6 +82,39 @@ fn disk_full_of_leftovers_is_described_and_left_alone() {
         assert_eq!(json["partitions"][1]["signatures"][0]["kind"], "LVM2_member");
         assert_eq!(serde_json::from_value::<Plan>(json).unwrap(), plan);
     }
+}
+
+#[test]
+fn image_is_looked_at_before_anything_is_done_with_it() {
+    if skipped() {
+        return;
+    }
+    let disk = LoopDisk::new(64 * MIB, 512, false);
+    let (image, native) = (Image::new(512), Image::new(4096));
+    let refusals = |source: Source| {
+        let plan = plan(&InstallOptions { source, ..options(disk.path()) }).unwrap();
+        assert!(disk.read(0, MIB).iter().all(|byte| *byte == 0));
+        (plan.refusals, plan.warnings)
+    };
+    let none = Vec::<String>::new();
+    for tool in [None, Some("xz")] {
+        assert_eq!(refusals(Source::File(image.packed(tool))), (none.clone(), none.clone()));
+    }
+    let (native, _) = refusals(Source::File(native.packed(None)));
+    assert!(native[0].starts_with("the image is made for disks with sectors of 4096 bytes"), "{native:?}");
+    let (missing, _) = refusals(Source::File("/no/such/image".into()));
+    assert_eq!(missing, ["cannot open the image /no/such/image: No such file or directory (os error 2)"]);
+    // A server may be there later.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (refused, warned) = refusals(Source::Url(format!("http://{address}/image")));
+    assert_eq!(refused, none);
+    assert!(warned[0].starts_with("the image cannot be looked at now: http://127.0.0.1:"), "{warned:?}");
+    // What is kept must not lie where the image goes.
+    run("sgdisk", &["--new=7:2M:+2M", "--change-name=7:data", &disk.path().display().to_string()]);
+    let source = Source::File(image.packed(None));
+    let keeping = InstallOptions { source, save_partlabels: vec!["data".into()], ..options(disk.path()) };
+    let refusals = plan(&keeping).unwrap().refusals;
+    assert_eq!(refusals, ["collision with partition 7 (\"data\") at offset 2097152"]);
 }
 
 #[test]

@@ -335,7 +335,7 @@ pub fn plan(options: &WipeOptions) -> Result<WipePlan, WipeError> {
         disk: found.geometry,
         identity: found.identity,
         found: found.contents,
-        refusals: found.refusals.iter().map(in_full).collect(),
+        refusals: found.refusals.iter().map(|refusal| in_full(refusal)).collect(),
         levels: levels(options.level),
         weaker: weaker(options.level).filter(|_| options.allow_weaker).into_iter().collect(),
     })
