@@ -5,7 +5,9 @@ use crate::{
     cancel::Cancel,
     ignition_source::{self, IgnitionSourceError},
 };
-use diskwrite::{DiskError, DiskState, Failure, InstallError, InstallOptions, Use};
+use diskwrite::{
+    DecodeError, DiskError, DiskState, Failure, ImageError, InstallError, InstallOptions, Use, VerifyError,
+};
 use std::{
     io::{self, Write},
     path::Path,
@@ -69,19 +71,42 @@ fn say(line: &str) {
 /// Who uses a disk it tells apart from the error, in lines that people look for.
 pub(super) fn in_its_words(error: InstallError) -> anyhow::Error {
     let preserved = matches!(error.disk, DiskState::Kept | DiskState::KeptBeside { .. });
+    let words = its_words(&error.cause);
     if matches!(error.disk, DiskState::Untouched) {
         if let Failure::Disk(DiskError::InUse { uses, .. }) = &*error.cause {
             say(&in_use(&error.device, uses));
             let context = format!("checking for exclusive access to {}", error.device.display());
             return anyhow::anyhow!("found busy partitions").context(context);
         }
-        return anyhow::Error::new(*error.cause);
+        return with(anyhow::Error::new(*error.cause), words);
     }
-    say(&format!("\nError: {:?}\n", anyhow::Error::new(error)));
+    say(&format!("\nError: {:?}\n", with(anyhow::Error::new(error), words)));
     if preserved {
         say("Preserving partition table as requested");
     }
     anyhow::anyhow!("install failed")
+}
+
+fn with(error: anyhow::Error, words: Option<String>) -> anyhow::Error {
+    match words {
+        Some(words) => error.context(words),
+        None => error,
+    }
+}
+
+/// What it says of an image that is no good (installer contract C.6): lines that people look for.
+fn its_words(failure: &Failure) -> Option<String> {
+    match failure {
+        Failure::Image(ImageError::TooShort { .. }) => Some("decoding first MiB of image".to_owned()),
+        Failure::Image(ImageError::SectorSize { image, disk }) => {
+            Some(format!("source has sector size {image} but destination has sector size {disk}"))
+        }
+        Failure::Source(DecodeError::Trailing { .. }) => Some("found trailing data after compressed stream".to_owned()),
+        Failure::Source(DecodeError::Verify(error)) if !matches!(error, VerifyError::Sha256 { .. }) => {
+            Some("GPG verification failure".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// A disk's uses in coreos-installer's lines (installer contract C.4), by name of the partition.
@@ -103,6 +128,7 @@ fn in_use(device: &Path, uses: &[Use]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use diskwrite::Format;
 
     fn in_use_by(uses: Vec<Use>, disk: DiskState) -> InstallError {
         let cause = Failure::from(DiskError::InUse { path: "/dev/sdb".into(), uses });
@@ -124,6 +150,34 @@ Partitions in use on /dev/disk/by-id/b:
     /dev/sdb10 is swap device
     /dev/sdb2 in use by /dev/dm-4 (vg0-root)";
         assert_eq!(in_use("/dev/disk/by-id/b".as_ref(), &uses), expected);
+    }
+
+    #[test]
+    fn an_image_that_is_no_good_is_said_to_be_in_its_words_too() {
+        let text = |cause: Failure| {
+            let disk = DiskState::Untouched;
+            let error = InstallError { device: "/dev/sdb".into(), disk, cause: Box::new(cause) };
+            format!("{:#}", in_its_words(error))
+        };
+        let table: [(Failure, &str); 4] = [
+            (ImageError::TooShort { bytes: 9 }.into(), "decoding first MiB of image: the image has 9 bytes, "),
+            (
+                ImageError::SectorSize { image: 512, disk: 4096 }.into(),
+                "source has sector size 512 but destination has sector size 4096: the image is made for",
+            ),
+            (
+                DecodeError::Trailing { format: Format::Gzip, offset: 7 }.into(),
+                "found trailing data after compressed stream: the gzip image ends at byte 7",
+            ),
+            (
+                DecodeError::Verify(VerifyError::NoSignature { at: "x.sig".into(), source: None }).into(),
+                "GPG verification failure: x.sig holds no detached signature",
+            ),
+        ];
+        for (failure, start) in table {
+            let text = text(failure);
+            assert!(text.starts_with(start), "{text}");
+        }
     }
 
     #[test]
