@@ -145,7 +145,7 @@ fn a_machine_with_many_parts() {
     let began = Instant::now();
     let [sockets, cores, threads] = TOPOLOGY;
     let cpus = sockets * cores * threads;
-    let mut vm = builder("many-parts", " intel_iommu=on")
+    let mut machine = builder("many-parts", " intel_iommu=on")
         .machine("q35")
         .processors(format!("{cpus},sockets={sockets},cores={cores},threads={threads}"))
         .memory_mib(u32::try_from(u64::from(NODES) * NODE_MIB).unwrap())
@@ -155,11 +155,11 @@ fn a_machine_with_many_parts() {
         .with("-device", "intel-iommu");
     for node in 0..NODES {
         let (first, last) = (node * 2, node * 2 + 1);
-        vm = vm
+        machine = machine
             .with("-object", format!("memory-backend-ram,id=memory{node},size={NODE_MIB}M"))
             .with("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=memory{node}"));
     }
-    let mut vm = vm
+    let machine = machine
         .with("-object", format!("memory-backend-ram,id=more,size={MORE_MEMORY_MIB}M"))
         .with("-device", format!("pc-dimm,id=dimm0,memdev=more,node={MORE_MEMORY_NODE}"))
         .with("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
@@ -172,10 +172,8 @@ fn a_machine_with_many_parts() {
         .with("-netdev", "user,id=net0,ipv6=off,restrict=on")
         .with("-device", "virtio-net-pci,netdev=net0,mac=52:54:00:aa:bb:11,bus=down2,romfile=")
         .with("-device", "virtio-gpu-pci,bus=port2")
-        .with("-device", "VGA,addr=0x02,romfile=")
-        .start()
-        .unwrap();
-    let mut facts = Facts::of(&mut vm);
+        .with("-device", "VGA,addr=0x02,romfile=");
+    let (_vm, mut facts) = Facts::of_many(|| machine.clone().start().unwrap());
     facts.run(&format!(
         "for block in /sys/devices/system/memory/memory*/state; do
              grep -q offline $block && echo online >$block || :
