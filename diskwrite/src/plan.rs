@@ -16,7 +16,13 @@ use crate::source::SourceError;
 use crate::stream::{HEAD_BYTES, LOOK_AROUND, Message, Pump};
 use crate::verify::signature_at;
 use serde::{Deserialize, Serialize};
-use std::{error::Error, fmt, fs::File};
+use std::{
+    error::Error,
+    fmt,
+    fs::{self, File},
+    os::unix::fs::FileTypeExt,
+    path::Path,
+};
 
 /// One step of an installation; `step` names it in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,8 +267,8 @@ impl fmt::Display for Plan {
 }
 
 /// Checks options, disk and the image's first MiB and tells what [`install`](crate::install()) would do, or why it would not.
-/// The disk is read and needs no write access. Standard input is left alone, for it can be read but once; a server is asked
-/// once, and that it does not answer now is only a warning.
+/// The disk is read and needs no write access. A pipe is left alone, for it can be read but once; a server is asked once,
+/// and that it does not answer now is only a warning.
 ///
 /// An error means that not even a plan can be made: there is no such disk, or the options contradict themselves.
 pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
@@ -305,7 +311,8 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
 
 /// Holds the image's start against the disk and what is kept of it.
 fn image(options: &InstallOptions, disk: &Geometry, saved: &Saved) -> Result<(), Failure> {
-    if matches!(options.source, Source::Stdin) {
+    let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo());
+    if matches!(&options.source, Source::Stdin) || matches!(&options.source, Source::File(path) if is_pipe(path)) {
         return Ok(());
     }
     let pump = Pump::start(&InstallOptions { retries: Retries::Count(0), ..options.clone() }, Vec::new())?;

@@ -90,7 +90,7 @@ fn image_is_looked_at_before_anything_is_done_with_it() {
         return;
     }
     let disk = LoopDisk::new(64 * MIB, 512, false);
-    let (image, native) = (Image::new(512), Image::new(4096));
+    let (image, native, dir) = (Image::new(512), Image::new(4096), tempfile::tempdir().unwrap());
     let refusals = |source: Source| {
         let plan = plan(&InstallOptions { source, ..options(disk.path()) }).unwrap();
         assert!(disk.read(0, MIB).iter().all(|byte| *byte == 0));
@@ -104,6 +104,10 @@ fn image_is_looked_at_before_anything_is_done_with_it() {
     assert!(native[0].starts_with("the image is made for disks with sectors of 4096 bytes"), "{native:?}");
     let (missing, _) = refusals(Source::File("/no/such/image".into()));
     assert_eq!(missing, ["cannot open the image /no/such/image: No such file or directory (os error 2)"]);
+    // Nobody writes to it, nor could it be read again.
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    assert_eq!(refusals(Source::File(pipe)), (none.clone(), none.clone()));
     // A server may be there later.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (refused, warned) = refusals(Source::Url(format!("http://{address}/image")));
