@@ -88,25 +88,9 @@ fn a_mirror_and_swap_make_disks_ineligible() {
     }
     let mut vm = vm.start().unwrap();
     let mut facts = Facts::of(&mut vm);
-    // Kernel's Documentation/admin-guide/md.rst: an array without metadata, which needs no program of its own.
+    facts.make_mirror();
     facts.run(
-        "modprobe raid1
-         echo md127 >/sys/module/md_mod/parameters/new_array
-         cd /sys/block/md127/md
-         echo none >metadata_version
-         echo raid1 >level
-         echo 2 >raid_disks
-         echo 32768 >component_size
-         for half in 0 1; do
-             disk=$(readlink -f /dev/disk/by-id/virtio-HALF-$((half + 1))); disk=${disk##*/}
-             cat /sys/block/$disk/dev >new_dev
-             echo 32768 >dev-$disk/size
-             echo $half >dev-$disk/slot
-         done
-         echo none >resync_start
-         echo active >array_state
-         mke2fs /dev/md127
-         mount -t ext4 /dev/md127 /mnt
+        "mount -t ext4 /dev/md127 /mnt
          mkswap /dev/disk/by-id/virtio-SWAP
          swapon /dev/disk/by-id/virtio-SWAP
          udevadm settle",
