@@ -234,14 +234,12 @@ impl VmBuilder {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| args.extend([name.into(), value]);
         add("-name", self.name.clone().into());
-        match accel::choose() {
-            Accel::Tcg if self.virtual_time => {
-                // One nanosecond an instruction.
-                add("-icount", "shift=0,sleep=off".into());
-                add("-accel", "tcg,thread=single".into());
-            }
-            accel => add("-accel", accel.argument().into()),
+        let accel = accel::choose();
+        if accel == Accel::Tcg && self.virtual_time {
+            // One nanosecond an instruction.
+            add("-icount", "shift=0,sleep=off".into());
         }
+        add("-accel", accel.argument().into());
         add("-machine", self.machine.clone().into());
         add("-smp", self.processors.clone().into());
         for (name, value) in [("-cpu", "max"), ("-display", "none"), ("-serial", "stdio")] {

@@ -16,8 +16,6 @@ use std::{
 const KEEP_ENV: &str = "LANDFALL_KEEP_CAPTURES";
 /// Five times what a boot takes under TCG on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
-/// A machine that has not booted by then hangs.
-const FIRST_SIGN_LIMIT: Duration = Duration::from_secs(120);
 /// For a single script, likewise.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
@@ -30,19 +28,6 @@ pub struct Facts {
 impl Facts {
     pub fn of(vm: &mut Vm) -> Self {
         Self { shell: vm.shell(BOOT_LIMIT).unwrap_or_else(|error| panic!("{error}")), differences: Vec::new() }
-    }
-
-    /// Of a machine with many processors, which QEMU's translation sometimes never gets through its firmware: started once more
-    /// if nothing was heard of it.
-    pub fn of_many(start: impl Fn() -> Vm) -> (Vm, Self) {
-        let mut vm = start();
-        let shell = vm.shell(FIRST_SIGN_LIMIT).or_else(|error| {
-            println!("{error}: starting it once more");
-            vm = start();
-            vm.shell(BOOT_LIMIT)
-        });
-        let shell = shell.unwrap_or_else(|error| panic!("{error}"));
-        (vm, Self { shell, differences: Vec::new() })
     }
 
     /// Notes where `found` is other than `expected`; [`Facts::all_as_expected`] tells.

@@ -143,7 +143,7 @@ fn a_machine_with_many_parts() {
             .with("-object", format!("memory-backend-ram,id=memory{node},size={NODE_MIB}M"))
             .with("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=memory{node}"));
     }
-    let machine = machine
+    let mut vm = machine
         .with("-object", format!("memory-backend-ram,id=more,size={MORE_MEMORY_MIB}M"))
         .with("-device", format!("pc-dimm,id=dimm0,memdev=more,node={MORE_MEMORY_NODE}"))
         .with("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
@@ -156,8 +156,10 @@ fn a_machine_with_many_parts() {
         .with("-netdev", "user,id=net0,ipv6=off,restrict=on")
         .with("-device", "virtio-net-pci,netdev=net0,mac=52:54:00:aa:bb:11,bus=down2,romfile=")
         .with("-device", "virtio-gpu-pci,bus=port2")
-        .with("-device", "VGA,addr=0x02,romfile=");
-    let (_vm, mut facts) = Facts::of_many(|| machine.clone().start().unwrap());
+        .with("-device", "VGA,addr=0x02,romfile=")
+        .start()
+        .unwrap();
+    let mut facts = Facts::of(&mut vm);
     facts.run(&format!(
         "for block in /sys/devices/system/memory/memory*/state; do
              grep -q offline $block && echo online >$block || :
