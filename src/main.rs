@@ -58,7 +58,7 @@ impl Command {
             Self::Install(install) => install.run(),
             Self::Disk(disk) => disk.run(),
             Self::Wipe(wipe) => wipe.run(),
-            Self::Ignition(ignition) => ignition.run().map(success),
+            Self::Ignition(ignition) => ignition.run(),
             Self::Iso(iso) => iso.run().map(success),
             Self::Serve(serve) => serve.run().map(success),
         }

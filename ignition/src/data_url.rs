@@ -68,19 +68,52 @@ pub fn base64(bytes: &[u8]) -> String {
 
 /// Reads a URL.
 pub fn decode(url: &str) -> Result<DataUrl, DataUrlError> {
+    let (header, body) = split(url)?;
+    let data = if header.base64 {
+        let packed: Vec<u8> = body.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+        STANDARD.decode(packed).map_err(|_| DataUrlError::Base64 { at: header.data_at })?
+    } else {
+        let mut data = Vec::with_capacity(body.len());
+        unescape(body, header.data_at, &mut |byte| data.push(byte))?;
+        data
+    };
+    let media_type = url.get("data:".len()..header.media_type_end).unwrap_or_default();
+    Ok(DataUrl { media_type: media_type.to_owned(), data })
+}
+
+/// Whether it can be read, in a few kilobytes of memory however long it is.
+pub(crate) fn check(url: &str) -> Result<(), DataUrlError> {
+    let (header, body) = split(url)?;
+    if !header.base64 {
+        return unescape(body, header.data_at, &mut |_| ());
+    }
+    let bad = || DataUrlError::Base64 { at: header.data_at };
+    let mut packed = body.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n'));
+    let (mut piece, mut unpacked) = (Vec::with_capacity(PIECE_BYTES), vec![0; PIECE_BYTES]);
+    loop {
+        piece.clear();
+        piece.extend(packed.by_ref().take(PIECE_BYTES));
+        let last = piece.len() < PIECE_BYTES;
+        STANDARD.decode_slice(&piece, &mut unpacked).map_err(|_| bad())?;
+        // Padding ends the text, and a piece that is full may be the last all the same.
+        if last || piece.ends_with(b"=") {
+            return if packed.next().is_none() { Ok(()) } else { Err(bad()) };
+        }
+    }
+}
+
+/// Of base64, a multiple of four.
+const PIECE_BYTES: usize = 4096;
+
+/// What stands before the data, and those.
+fn split(url: &str) -> Result<(Header, &[u8]), DataUrlError> {
     let scheme_len = "data:".len();
     if !url.get(..scheme_len).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
         return Err(DataUrlError::Scheme);
     }
     let header = Header::read(url.as_bytes(), scheme_len)?;
-    let body = &url.as_bytes()[header.data_at..];
-    let data = if header.base64 {
-        let packed: Vec<u8> = body.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-        STANDARD.decode(packed).map_err(|_| DataUrlError::Base64 { at: header.data_at })?
-    } else {
-        unescape(body, header.data_at)?
-    };
-    Ok(DataUrl { media_type: url[scheme_len..header.media_type_end].to_owned(), data })
+    let body = url.as_bytes().get(header.data_at..).unwrap_or_default();
+    Ok((header, body))
 }
 
 /// What stands before the data.
@@ -154,22 +187,21 @@ fn token(url: &[u8], start: usize) -> usize {
     start + url.get(start..).unwrap_or_default().iter().take_while(|byte| is_token(byte)).count()
 }
 
-fn unescape(body: &[u8], offset: usize) -> Result<Vec<u8>, DataUrlError> {
-    let mut data = Vec::with_capacity(body.len());
+fn unescape(body: &[u8], offset: usize, take: &mut dyn FnMut(u8)) -> Result<(), DataUrlError> {
     let mut rest = body.iter().enumerate();
     while let Some((at, &byte)) = rest.next() {
         if byte == b'%' {
             let digit = |digit: Option<(usize, &u8)>| digit.and_then(|(_, &d)| char::from(d).to_digit(16));
             let value =
                 digit(rest.next()).zip(digit(rest.next())).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-            data.push(value.ok_or(DataUrlError::Escape { at: offset + at })?);
+            take(value.ok_or(DataUrlError::Escape { at: offset + at })?);
         } else if byte.is_ascii_graphic() && !b"<>#\"{}|\\^[]`".contains(&byte) {
-            data.push(byte);
+            take(byte);
         } else {
             return Err(DataUrlError::Byte { at: offset + at, byte });
         }
     }
-    Ok(data)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -203,9 +235,22 @@ mod tests {
             ("", Err(DataUrlError::Scheme)),
         ] {
             let found = decode(url).map(|url| String::from_utf8(url.data).unwrap());
-            assert_eq!(found, expected.map(str::to_owned), "{url}");
+            assert_eq!(found, expected.clone().map(str::to_owned), "{url}");
+            assert_eq!(check(url), expected.map(drop), "{url}");
         }
         assert_eq!(decode("data:text/plain;a=b,").unwrap().media_type, "text/plain");
+    }
+
+    #[test]
+    fn long_base64_is_checked_to_its_end() {
+        for len in [3071, 3072, 3073, 6143, 6144, 6145, 100_000] {
+            let url = base64(&vec![7; len]);
+            assert_eq!(check(&url), Ok(()), "{len}");
+            for bad in [format!("{url}="), format!("{url}A"), format!("{url}===="), url.replacen("BwcH", "Bw==", 1)] {
+                assert_eq!(check(&bad), decode(&bad).map(drop), "{len}");
+                assert!(check(&bad).is_err(), "{len}");
+            }
+        }
     }
 
     proptest! {
@@ -213,11 +258,12 @@ mod tests {
         fn what_is_built_is_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(&decode(&percent(&bytes)).unwrap().data, &bytes);
             prop_assert_eq!(&decode(&base64(&bytes)).unwrap().data, &bytes);
+            prop_assert_eq!(check(&base64(&bytes)), Ok(()));
         }
 
         #[test]
         fn no_text_makes_it_panic(text in "(data:)?[a-z/;=,%\"\\\\ü ]{0,40}") {
-            let _ = decode(&text);
+            prop_assert_eq!(check(&text), decode(&text).map(drop));
         }
     }
 }

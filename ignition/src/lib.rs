@@ -7,6 +7,7 @@
 //! A config written by somebody else passes through with everything this crate doesn't know left in place.
 
 mod bounded;
+mod check;
 pub mod cli;
 mod config;
 pub mod data_url;
@@ -15,17 +16,25 @@ pub mod discovery;
 mod environment;
 mod error;
 pub mod host;
+mod json;
 mod merge;
+pub mod model;
 pub mod newc;
 mod pack;
 mod parts;
 mod redact;
+mod report;
+mod translate;
 
+pub use check::{ParseError, parse};
 pub use config::*;
 pub use discovery::Discovery;
 pub use error::BuildError;
 pub use host::HostConfig;
+pub use json::Position;
 pub use merge::{MergeError, merge, merge_override};
 pub use pack::{AREA_BYTES, TooLarge, check_budget, pack};
 pub use parts::AgentBinary;
 pub use redact::redact;
+pub use report::{Entry, Report, Severity};
+pub use translate::{TranslateError, merge_all, translate};

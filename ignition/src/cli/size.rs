@@ -1,36 +1,13 @@
-//! `landfall ignition`.
+//! `landfall ignition size`.
 
+use super::{len, read};
 use crate::{AREA_BYTES, check_budget, pack};
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-
-/// A larger file is no config: the largest of clusters are tens of megabytes.
-const MAX_CONFIG_BYTES: u64 = 256 << 20;
-
-/// Look at Ignition configs.
-#[derive(Debug, Args)]
-pub struct Ignition {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Size(Size),
-}
-
-impl Ignition {
-    /// Runs the subcommand.
-    pub fn run(self) -> anyhow::Result<()> {
-        match self.command {
-            Command::Size(size) => size.run(),
-        }
-    }
-}
+use std::io::Write;
+use std::path::PathBuf;
 
 /// Tell whether a config fits a live ISO, and what takes the room.
 ///
@@ -91,21 +68,6 @@ impl Size {
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
-    let input: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(std::fs::File::open(file).with_context(|| format!("{} can't be opened", file.display()))?)
-    };
-    let mut config = Vec::new();
-    input
-        .take(MAX_CONFIG_BYTES + 1)
-        .read_to_end(&mut config)
-        .with_context(|| format!("{} can't be read", file.display()))?;
-    anyhow::ensure!(len(&config) <= MAX_CONFIG_BYTES, "{} is larger than {MAX_CONFIG_BYTES} bytes", file.display());
-    Ok(config)
-}
-
 fn report(config: &[u8], top: usize) -> anyhow::Result<Report> {
     let value: Value = serde_json::from_slice(config)?;
     anyhow::ensure!(value.pointer("/ignition/version").is_some_and(Value::is_string), "it has no ignition.version");
@@ -121,10 +83,6 @@ fn report(config: &[u8], top: usize) -> anyhow::Result<Report> {
         fits: check_budget(packed_bytes).is_ok(),
         entries,
     })
-}
-
-fn len(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
 fn entries(config: &Value) -> Vec<Entry> {

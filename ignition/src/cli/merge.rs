@@ -1,0 +1,32 @@
+//! `landfall ignition merge`.
+
+use super::{print_config, read};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Merge configs, the later into the earlier, by Ignition's rules.
+///
+/// The result is of the newest version among them, and as Ignition would have it after `ignition.config.merge`. It goes to standard
+/// output, as compact JSON.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    landfall ignition merge base.ign site.ign host.ign > merged.ign")]
+pub struct Merge {
+    /// The configs, parents first; one may be - for standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+impl Merge {
+    /// Prints the config.
+    pub fn run(self) -> anyhow::Result<()> {
+        let texts = self.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+        let configs: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        let merged = crate::merge_all(&configs).map_err(|(place, error)| {
+            let file = place.and_then(|place| self.files.get(place));
+            let what = file.map_or("the merged config".to_owned(), |file| file.display().to_string());
+            anyhow::Error::new(error).context(format!("{what} is not valid"))
+        })?;
+        print_config(&merged)
+    }
+}

@@ -1,0 +1,71 @@
+//! `landfall ignition`.
+
+mod merge;
+mod size;
+mod translate;
+mod validate;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A larger file is no config: the largest of clusters are tens of megabytes.
+const MAX_CONFIG_BYTES: u64 = 256 << 20;
+
+/// Check, translate and merge Ignition configs
+#[derive(Debug, Args)]
+pub struct Ignition {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Validate(validate::Validate),
+    Translate(translate::Translate),
+    Merge(merge::Merge),
+    Size(size::Size),
+}
+
+impl Ignition {
+    /// Runs the subcommand. The exit status is a failure, without an error, for a config that is not valid.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let done = match self.command {
+            Command::Validate(validate) => return validate.run(),
+            Command::Translate(translate) => translate.run(),
+            Command::Merge(merge) => merge.run(),
+            Command::Size(size) => size.run(),
+        };
+        done.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// A config on standard output.
+fn print_config(config: &[u8]) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    out.write_all(config)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// A config from a file, or from standard input if it is `-`.
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let input: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(std::fs::File::open(file).with_context(|| format!("{} can't be opened", file.display()))?)
+    };
+    let mut config = Vec::new();
+    input
+        .take(MAX_CONFIG_BYTES + 1)
+        .read_to_end(&mut config)
+        .with_context(|| format!("{} can't be read", file.display()))?;
+    anyhow::ensure!(len(&config) <= MAX_CONFIG_BYTES, "{} is larger than {MAX_CONFIG_BYTES} bytes", file.display());
+    Ok(config)
+}
+
+fn len(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,514 @@
+//! An Ignition config, whole: spec 3.0 to 3.7-experimental in one set of types, each field with the version it came with
+//! (installer contract E.2). Text is borrowed from the document, so that the data in a config of many megabytes are not copied.
+
+pub(crate) mod part;
+pub(crate) mod version;
+
+use crate::json::{Kind, Value};
+use crate::report::Walk;
+use part::{Decoder, Keyed, Part, Seen, parts};
+pub use part::{Sequence, Text};
+use std::{borrow::Cow, collections::HashSet};
+pub use version::{Version, VersionError};
+
+parts! {
+    /// A config.
+    struct Document<'a> {
+        /// Version, other configs, security, proxy.
+        ignition: Ignition<'a> = "ignition",
+        /// What the kernel is told.
+        kernel_arguments: KernelArguments<'a> = "kernelArguments" since V3_3,
+        /// Users and groups.
+        passwd: Passwd<'a> = "passwd",
+        /// Disks and what is on them.
+        storage: Storage<'a> = "storage",
+        /// Units.
+        systemd: Systemd<'a> = "systemd",
+    }
+
+    /// `ignition`.
+    struct Ignition<'a> {
+        /// Other configs.
+        config: References<'a> = "config",
+        /// For what is fetched.
+        proxy: Proxy<'a> = "proxy" since V3_1,
+        /// For what is fetched.
+        security: Security<'a> = "security",
+        /// For what is fetched.
+        timeouts: Timeouts = "timeouts",
+        /// Of the specification.
+        version: Text<'a> = "version",
+    }
+
+    /// `ignition.config`.
+    struct References<'a> {
+        /// Children of this config, in order.
+        merge: Vec<Reference<'a>> = "merge",
+        /// Takes this config's place.
+        replace: Reference<'a> = "replace",
+    }
+
+    /// `ignition.proxy`.
+    struct Proxy<'a> {
+        /// For http.
+        http_proxy: Option<Text<'a>> = "httpProxy",
+        /// For https.
+        https_proxy: Option<Text<'a>> = "httpsProxy",
+        /// Hosts that are asked directly.
+        no_proxy: Vec<Text<'a>> = "noProxy",
+    }
+
+    /// `ignition.security`.
+    struct Security<'a> {
+        /// TLS.
+        tls: Tls<'a> = "tls",
+    }
+
+    /// `ignition.security.tls`.
+    struct Tls<'a> {
+        /// Trusted beside the system's own.
+        certificate_authorities: Vec<Reference<'a>> = "certificateAuthorities",
+    }
+
+    /// Another config or a certificate.
+    struct Reference<'a> {
+        /// `gzip`, or nothing.
+        compression: Option<Text<'a>> = "compression" since V3_1,
+        /// Sent with the request.
+        http_headers: Vec<HttpHeader<'a>> = "httpHeaders" since V3_1,
+        /// URL.
+        source: Option<Text<'a>> = "source",
+        /// What must come.
+        verification: Verification<'a> = "verification",
+    }
+
+    /// A file's contents, or a key file.
+    struct Resource<'a> {
+        /// `gzip`, or nothing.
+        compression: Option<Text<'a>> = "compression",
+        /// Sent with the request.
+        http_headers: Vec<HttpHeader<'a>> = "httpHeaders" since V3_1,
+        /// URL.
+        source: Option<Text<'a>> = "source",
+        /// What must come.
+        verification: Verification<'a> = "verification",
+    }
+
+    /// A request header.
+    struct HttpHeader<'a> {
+        /// Its name.
+        name: Text<'a> = "name",
+        /// Its value; none takes the parent's away.
+        value: Option<Text<'a>> = "value",
+    }
+
+    /// `verification`.
+    struct Verification<'a> {
+        /// `sha512-` or `sha256-` and the sum in hexadecimal.
+        hash: Option<Text<'a>> = "hash",
+    }
+
+    /// `kernelArguments`.
+    struct KernelArguments<'a> before_merge drop_moved {
+        /// Added where missing.
+        should_exist: Vec<Text<'a>> = "shouldExist" in "argument",
+        /// Removed.
+        should_not_exist: Vec<Text<'a>> = "shouldNotExist" in "argument",
+    }
+
+    /// `passwd`.
+    struct Passwd<'a> {
+        /// Groups.
+        groups: Vec<PasswdGroup<'a>> = "groups",
+        /// Users.
+        users: Vec<PasswdUser<'a>> = "users",
+    }
+
+    /// A group.
+    struct PasswdGroup<'a> {
+        /// Its number.
+        gid: Option<i64> = "gid",
+        /// Its name.
+        name: Text<'a> = "name",
+        /// Its password, hashed.
+        password_hash: Option<Text<'a>> = "passwordHash",
+        /// False deletes it.
+        should_exist: Option<bool> = "shouldExist" since V3_2,
+        /// A number from the system's range.
+        system: Option<bool> = "system",
+    }
+
+    /// A user.
+    struct PasswdUser<'a> {
+        /// Comment.
+        gecos: Option<Text<'a>> = "gecos",
+        /// Supplementary groups.
+        groups: Vec<Text<'a>> = "groups",
+        /// Home directory.
+        home_dir: Option<Text<'a>> = "homeDir",
+        /// Its name.
+        name: Text<'a> = "name",
+        /// Leave out the home directory.
+        no_create_home: Option<bool> = "noCreateHome",
+        /// Leave it out of lastlog and faillog.
+        no_log_init: Option<bool> = "noLogInit",
+        /// Make no group of its name.
+        no_user_group: Option<bool> = "noUserGroup",
+        /// Its password, hashed.
+        password_hash: Option<Text<'a>> = "passwordHash",
+        /// Name or number.
+        primary_group: Option<Text<'a>> = "primaryGroup",
+        /// Program.
+        shell: Option<Text<'a>> = "shell",
+        /// False deletes it.
+        should_exist: Option<bool> = "shouldExist" since V3_2,
+        /// Public keys.
+        ssh_authorized_keys: Vec<Text<'a>> = "sshAuthorizedKeys",
+        /// A number from the system's range.
+        system: Option<bool> = "system",
+        /// Its number.
+        uid: Option<i64> = "uid",
+    }
+
+    /// `storage`.
+    struct Storage<'a> before_merge drop_moved {
+        /// Directories.
+        directories: Vec<Directory<'a>> = "directories" in "node",
+        /// Partition tables.
+        disks: Vec<Disk<'a>> = "disks",
+        /// Files.
+        files: Vec<File<'a>> = "files" in "node",
+        /// File systems.
+        filesystems: Vec<Filesystem<'a>> = "filesystems",
+        /// Links.
+        links: Vec<Link<'a>> = "links" in "node",
+        /// Encrypted devices.
+        luks: Vec<Luks<'a>> = "luks" since V3_2,
+        /// Arrays.
+        raid: Vec<Raid<'a>> = "raid",
+    }
+
+    /// Whose a file is.
+    struct Owner<'a> {
+        /// Number.
+        id: Option<i64> = "id",
+        /// Name.
+        name: Option<Text<'a>> = "name",
+    }
+
+    /// A directory.
+    struct Directory<'a> {
+        /// Its group.
+        group: Owner<'a> = "group",
+        /// Replace what is there.
+        overwrite: Option<bool> = "overwrite",
+        /// Absolute.
+        path: Text<'a> = "path",
+        /// Its owner.
+        user: Owner<'a> = "user",
+        /// Permission bits.
+        mode: Option<i64> = "mode",
+    }
+
+    /// A file.
+    struct File<'a> {
+        /// Its group.
+        group: Owner<'a> = "group",
+        /// Replace what is there.
+        overwrite: Option<bool> = "overwrite",
+        /// Absolute.
+        path: Text<'a> = "path",
+        /// Its owner.
+        user: Owner<'a> = "user",
+        /// Put behind the contents, in order.
+        append: Sequence<Resource<'a>> = "append",
+        /// What is in it.
+        contents: Resource<'a> = "contents",
+        /// Permission bits.
+        mode: Option<i64> = "mode",
+    }
+
+    /// A link.
+    struct Link<'a> {
+        /// Its group.
+        group: Owner<'a> = "group",
+        /// Replace what is there.
+        overwrite: Option<bool> = "overwrite",
+        /// Absolute.
+        path: Text<'a> = "path",
+        /// Its owner.
+        user: Owner<'a> = "user",
+        /// A hard one.
+        hard: Option<bool> = "hard",
+        /// Where it leads.
+        target: Option<Text<'a>> = "target",
+    }
+
+    /// A disk's partition table.
+    struct Disk<'a> {
+        /// Its node.
+        device: Text<'a> = "device",
+        /// In any order.
+        partitions: Vec<Partition<'a>> = "partitions",
+        /// Begin with an empty one.
+        wipe_table: Option<bool> = "wipeTable",
+    }
+
+    /// A partition.
+    struct Partition<'a> {
+        /// Its own GUID.
+        guid: Option<Text<'a>> = "guid",
+        /// Its name.
+        label: Option<Text<'a>> = "label",
+        /// Its number; 0 takes the next.
+        number: i64 = "number",
+        /// Make it as large as it should be.
+        resize: Option<bool> = "resize" since V3_2,
+        /// False deletes it.
+        should_exist: Option<bool> = "shouldExist",
+        /// Its size.
+        size_mib: Option<i64> = "sizeMiB",
+        /// Where it begins.
+        start_mib: Option<i64> = "startMiB",
+        /// What is in it.
+        type_guid: Option<Text<'a>> = "typeGuid",
+        /// Replace one that is not as it should be.
+        wipe_partition_entry: Option<bool> = "wipePartitionEntry",
+    }
+
+    /// A file system.
+    struct Filesystem<'a> {
+        /// Where it is.
+        device: Text<'a> = "device",
+        /// Its kind.
+        format: Option<Text<'a>> = "format",
+        /// Its name.
+        label: Option<Text<'a>> = "label",
+        /// For mounting.
+        mount_options: Sequence<Text<'a>> = "mountOptions" since V3_1,
+        /// For making.
+        options: Sequence<Text<'a>> = "options",
+        /// Where it is mounted while files are written.
+        path: Option<Text<'a>> = "path",
+        /// Its identifier.
+        uuid: Option<Text<'a>> = "uuid",
+        /// Make it anew in any case.
+        wipe_filesystem: Option<bool> = "wipeFilesystem",
+    }
+
+    /// An encrypted device.
+    struct Luks<'a> {
+        /// What opens it by itself.
+        cex: Cex = "cex" since V3_5,
+        /// What opens it by itself.
+        clevis: Clevis<'a> = "clevis",
+        /// Where it is.
+        device: Option<Text<'a>> = "device",
+        /// Pass discards on.
+        discard: Option<bool> = "discard" since V3_4,
+        /// What opens it.
+        key_file: Resource<'a> = "keyFile",
+        /// Its name on disk.
+        label: Option<Text<'a>> = "label",
+        /// Its name when open.
+        name: Text<'a> = "name",
+        /// For opening.
+        open_options: Vec<Text<'a>> = "openOptions" since V3_4,
+        /// For making.
+        options: Sequence<Text<'a>> = "options",
+        /// Its identifier.
+        uuid: Option<Text<'a>> = "uuid",
+        /// Make it anew in any case.
+        wipe_volume: Option<bool> = "wipeVolume",
+    }
+
+    /// What opens an encrypted device without a passphrase.
+    struct Clevis<'a> {
+        /// Anything else.
+        custom: ClevisCustom<'a> = "custom",
+        /// Servers.
+        tang: Vec<Tang<'a>> = "tang",
+        /// How many of them are enough.
+        threshold: Option<i64> = "threshold",
+        /// The machine's own.
+        tpm2: Option<bool> = "tpm2",
+    }
+
+    /// A pin by hand.
+    struct ClevisCustom<'a> {
+        /// Its configuration.
+        config: Option<Text<'a>> = "config",
+        /// Whether it needs the network.
+        needs_network: Option<bool> = "needsNetwork",
+        /// Its name.
+        pin: Option<Text<'a>> = "pin",
+    }
+
+    /// A tang server.
+    struct Tang<'a> {
+        /// Its keys, as JSON.
+        advertisement: Option<Text<'a>> = "advertisement" since V3_4,
+        /// Of its key.
+        thumbprint: Option<Text<'a>> = "thumbprint",
+        /// Where it is.
+        url: Text<'a> = "url",
+    }
+
+    /// An array.
+    struct Raid<'a> {
+        /// Its members.
+        devices: Vec<Text<'a>> = "devices",
+        /// Its kind.
+        level: Option<Text<'a>> = "level",
+        /// Its name.
+        name: Text<'a> = "name",
+        /// For making.
+        options: Sequence<Text<'a>> = "options",
+        /// Members that wait.
+        spares: Option<i64> = "spares",
+    }
+
+    /// `systemd`.
+    struct Systemd<'a> {
+        /// Units.
+        units: Vec<Unit<'a>> = "units",
+    }
+
+    /// A unit.
+    struct Unit<'a> {
+        /// Its file.
+        contents: Option<Text<'a>> = "contents",
+        /// Files beside it.
+        dropins: Vec<Dropin<'a>> = "dropins",
+        /// Started at boot.
+        enabled: Option<bool> = "enabled",
+        /// Never started.
+        mask: Option<bool> = "mask",
+        /// With its suffix.
+        name: Text<'a> = "name",
+    }
+
+    /// A file beside a unit's.
+    struct Dropin<'a> {
+        /// Its text.
+        contents: Option<Text<'a>> = "contents",
+        /// Ends in `.conf`.
+        name: Text<'a> = "name",
+    }
+
+    /// `ignition.timeouts`, in seconds.
+    struct Timeouts {
+        /// For an answer's head.
+        http_response_headers: Option<i64> = "httpResponseHeaders",
+        /// For all of it.
+        http_total: Option<i64> = "httpTotal",
+    }
+
+    /// Crypto Express cards of IBM Z.
+    struct Cex {
+        /// Whether they open the device.
+        enabled: Option<bool> = "enabled",
+    }
+}
+
+/// An entry's key is the text of this field; a child's entry of the same key is merged into it.
+macro_rules! keyed {
+    ($($name:ident by $key:ident,)*) => {$(
+        impl Keyed for $name<'_> {
+            fn key(&self) -> Cow<'_, str> {
+                Cow::Borrowed(&self.$key)
+            }
+
+            fn merge_entry(self, child: Self) -> Option<Self> {
+                Some(self.merge(child))
+            }
+        }
+    )*};
+}
+
+keyed! {
+    PasswdGroup by name, PasswdUser by name, Directory by path, Disk by device, File by path, Filesystem by device, Link by path,
+    Luks by name, Tang by url, Raid by name, Unit by name, Dropin by name,
+}
+
+impl Keyed for Reference<'_> {
+    fn key(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.source.as_deref().unwrap_or_default())
+    }
+
+    fn merge_entry(self, child: Self) -> Option<Self> {
+        Some(self.merge(child))
+    }
+}
+
+impl Keyed for HttpHeader<'_> {
+    fn key(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.name)
+    }
+
+    fn merge_entry(self, child: Self) -> Option<Self> {
+        child.value.is_some().then(|| self.merge(child))
+    }
+}
+
+impl Keyed for Partition<'_> {
+    fn key(&self) -> Cow<'_, str> {
+        Cow::Owned(match self.number {
+            0 => format!("label:{}", self.label.as_deref().unwrap_or_default()),
+            number => format!("number:{number}"),
+        })
+    }
+
+    fn merge_entry(self, child: Self) -> Option<Self> {
+        Some(self.merge(child))
+    }
+}
+
+/// Drops what the child has in another list of the same group.
+fn drop_moved<T: Keyed>(parent: &mut Vec<T>, child: &[T], others: &HashSet<Cow<'_, str>>) {
+    let own: HashSet<_> = child.iter().map(Keyed::key).collect();
+    parent.retain(|entry| own.contains(&entry.key()) || !others.contains(&entry.key()));
+}
+
+fn keys<T: Keyed>(list: &[T]) -> impl Iterator<Item = Cow<'_, str>> {
+    list.iter().map(Keyed::key)
+}
+
+impl Storage<'_> {
+    fn drop_moved(&mut self, child: &Self) {
+        let (directories, files, links) = (&child.directories, &child.files, &child.links);
+        let all: HashSet<_> = keys(directories).chain(keys(files)).chain(keys(links)).collect();
+        drop_moved(&mut self.directories, directories, &all);
+        drop_moved(&mut self.files, files, &all);
+        drop_moved(&mut self.links, links, &all);
+    }
+}
+
+impl KernelArguments<'_> {
+    fn drop_moved(&mut self, child: &Self) {
+        let all: HashSet<_> = keys(&child.should_exist).chain(keys(&child.should_not_exist)).collect();
+        drop_moved(&mut self.should_exist, &child.should_exist, &all);
+        drop_moved(&mut self.should_not_exist, &child.should_not_exist, &all);
+    }
+}
+
+impl<'a> Document<'a> {
+    /// This config with what `child` changes in it (installer contract E.4).
+    pub fn merge(self, child: Self) -> Self {
+        Part::merge(self, child)
+    }
+
+    /// Compact JSON, fields in alphabetical order, without what is empty.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+}
+
+impl std::fmt::Debug for Document<'_> {
+    /// What is in it may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Document({})", self.ignition.version)
+    }
+}

@@ -1,0 +1,407 @@
+//! What every part of a config can do: be read, merged, written, and walked for its faults.
+
+use super::version::Version;
+use crate::json::{Kind, Value};
+use crate::report::{DUPLICATE, Walk};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    ops::Deref,
+};
+
+/// Text of a config, borrowed from it unless it had escapes.
+pub type Text<'a> = Cow<'a, str>;
+
+/// Keys seen so far, by the group they must be unique in.
+pub(crate) type Seen = HashSet<(&'static str, String)>;
+
+/// What is known while a document is read.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    pub version: Version,
+    /// The first value that has the wrong type: what it is, what it should be, and where Go saw it.
+    pub mismatch: Option<Mismatch>,
+}
+
+/// A value of a type that has no place where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    pub found: String,
+    pub wanted: &'static str,
+    pub end: usize,
+}
+
+impl Decoder {
+    pub fn new(version: Version) -> Self {
+        Self { version, mismatch: None }
+    }
+
+    /// Reading goes on, as Go's does; the first counts.
+    pub fn mismatch(&mut self, value: Value<'_, '_>, wanted: &'static str) {
+        let number = || format!("number {}", String::from_utf8_lossy(value.source()));
+        let found =
+            if value.kind() == Kind::Number && wanted == "int" { number() } else { value.kind_name().to_owned() };
+        let end = if matches!(value.kind(), Kind::Array | Kind::Object) { value.told() } else { value.end() };
+        self.mismatch.get_or_insert(Mismatch { found, wanted, end });
+    }
+}
+
+/// A part of a config.
+pub(crate) trait Part<'a>: Clone + Default + PartialEq {
+    /// Takes what `value` has. Read twice, as from a key given twice, the later wins.
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder);
+
+    /// This as the parent of `child`, by Ignition's rules (installer contract E.4).
+    fn merge(self, child: Self) -> Self;
+
+    /// Whether it is as if it were not there.
+    fn is_empty(&self) -> bool;
+
+    /// Its JSON.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Its own faults, then those of what is in it.
+    fn walk(&self, _walk: &mut Walk<'_, '_>) {}
+
+    /// Entries that are there twice. `group` and `seen` are of the struct it is in.
+    fn duplicates(&self, _group: &'static str, _seen: &mut Seen, _walk: &mut Walk<'_, '_>) {}
+
+    /// Keys of `value` that mean nothing.
+    fn unused(_value: Value<'_, '_>, _walk: &mut Walk<'_, '_>) {}
+}
+
+/// An entry of a list that is told from others by a key.
+pub(crate) trait Keyed: Sized {
+    fn key(&self) -> Cow<'_, str>;
+
+    /// This with what `child`, of the same key, says; None if that takes it away.
+    fn merge_entry(self, child: Self) -> Option<Self>;
+}
+
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    // Writing text to memory can't fail.
+    let _ = serde_json::to_writer(out, text);
+}
+
+impl<'a> Part<'a> for Text<'a> {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+        match value.text() {
+            Some(text) => *self = text,
+            None if value.kind() == Kind::Null => {}
+            None => decoder.mismatch(value, "string"),
+        }
+    }
+
+    fn merge(self, child: Self) -> Self {
+        child
+    }
+
+    /// It is required, so it is written in any case.
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_text(self, out);
+    }
+}
+
+impl Keyed for Text<'_> {
+    fn key(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self)
+    }
+
+    fn merge_entry(self, child: Self) -> Option<Self> {
+        Some(child)
+    }
+}
+
+impl<'a> Part<'a> for i64 {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+        let number = (value.kind() == Kind::Number).then(|| std::str::from_utf8(value.source()).ok()?.parse().ok());
+        match number.flatten() {
+            Some(number) => *self = number,
+            None if value.kind() == Kind::Null => {}
+            None => decoder.mismatch(value, "int"),
+        }
+    }
+
+    fn merge(self, child: Self) -> Self {
+        child
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == 0
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.to_string().bytes());
+    }
+}
+
+impl<'a> Part<'a> for bool {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+        match value.kind() {
+            Kind::True => *self = true,
+            Kind::False => *self = false,
+            Kind::Null => {}
+            _ => decoder.mismatch(value, "bool"),
+        }
+    }
+
+    fn merge(self, child: Self) -> Self {
+        child
+    }
+
+    fn is_empty(&self) -> bool {
+        !self
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.to_string().bytes());
+    }
+}
+
+/// Null, or a scalar.
+impl<'a, T: Part<'a>> Part<'a> for Option<T> {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+        if value.kind() == Kind::Null {
+            *self = None;
+        } else {
+            self.get_or_insert_default().decode(value, decoder);
+        }
+    }
+
+    fn merge(self, child: Self) -> Self {
+        child.or(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_none()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Some(value) => value.write(out),
+            None => out.extend(b"null"),
+        }
+    }
+}
+
+fn decode_list<'a, T: Part<'a>>(list: &mut Vec<T>, value: Value<'_, 'a>, decoder: &mut Decoder) {
+    match value.kind() {
+        Kind::Null => list.clear(),
+        Kind::Array => {
+            list.clear();
+            list.extend(value.items().map(|item| {
+                let mut part = T::default();
+                part.decode(item, decoder);
+                part
+            }));
+        }
+        _ => decoder.mismatch(value, "list"),
+    }
+}
+
+fn write_list<'a, T: Part<'a>>(list: &[T], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (place, part) in list.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        part.write(out);
+    }
+    out.push(b']');
+}
+
+/// Entries told apart by their keys.
+impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+        decode_list(self, value, decoder);
+    }
+
+    fn merge(self, child: Self) -> Self {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let known: HashSet<String> = self.iter().map(|entry| entry.key().into_owned()).collect();
+        let mut children: Vec<Option<T>> = Vec::with_capacity(child.len());
+        for (place, entry) in child.into_iter().enumerate() {
+            places.entry(entry.key().into_owned()).or_insert(place);
+            children.push(Some(entry));
+        }
+        let mut merged = Vec::with_capacity(self.len().saturating_add(children.len()));
+        for entry in self {
+            let place = places.get(&*entry.key()).copied();
+            match place.and_then(|place| children.get_mut(place)?.clone()) {
+                Some(child) => merged.extend(entry.merge_entry(child)),
+                None => merged.push(entry),
+            }
+        }
+        merged.extend(children.into_iter().flatten().filter(|entry| !known.contains(&*entry.key())));
+        merged
+    }
+
+    fn is_empty(&self) -> bool {
+        Vec::is_empty(self)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_list(self, out);
+    }
+
+    fn walk(&self, walk: &mut Walk<'_, '_>) {
+        for (place, entry) in self.iter().enumerate() {
+            walk.within(place, |walk| entry.walk(walk));
+        }
+    }
+
+    fn duplicates(&self, group: &'static str, seen: &mut Seen, walk: &mut Walk<'_, '_>) {
+        for (place, entry) in self.iter().enumerate() {
+            walk.within(place, |walk| {
+                if !seen.insert((group, entry.key().into_owned())) {
+                    walk.error(&[], DUPLICATE);
+                }
+                entry.duplicates("", &mut Seen::new(), walk);
+            });
+        }
+    }
+
+    fn unused(value: Value<'_, '_>, walk: &mut Walk<'_, '_>) {
+        for (place, item) in value.items().enumerate() {
+            walk.within(place, |walk| T::unused(item, walk));
+        }
+    }
+}
+
+/// Entries that may be there twice; a child's follow the parent's.
+#[derive(Clone, Default, PartialEq)]
+pub struct Sequence<T>(pub Vec<T>);
+
+impl<T> Deref for Sequence<T> {
+    type Target = Vec<T>;
+
+    fn deref(&self) -> &Vec<T> {
+        &self.0
+    }
+}
+
+impl<'a, T: Part<'a>> Part<'a> for Sequence<T> {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+        decode_list(&mut self.0, value, decoder);
+    }
+
+    fn merge(mut self, child: Self) -> Self {
+        self.0.extend(child.0);
+        self
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_list(&self.0, out);
+    }
+
+    fn walk(&self, walk: &mut Walk<'_, '_>) {
+        for (place, entry) in self.iter().enumerate() {
+            walk.within(place, |walk| entry.walk(walk));
+        }
+    }
+
+    fn duplicates(&self, _group: &'static str, _seen: &mut Seen, walk: &mut Walk<'_, '_>) {
+        for (place, entry) in self.iter().enumerate() {
+            walk.within(place, |walk| entry.duplicates("", &mut Seen::new(), walk));
+        }
+    }
+
+    fn unused(value: Value<'_, '_>, walk: &mut Walk<'_, '_>) {
+        for (place, item) in value.items().enumerate() {
+            walk.within(place, |walk| T::unused(item, walk));
+        }
+    }
+}
+
+/// Defines the structs of a config. A field has a type, its key, the version it came with (3.0 if none is named), and the group of
+/// keys in which its entries must be unique (its own if none is named). A struct may name a method that is called with the child
+/// before it is merged. The order of fields is that of reports.
+macro_rules! parts {
+    ($(
+        $(#[$doc:meta])*
+        struct $name:ident $(<$life:lifetime>)? $(before_merge $before:ident)? {
+            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $key:literal $(since $since:ident)? $(in $group:literal)?,)*
+        }
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Default, PartialEq)]
+        pub struct $name $(<$life>)? {
+            $($(#[$field_doc])* pub $field: $ty,)*
+        }
+
+        impl<'a> Part<'a> for $name $(<$life>)? {
+            fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+                if !matches!(value.kind(), Kind::Object | Kind::Null) {
+                    decoder.mismatch(value, "object");
+                }
+                for (key, value) in value.members() {
+                    let key = key.text().unwrap_or_default();
+                    $(if key.eq_ignore_ascii_case($key) $(&& decoder.version >= Version::$since)? {
+                        self.$field.decode(value, decoder);
+                    })*
+                }
+            }
+
+            #[allow(unused_mut)]
+            fn merge(mut self, child: Self) -> Self {
+                if Part::is_empty(&child) {
+                    return self;
+                }
+                if Part::is_empty(&self) {
+                    return child;
+                }
+                $(self.$before(&child);)?
+                Self { $($field: self.$field.merge(child.$field),)* }
+            }
+
+            fn is_empty(&self) -> bool {
+                *self == Self::default()
+            }
+
+            fn write(&self, out: &mut Vec<u8>) {
+                out.push(b'{');
+                $(if !Part::is_empty(&self.$field) {
+                    if out.last() != Some(&b'{') {
+                        out.push(b',');
+                    }
+                    out.extend(concat!("\"", $key, "\":").bytes());
+                    self.$field.write(out);
+                })*
+                out.push(b'}');
+            }
+
+            fn walk(&self, walk: &mut Walk<'_, '_>) {
+                crate::check::Check::check(self, walk);
+                $(walk.within($key, |walk| self.$field.walk(walk));)*
+            }
+
+            fn duplicates(&self, _group: &'static str, _seen: &mut Seen, walk: &mut Walk<'_, '_>) {
+                let mut seen = Seen::new();
+                $(walk.within($key, |walk| {
+                    let group = [$key $(, $group)?].last().copied().unwrap_or_default();
+                    self.$field.duplicates(group, &mut seen, walk);
+                });)*
+            }
+
+            fn unused(value: Value<'_, '_>, walk: &mut Walk<'_, '_>) {
+                for (key, value) in value.members() {
+                    match &*key.text().unwrap_or_default() {
+                        $($key $(if walk.version >= Version::$since)? => {
+                            walk.within($key, |walk| <$ty as Part<'_>>::unused(value, walk));
+                        })*
+                        name => walk.unused_key(name, key.start()),
+                    }
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use parts;
