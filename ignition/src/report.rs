@@ -134,15 +134,20 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.push(Severity::Warning, path, self.lines.position(offset), format!("unused key {key}"));
     }
 
+    /// How many findings are still looked for.
+    pub fn room(&self) -> usize {
+        MAX_ENTRIES.saturating_sub(self.report.entries.len())
+    }
+
     fn add(&mut self, severity: Severity, below: &[Step<'_>], message: &str) {
-        if self.report.entries.len() < MAX_ENTRIES {
+        if self.room() > 0 {
             let position = self.lines.position(self.nearest(below).told());
             self.push(severity, text(&self.path, below), position, message.to_owned());
         }
     }
 
     fn push(&mut self, severity: Severity, path: String, position: Position, message: String) {
-        if self.report.entries.len() < MAX_ENTRIES {
+        if self.room() > 0 {
             self.report.entries.push(Entry { severity, path: Some(path), position: Some(position), message });
         }
     }

@@ -13,7 +13,7 @@ use crate::model::{
     References, Resource, Security, Text, Timeouts, Tls, Verification, Version, VersionError,
 };
 use crate::report::{Entry, Report, Severity, Step, Walk};
-use url::{Scheme, scheme};
+use url::{Scheme, UrlError, scheme};
 
 /// Why a config can't even be checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -140,7 +140,13 @@ impl Check for Ignition<'_> {
 impl Check for Tls<'_> {
     fn check(&self, walk: &mut Walk<'_, '_>) {
         for (place, reference) in self.certificate_authorities.iter().enumerate() {
-            required_source(reference, &["certificateAuthorities".into(), place.into()], walk);
+            let at: [Step<'_>; 3] = ["certificateAuthorities".into(), place.into(), "source".into()];
+            match reference.source.as_deref().unwrap_or_default() {
+                // 3.0 has no word for a source that is missing.
+                "" if walk.version == Version::V3_0 => walk.error(&at, UrlError::Scheme),
+                _ if walk.version == Version::V3_0 => {}
+                _ => required_source(reference, &at[..2], walk),
+            }
         }
     }
 }
@@ -157,7 +163,10 @@ fn required_source(reference: &Reference<'_>, at: &[Step<'_>], walk: &mut Walk<'
 impl Check for Reference<'_> {
     fn check(&self, walk: &mut Walk<'_, '_>) {
         let Self { compression, http_headers, source, verification } = self;
-        check_resource(compression, http_headers, source, verification, walk);
+        // Only from 3.1 on is it a resource like any other.
+        let anything = Some("".into());
+        let named = if walk.version == Version::V3_0 && source.is_none() { &anything } else { source };
+        check_resource(compression, http_headers, named, verification, walk);
     }
 }
 
@@ -186,7 +195,7 @@ fn check_resource(
         walk.error(&["source".into()], error);
     }
     if !headers.is_empty() {
-        match source.as_deref().map(scheme) {
+        match named.map(scheme) {
             Some(Ok(Scheme::Http | Scheme::Https)) => {}
             Some(Ok(_)) => walk.error(&["httpHeaders".into()], "cannot use HTTP headers with this source scheme"),
             Some(Err(_)) | None => walk.error(&["httpHeaders".into()], "unable to parse url"),
@@ -223,7 +232,7 @@ impl Check for Verification<'_> {
 impl Check for Proxy<'_> {
     fn check(&self, walk: &mut Walk<'_, '_>) {
         for (key, proxy) in [("httpProxy", &self.http_proxy), ("httpsProxy", &self.https_proxy)] {
-            let Some(proxy) = proxy.as_deref().filter(|proxy| !proxy.is_empty()) else { continue };
+            let Some(proxy) = proxy.as_deref() else { continue };
             match scheme(proxy) {
                 Ok(Scheme::Http) if key == "httpsProxy" => {
                     walk.warning(&[key.into()], "insecure plaintext HTTP proxy specified for HTTPS resources");

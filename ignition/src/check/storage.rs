@@ -14,9 +14,11 @@ const MAX_COMPARED: usize = 1024;
 
 impl Check for Storage<'_> {
     fn check(&self, walk: &mut Walk<'_, '_>) {
-        let links: HashSet<&str> = self.links.iter().map(|link| &*link.path).collect();
-        let below_link = |path: &str| {
-            path.match_indices('/').any(|(at, _)| path.get(..at).is_some_and(|parent| links.contains(parent)))
+        let mut links: HashMap<&str, usize> = HashMap::new();
+        self.links.iter().for_each(|link| *links.entry(&link.path).or_default() += 1);
+        let links_above = |path: &str| -> usize {
+            let parents = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+            parents.filter_map(|parent| links.get(parent)).sum()
         };
         for (list, paths, message) in [
             ("directories", paths(&self.directories, |entry| &entry.path), "directory path includes link in config"),
@@ -24,7 +26,7 @@ impl Check for Storage<'_> {
             ("links", paths(&self.links, |entry| &entry.path), "link path includes link in config"),
         ] {
             for (place, path) in paths.into_iter().enumerate() {
-                if below_link(path) {
+                for _ in 0..links_above(path).min(walk.room()) {
                     walk.error(&[list.into(), place.into()], message);
                 }
             }
@@ -90,14 +92,19 @@ fn check_path(key: &str, path: &str, walk: &mut Walk<'_, '_>) {
     }
 }
 
+/// Set-user-ID, set-group-ID, sticky.
+const SPECIAL_BITS: i64 = 0o7000;
+
 fn check_mode(mode: Option<i64>, walk: &mut Walk<'_, '_>) {
-    match mode {
-        Some(mode) if !MODES.contains(&mode) => walk.error(&["mode".into()], "illegal file mode"),
-        Some(mode) if mode > 0o777 && walk.version < Version::V3_6 => walk.warning(
+    let Some(mode) = mode else { return };
+    if !MODES.contains(&mode) {
+        walk.error(&["mode".into()], "illegal file mode");
+    }
+    if mode & SPECIAL_BITS != 0 && walk.version < Version::V3_6 {
+        walk.warning(
             &["mode".into()],
             "setuid/setgid/sticky bits are not supported or functional in spec versions older than 3.6.0",
-        ),
-        _ => {}
+        );
     }
 }
 
@@ -131,15 +138,20 @@ impl Check for Disk<'_> {
             return;
         }
         check_path("device", &self.device, walk);
-        for (place, message) in [
-            (self.same_number(), "partition numbers collide"),
-            (self.overlap(), "partitions overlap"),
-            (self.same_label(), "cannot use the same partition label twice"),
-        ] {
+        let found = |walk: &mut Walk<'_, '_>, place: Option<usize>, message: &str| {
             if let Some(place) = place {
                 walk.error(&["partitions".into(), place.into()], message);
             }
+        };
+        found(walk, self.same_number(), "partition numbers collide");
+        found(walk, self.overlap(), "partitions overlap");
+        let has = |is: fn(&Partition<'_>) -> bool| self.partitions.iter().any(is);
+        if has(|partition| partition.number == 0) && has(|partition| partition.should_exist == Some(false)) {
+            // What is to take the next free number can't know which numbers will be free.
+            let message = "shouldExist is false for a partition and other partition(s) has start or size 0";
+            walk.error(&["partitions".into()], message);
         }
+        found(walk, self.same_label(), "cannot use the same partition label twice");
     }
 }
 
@@ -325,7 +337,7 @@ impl Check for Luks<'_> {
             Some(device) => check_path("device", device, walk),
         }
         let Clevis { custom, tang, threshold, tpm2 } = &self.clevis;
-        let has_pins = tpm2.is_some() || !tang.is_empty() || threshold.is_some();
+        let has_pins = *tpm2 == Some(true) || !tang.is_empty() || threshold.is_some_and(|threshold| threshold != 0);
         if custom.pin.as_deref().is_some_and(|pin| !pin.is_empty()) && has_pins {
             walk.error(&["clevis".into()], "cannot use custom clevis config with tpm2, tang, or threshold");
         }
@@ -354,7 +366,7 @@ impl Check for ClevisCustom<'_> {
             return;
         }
         match self.pin.as_deref().unwrap_or_default() {
-            "" => walk.error(&["pin".into()], "missing required custom clevis pin"),
+            "" if walk.version >= Version::V3_3 => walk.error(&["pin".into()], "missing required custom clevis pin"),
             "tpm2" | "tang" | "sss" => {}
             _ if walk.version >= Version::V3_6 => {}
             _ => walk.error(&["pin".into()], "unsupported clevis pin"),

@@ -1,14 +1,14 @@
 //! Unit files as go-systemd reads them, for whether they can be read and whether they can be enabled.
 
 /// Why a unit file can't be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnitError {
     #[error("line too long (max 2048 bytes)")]
     LineTooLong,
     #[error("unable to find end of section")]
     Section,
-    #[error("found garbage after section name")]
-    Garbage,
+    #[error("found garbage after section name : {0:?}")]
+    Garbage(String),
     #[error("unexpected newline encountered while parsing option name")]
     OptionName,
     #[error("EOF")]
@@ -64,7 +64,10 @@ fn section_at(text: &str) -> Result<(&str, &str), UnitError> {
     check_lines(name)?;
     let after = after.get(1..).unwrap_or_default();
     let (line, rest) = after.split_at(after.find('\n').map_or(after.len(), |at| at + 1));
-    if line.trim().is_empty() { Ok((name, rest)) } else { Err(UnitError::Garbage) }
+    match line.trim() {
+        "" => Ok((name, rest)),
+        garbage => Err(UnitError::Garbage(garbage.to_owned())),
+    }
 }
 
 /// What follows a value or a comment, which goes on after each backslash at a line's end.
@@ -98,7 +101,7 @@ mod tests {
             ("[Unit]\nA=b \\\n[Install]\n WantedBy=a", Ok(false)),
             ("[Unit]\n[Install]  \n\n WantedBy = a", Ok(true)),
             ("[Foo", Err(UnitError::Section)),
-            ("[Foo] x\n", Err(UnitError::Garbage)),
+            ("[Foo] x\n", Err(UnitError::Garbage("x".to_owned()))),
             ("[Foo]\na\n", Err(UnitError::OptionName)),
             ("[Foo]\na", Err(UnitError::End)),
         ] {

@@ -55,7 +55,7 @@ pub(crate) trait Part<'a>: Clone + Default + PartialEq {
     fn merge(self, child: Self) -> Self;
 
     /// Whether it is as if it were not there.
-    fn is_empty(&self) -> bool;
+    fn is_unset(&self) -> bool;
 
     /// Its JSON.
     fn write(&self, out: &mut Vec<u8>);
@@ -97,7 +97,7 @@ impl<'a> Part<'a> for Text<'a> {
     }
 
     /// It is required, so it is written in any case.
-    fn is_empty(&self) -> bool {
+    fn is_unset(&self) -> bool {
         false
     }
 
@@ -130,7 +130,7 @@ impl<'a> Part<'a> for i64 {
         child
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_unset(&self) -> bool {
         *self == 0
     }
 
@@ -153,7 +153,7 @@ impl<'a> Part<'a> for bool {
         child
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_unset(&self) -> bool {
         !self
     }
 
@@ -176,7 +176,7 @@ impl<'a, T: Part<'a>> Part<'a> for Option<T> {
         child.or(self)
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_unset(&self) -> bool {
         self.is_none()
     }
 
@@ -240,7 +240,7 @@ impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
         merged
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_unset(&self) -> bool {
         Vec::is_empty(self)
     }
 
@@ -294,7 +294,7 @@ impl<'a, T: Part<'a>> Part<'a> for Sequence<T> {
         self
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_unset(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -352,23 +352,23 @@ macro_rules! parts {
 
             #[allow(unused_mut)]
             fn merge(mut self, child: Self) -> Self {
-                if Part::is_empty(&child) {
+                if Part::is_unset(&child) {
                     return self;
                 }
-                if Part::is_empty(&self) {
+                if Part::is_unset(&self) {
                     return child;
                 }
                 $(self.$before(&child);)?
                 Self { $($field: self.$field.merge(child.$field),)* }
             }
 
-            fn is_empty(&self) -> bool {
+            fn is_unset(&self) -> bool {
                 *self == Self::default()
             }
 
             fn write(&self, out: &mut Vec<u8>) {
                 out.push(b'{');
-                $(if !Part::is_empty(&self.$field) {
+                $(if !Part::is_unset(&self.$field) {
                     if out.last() != Some(&b'{') {
                         out.push(b',');
                     }
