@@ -113,7 +113,8 @@ mod tests {
 
     fn content(config: &Config, path: &str) -> String {
         let file = config.storage.files.iter().find(|file| file.path == path).unwrap();
-        String::from_utf8(data_url::decode(file.contents.source.as_deref().unwrap()).unwrap().data).unwrap()
+        String::from_utf8(data_url::decode(file.contents.source.as_deref().unwrap()).unwrap().data.into_owned())
+            .unwrap()
     }
 
     #[test]

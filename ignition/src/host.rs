@@ -148,7 +148,7 @@ mod tests {
         let file = |path: &str| config.storage.files.iter().find(|file| file.path == path).unwrap();
         let environment = file(ENVIRONMENT_PATH);
         assert_eq!(environment.mode, Some(0o600));
-        let text = data_url::decode(environment.contents.source.as_deref().unwrap()).unwrap().data;
+        let text = data_url::decode(environment.contents.source.as_deref().unwrap()).unwrap().data.into_owned();
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "LANDFALL_URL=http://10.0.2.2:8090\n\
