@@ -64,24 +64,32 @@ pub fn build(configuration: ConfigBuilder<AgentScope>, proxies: ProxyVariables) 
 /// What [`agent`] is made of, for whoever needs limits of his own; [`build`] makes a client of it. `ca_certs` are PEM bundles
 /// trusted in addition to the system's roots, and not read where `insecure` trusts anybody.
 pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuilder<AgentScope>, HttpConfigError> {
-    let mut tls = tls();
     if insecure {
-        tls = tls.disable_verification(true);
-    } else {
-        // A host without system roots is fine until somebody asks for https: the handshake then says so.
-        let system = rustls_native_certs::load_native_certs().certs;
-        let mut roots: Vec<_> = system.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-        for path in ca_certs {
-            let pem = std::fs::read(path).map_err(|source| HttpConfigError::Read { path: path.clone(), source })?;
-            let before = roots.len();
-            roots.extend(certificates(&pem));
-            if roots.len() == before {
-                return Err(HttpConfigError::NoCertificate { path: path.clone() });
-            }
-        }
-        tls = tls.root_certs(RootCerts::new_with_certs(&roots));
+        return Ok(builder(tls().disable_verification(true).build()));
     }
-    Ok(builder(tls.build()))
+    let mut bundles = Vec::with_capacity(ca_certs.len());
+    for path in ca_certs {
+        let pem = std::fs::read(path).map_err(|source| HttpConfigError::Read { path: path.clone(), source })?;
+        if !has_certificate(&pem) {
+            return Err(HttpConfigError::NoCertificate { path: path.clone() });
+        }
+        bundles.push(pem);
+    }
+    Ok(configuration_trusting(bundles.iter().map(Vec::as_slice)))
+}
+
+/// As [`configuration`], for PEM bundles that are in memory already. What in them is no certificate is overlooked.
+pub fn configuration_trusting<'a>(bundles: impl IntoIterator<Item = &'a [u8]>) -> ConfigBuilder<AgentScope> {
+    // A host without system roots is fine until somebody asks for https: the handshake then says so.
+    let system = rustls_native_certs::load_native_certs().certs;
+    let mut roots: Vec<_> = system.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+    roots.extend(bundles.into_iter().flat_map(certificates));
+    builder(tls().root_certs(RootCerts::new_with_certs(&roots)).build())
+}
+
+/// Whether there is a certificate in `pem`.
+pub fn has_certificate(pem: &[u8]) -> bool {
+    certificates(pem).next().is_some()
 }
 
 /// As [`agent`], but it trusts the certificates in `pem` alone, and no proxy of the environment. `None` when there are none.

@@ -15,6 +15,7 @@ pub mod day2;
 pub mod discovery;
 mod environment;
 mod error;
+pub mod fetch;
 pub mod host;
 mod json;
 mod merge;

@@ -4,7 +4,7 @@ mod storage;
 mod systemd;
 mod text;
 mod unit;
-mod url;
+pub(crate) mod url;
 
 use crate::json::{JsonError, Kind, Lines, Value, parse as parse_json};
 use crate::model::part::{Decoder, Mismatch, Part, Seen, parts};

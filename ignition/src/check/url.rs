@@ -5,7 +5,7 @@ use crate::model::Version;
 
 /// How something is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub(crate) enum Scheme {
     Http,
     Https,
     Tftp,
@@ -18,7 +18,7 @@ pub(super) enum Scheme {
 
 /// Why a URL is none, or none for Ignition. What the URL is may be secret and is not told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum UrlError {
+pub(crate) enum UrlError {
     #[error("unable to parse url")]
     Parse,
     #[error("invalid url scheme")]
@@ -44,7 +44,7 @@ pub(super) fn check(url: &str, version: Version) -> Result<(), UrlError> {
 }
 
 /// The scheme of what is a URL to Go.
-pub(super) fn scheme(url: &str) -> Result<Scheme, UrlError> {
+pub(crate) fn scheme(url: &str) -> Result<Scheme, UrlError> {
     if url.bytes().any(|byte| byte < 0x20 || byte == 0x7F) {
         return Err(UrlError::Parse);
     }

@@ -1,0 +1,139 @@
+//! Why a resource did not come.
+
+use crate::data_url::DataUrlError;
+use api::BodyError;
+use std::{fmt, io, time::Duration};
+
+/// Why a resource did not come, and which.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot fetch {resource}")]
+pub struct FetchError {
+    /// Its URL, without what may be secret in it.
+    pub resource: String,
+    /// Why.
+    pub source: FetchFault,
+}
+
+/// Why a resource did not come. Neither its bytes nor a query string are ever told.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchFault {
+    /// Not a URL.
+    #[error("unable to parse url")]
+    Url,
+    /// A place that only Ignition itself goes to, or nobody.
+    #[error("{scheme}: URLs are not supported here; http:, https: and data: ones are")]
+    Scheme {
+        /// What stands before the colon.
+        scheme: String,
+    },
+    /// It would take the network.
+    #[error("it is on the network, and this is to be done without")]
+    Offline,
+    /// A `data:` URL that can't be read.
+    #[error(transparent)]
+    Data(#[from] DataUrlError),
+    /// A header that no request can have.
+    #[error("unable to parse HTTP header '{name}': a name is letters, digits and dashes, a value one line of text")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// No answer.
+    #[error("the request failed: {0}")]
+    Transport(Told<ureq::Error>),
+    /// No whole answer.
+    #[error("{0}")]
+    Body(BodyError),
+    /// 404.
+    #[error("resource not found (HTTP status 404)")]
+    NotFound,
+    /// Neither success nor a redirect.
+    #[error("failed to fetch resource (HTTP status {status})")]
+    Status {
+        /// The status.
+        status: u16,
+    },
+    /// A redirect that leads nowhere.
+    #[error("the server redirects to what is no http: or https: URL")]
+    Redirect,
+    /// Too many redirects.
+    #[error("stopped after {count} redirects")]
+    Redirects {
+        /// As many as were followed.
+        count: u32,
+    },
+    /// The config's total time is up.
+    #[error("not there after {} s, which is all the time that timeouts.httpTotal gives", after.as_secs())]
+    Total {
+        /// The time.
+        after: Duration,
+        /// What went wrong last.
+        #[source]
+        last: Option<Box<FetchFault>>,
+    },
+    /// More than is allowed.
+    #[error("it has more than {limit_bytes} bytes{}", if *unpacked { " unpacked" } else { "" })]
+    TooLarge {
+        /// What is allowed.
+        limit_bytes: u64,
+        /// Whether it is what it unpacks to that is too large.
+        unpacked: bool,
+    },
+    /// Packed in another way than with gzip.
+    #[error("invalid compression method '{method}': only gzip is known")]
+    Compression {
+        /// What is asked for.
+        method: String,
+    },
+    /// Not gzip, or damaged.
+    #[error("it can't be unpacked as gzip")]
+    Gzip(#[source] io::Error),
+    /// A sum that is none.
+    #[error("the hash to verify it by is none: sha512- or sha256- and hexadecimal digits are")]
+    Hash,
+    /// Other bytes than were to come.
+    #[error("hash verification failed (calculated {calculated} but expected {expected})")]
+    Mismatch {
+        /// In hexadecimal.
+        calculated: String,
+        /// In hexadecimal.
+        expected: String,
+    },
+    /// Certificates that are none.
+    #[error("there is no PEM certificate in it")]
+    NoCertificate,
+}
+
+impl FetchFault {
+    /// Whether it may pass, as Ignition sees it: everything between us and the server, and the server's own faults. A certificate
+    /// nobody trusts stays so.
+    pub(super) fn passes(&self) -> bool {
+        match self {
+            Self::Transport(Told(error)) => match error {
+                ureq::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+                ureq::Error::Timeout(_)
+                | ureq::Error::HostNotFound
+                | ureq::Error::ConnectionFailed
+                | ureq::Error::ConnectProxyFailed(_)
+                | ureq::Error::Protocol(_) => true,
+                _ => false,
+            },
+            Self::Body(_) => true,
+            Self::Status { status } => *status >= 500,
+            _ => false,
+        }
+    }
+}
+
+/// An HTTP client's error, without the URL that it may quote.
+#[derive(Debug)]
+pub struct Told<E>(pub(super) E);
+
+impl fmt::Display for Told<ureq::Error> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            ureq::Error::BadUri(_) => f.write_str("bad URI"),
+            error => error.fmt(f),
+        }
+    }
+}
