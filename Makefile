@@ -39,8 +39,7 @@ demo: binary
 
 test: export PATH := $(PEERS)/bin:$(PATH)
 test: binary peers
-	LANDFALL_BIN=$(BINARY) cargo test --workspace --exclude qemu-tests
-	LANDFALL_BIN=$(BINARY) cargo test --package qemu-tests -- --test-threads=1 --nocapture
+	LANDFALL_BIN=$(BINARY) cargo test --workspace
 	.ci/fuzz 5
 
 fuzz: setup

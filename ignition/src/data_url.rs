@@ -101,7 +101,7 @@ fn without_line_ends(body: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Whether it can be read, in a few kilobytes of memory however long it is.
-pub(crate) fn check(url: &str) -> Result<(), DataUrlError> {
+pub fn check(url: &str) -> Result<(), DataUrlError> {
     let (header, body) = split(url)?;
     if !header.base64 {
         return runs(body, header.data_at, |_| ());

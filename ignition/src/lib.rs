@@ -16,6 +16,8 @@ pub mod discovery;
 mod environment;
 mod error;
 pub mod fetch;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod host;
 mod json;
 mod merge;
