@@ -26,6 +26,7 @@ pub mod newc;
 mod pack;
 mod parts;
 mod redact;
+mod render;
 mod report;
 mod translate;
 
@@ -39,5 +40,6 @@ pub use merge::{MergeError, merge, merge_override};
 pub use pack::{AREA_BYTES, TooLarge, check_budget, pack};
 pub use parts::AgentBinary;
 pub use redact::redact;
+pub use render::{RenderError, RenderFault, render};
 pub use report::{Entry, Report, Severity};
 pub use translate::{TranslateError, merge_all, translate};

@@ -1,6 +1,7 @@
 //! `landfall ignition`.
 
 mod merge;
+mod render;
 mod size;
 mod translate;
 mod validate;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 /// A larger file is no config: the largest of clusters are tens of megabytes.
 const MAX_CONFIG_BYTES: u64 = 256 << 20;
 
-/// Check, translate and merge Ignition configs
+/// Check, translate, merge and render Ignition configs
 #[derive(Debug, Args)]
 pub struct Ignition {
     #[command(subcommand)]
@@ -26,6 +27,7 @@ enum Command {
     Validate(validate::Validate),
     Translate(translate::Translate),
     Merge(merge::Merge),
+    Render(render::Render),
     Size(size::Size),
 }
 
@@ -36,6 +38,7 @@ impl Ignition {
             Command::Validate(validate) => return validate.run(),
             Command::Translate(translate) => translate.run(),
             Command::Merge(merge) => merge.run(),
+            Command::Render(render) => render.run(),
             Command::Size(size) => size.run(),
         };
         done.map(|()| ExitCode::SUCCESS)

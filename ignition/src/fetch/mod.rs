@@ -92,7 +92,7 @@ impl Location<'_> {
 }
 
 /// What a config says of fetching.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Settings {
     /// None for no limit.
     header_timeout: Option<Duration>,
@@ -124,10 +124,12 @@ impl Fetcher {
     /// fetched. One that names no certificates leaves those named before.
     pub fn configure(&mut self, ignition: &Ignition<'_>) -> Result<(), FetchError> {
         let timeouts = &ignition.timeouts;
-        self.settings.header_timeout = timeout(timeouts.http_response_headers, Some(HEADER_TIMEOUT));
-        self.settings.total_timeout = timeout(timeouts.http_total, None);
-        self.settings.proxies = proxies(&ignition.proxy);
-        self.agent = OnceLock::new();
+        self.set(Settings {
+            header_timeout: timeout(timeouts.http_response_headers, Some(HEADER_TIMEOUT)),
+            total_timeout: timeout(timeouts.http_total, None),
+            proxies: proxies(&ignition.proxy),
+            authorities: self.settings.authorities.clone(),
+        });
         let references = &ignition.security.tls.certificate_authorities;
         let mut authorities = Vec::with_capacity(references.len());
         for reference in references.iter() {
@@ -139,10 +141,17 @@ impl Fetcher {
             authorities.push(pem);
         }
         if !authorities.is_empty() {
-            self.settings.authorities = authorities;
-            self.agent = OnceLock::new();
+            self.set(Settings { authorities, ..self.settings.clone() });
         }
         Ok(())
+    }
+
+    /// A client that knows them already is kept.
+    fn set(&mut self, settings: Settings) {
+        if self.settings != settings {
+            self.settings = settings;
+            self.agent = OnceLock::new();
+        }
     }
 
     fn fetch_authority(&mut self, location: &Location<'_>) -> Result<Vec<u8>, FetchError> {

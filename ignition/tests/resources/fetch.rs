@@ -1,17 +1,15 @@
 //! Resources, one by one.
 
 use crate::server::{Certificates, Server, ok, redirect, response};
-use crate::{parsed, told};
-use flate2::{Compression, write::GzEncoder};
+use crate::{gzip, hex, parsed, sha512, told};
 use ignition::{
     data_url,
     fetch::{Fetcher, Location, Options},
 };
 use proptest::prelude::*;
-use sha2::{Digest, Sha256, Sha512};
+use sha2::{Digest, Sha256};
 use std::{
     borrow::Cow,
-    io::Write,
     thread,
     time::{Duration, Instant},
 };
@@ -31,20 +29,6 @@ fn fetch(location: &Location<'_>) -> Result<String, String> {
 fn fetch_with(fetcher: &Fetcher, location: &Location<'_>) -> Result<String, String> {
     let bytes = fetcher.fetch(location).map_err(told)?;
     Ok(String::from_utf8(bytes.into_owned()).unwrap())
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn sha512(bytes: &[u8]) -> String {
-    format!("sha512-{}", hex(&Sha512::digest(bytes)))
 }
 
 #[test]
