@@ -50,11 +50,14 @@ impl Config {
         self.to_value().to_string()
     }
 
-    /// As a JSON value.
+    /// As a JSON value, members in alphabetical order.
     pub fn to_value(&self) -> Value {
         // A map with text keys and no fallible Serialize inside: this can't fail, and an empty object would be caught at once
         // by every reader, as its version is missing.
-        serde_json::to_value(self).unwrap_or_default()
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        // nmstate has serde_json keep members in the order they came in.
+        value.sort_all_objects();
+        value
     }
 }
 

@@ -22,6 +22,7 @@ pub mod host;
 mod json;
 mod merge;
 pub mod model;
+pub mod network;
 pub mod newc;
 mod pack;
 mod parts;

@@ -1,6 +1,7 @@
 //! `landfall ignition`.
 
 mod merge;
+mod network;
 mod render;
 mod size;
 mod translate;
@@ -29,6 +30,7 @@ enum Command {
     Merge(merge::Merge),
     Render(render::Render),
     Size(size::Size),
+    Network(network::Network),
 }
 
 impl Ignition {
@@ -40,6 +42,7 @@ impl Ignition {
             Command::Merge(merge) => merge.run(),
             Command::Render(render) => render.run(),
             Command::Size(size) => size.run(),
+            Command::Network(network) => network.run(),
         };
         done.map(|()| ExitCode::SUCCESS)
     }

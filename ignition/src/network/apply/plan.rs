@@ -1,0 +1,125 @@
+//! What is to be written on this machine.
+
+use super::names::Names;
+use super::source::HostDir;
+use super::{ApplyError, Mac};
+use crate::network::{State, policy};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What applying does.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Plan {
+    /// The hosts this machine is; more than one only if the list has its interfaces in several.
+    pub hosts: Vec<Host>,
+    /// Profiles, sorted by name.
+    pub write: Vec<Write>,
+}
+
+/// An entry of the list that is of this machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Host {
+    /// `host0`
+    pub name: String,
+    /// Its interfaces.
+    pub interfaces: Vec<Told>,
+}
+
+/// An interface of a host.
+#[derive(Clone, Debug, Serialize)]
+pub struct Told {
+    /// MAC address.
+    pub mac: String,
+    /// Its name in the profiles.
+    pub logical: String,
+    /// Its name here; none if this machine has no such interface.
+    pub name: Option<String>,
+}
+
+/// A profile.
+#[derive(Clone, Serialize)]
+pub struct Write {
+    /// Name in the target.
+    pub name: String,
+    /// What it is made of, `host0/eth0.nmconnection`.
+    pub from: String,
+    /// Content. It may hold keys, so that it is not shown.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl std::fmt::Debug for Write {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Write").field("name", &self.name).field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+/// Finds the hosts this machine is by its `interfaces`, and gives their profiles the names interfaces have here.
+pub fn plan(hosts: &[HostDir], interfaces: &BTreeMap<Mac, String>) -> Result<Plan, ApplyError> {
+    let mut plan = Plan::default();
+    for host in hosts.iter().filter(|host| host.map.iter().any(|(mac, _)| interfaces.contains_key(mac))) {
+        let told = host.map.iter().map(|(mac, logical)| Told {
+            mac: mac.to_string(),
+            logical: logical.clone(),
+            name: interfaces.get(mac).cloned(),
+        });
+        let told: Vec<Told> = told.collect();
+        let names = told.iter().filter_map(|one| Some((one.logical.clone(), one.name.clone()?)));
+        let names = Names(names.collect());
+        for (file, text) in &host.files {
+            let from = format!("{}/{file}", host.name);
+            if file.ends_with(".yml") {
+                plan.write.extend(captured(host, file, text, interfaces)?.map(|(name, text)| Write {
+                    from: from.clone(),
+                    name,
+                    text,
+                }));
+            } else {
+                plan.write.push(Write { name: names.file(file), text: names.text(text), from });
+            }
+        }
+        plan.hosts.push(Host { name: host.name.clone(), interfaces: told });
+    }
+    plan.write.sort_by(|a, b| a.name.cmp(&b.name));
+    check(&plan.write)?;
+    Ok(plan)
+}
+
+/// The keyfiles of a policy.
+fn captured(
+    host: &HostDir,
+    file: &str,
+    text: &str,
+    interfaces: &BTreeMap<Mac, String>,
+) -> Result<impl Iterator<Item = (String, String)>, ApplyError> {
+    let path = host.path.join(file);
+    let resolved =
+        policy::resolve(text, |mac| interfaces.get(&mac).map(String::as_str)).map_err(|error| match error {
+            policy::ResolveError::NotHere(mac) => ApplyError::NotHere { path: path.clone(), mac },
+            policy::ResolveError::Shape(reason) => ApplyError::Policy { path: path.clone(), reason },
+        })?;
+    let number = host.name.trim_start_matches("host").parse().unwrap_or_default();
+    let keyfiles = State::parse(number, &resolved).and_then(|state| state.keyfiles());
+    let keyfiles = keyfiles.map_err(|source| ApplyError::Keyfiles { path, source })?;
+    Ok(keyfiles.into_iter().map(|keyfile| (keyfile.name, keyfile.text)))
+}
+
+/// No two profiles may be one file, or be taken for one another.
+fn check(profiles: &[Write]) -> Result<(), ApplyError> {
+    let (mut files, mut uuids) = (BTreeMap::new(), BTreeMap::new());
+    for Write { name, from, text } in profiles {
+        if let Some(one) = files.insert(name, from) {
+            return Err(ApplyError::SameFile { name: name.clone(), one: one.clone(), other: from.clone() });
+        }
+        let Some(uuid) = uuid(text) else { continue };
+        if let Some(one) = uuids.insert(uuid, from) {
+            return Err(ApplyError::SameUuid { uuid: uuid.to_owned(), one: one.clone(), other: from.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn uuid(text: &str) -> Option<&str> {
+    let section = text.lines().skip_while(|line| *line != "[connection]").skip(1);
+    section.take_while(|line| !line.starts_with('[')).find_map(|line| line.strip_prefix("uuid="))
+}

@@ -1,0 +1,171 @@
+//! The flow of the service from OpenShift 4.18 on: NMState whose interfaces are captured by MAC address when nmstatectl applies it
+//! (NMPolicy, <https://nmstate.io/nmpolicy/user-guide/102-policy-syntax.html>).
+
+use super::{HostNetwork, Mac, NetworkError};
+use serde_norway::{Mapping, Value};
+use std::collections::BTreeMap;
+
+/// Members whose text is the name of an interface, or whose list holds such.
+const NAME_MEMBERS: [&str; 14] = [
+    "name",
+    "next-hop-interface",
+    "port",
+    "ports",
+    "slaves",
+    "base-iface",
+    "controller",
+    "master",
+    "primary",
+    "active_slave",
+    "copy-mac-from",
+    "iif",
+    "route-to-interface",
+    "peer",
+];
+
+/// The file nmstatectl applies, in the service's own layout: members sorted, no end of line.
+pub(super) fn text(host: usize, config: &HostNetwork) -> Result<String, NetworkError> {
+    let parse = |error: serde_norway::Error| NetworkError::Parse { host, text: place(&error) };
+    let mut desired: Value = serde_norway::from_str(&config.network_yaml).map_err(parse)?;
+    // A name that needs no quotes and is nowhere in the text.
+    let token =
+        (0..).map(|n: u64| format!("captured-{n}-")).find(|token| !config.network_yaml.contains(token.as_str()));
+    let token = token.unwrap_or_default();
+    let mut names = BTreeMap::new();
+    let mut capture = Mapping::new();
+    for (index, entry) in config.mac_interface_map.iter().enumerate() {
+        let mac: Mac = entry.mac_address.parse().map_err(|source| NetworkError::Mac {
+            host,
+            interface: entry.logical_nic_name.clone(),
+            source,
+        })?;
+        names.insert(entry.logical_nic_name.as_str(), format!("{token}{index}-"));
+        capture.insert(format!("iface{index}").into(), format!("interfaces.mac-address == \"{mac}\"").into());
+    }
+    settle_addresses(&mut desired);
+    rename(&mut desired, false, &names);
+    let policy = Mapping::from_iter([("capture".into(), capture.into()), ("desiredState".into(), sorted(desired))]);
+    let mut text = serde_norway::to_string(&policy).map_err(parse)?;
+    for index in 0..config.mac_interface_map.len() {
+        let reference = format!("\"{{{{ capture.iface{index}.interfaces.0.name }}}}\"");
+        text = text.replace(&format!("{token}{index}-"), &reference);
+    }
+    text.truncate(text.trim_end().len());
+    Ok(text)
+}
+
+/// Where the text can't be read; not what is there.
+fn place(error: &serde_norway::Error) -> String {
+    error.location().map_or_else(
+        || "it can't be read as YAML".to_owned(),
+        |at| format!("it can't be read as YAML at line {} column {}", at.line(), at.column()),
+    )
+}
+
+/// An address that is given means that nothing else gives one, unless it says so: nmstatectl would leave what it finds.
+fn settle_addresses(desired: &mut Value) {
+    let interfaces = desired.get_mut("interfaces").and_then(Value::as_sequence_mut);
+    for interface in interfaces.into_iter().flatten() {
+        for (family, defaults) in [("ipv4", &["dhcp"][..]), ("ipv6", &["autoconf", "dhcp"])] {
+            let Some(settings) = interface.get_mut(family).and_then(Value::as_mapping_mut) else { continue };
+            if settings.get("enabled").and_then(Value::as_bool) != Some(true) {
+                continue;
+            }
+            for member in defaults {
+                settings.entry((*member).into()).or_insert_with(|| false.into());
+            }
+        }
+    }
+}
+
+/// Replaces names where the value of a member is one; `named` tells whether this is such a value.
+fn rename(value: &mut Value, named: bool, names: &BTreeMap<&str, String>) {
+    match value {
+        Value::String(text) if named => {
+            if let Some(new) = names.get(text.as_str()) {
+                text.clone_from(new);
+            }
+        }
+        Value::Sequence(items) => items.iter_mut().for_each(|item| rename(item, named, names)),
+        Value::Mapping(members) => members.iter_mut().for_each(|(key, value)| {
+            let named = key.as_str().is_some_and(|key| NAME_MEMBERS.contains(&key));
+            rename(value, named, names);
+        }),
+        _ => {}
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Sequence(items) => items.into_iter().map(sorted).collect(),
+        Value::Mapping(members) => {
+            let mut members: Vec<(Value, Value)> =
+                members.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            members.sort_by(|(a, _), (b, _)| a.as_str().cmp(&b.as_str()));
+            Value::Mapping(members.into_iter().collect())
+        }
+        scalar => scalar,
+    }
+}
+
+/// Why a policy can't be taken for plain NMState.
+#[derive(Debug)]
+pub(super) enum ResolveError {
+    /// No interface has the address.
+    NotHere(Mac),
+    /// It isn't one of those made here.
+    Shape(String),
+}
+
+/// The NMState of a policy, with each captured interface named as `find` says. What else NMPolicy can express is refused.
+pub(super) fn resolve<'a>(text: &str, find: impl Fn(Mac) -> Option<&'a str>) -> Result<String, ResolveError> {
+    let shape = |reason: &str| ResolveError::Shape(reason.to_owned());
+    let policy: Value = serde_norway::from_str(text).map_err(|error| ResolveError::Shape(place(&error)))?;
+    let mut captures = BTreeMap::new();
+    for (name, condition) in policy.get("capture").and_then(Value::as_mapping).into_iter().flatten() {
+        let (Some(name), Some(condition)) = (name.as_str(), condition.as_str()) else {
+            return Err(shape("a capture is not text"));
+        };
+        let mac = condition
+            .split_once("==")
+            .filter(|(left, _)| left.trim() == "interfaces.mac-address")
+            .and_then(|(_, mac)| mac.trim().trim_matches(['"', '\'']).parse::<Mac>().ok())
+            .ok_or_else(|| {
+                ResolveError::Shape(format!("the capture {name:?} is not `interfaces.mac-address == \"MAC\"`"))
+            })?;
+        captures.insert(name.to_owned(), mac);
+    }
+    let mut desired = policy.get("desiredState").cloned().ok_or_else(|| shape("it has no desiredState"))?;
+    resolve_names(&mut desired, &|capture| {
+        let mac =
+            captures.get(capture).ok_or_else(|| ResolveError::Shape(format!("there is no capture {capture:?}")))?;
+        find(*mac).ok_or(ResolveError::NotHere(*mac))
+    })?;
+    serde_norway::to_string(&desired).map_err(|error| ResolveError::Shape(place(&error)))
+}
+
+fn resolve_names<'a>(
+    value: &mut Value,
+    find: &dyn Fn(&str) -> Result<&'a str, ResolveError>,
+) -> Result<(), ResolveError> {
+    match value {
+        Value::String(text) => {
+            let Some(inner) = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")) else {
+                return Ok(());
+            };
+            let capture =
+                inner.trim().strip_prefix("capture.").and_then(|rest| rest.strip_suffix(".interfaces.0.name"));
+            let capture =
+                capture.ok_or_else(|| ResolveError::Shape(format!("{:?} is no name of a capture", inner.trim())))?;
+            *text = find(capture)?.to_owned();
+        }
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| resolve_names(item, find))?,
+        Value::Mapping(members) => members.iter_mut().try_for_each(|(_, value)| resolve_names(value, find))?,
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

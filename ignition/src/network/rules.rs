@@ -1,0 +1,150 @@
+//! The service's rules for a list of hosts' networks (contract service.md §7.4).
+
+use super::{HostNetwork, Mac, NetworkError, State};
+use nmstate::{Interface, InterfaceIdentifier};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More hosts than any cluster has: each costs the library some time.
+const MAX_HOSTS: usize = 4096;
+/// A logical name is replaced on the host, so it need not fit the kernel's 15 characters; it becomes part of a file's name.
+const MAX_LOGICAL_CHARS: usize = 64;
+
+/// Holds `configs` against the rules; gives each host's network, read.
+///
+/// Every host has a MAC address; no two interfaces of any hosts have the same, no two of one host the same name; and every
+/// Ethernet interface can be told on the host.
+pub fn check(configs: &[HostNetwork]) -> Result<Vec<State>, NetworkError> {
+    if configs.len() > MAX_HOSTS {
+        return Err(NetworkError::TooManyHosts { found: configs.len(), max: MAX_HOSTS });
+    }
+    let mut owners: BTreeMap<Mac, (usize, &str)> = BTreeMap::new();
+    let mut states = Vec::new();
+    for (host, config) in configs.iter().enumerate() {
+        if config.mac_interface_map.is_empty() {
+            return Err(NetworkError::NoMac { host });
+        }
+        let mut names = BTreeSet::new();
+        for entry in &config.mac_interface_map {
+            let name = entry.logical_nic_name.as_str();
+            if !is_logical_name(name) {
+                return Err(NetworkError::Name { host, name: name.chars().take(80).collect() });
+            }
+            if !names.insert(name) {
+                return Err(NetworkError::SameInterface { host, interface: name.to_owned() });
+            }
+            let mac: Mac = entry.mac_address.parse().map_err(|source| NetworkError::Mac {
+                host,
+                interface: name.to_owned(),
+                source,
+            })?;
+            if let Some((other_host, other)) = owners.insert(mac, (host, name)) {
+                return Err(NetworkError::SameMac {
+                    host,
+                    interface: name.to_owned(),
+                    mac: mac.to_string(),
+                    other_host,
+                    other_interface: other.to_owned(),
+                });
+            }
+        }
+        let state = State::parse(host, &config.network_yaml)?;
+        let unmapped = state.network.interfaces.iter().find(|interface| !is_told(interface, &names));
+        if let Some(interface) = unmapped {
+            return Err(NetworkError::Unmapped { host, interface: interface.name().chars().take(80).collect() });
+        }
+        states.push(state);
+    }
+    Ok(states)
+}
+
+fn is_logical_name(name: &str) -> bool {
+    let chars = name.chars().count();
+    (1..=MAX_LOGICAL_CHARS).contains(&chars)
+        && !matches!(name, "." | "..")
+        && !name.contains(|c: char| matches!(c, '/' | ':') || c.is_whitespace() || c.is_control())
+}
+
+/// Whether a host can tell which of its interfaces is meant. Those that aren't Ethernet are made by name.
+fn is_told(interface: &Interface, names: &BTreeSet<&str>) -> bool {
+    let Interface::Ethernet(ethernet) = interface else {
+        return true;
+    };
+    let name = ethernet.base.name.as_str();
+    names.contains(name) || ethernet.base.identifier == Some(InterfaceIdentifier::MacAddress) || is_predictable(name)
+}
+
+/// Names that udev makes of where an interface is (systemd.net-naming-scheme(7)), by the service's pattern `^en[PsvxXbucaipod]`.
+fn is_predictable(name: &str) -> bool {
+    name.strip_prefix("en").is_some_and(|rest| rest.starts_with(|c| "PsvxXbucaipod".contains(c)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::MacInterface;
+
+    fn host(yaml: &str, map: &[(&str, &str)]) -> HostNetwork {
+        let entry = |(mac, name): &(&str, &str)| MacInterface {
+            mac_address: (*mac).to_owned(),
+            logical_nic_name: (*name).to_owned(),
+        };
+        HostNetwork { network_yaml: yaml.to_owned(), mac_interface_map: map.iter().map(entry).collect() }
+    }
+
+    const ETH0: &str = "interfaces: [{name: eth0, type: ethernet, state: up}]";
+    const A: &str = "52:54:00:00:00:0a";
+    const B: &str = "52:54:00:00:00:0B";
+
+    #[test]
+    fn each_broken_rule_names_host_and_interface() {
+        let good = host(ETH0, &[(A, "eth0")]);
+        assert_eq!(check(std::slice::from_ref(&good)).unwrap().len(), 1);
+        for (bad, said) in [
+            (host(ETH0, &[]), "host1: mac_interface_map is empty"),
+            (
+                host(ETH0, &[(B, "eth0"), ("52:54:00:00:00:0c", "eth0")]),
+                "host1: two interfaces of mac_interface_map are named eth0",
+            ),
+            (
+                host(ETH0, &[("52:54:00:00:00:0A", "eth1")]),
+                "host1: interface eth1 has the MAC address 52:54:00:00:00:0A, as has interface eth0 of host0",
+            ),
+            (
+                host(ETH0, &[(B, "eth1"), ("52-54-00-00-00-0b", "eth0")]),
+                "host1: interface eth0 has the MAC address 52:54:00:00:00:0B, as has interface eth1 of host1",
+            ),
+            (host(ETH0, &[(B, "eth1")]), "host1: interface eth0 is not in mac_interface_map"),
+            (host(ETH0, &[("5254", "eth0")]), "host1: mac_interface_map, interface \"eth0\""),
+            (host(ETH0, &[(B, "../eth0")]), "host1: \"../eth0\" is not a logical interface name"),
+            (host("", &[(B, "eth0")]), "host1: network_yaml names no interface"),
+            (host("{", &[(B, "eth0")]), "host1: network_yaml is not NMState: "),
+            (
+                host("interfaces: [{name: eth0, type: ethernet, stat: up}]", &[(B, "eth0")]),
+                "host1: network_yaml is not NMState: ",
+            ),
+            (
+                host(&format!("#{}", "x".repeat(300 << 10)), &[(B, "eth0")]),
+                "host1: the NMState has 307201 bytes, more than 262144",
+            ),
+        ] {
+            let error = check(&[good.clone(), bad]).unwrap_err();
+            assert!(error.to_string().starts_with(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_interface_is_told_by_map_by_identifier_or_by_name() {
+        for told in
+            ["enp1s0", "eno1", "enX0, identifier: name", "wan, identifier: mac-address, mac-address: 52:54:00:00:00:01"]
+        {
+            let yaml = format!("interfaces: [{{name: {told}, type: ethernet, state: up}}]");
+            assert!(check(&[host(&yaml, &[(A, "eth0")])]).is_ok(), "{told}");
+        }
+        for untold in ["eth1", "en", "ent0", "xenp1s0"] {
+            let yaml = format!("interfaces: [{{name: {untold}, type: ethernet, state: up}}]");
+            assert!(matches!(check(&[host(&yaml, &[(A, "eth0")])]), Err(NetworkError::Unmapped { .. })), "{untold}");
+        }
+        // Made by name, whatever the name.
+        assert!(check(&[host("interfaces: [{name: br7, type: linux-bridge, state: up}]", &[(A, "eth0")])]).is_ok());
+    }
+}
