@@ -6,6 +6,7 @@
 //!
 //! A config written by somebody else passes through with everything this crate doesn't know left in place.
 
+pub mod apply;
 mod bounded;
 mod check;
 pub mod cli;

@@ -1,5 +1,6 @@
 //! `landfall ignition`.
 
+mod apply;
 mod merge;
 mod network;
 mod render;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 /// A larger file is no config: the largest of clusters are tens of megabytes.
 const MAX_CONFIG_BYTES: u64 = 256 << 20;
 
-/// Check, translate, merge and render Ignition configs
+/// Check, translate, merge, render and apply Ignition configs
 #[derive(Debug, Args)]
 pub struct Ignition {
     #[command(subcommand)]
@@ -25,6 +26,7 @@ pub struct Ignition {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Apply(apply::Apply),
     Validate(validate::Validate),
     Translate(translate::Translate),
     Merge(merge::Merge),
@@ -38,6 +40,7 @@ impl Ignition {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let done = match self.command {
             Command::Validate(validate) => return validate.run(),
+            Command::Apply(apply) => apply.run(),
             Command::Translate(translate) => translate.run(),
             Command::Merge(merge) => merge.run(),
             Command::Render(render) => render.run(),

@@ -1,0 +1,161 @@
+//! All the files of accounts together.
+
+use super::super::root::{Access, Root};
+use super::settings::{Kind, Settings};
+use super::table::{Row, Table};
+use super::{PASSWORD_IN_SHADOW, numbers};
+use nix::{errno::Errno, fcntl::FcntlArg, fcntl::OFlag};
+use std::{collections::BTreeSet, fs::File, io};
+
+/// Taken by every program that changes accounts (`lckpwdf(3)`).
+pub(super) const LOCK: &str = "/etc/.pwd.lock";
+const NSSWITCH: &str = "/etc/nsswitch.conf";
+const NSSWITCH_BYTES: u64 = 64 << 10;
+
+/// Keeps others from changing accounts until it is dropped.
+pub(super) struct Lock(#[allow(dead_code)] File);
+
+impl Lock {
+    pub fn take(root: &Root) -> io::Result<Self> {
+        let place = root.follow(LOCK)?;
+        if root.stat(&place)?.is_none() {
+            root.write(&place, Access { uid: 0, gid: 0, mode: 0o600 }, &[])?;
+        }
+        let file = root.open_file(&place, OFlag::O_RDWR)?;
+        let (kind, whence) = (nix::libc::F_WRLCK, nix::libc::SEEK_SET);
+        let fit = |number: i32| i16::try_from(number).map_err(|_| io::Error::from(Errno::EINVAL));
+        let whole = nix::libc::flock { l_type: fit(kind)?, l_whence: fit(whence)?, l_start: 0, l_len: 0, l_pid: 0 };
+        nix::fcntl::fcntl(&file, FcntlArg::F_SETLK(&whole))?;
+        Ok(Self(file))
+    }
+}
+
+/// The files; what one doesn't have is empty.
+pub(super) struct Database {
+    pub passwd: Table,
+    pub shadow: Table,
+    pub group: Table,
+    pub gshadow: Table,
+    pub subuid: Table,
+    pub subgid: Table,
+    /// Users and groups of the image itself, which ostree systems keep apart and nobody changes.
+    more_users: Option<Table>,
+    more_groups: Option<Table>,
+}
+
+type FileError = (String, io::Error);
+
+impl Database {
+    pub fn read(root: &Root) -> Result<Self, FileError> {
+        let table = |path| Table::read(root, path).map_err(|source| (String::from(path), source));
+        let nsswitch =
+            root.read(NSSWITCH, NSSWITCH_BYTES).map_err(|source| (NSSWITCH.to_owned(), source))?.unwrap_or_default();
+        let has_more = String::from_utf8_lossy(&nsswitch)
+            .lines()
+            .any(|line| line.starts_with("passwd:") && line.split_whitespace().any(|source| source == "altfiles"));
+        let more = |path| has_more.then(|| table(path)).transpose();
+        Ok(Self {
+            passwd: table("/etc/passwd")?,
+            shadow: table("/etc/shadow")?,
+            group: table("/etc/group")?,
+            gshadow: table("/etc/gshadow")?,
+            subuid: table("/etc/subuid")?,
+            subgid: table("/etc/subgid")?,
+            more_users: more("/usr/lib/passwd")?,
+            more_groups: more("/usr/lib/group")?,
+        })
+    }
+
+    pub fn user(&self, name: &str) -> Option<Row> {
+        self.passwd.find(name).or_else(|| self.more_users.as_ref()?.find(name))
+    }
+
+    pub fn group(&self, name: &str) -> Option<Row> {
+        self.group.find(name).or_else(|| self.more_groups.as_ref()?.find(name))
+    }
+
+    /// Those that are taken.
+    pub fn numbers(&self, kind: Kind) -> BTreeSet<u32> {
+        let (own, more) = match kind {
+            Kind::User => (&self.passwd, &self.more_users),
+            Kind::Group => (&self.group, &self.more_groups),
+        };
+        own.rows().chain(more.iter().flat_map(Table::rows)).filter_map(|row| row.number(2)).collect()
+    }
+
+    pub fn add_group(&mut self, name: &str, gid: u32, password: &str) {
+        let in_group = if self.gshadow.exists() { PASSWORD_IN_SHADOW } else { password };
+        self.group.push(&[name, in_group, &gid.to_string(), ""]);
+        self.gshadow.push(&[name, password, "", ""]);
+    }
+
+    /// Puts a user into these groups beside those it is in.
+    pub fn join(&mut self, user: &str, groups: &[String]) {
+        for table in [&mut self.group, &mut self.gshadow] {
+            table.change(|row| groups.iter().any(|group| group == row.get(0)) && row.set_member(3, user, true));
+        }
+    }
+
+    /// Puts a user into these groups and out of all others.
+    pub fn set_groups(&mut self, user: &str, groups: &[String]) {
+        for table in [&mut self.group, &mut self.gshadow] {
+            table.change(|row| {
+                let is_member = groups.iter().any(|group| group == row.get(0));
+                row.set_member(3, user, is_member)
+            });
+        }
+    }
+
+    pub fn set_password(&mut self, name: &str, hash: &str, today: u64) {
+        let today = today.to_string();
+        if self.shadow.find(name).is_none() {
+            self.shadow.push(&[name, hash, &today, "", "", "", "", "", ""]);
+            return;
+        }
+        self.shadow.change(|row| {
+            let is_it = row.get(0) == name;
+            if is_it {
+                row.set(1, hash);
+                row.set(2, &today);
+            }
+            is_it
+        });
+    }
+
+    /// Numbers for a user's own containers, where the root hands such out. The error is the file that is full.
+    pub fn add_subordinates(
+        &mut self,
+        name: &str,
+        asked: Option<u32>,
+        settings: &Settings,
+    ) -> Result<(), &'static str> {
+        let range = settings.range(Kind::User, false);
+        if asked.is_some_and(|uid| !(range.min..=range.max).contains(&uid)) {
+            return Ok(());
+        }
+        let tables = [(&mut self.subuid, Kind::User, "/etc/subuid"), (&mut self.subgid, Kind::Group, "/etc/subgid")];
+        for (table, kind, file) in tables {
+            let Some((min, max, count)) = settings.subordinate(kind).filter(|_| table.exists()) else { continue };
+            let taken = |row: Row| {
+                let (start, count) = (u64::from(row.number(1)?), u64::from(row.number(2)?));
+                (count > 0).then(|| (start, start.saturating_add(count).saturating_sub(1)))
+            };
+            let mut ranges: Vec<_> = table.rows().filter_map(taken).collect();
+            let start = numbers::choose_range(&mut ranges, min, max, count).ok_or(file)?;
+            table.push(&[name, &start.to_string(), &count.to_string()]);
+        }
+        Ok(())
+    }
+
+    pub fn save(&self, root: &Root) -> Result<(), FileError> {
+        let tables = [
+            ("/etc/passwd", &self.passwd),
+            ("/etc/shadow", &self.shadow),
+            ("/etc/group", &self.group),
+            ("/etc/gshadow", &self.gshadow),
+            ("/etc/subuid", &self.subuid),
+            ("/etc/subgid", &self.subgid),
+        ];
+        tables.into_iter().try_for_each(|(path, table)| table.save(root).map_err(|source| (path.to_owned(), source)))
+    }
+}
