@@ -317,6 +317,7 @@ fn parse(file: &Path, text: &[u8]) -> anyhow::Result<Input> {
         configs.map(Input::List).map_err(place)
     };
     let found = || -> anyhow::Result<Input> {
+        anyhow::ensure!(!network::is_too_deep(text), "it is nested too deeply");
         let value: Value = serde_norway::from_slice(text).map_err(place)?;
         if let Some(value) = value.get("static_network_config") {
             return list(value.clone());

@@ -9,6 +9,9 @@ pub enum NetworkError {
     #[error("host{host}: the NMState has {found} bytes, more than {max}")]
     TooLong { host: usize, found: usize, max: usize },
     #[allow(missing_docs)]
+    #[error("host{host}: more than {max} brackets of the NMState are open at once")]
+    TooDeep { host: usize, max: usize },
+    #[allow(missing_docs)]
     #[error("{found} hosts are more than {max}")]
     TooManyHosts { found: usize, max: usize },
     /// Not NMState. The text is the library's, with the values of keys left out.

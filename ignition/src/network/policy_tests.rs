@@ -61,6 +61,7 @@ fn policies_of_other_kinds_are_refused() {
     assert!(refused(&made()).contains("NotHere"));
     for (text, said) in [
         ("{", "YAML"),
+        (&"[".repeat(60_000), "nested too deeply"),
         ("capture: {a: interfaces.name == \"eth0\"}\ndesiredState: {}", "the capture \\\"a\\\""),
         ("capture: {}", "no desiredState"),
         ("desiredState: {interfaces: [{name: '{{ capture.x.interfaces.0.name }}'}]}", "no capture \\\"x\\\""),

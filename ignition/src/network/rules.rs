@@ -124,7 +124,11 @@ mod tests {
             ),
             (
                 host(&format!("#{}", "x".repeat(300 << 10)), &[(B, "eth0")]),
-                "host1: the NMState has 307201 bytes, more than 262144",
+                "host1: the NMState has 307201 bytes, more than 65536",
+            ),
+            (
+                host(&"[".repeat(60_000), &[(B, "eth0")]),
+                "host1: more than 200 brackets of the NMState are open at once",
             ),
         ] {
             let error = check(&[good.clone(), bad]).unwrap_err();

@@ -8,8 +8,10 @@ use serde_norway::Value;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The largest network of real hosts is a tenth of this; the library's time grows with the square of the interfaces.
-const MAX_YAML_BYTES: usize = 256 << 10;
+/// The network of a real host is a tenth of this; the library's time grows with the square of the interfaces.
+const MAX_YAML_BYTES: usize = 64 << 10;
+/// Brackets open at once, strings and comments counted too. libyaml looks at all of them with every word it reads.
+const MAX_OPEN: usize = 200;
 /// The library says more of what it could not read than anybody reads.
 const MAX_TEXT_CHARS: usize = 600;
 /// Members whose values are keys: IEEE 802.1X, IPsec, MACsec.
@@ -34,6 +36,9 @@ impl State {
     pub fn parse(host: usize, yaml: &str) -> Result<Self, NetworkError> {
         if yaml.len() > MAX_YAML_BYTES {
             return Err(NetworkError::TooLong { host, found: yaml.len(), max: MAX_YAML_BYTES });
+        }
+        if is_too_deep(yaml.as_bytes()) {
+            return Err(NetworkError::TooDeep { host, max: MAX_OPEN });
         }
         // Text that isn't even YAML is given to the library all the same, for its message; that names only a place.
         let mut secrets = BTreeSet::new();
@@ -72,6 +77,20 @@ impl State {
         }
         Ok(keyfiles)
     }
+}
+
+/// Whether reading it as YAML could take for ever.
+pub(crate) fn is_too_deep(yaml: &[u8]) -> bool {
+    let (mut open, mut most) = (0_usize, 0);
+    for byte in yaml {
+        match byte {
+            b'[' | b'{' => open = open.saturating_add(1),
+            b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most > MAX_OPEN
 }
 
 /// What the library makes of it; a panic of the library is an error.
