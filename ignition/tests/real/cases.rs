@@ -142,6 +142,11 @@ pub fn good() -> Vec<Case> {
             "3.0.0",
             directories(json!([{"path": "/data/real/file", "overwrite": true, "mode": 448}])),
         ),
+        (
+            "directories through links",
+            "3.1.0",
+            directories(json!([{"path": "/data/here/a/b", "mode": 448}, {"path": "/lnk/c", "overwrite": true}])),
+        ),
         // Links.
         (
             "links",
