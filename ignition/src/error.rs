@@ -1,6 +1,6 @@
 //! Why a config can't be built.
 
-use crate::merge::MergeError;
+use crate::overrides::OverrideError;
 
 /// Why a config can't be built.
 #[derive(Debug, thiserror::Error)]
@@ -33,5 +33,5 @@ pub enum BuildError {
     },
     /// The user's part doesn't merge.
     #[error("the Ignition override can't be used")]
-    Override(#[source] MergeError),
+    Override(#[source] OverrideError),
 }

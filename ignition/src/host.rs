@@ -1,6 +1,6 @@
 //! The config of an installed host: its name, its users, where the rest of its config comes from, and a sign of life.
 
-use crate::config::{Config, Resource, V3_2};
+use crate::model::{Document, Version};
 use crate::parts::{self, AgentBinary, CA_PATH};
 use crate::{BuildError, environment::Environment, merge_override};
 use api::{HostId, InfraEnvId, Secret};
@@ -57,14 +57,14 @@ pub struct BeaconEnv {
 }
 
 /// The config of an installed host, spec 3.2.0 unless the override says otherwise.
-pub fn build(host: &HostConfig) -> Result<Config, BuildError> {
-    let mut config = Config::new(V3_2);
-    parts::add_core_user(&mut config, &host.ssh_authorized_key);
+pub fn build(host: &HostConfig) -> Result<Document<'_>, BuildError> {
+    let mut config = parts::empty(Version::V3_2);
+    config.passwd.users.extend(parts::core_user(&host.ssh_authorized_key));
     if !host.hostname.is_empty() {
         config.storage.files.push(parts::text_file("/etc/hostname", 0o644, &host.hostname));
     }
     if let Some(pointer) = &host.pointer {
-        config.ignition.config.merge.push(Resource::of(&pointer.source));
+        config.ignition.config.merge.push(parts::reference(&*pointer.source));
     }
     if let Some(beacon) = &host.beacon {
         let environment = environment(&beacon.env, host.ca_pem.is_some())?;
@@ -134,17 +134,17 @@ mod tests {
 
     #[test]
     fn a_bare_host_has_a_name_only() {
-        let config = build(&HostConfig { hostname: "node-1".into(), ..HostConfig::default() }).unwrap();
+        let host = HostConfig { hostname: "node-1".into(), ..HostConfig::default() };
         assert_eq!(
-            config.to_json(),
-            r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"contents":{"source":"data:,node-1"},"mode":420,"overwrite":true,"path":"/etc/hostname"}]}}"#
+            String::from_utf8(build(&host).unwrap().to_json()).unwrap(),
+            r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"overwrite":true,"path":"/etc/hostname","contents":{"source":"data:,node-1"},"mode":420}]}}"#
         );
     }
 
     #[test]
     fn the_sign_of_life_is_a_verified_program_with_its_settings() {
-        let config =
-            build(&HostConfig { beacon: Some(beacon()), ca_pem: Some("PEM".into()), ..HostConfig::default() }).unwrap();
+        let host = HostConfig { beacon: Some(beacon()), ca_pem: Some("PEM".into()), ..HostConfig::default() };
+        let config = build(&host).unwrap();
         let file = |path: &str| config.storage.files.iter().find(|file| file.path == path).unwrap();
         let environment = file(ENVIRONMENT_PATH);
         assert_eq!(environment.mode, Some(0o600));

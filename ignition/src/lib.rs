@@ -2,15 +2,12 @@
 //!
 //! Ignition is what configures a CoreOS-style system in its initramfs, once, before the first boot goes on; its config is one
 //! JSON document. Two of them are made here: [`discovery`], carried by the live ISO, which starts the agent, and [`host`], put on
-//! the installed disk. Users override parts of both, and overrides follow Ignition's own rules of merging ([`merge()`]).
-//!
-//! A config written by somebody else passes through with everything this crate doesn't know left in place.
+//! the installed disk. Users override parts of both, and overrides follow Ignition's own rules of merging
+//! ([`model::Document::merge`]).
 
 pub mod apply;
-mod bounded;
 mod check;
 pub mod cli;
-mod config;
 pub mod data_url;
 pub mod day2;
 pub mod discovery;
@@ -21,10 +18,10 @@ pub mod fetch;
 pub mod fuzzing;
 pub mod host;
 mod json;
-mod merge;
 pub mod model;
 pub mod network;
 pub mod newc;
+mod overrides;
 mod pack;
 mod parts;
 mod redact;
@@ -33,12 +30,11 @@ mod report;
 mod translate;
 
 pub use check::{ParseError, parse};
-pub use config::*;
 pub use discovery::Discovery;
 pub use error::BuildError;
 pub use host::HostConfig;
 pub use json::Position;
-pub use merge::{MergeError, merge, merge_override};
+pub use overrides::{OverrideError, merge_override};
 pub use pack::{AREA_BYTES, TooLarge, check_budget, pack};
 pub use parts::AgentBinary;
 pub use redact::redact;

@@ -1,8 +1,9 @@
 //! Parts both configs have: files, keys, certificates, the binary.
 
-use crate::config::{Config, File, ProxySettings, Resource, Unit, User, Verification};
+use crate::model::{self, Document, File, PasswdUser, Reference, Resource, Text, Unit, Verification, Version};
 use crate::{BuildError, data_url, redact::redact_url};
 use api::Proxy;
+use std::collections::HashSet;
 
 /// Where the CA certificates of the service lie on a host.
 pub(crate) const CA_PATH: &str = "/etc/landfall/ca.pem";
@@ -20,14 +21,14 @@ pub struct AgentBinary {
 
 impl AgentBinary {
     /// The file on the host.
-    pub(crate) fn file(&self) -> Result<File, BuildError> {
+    pub(crate) fn file(&self) -> Result<File<'_>, BuildError> {
         check_url("the landfall binary", &self.url)?;
         let digest = self.sha512_hex.to_ascii_lowercase();
         if digest.len() != 128 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(BuildError::Digest { url: redact_url(&self.url), found: self.sha512_hex.chars().count() });
         }
-        let verification = Verification { hash: Some(format!("sha512-{digest}")), ..Verification::default() };
-        let contents = Resource { verification, ..Resource::of(&self.url) };
+        let verification = Verification { hash: Some(format!("sha512-{digest}").into()) };
+        let contents = Resource { verification, ..resource(&*self.url) };
         Ok(File { contents, ..file(BINARY_PATH, 0o755) })
     }
 }
@@ -42,59 +43,73 @@ pub(crate) fn check_url(what: &'static str, url: &str) -> Result<(), BuildError>
     Ok(())
 }
 
+/// A config of `version` with nothing in it.
+pub(crate) fn empty<'a>(version: Version) -> Document<'a> {
+    let mut config = Document::default();
+    config.ignition.version = version.name().into();
+    config
+}
+
+/// What `source` names, unverified.
+pub(crate) fn resource<'a>(source: impl Into<Text<'a>>) -> Resource<'a> {
+    Resource { source: Some(source.into()), ..Resource::default() }
+}
+
+/// The same of a config or a certificate.
+pub(crate) fn reference<'a>(source: impl Into<Text<'a>>) -> Reference<'a> {
+    Reference { source: Some(source.into()), ..Reference::default() }
+}
+
 /// A file that replaces what is there, still without contents.
-fn file(path: &str, mode: u32) -> File {
-    File { path: path.to_owned(), overwrite: Some(true), mode: Some(mode), ..File::default() }
+pub(crate) fn file<'a>(path: impl Into<Text<'a>>, mode: u32) -> File<'a> {
+    File { path: path.into(), overwrite: Some(true), mode: Some(i64::from(mode)), ..File::default() }
 }
 
 /// A file with `text` in it, percent-encoded.
-pub(crate) fn text_file(path: &str, mode: u32, text: &str) -> File {
-    File { contents: Resource::of(data_url::percent(text.as_bytes())), ..file(path, mode) }
+pub(crate) fn text_file<'a>(path: impl Into<Text<'a>>, mode: u32, text: &str) -> File<'a> {
+    File { contents: resource(data_url::percent(text.as_bytes())), ..file(path, mode) }
 }
 
 /// A file with `bytes` in it, in base64.
-pub(crate) fn bytes_file(path: &str, mode: u32, bytes: &[u8]) -> File {
-    File { contents: Resource::of(data_url::base64(bytes)), ..file(path, mode) }
+pub(crate) fn bytes_file<'a>(path: impl Into<Text<'a>>, mode: u32, bytes: &[u8]) -> File<'a> {
+    File { contents: resource(data_url::base64(bytes)), ..file(path, mode) }
 }
 
 /// An enabled unit.
-pub(crate) fn unit(name: &str, contents: &str) -> Unit {
-    Unit { name: name.to_owned(), enabled: Some(true), contents: Some(contents.to_owned()), ..Unit::default() }
+pub(crate) fn unit<'a>(name: impl Into<Text<'a>>, contents: impl Into<Text<'a>>) -> Unit<'a> {
+    Unit { name: name.into(), enabled: Some(true), contents: Some(contents.into()), ..Unit::default() }
 }
 
-/// Adds user `core` with the keys of `ssh_keys`, one a line; nothing when there is none.
-pub(crate) fn add_core_user(config: &mut Config, ssh_keys: &str) {
-    let mut keys: Vec<String> = Vec::new();
-    for key in ssh_keys.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        // The specification refuses a key listed twice.
-        if !keys.iter().any(|known| known == key) {
-            keys.push(key.to_owned());
-        }
-    }
-    if !keys.is_empty() {
-        config.passwd.users.push(User { name: "core".to_owned(), ssh_authorized_keys: keys, ..User::default() });
-    }
+/// User `core` with the keys of `ssh_keys`, one a line; none when there is none.
+pub(crate) fn core_user(ssh_keys: &str) -> Option<PasswdUser<'_>> {
+    let lines = ssh_keys.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let ssh_authorized_keys = distinct(lines);
+    let has_keys = !ssh_authorized_keys.is_empty();
+    has_keys.then(|| PasswdUser { name: "core".into(), ssh_authorized_keys, ..PasswdUser::default() })
+}
+
+/// Each of `texts` once: the specification refuses an entry listed twice.
+fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Text<'a>> {
+    let mut seen = HashSet::new();
+    texts.filter(|text| seen.insert(*text)).map(Text::from).collect()
 }
 
 /// Makes Ignition itself trust `ca_pem` for what it fetches.
-pub(crate) fn trust(config: &mut Config, ca_pem: &str) {
-    config.ignition.security.tls.certificate_authorities.push(Resource::of(data_url::base64(ca_pem.as_bytes())));
+pub(crate) fn trust(config: &mut Document<'_>, ca_pem: &str) {
+    let authority = reference(data_url::base64(ca_pem.as_bytes()));
+    config.ignition.security.tls.certificate_authorities.push(authority);
 }
 
 /// Ignition's own proxy settings.
-pub(crate) fn proxy_settings(proxy: &Proxy) -> ProxySettings {
-    let some = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
-    let mut no_proxy: Vec<String> = Vec::new();
-    for entry in proxy.no_proxy.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|e| !e.is_empty()) {
-        if !no_proxy.iter().any(|known| known == entry) {
-            no_proxy.push(entry.to_owned());
-        }
+pub(crate) fn proxy_settings(proxy: &Proxy) -> model::Proxy<'_> {
+    fn some(value: &Option<String>) -> Option<Text<'_>> {
+        value.as_deref().filter(|value| !value.is_empty()).map(Text::from)
     }
-    ProxySettings {
+    let direct = proxy.no_proxy.as_deref().unwrap_or_default().split(',').map(str::trim);
+    model::Proxy {
         http_proxy: some(&proxy.http_proxy),
         https_proxy: some(&proxy.https_proxy),
-        no_proxy,
-        ..ProxySettings::default()
+        no_proxy: distinct(direct.filter(|entry| !entry.is_empty())),
     }
 }
 
@@ -120,10 +135,8 @@ mod tests {
 
     #[test]
     fn keys_are_one_a_line_and_listed_once() {
-        let mut config = Config::new("3.1.0");
-        add_core_user(&mut config, "\n  \n# none\n");
-        assert!(config.passwd.users.is_empty());
-        add_core_user(&mut config, "ssh-ed25519 AAAA a\r\n\nssh-ed25519 BBBB b\nssh-ed25519 AAAA a\n");
-        assert_eq!(config.passwd.users[0].ssh_authorized_keys, ["ssh-ed25519 AAAA a", "ssh-ed25519 BBBB b"]);
+        assert!(core_user("\n  \n# none\n").is_none());
+        let user = core_user("ssh-ed25519 AAAA a\r\n\nssh-ed25519 BBBB b\nssh-ed25519 AAAA a\n").unwrap();
+        assert_eq!(user.ssh_authorized_keys, ["ssh-ed25519 AAAA a", "ssh-ed25519 BBBB b"]);
     }
 }

@@ -1,13 +1,20 @@
 //! A config as it may be logged.
 
+use crate::model::Document;
 use serde_json::Value;
 
 const HIDDEN: &str = "*****";
 
-/// The same config without what may be secret: contents of `data:` URLs, units and drop-ins, password hashes, header values, user
-/// and query parts of URLs, and text of the Clevis configuration.
-pub fn redact(config: &Value) -> Value {
-    walk(config, "", 0)
+/// The JSON of the config without what may be secret: contents of `data:` URLs, units and drop-ins, password hashes and SSH keys,
+/// header values, user and query parts of URLs, and text of the Clevis configuration.
+pub fn redact(config: &Document<'_>) -> String {
+    // What was just written can be read.
+    serde_json::from_slice(&config.to_json()).map(|config| redact_value(&config).to_string()).unwrap_or_default()
+}
+
+/// The same of a part of a config.
+pub(crate) fn redact_value(part: &Value) -> Value {
+    walk(part, "", 0)
 }
 
 /// Deeper than any config of the specification; serde_json itself stops at 128.
@@ -25,7 +32,7 @@ fn walk(value: &Value, key: &str, depth: u32) -> Value {
 
 fn redact_text(key: &str, text: &str) -> String {
     // Keys are compared without case because Ignition reads them so.
-    const SECRET_KEYS: [&str; 4] = ["contents", "passwordHash", "value", "config"];
+    const SECRET_KEYS: [&str; 5] = ["contents", "passwordHash", "sshAuthorizedKeys", "value", "config"];
     if SECRET_KEYS.iter().any(|secret| secret.eq_ignore_ascii_case(key)) {
         return HIDDEN.to_owned();
     }
@@ -56,12 +63,12 @@ mod tests {
         let config = json!({
             "ignition": {"version": "3.2.0", "proxy": {"httpProxy": "http://user:hunter2@proxy:3128/"},
                 "config": {"merge": [{"source": "https://h/a?token=hunter2", "httpHeaders": [{"name": "Authorization", "value": "Bearer hunter2"}]}]}},
-            "passwd": {"users": [{"name": "core", "passwordHash": "hunter2"}]},
+            "passwd": {"users": [{"name": "core", "passwordHash": "hunter2", "sshAuthorizedKeys": ["ssh-rsa hunter2"]}]},
             "storage": {"files": [{"path": "/a", "contents": {"source": "data:,hunter2"}}, {"path": "/b", "contents": {"Source": " DATA:,hunter2"}}],
                 "luks": [{"name": "x", "clevis": {"custom": {"config": "hunter2", "pin": "tang"}}}]},
             "systemd": {"units": [{"name": "x.service", "contents": "Environment=hunter2", "dropins": [{"name": "a.conf", "contents": "hunter2"}]}]},
         });
-        let shown = redact(&config).to_string();
+        let shown = redact_value(&config).to_string();
         assert!(!shown.contains("hunter2"), "{shown}");
         for kept in ["http://proxy:3128/", "https://h/a", "Authorization", "/b", "x.service", "tang"] {
             assert!(shown.contains(kept), "{kept} in {shown}");
@@ -69,11 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn debug_of_a_config_is_redacted() {
-        let config = crate::Config::parse(br#"{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,hunter2"}}]}}"#).unwrap();
+    fn a_config_is_shown_without_its_secrets() {
+        let text = br#"{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,hunter2"}}]}}"#;
+        let (config, _, _) = crate::parse(text).unwrap();
         assert_eq!(
-            format!("{config:?}"),
-            r#"Config({"ignition":{"version":"3.1.0"},"storage":{"files":[{"contents":{"source":"data:*****"},"path":"/a"}]}})"#
+            redact(&config),
+            r#"{"ignition":{"version":"3.1.0"},"storage":{"files":[{"contents":{"source":"data:*****"},"path":"/a"}]}}"#
         );
+        assert_eq!(format!("{config:?}"), "Document(3.1.0)");
     }
 }

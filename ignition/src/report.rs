@@ -63,6 +63,14 @@ impl Report {
     pub fn is_fatal(&self) -> bool {
         self.entries.iter().any(|entry| entry.severity == Severity::Error)
     }
+
+    /// The first errors, on one line.
+    pub(crate) fn summary(&self) -> String {
+        let errors = || self.entries.iter().filter(|entry| entry.severity == Severity::Error);
+        let shown: Vec<_> = errors().take(SUMMARY_ENTRIES).map(ToString::to_string).collect();
+        let more = errors().count().saturating_sub(shown.len());
+        if more > 0 { format!("{}; and {more} more", shown.join("; ")) } else { shown.join("; ") }
+    }
 }
 
 impl fmt::Display for Report {
@@ -70,6 +78,9 @@ impl fmt::Display for Report {
         self.entries.iter().try_for_each(|entry| writeln!(f, "{entry}"))
     }
 }
+
+/// Errors that fit a message.
+const SUMMARY_ENTRIES: usize = 5;
 
 /// A step down a config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

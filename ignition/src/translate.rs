@@ -77,12 +77,22 @@ pub fn merge_all(texts: &[&[u8]]) -> Result<Vec<u8>, (Option<usize>, TranslateEr
     merged_json(&merged.reduce(Document::merge).unwrap_or_default()).map_err(|error| (None, error))
 }
 
-/// What was merged, as text; checked, but for entries that are there twice: Ignition looks for those only in what people wrote.
+/// What was merged, as text; checked.
 pub(crate) fn merged_json(config: &Document<'_>) -> Result<Vec<u8>, TranslateError> {
     let json = config.to_json();
-    let (_, _, mut report) = parse(&json)?;
+    match check_merged(&json) {
+        Ok(_) => Ok(json),
+        Err(ParseError::Invalid(report)) => Err(TranslateError::Invalid(report)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What was merged, read back; [`ParseError::Invalid`] if Ignition would not take it. It looks for entries that are there twice only
+/// in what people wrote.
+pub(crate) fn check_merged(merged: &[u8]) -> Result<Document<'_>, ParseError> {
+    let (config, _, mut report) = parse(merged)?;
     report.entries.retain(|entry| entry.severity == Severity::Error && entry.message != DUPLICATE);
-    if report.entries.is_empty() { Ok(json) } else { Err(TranslateError::Invalid(report)) }
+    if report.entries.is_empty() { Ok(config) } else { Err(ParseError::Invalid(report)) }
 }
 
 #[cfg(test)]

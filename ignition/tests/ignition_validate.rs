@@ -3,7 +3,8 @@
 use api::{Proxy, Secret};
 use ignition::discovery::Discovery;
 use ignition::host::{Beacon, BeaconEnv, HostConfig, Pointer};
-use ignition::{AgentBinary, Config, discovery, host};
+use ignition::model::Document;
+use ignition::{AgentBinary, discovery, host};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,9 +22,9 @@ fn validator() -> Option<PathBuf> {
 }
 
 /// The validator's report on `config`: empty when it is valid without a single warning.
-fn report(program: &Path, config: &Config) -> std::io::Result<String> {
+fn report(program: &Path, config: &Document<'_>) -> std::io::Result<String> {
     let mut file = tempfile::NamedTempFile::new()?;
-    file.write_all(config.to_json().as_bytes())?;
+    file.write_all(&config.to_json())?;
     let output = Command::new(program).arg(file.path()).output()?;
     let report = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success() || !report.is_empty());
@@ -95,7 +96,8 @@ fn every_host_config_is_valid() {
 #[test]
 fn the_validator_does_tell() {
     let Some(program) = validator() else { return };
-    let mut config = host::build(&HostConfig { hostname: "a".into(), ..HostConfig::default() }).unwrap();
+    let host = HostConfig { hostname: "a".into(), ..HostConfig::default() };
+    let mut config = host::build(&host).unwrap();
     config.storage.files[0].contents.source = Some("data:,a b".into());
     let report = report(&program, &config).unwrap();
     assert!(report.contains("$.storage.files.0.contents.source"), "{report}");

@@ -26,7 +26,7 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
         ..Discovery::default()
     };
     let config = ignition::discovery::build(&discovery).map_err(|error| Refusal::invalid(chain(&error)))?;
-    Ok(config.to_json().into_bytes())
+    Ok(config.to_json())
 }
 
 /// Whether the config of a live host fits an ISO; only a user's part can make it too large.
@@ -63,7 +63,7 @@ pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> 
         ignition_override: record.host.ignition_config_overrides.clone(),
     };
     let config = host::build(&config).map_err(|error| Refusal::invalid(chain(&error)))?;
-    Ok(config.to_json().into_bytes())
+    Ok(config.to_json())
 }
 
 /// Whether a host's override can be merged.

@@ -6,7 +6,7 @@ mod text;
 mod unit;
 pub(crate) mod url;
 
-use crate::json::{JsonError, Kind, Lines, Value, parse as parse_json};
+use crate::json::{JsonError, Kind, Lines, MAX_VALUES, Value, parse as parse_json};
 use crate::model::part::{Decoder, Mismatch, Part, Seen, parts};
 use crate::model::{
     Cex, Document, HttpHeader, Ignition, KernelArguments, Owner, Passwd, PasswdGroup, PasswdUser, Proxy, Reference,
@@ -37,10 +37,16 @@ pub(crate) trait Check {
 /// Reads a config and says all that is wrong with it. An error in the report means that Ignition would not take it; the config
 /// is there in any case.
 pub fn parse(text: &[u8]) -> Result<(Document<'_>, Version, Report), ParseError> {
+    parse_bounded(text, MAX_VALUES)
+}
+
+/// The same of a config that has no more than `max_values` values, keys among them. An empty object in a list is three bytes of
+/// text and some hundred of memory, so that a limit of the text alone bounds nothing.
+pub(crate) fn parse_bounded(text: &[u8], max_values: usize) -> Result<(Document<'_>, Version, Report), ParseError> {
     if text.is_empty() {
         return Err(ParseError::Empty);
     }
-    let json = parse_json(text).map_err(|error| invalid_json(text, &error))?;
+    let json = parse_json(text, max_values).map_err(|error| invalid_json(text, &error))?;
     let lines = Lines::of(text);
     let version = version(&json).map_err(|fault| match fault {
         Fault::Shape(mismatch) => invalid_shape(&lines, &mismatch),
@@ -64,6 +70,14 @@ pub fn parse(text: &[u8]) -> Result<(Document<'_>, Version, Report), ParseError>
 enum Fault {
     Shape(Mismatch),
     Version(VersionError),
+}
+
+/// What stands for a version in a config, be it a known one or not; None if nothing does.
+pub(crate) fn version_text(text: &[u8]) -> Option<String> {
+    let json = parse_json(text, MAX_VALUES).ok()?;
+    let mut stub = Stub::default();
+    stub.decode(json.root(), &mut Decoder::new(Version::V3_0));
+    Some(stub.ignition.version.into_owned()).filter(|version| !version.is_empty())
 }
 
 /// The version a document says it is of. Nothing else is looked at: its shape depends on it.

@@ -387,11 +387,9 @@ impl Check for Tang<'_> {
         if self.thumbprint.as_deref().unwrap_or_default().is_empty() {
             walk.error(&["thumbprint".into()], "thumbprint is required");
         }
-        if self
-            .advertisement
-            .as_deref()
-            .is_some_and(|text| !text.is_empty() && crate::json::parse(text.as_bytes()).is_err())
-        {
+        if self.advertisement.as_deref().is_some_and(|text| {
+            !text.is_empty() && crate::json::parse(text.as_bytes(), crate::json::MAX_VALUES).is_err()
+        }) {
             walk.error(&["advertisement".into()], "advertisement is not valid JSON");
         }
     }

@@ -100,7 +100,7 @@ fn entries(config: &Value) -> Vec<Entry> {
     for (list, kind, key) in LISTS {
         for item in config.pointer(list).and_then(Value::as_array).into_iter().flatten() {
             // A source may be a data: URL, which is long and may be secret.
-            let shown = crate::redact(item);
+            let shown = crate::redact::redact_value(item);
             let name = shown.get(key).and_then(Value::as_str).unwrap_or("(unnamed)");
             entries.push(Entry {
                 kind: kind.to_owned(),

@@ -70,8 +70,11 @@ pub enum JsonError {
         offset: usize,
     },
     /// Too much for a config.
-    #[error("more than {MAX_VALUES} values, or more than 4 GiB: this is no config")]
-    Size,
+    #[error("more than {max_values} values, or more than 4 GiB: this is no config")]
+    Size {
+        /// Of values.
+        max_values: usize,
+    },
 }
 
 impl JsonError {
@@ -79,7 +82,7 @@ impl JsonError {
     pub fn offset(&self) -> Option<usize> {
         match self {
             Self::Character { offset, .. } | Self::Depth { offset } => Some(*offset),
-            Self::End | Self::Size => None,
+            Self::End | Self::Size { .. } => None,
         }
     }
 }

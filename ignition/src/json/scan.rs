@@ -1,6 +1,6 @@
 //! The scanner: one pass, no recursion.
 
-use super::{Document, JsonError, Kind, MAX_DEPTH, MAX_VALUES, Slot};
+use super::{Document, JsonError, Kind, MAX_DEPTH, Slot};
 
 /// What is open, and what may come next in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,16 +21,17 @@ struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
     slots: Vec<Slot>,
+    max_values: usize,
     /// Open arrays and objects: their slots, and what they expect.
     open: Vec<(usize, Expect)>,
 }
 
-/// Reads a whole document.
-pub(crate) fn parse(text: &[u8]) -> Result<Document<'_>, JsonError> {
+/// Reads a whole document, unless it has more than `max_values` values: objects, lists, keys and what is in them.
+pub(crate) fn parse(text: &[u8], max_values: usize) -> Result<Document<'_>, JsonError> {
     if u32::try_from(text.len()).is_err() {
-        return Err(JsonError::Size);
+        return Err(JsonError::Size { max_values });
     }
-    let mut scanner = Scanner { text, at: 0, slots: Vec::new(), open: Vec::new() };
+    let mut scanner = Scanner { text, at: 0, slots: Vec::new(), max_values, open: Vec::new() };
     scanner.blanks();
     scanner.value("looking for beginning of value")?;
     while let Some((slot, expect)) = scanner.open.last().copied() {
@@ -147,8 +148,8 @@ impl Scanner<'_> {
     /// Adds a value that ends here; its slot.
     fn push(&mut self, kind: Kind, start: usize) -> Result<usize, JsonError> {
         let slot = self.slots.len();
-        if slot >= MAX_VALUES {
-            return Err(JsonError::Size);
+        if slot >= self.max_values {
+            return Err(JsonError::Size { max_values: self.max_values });
         }
         self.slots.push(Slot { kind, start: narrow(start), end: narrow(self.at), next: narrow(slot + 1) });
         Ok(slot)

@@ -1,6 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 
+fn parse(text: &[u8]) -> Result<Document<'_>, JsonError> {
+    super::parse(text, MAX_VALUES)
+}
+
 fn error(text: &str) -> String {
     let error = parse(text.as_bytes()).unwrap_err();
     format!("{error} @{:?}", error.offset())
@@ -55,7 +59,7 @@ fn depth_and_number_of_values_are_bounded() {
     assert_eq!(error(&"[".repeat(100_000)), format!("exceeded max depth @Some({MAX_DEPTH})"));
     let many = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
     assert!(parse(many(MAX_VALUES).as_bytes()).is_ok());
-    assert_eq!(parse(many(MAX_VALUES + 1).as_bytes()).unwrap_err(), JsonError::Size);
+    assert_eq!(parse(many(MAX_VALUES + 1).as_bytes()).unwrap_err(), JsonError::Size { max_values: MAX_VALUES });
 }
 
 #[test]

@@ -512,3 +512,7 @@ impl std::fmt::Debug for Document<'_> {
         write!(f, "Document({})", self.ignition.version)
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! The config of a live host: it starts the agent, and tells it where the service is.
 
-use crate::config::{Config, V3_1};
+use crate::model::{Document, Version};
 use crate::parts::{self, AgentBinary, CA_PATH};
 use crate::{BuildError, environment::Environment, merge_override};
 use api::{InfraEnvId, Proxy, Secret};
@@ -34,11 +34,11 @@ pub struct Discovery {
 }
 
 /// The config of a live host, spec 3.1.0 unless the override says otherwise.
-pub fn build(discovery: &Discovery) -> Result<Config, BuildError> {
-    let mut config = Config::new(V3_1);
+pub fn build(discovery: &Discovery) -> Result<Document<'_>, BuildError> {
+    let mut config = parts::empty(Version::V3_1);
     parts::check_url("what the agent reports to", &discovery.service_url)?;
     config.ignition.proxy = parts::proxy_settings(&discovery.proxy);
-    parts::add_core_user(&mut config, &discovery.ssh_authorized_key);
+    config.passwd.users.extend(parts::core_user(&discovery.ssh_authorized_key));
 
     let environment = environment(discovery)?;
     config.storage.files.push(parts::bytes_file(ENVIRONMENT_PATH, 0o600, environment.as_bytes()));
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    fn content(config: &Config, path: &str) -> String {
+    fn content(config: &Document<'_>, path: &str) -> String {
         let file = config.storage.files.iter().find(|file| file.path == path).unwrap();
         String::from_utf8(data_url::decode(file.contents.source.as_deref().unwrap()).unwrap().data.into_owned())
             .unwrap()
@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn our_own_iso_gets_its_settings_and_nothing_else() {
-        let config = build(&sample()).unwrap();
+        let sample = sample();
+        let config = build(&sample).unwrap();
         assert_eq!(
             content(&config, ENVIRONMENT_PATH),
             "LANDFALL_URL=http://10.0.2.2:8090\n\
@@ -181,12 +182,10 @@ mod tests {
     #[test]
     fn the_override_is_merged_over_it() {
         let over = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/x","contents":{"source":"data:,x"}}],"luks":[]}}"#;
-        let config = build(&Discovery { ignition_override: over.into(), ..sample() }).unwrap();
+        let discovery = Discovery { ignition_override: over.into(), ..sample() };
+        let config = build(&discovery).unwrap();
         assert_eq!(config.ignition.version, "3.2.0");
-        assert_eq!(
-            config.storage.files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>(),
-            [ENVIRONMENT_PATH, "/etc/x"]
-        );
+        assert_eq!(config.storage.files.iter().map(|f| &*f.path).collect::<Vec<_>>(), [ENVIRONMENT_PATH, "/etc/x"]);
         let bad = Discovery { ignition_override: "{".into(), ..sample() };
         assert!(matches!(build(&bad), Err(BuildError::Override(_))));
     }

@@ -1,17 +1,18 @@
-//! Merging by the keys and append rules of Ignition, and what hostile documents do to it.
+//! Merging by the keys and append rules of Ignition (installer contract E.4).
 
 use super::*;
-use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 /// Merges what stands beside `ignition.version`.
-fn merged(parent: &Value, child: &Value) -> Value {
-    let with_version = |config: &Value| {
+fn merged(parent: &Json, child: &Json) -> Json {
+    let text = |config: &Json| {
         let mut config = config.clone();
-        config["ignition"]["version"] = json!("3.2.0");
-        config
+        config["ignition"]["version"] = json!("3.6.0");
+        config.to_string()
     };
-    let mut result = merge(with_version(parent), with_version(child)).unwrap();
+    let (parent, child) = (text(parent), text(child));
+    let merged = crate::parse(parent.as_bytes()).unwrap().0.merge(crate::parse(child.as_bytes()).unwrap().0);
+    let mut result: Json = serde_json::from_slice(&merged.to_json()).unwrap();
     result["ignition"].as_object_mut().unwrap().remove("version");
     if result["ignition"] == json!({}) {
         result.as_object_mut().unwrap().remove("ignition");
@@ -21,10 +22,10 @@ fn merged(parent: &Value, child: &Value) -> Value {
 
 #[test]
 fn scalars_objects_and_lists_merge_as_in_ignition() {
-    let files = |files: Value| json!({"storage": {"files": files}});
-    let unit = |units: Value| json!({"systemd": {"units": units}});
-    let storage = |storage: Value| json!({"storage": storage});
-    let table: Vec<(&str, Value, Value, Value)> = vec![
+    let files = |files: Json| json!({"storage": {"files": files}});
+    let unit = |units: Json| json!({"systemd": {"units": units}});
+    let storage = |storage: Json| json!({"storage": storage});
+    let table: Vec<(&str, Json, Json, Json)> = vec![
         ("nothing over something", files(json!([{"path": "/a"}])), json!({}), files(json!([{"path": "/a"}]))),
         ("something over nothing", json!({}), files(json!([{"path": "/a"}])), files(json!([{"path": "/a"}]))),
         (
@@ -53,7 +54,7 @@ fn scalars_objects_and_lists_merge_as_in_ignition() {
             "a file that became a link",
             storage(json!({"files": [{"path": "/a"}, {"path": "/b"}], "directories": [{"path": "/a"}]})),
             storage(json!({"links": [{"path": "/a", "target": "/b"}]})),
-            storage(json!({"files": [{"path": "/b"}], "directories": [], "links": [{"path": "/a", "target": "/b"}]})),
+            storage(json!({"files": [{"path": "/b"}], "links": [{"path": "/a", "target": "/b"}]})),
         ),
         (
             "headers: replaced, removed, added",
@@ -94,7 +95,7 @@ fn scalars_objects_and_lists_merge_as_in_ignition() {
                 json!({"disks": [{"device": "/dev/a", "wipeTable": true, "partitions": [{"label": "y", "sizeMiB": 7}, {"number": 1, "label": "z"}, {"label": "x"}]}]}),
             ),
             storage(
-                json!({"disks": [{"device": "/dev/a", "wipeTable": true, "partitions": [{"number": 1, "label": "z"}, {"label": "y", "number": 0, "sizeMiB": 7}, {"label": "x"}]}]}),
+                json!({"disks": [{"device": "/dev/a", "wipeTable": true, "partitions": [{"number": 1, "label": "z"}, {"label": "y", "sizeMiB": 7}, {"label": "x"}]}]}),
             ),
         ),
         (
@@ -127,7 +128,6 @@ fn scalars_objects_and_lists_merge_as_in_ignition() {
             json!({"Storage": {"FILES": [{"Path": "/a", "MODE": 384}]}}),
             files(json!([{"path": "/a", "mode": 384}])),
         ),
-        ("unknown keys are the child's", json!({"x": {"a": 1}}), json!({"x": {"b": null}}), json!({"x": {"b": null}})),
     ];
     for (name, parent, child, expected) in table {
         assert_eq!(merged(&parent, &child), expected, "{name}");
@@ -136,77 +136,10 @@ fn scalars_objects_and_lists_merge_as_in_ignition() {
 
 #[test]
 fn the_version_is_the_childs() {
-    let version = |version: &str| json!({"ignition": {"version": version}});
-    assert_eq!(merge(version("3.2.0"), version("3.1.0")).unwrap(), version("3.1.0"));
-}
-
-#[test]
-fn an_override_that_cant_be_is_refused_with_its_place() {
-    let refused = |text: &str| merge_override(Config::new("3.1.0"), text).unwrap_err().to_string();
-    assert_eq!(refused("{"), "the config is not valid JSON");
-    assert_eq!(refused("[]"), "$ in the config must be an object");
-    assert_eq!(refused("{}"), "the config's ignition.version is missing; 3.1.0 and 3.2.0 can be merged");
-    assert!(refused(r#"{"ignition":{"version":"2.2.0"}}"#).contains("is 2.2.0;"));
-    let files = |file: &str| format!(r#"{{"ignition":{{"version":"3.2.0"}},"storage":{{"files":{file}}}}}"#);
-    assert_eq!(
-        refused(&files(r#"[{"path":"/a","mode":"0644"}]"#)),
-        "$.storage.files.0.mode in the config must be a whole number"
-    );
-    assert_eq!(refused(&files(r#"{"path":"hunter2"}"#)), "$.storage.files in the config must be a list");
-    assert_eq!(refused(&files("[null]")), "$.storage.files.0 in the config must be an object");
-    assert!(refused(&files(r#"[{"path":"/a","mode":-1}]"#)).contains("out of its range"));
-    assert_eq!(refused(&"[".repeat(100_000)), "the config is not valid JSON");
-    assert_eq!(merge_override(Config::new("3.1.0"), " \n").unwrap().to_json(), r#"{"ignition":{"version":"3.1.0"}}"#);
-}
-
-/// JSON that looks like a config often enough to reach every rule.
-fn configs() -> impl Strategy<Value = Value> {
-    let names = [
-        "ignition",
-        "version",
-        "storage",
-        "files",
-        "links",
-        "path",
-        "contents",
-        "httpHeaders",
-        "name",
-        "value",
-        "number",
-        "label",
-        "x",
-    ];
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i8>().prop_map(Value::from),
-        "[ab/]{0,2}".prop_map(Value::from)
-    ];
-    leaf.prop_recursive(6, 64, 6, move |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::vec((proptest::sample::select(names.to_vec()), inner), 0..5).prop_map(|pairs| pairs
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect::<Map<_, _>>()
-                .into()),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn merging_anything_ends_without_panic(parent in configs(), child in configs()) {
-        let _ = merge(parent, child);
-    }
-
-    #[test]
-    fn merging_with_an_empty_config_changes_nothing(paths in proptest::collection::btree_set("/[a-c]{1,2}", 0..5)) {
-        let files: Vec<Value> = paths.into_iter().map(|path| json!({"path": path})).collect();
-        let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}});
-        let empty = json!({"ignition": {"version": "3.2.0"}});
-        prop_assert_eq!(merge(config.clone(), empty.clone()).unwrap(), config.clone());
-        prop_assert_eq!(merge(empty, config.clone()).unwrap(), config.clone());
-        prop_assert_eq!(merge(config.clone(), config.clone()).unwrap(), config);
-    }
+    let version = |version: &'static str| {
+        let mut config = Document::default();
+        config.ignition.version = version.into();
+        config
+    };
+    assert_eq!(version("3.2.0").merge(version("3.1.0")).ignition.version, "3.1.0");
 }
