@@ -72,7 +72,12 @@ pub fn percent(bytes: &[u8]) -> String {
 
 /// The URL of `bytes` in base64: good for everything longer.
 pub fn base64(bytes: &[u8]) -> String {
-    format!("data:;base64,{}", STANDARD.encode(bytes))
+    base64_of("", bytes)
+}
+
+/// The same of bytes that are of this media type, which may have parameters.
+pub(crate) fn base64_of(media_type: &str, bytes: &[u8]) -> String {
+    format!("data:{media_type};base64,{}", STANDARD.encode(bytes))
 }
 
 /// Reads a URL, in one pass over its data.

@@ -33,6 +33,12 @@ impl Environment {
         Ok(self)
     }
 
+    /// The same for programs that a shell starts.
+    pub(crate) fn export(&mut self, name: &'static str, value: &str) -> Result<&mut Self, BuildError> {
+        self.text.push_str("export ");
+        self.set(name, value)
+    }
+
     /// Adds `name` when there is a value.
     pub(crate) fn set_some(&mut self, name: &'static str, value: Option<&str>) -> Result<&mut Self, BuildError> {
         match value.filter(|value| !value.is_empty()) {

@@ -1,6 +1,7 @@
 //! Why a config can't be built.
 
 use crate::overrides::OverrideError;
+use crate::report::Report;
 
 /// Why a config can't be built.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,56 @@ pub enum BuildError {
         /// Characters given.
         found: usize,
     },
+    /// A value that no word of a unit's command line can hold.
+    #[error("{what} must be one word, without blanks, quotes, ';' and '\\': see byte {at}")]
+    Argument {
+        /// What it is.
+        what: &'static str,
+        /// Byte offset in the value.
+        at: usize,
+    },
+    /// Not a time source.
+    #[error("a time source must be a host's name or address; one of {source_chars} characters is neither")]
+    NtpSource {
+        /// Characters it has.
+        source_chars: usize,
+    },
+    /// A file that is no config.
+    #[error("{name} is no Ignition config: it has no ignition.version (a Butane config must be translated first)")]
+    NoConfig {
+        /// Its name.
+        name: String,
+    },
+    /// A name for which there is no unit.
+    #[error("'{name}' can't be part of a unit's name; letters, digits and -_.: can")]
+    Name {
+        /// As given, shortened.
+        name: String,
+    },
+    /// Two would be the same unit.
+    #[error("two programs of the same moment are called '{name}'; rename one")]
+    SameName {
+        /// As given.
+        name: String,
+    },
+    /// The role's config can't be read.
+    #[error("the role's config can't be used: {}", .0.summary())]
+    Role(Report),
+    /// It is of a version that is not known.
+    #[error("the role's config is of version {found}, of which only what is built into it by others is known")]
+    RoleVersion {
+        /// As found, shortened, or `missing`.
+        found: String,
+    },
+    /// There is nothing that a pool's config could take the place of.
+    #[error("no config is fetched from .../config/worker, whose place pool '{pool}' would take")]
+    Pool {
+        /// The pool's name, shortened.
+        pool: String,
+    },
+    /// Ignition would not take what was built.
+    #[error("the config would not be valid: {}", .0.summary())]
+    Invalid(Report),
     /// The user's part doesn't merge.
     #[error("the Ignition override can't be used")]
     Override(#[source] OverrideError),

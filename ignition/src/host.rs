@@ -2,7 +2,7 @@
 
 use crate::model::{Document, Version};
 use crate::parts::{self, AgentBinary, CA_PATH};
-use crate::{BuildError, environment::Environment, merge_override};
+use crate::{BuildError, environment::Environment};
 use api::{HostId, InfraEnvId, Secret};
 
 /// Where the settings of the sign of life lie.
@@ -78,7 +78,7 @@ pub fn build(host: &HostConfig) -> Result<Document<'_>, BuildError> {
         }
         parts::trust(&mut config, ca_pem);
     }
-    merge_override(config, &host.ignition_override).map_err(BuildError::Override)
+    parts::finish(config, &host.ignition_override)
 }
 
 fn environment(env: &BeaconEnv, with_ca: bool) -> Result<String, BuildError> {

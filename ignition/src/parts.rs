@@ -1,9 +1,10 @@
 //! Parts both configs have: files, keys, certificates, the binary.
 
 use crate::model::{self, Document, File, PasswdUser, Reference, Resource, Text, Unit, Verification, Version};
-use crate::{BuildError, data_url, redact::redact_url};
+use crate::translate::check_merged;
+use crate::{BuildError, ParseError, data_url, merge_override, redact::redact_url};
 use api::Proxy;
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt};
 
 /// Where the CA certificates of the service lie on a host.
 pub(crate) const CA_PATH: &str = "/etc/landfall/ca.pem";
@@ -11,12 +12,18 @@ pub(crate) const CA_PATH: &str = "/etc/landfall/ca.pem";
 pub(crate) const BINARY_PATH: &str = "/usr/local/bin/landfall";
 
 /// The `landfall` binary, for a host that doesn't have it: fetched by Ignition, and verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AgentBinary {
     /// http or https URL of the binary.
     pub url: String,
     /// Its SHA-512, 128 hexadecimal digits.
     pub sha512_hex: String,
+}
+
+impl fmt::Debug for AgentBinary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AgentBinary({})", redact_url(&self.url))
+    }
 }
 
 impl AgentBinary {
@@ -58,6 +65,18 @@ pub(crate) fn resource<'a>(source: impl Into<Text<'a>>) -> Resource<'a> {
 /// The same of a config or a certificate.
 pub(crate) fn reference<'a>(source: impl Into<Text<'a>>) -> Reference<'a> {
     Reference { source: Some(source.into()), ..Reference::default() }
+}
+
+/// `config` with the JSON text of an override merged over it, if it has any; valid in any case.
+pub(crate) fn finish<'a>(config: Document<'a>, ignition_override: &'a str) -> Result<Document<'a>, BuildError> {
+    if !ignition_override.trim().is_empty() {
+        return merge_override(config, ignition_override).map_err(BuildError::Override);
+    }
+    match check_merged(&config.to_json()) {
+        Err(ParseError::Invalid(report)) => Err(BuildError::Invalid(report)),
+        // It is not empty and its version is known.
+        Ok(_) | Err(ParseError::Empty | ParseError::Version(_)) => Ok(config),
+    }
 }
 
 /// A file that replaces what is there, still without contents.

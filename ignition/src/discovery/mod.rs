@@ -1,15 +1,21 @@
-//! The config of a live host: it starts the agent, and tells it where the service is.
+//! The config of a live host: it starts the agent, and tells it where the service is. [`build`] makes ours; [`assisted`] makes the
+//! one that the service itself would.
+
+pub mod assisted;
+mod units;
 
 use crate::model::{Document, Version};
 use crate::parts::{self, AgentBinary, CA_PATH};
-use crate::{BuildError, environment::Environment, merge_override};
+use crate::redact::redact_url;
+use crate::{BuildError, environment::Environment};
 use api::{InfraEnvId, Proxy, Secret};
+use std::fmt;
 
 /// Where the agent's settings lie. The agent.service of our own live ISO does nothing without this file.
 pub const ENVIRONMENT_PATH: &str = "/etc/landfall/agent.env";
 
 /// What a live host is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Discovery {
     /// Base URL of the service.
     pub service_url: String,
@@ -33,6 +39,17 @@ pub struct Discovery {
     pub ignition_override: String,
 }
 
+impl fmt::Debug for Discovery {
+    /// Keys, proxies and overrides may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Discovery")
+            .field("service_url", &redact_url(&self.service_url))
+            .field("infra_env_id", &self.infra_env_id)
+            .field("agent_version", &self.agent_version)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The config of a live host, spec 3.1.0 unless the override says otherwise.
 pub fn build(discovery: &Discovery) -> Result<Document<'_>, BuildError> {
     let mut config = parts::empty(Version::V3_1);
@@ -52,7 +69,7 @@ pub fn build(discovery: &Discovery) -> Result<Document<'_>, BuildError> {
             parts::trust(&mut config, ca_pem);
         }
     }
-    merge_override(config, &discovery.ignition_override).map_err(BuildError::Override)
+    parts::finish(config, &discovery.ignition_override)
 }
 
 fn environment(discovery: &Discovery) -> Result<String, BuildError> {
@@ -64,16 +81,18 @@ fn environment(discovery: &Discovery) -> Result<String, BuildError> {
         .set_some("LANDFALL_INSECURE", discovery.insecure.then_some("true"))?
         .set_some("LANDFALL_CACERT", discovery.ca_pem.as_ref().map(|_| CA_PATH))?
         .set_some("PULL_SECRET_TOKEN", discovery.token.as_ref().map(Secret::expose))?;
-    let proxy = &discovery.proxy;
-    // Programs disagree about the case, so both are set.
-    for (upper, lower, value) in [
-        ("HTTP_PROXY", "http_proxy", &proxy.http_proxy),
-        ("HTTPS_PROXY", "https_proxy", &proxy.https_proxy),
-        ("NO_PROXY", "no_proxy", &proxy.no_proxy),
-    ] {
-        environment.set_some(upper, value.as_deref())?.set_some(lower, value.as_deref())?;
+    for (name, value) in proxy_variables(&discovery.proxy) {
+        environment.set_some(name, Some(value))?;
     }
     Ok(environment.into_text())
+}
+
+/// What programs read of proxies, empty if there is none. They disagree about the case, so both are there.
+fn proxy_variables(proxy: &Proxy) -> Vec<(&'static str, &str)> {
+    let values = [&proxy.http_proxy, &proxy.https_proxy, &proxy.no_proxy];
+    let names = [["HTTP_PROXY", "http_proxy"], ["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]];
+    let each = names.into_iter().zip(values);
+    each.flat_map(|(names, value)| names.map(|name| (name, value.as_deref().unwrap_or_default()))).collect()
 }
 
 /// For a base ISO without landfall; our own has the same with `/usr/bin/landfall` under rootfs-overlay/overlay.
