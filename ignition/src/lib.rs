@@ -6,6 +6,7 @@
 //! ([`model::Document::merge`]).
 
 pub mod apply;
+mod budget;
 mod check;
 pub mod cli;
 pub mod data_url;
@@ -29,13 +30,14 @@ mod render;
 mod report;
 mod translate;
 
+pub use budget::{AREA_BYTES, BudgetError, Part, check_budget};
 pub use check::{ParseError, parse};
 pub use discovery::Discovery;
 pub use error::BuildError;
 pub use host::HostConfig;
 pub use json::Position;
 pub use overrides::{OverrideError, merge_override};
-pub use pack::{AREA_BYTES, TooLarge, check_budget, pack};
+pub use pack::pack;
 pub use parts::AgentBinary;
 pub use redact::redact;
 pub use render::{RenderError, RenderFault, render};

@@ -31,9 +31,7 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
 
 /// Whether the config of a live host fits an ISO; only a user's part can make it too large.
 pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(), Refusal> {
-    let packed = ignition::pack(&discovery(service, record)?).map_err(|error| Refusal::internal(&error))?;
-    let bytes = u64::try_from(packed.len()).unwrap_or(u64::MAX);
-    ignition::check_budget(bytes).map_err(|error| Refusal::invalid(chain(&error)))
+    ignition::check_budget(&discovery(service, record)?).map(drop).map_err(|error| Refusal::invalid(chain(&error)))
 }
 
 /// The config written to an installed host's disk: its name, its user, where the rest of its config is, and a beacon

@@ -1,7 +1,8 @@
 //! `landfall ignition size`.
 
 use super::{len, read};
-use crate::{AREA_BYTES, check_budget, pack};
+use crate::budget::{self, AREA_BYTES, BudgetError, Part};
+use crate::check_budget;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
@@ -36,18 +37,7 @@ struct Report {
     packed_bytes: u64,
     area_bytes: u64,
     fits: bool,
-    entries: Vec<Entry>,
-}
-
-/// A part of a config.
-#[derive(Debug, Serialize)]
-struct Entry {
-    /// `file`, `unit`, `user`, …
-    kind: String,
-    /// Path or name.
-    name: String,
-    /// Length of its JSON.
-    bytes: u64,
+    entries: Vec<Part>,
 }
 
 impl Size {
@@ -63,7 +53,7 @@ impl Size {
         } else {
             print(out, &report)?;
         }
-        check_budget(report.packed_bytes)?;
+        check_budget(&config)?;
         Ok(())
     }
 }
@@ -71,45 +61,20 @@ impl Size {
 fn report(config: &[u8], top: usize) -> anyhow::Result<Report> {
     let value: Value = serde_json::from_slice(config)?;
     anyhow::ensure!(value.pointer("/ignition/version").is_some_and(Value::is_string), "it has no ignition.version");
-    let packed_bytes = len(&pack(config)?);
-    let mut entries = entries(&value);
-    entries.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    let packed_bytes = match check_budget(config) {
+        Ok(packed_bytes) | Err(BudgetError::TooLarge { packed_bytes, .. }) => packed_bytes,
+        Err(error) => return Err(error.into()),
+    };
+    let mut entries = budget::parts(&value);
     entries.truncate(top);
     Ok(Report {
         schema: 1,
         config_bytes: len(config),
         packed_bytes,
         area_bytes: AREA_BYTES,
-        fits: check_budget(packed_bytes).is_ok(),
+        fits: packed_bytes <= AREA_BYTES,
         entries,
     })
-}
-
-fn entries(config: &Value) -> Vec<Entry> {
-    const LISTS: [(&str, &str, &str); 8] = [
-        ("/storage/files", "file", "path"),
-        ("/storage/directories", "directory", "path"),
-        ("/storage/links", "link", "path"),
-        ("/storage/disks", "disk", "device"),
-        ("/systemd/units", "unit", "name"),
-        ("/passwd/users", "user", "name"),
-        ("/ignition/config/merge", "config", "source"),
-        ("/ignition/security/tls/certificateAuthorities", "certificate", "source"),
-    ];
-    let mut entries = Vec::new();
-    for (list, kind, key) in LISTS {
-        for item in config.pointer(list).and_then(Value::as_array).into_iter().flatten() {
-            // A source may be a data: URL, which is long and may be secret.
-            let shown = crate::redact::redact_value(item);
-            let name = shown.get(key).and_then(Value::as_str).unwrap_or("(unnamed)");
-            entries.push(Entry {
-                kind: kind.to_owned(),
-                name: name.chars().take(120).flat_map(char::escape_default).collect(),
-                bytes: len(item.to_string().as_bytes()),
-            });
-        }
-    }
-    entries
 }
 
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
