@@ -68,7 +68,7 @@ pub enum BuildError {
     #[error("the role's config can't be used: {}", .0.summary())]
     Role(Report),
     /// It is of a version that is not known.
-    #[error("the role's config is of version {found}, of which only what is built into it by others is known")]
+    #[error("the role's config is of version {found}, of which nothing is known")]
     RoleVersion {
         /// As found, shortened, or `missing`.
         found: String,

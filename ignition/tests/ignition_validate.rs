@@ -2,6 +2,7 @@
 
 use api::{Proxy, Secret};
 use ignition::discovery::Discovery;
+use ignition::discovery::assisted::{self, Assisted, Flow, Mirror, Ntp, StaticNetwork};
 use ignition::host::{Beacon, BeaconEnv, HostConfig, Pointer};
 use ignition::model::Document;
 use ignition::{AgentBinary, discovery, host};
@@ -43,6 +44,41 @@ const OVERRIDE: &str = r#"{"ignition": {"version": "3.2.0"},
                 "files": [{"path": "/etc/motd", "append": [{"source": "data:,hi"}]}]},
     "systemd": {"units": [{"name": "agent.service", "dropins": [{"name": "a.conf", "contents": "[Service]\nNice=5\n"}]}]}}"#;
 
+const ROLE: &str = r#"{"ignition":{"version":"3.1.0"},"storage":{"links":[{"path":"/etc/hostname","target":"/x"}]}}"#;
+
+#[test]
+fn every_config_of_the_services_shape_is_valid() {
+    let Some(program) = validator() else { return };
+    let discovery =
+        Discovery { service_url: "https://service:8090".into(), agent_version: "image".into(), ..Discovery::default() };
+    let full = Discovery {
+        insecure: true,
+        ca_pem: Some(CA.into()),
+        token: Some(Secret::new("a.b.c")),
+        ssh_authorized_key: KEYS.into(),
+        ignition_override: OVERRIDE.into(),
+        ..discovery.clone()
+    };
+    let files = vec![("/etc/assisted/network/host0/eth0.nmconnection".into(), 0o600, b"[connection]\n".to_vec())];
+    let assisted = Assisted {
+        pull_secret: Secret::new("{\"auths\":{}}"),
+        company_ca_pem: Some(CA.into()),
+        trust_bundle_pem: Some(CA.into()),
+        mirror: Some(Mirror { registries_conf: "x".into(), ca_pem: Some(CA.into()), policy_json: Some("{}".into()) }),
+        ntp: Some(Ntp { sources: vec!["ntp.example".into(), "fd00::1".into()], only: true }),
+        static_network: Some(StaticNetwork { flow: Flow::Keyfiles, files, discovery_delay_s: 5 }),
+        ..Assisted::default()
+    };
+    for (name, discovery, assisted) in [("plain", &discovery, &Assisted::default()), ("full", &full, &assisted)] {
+        assert_eq!(report(&program, &assisted::build(discovery, assisted).unwrap()).unwrap(), "", "{name}");
+    }
+    let proxy = Proxy { https_proxy: Some("https://proxy".into()), ..Proxy::default() };
+    let proxied = Discovery { proxy, ..discovery };
+    let report = report(&program, &assisted::build(&proxied, &assisted).unwrap()).unwrap();
+    // The service's own slip with the mode of proxy.sh.
+    assert_eq!(report.lines().count(), report.matches("setuid/setgid/sticky").count(), "{report}");
+}
+
 #[test]
 fn every_discovery_config_is_valid() {
     let Some(program) = validator() else { return };
@@ -82,10 +118,17 @@ fn every_host_config_is_valid() {
     let full = HostConfig {
         hostname: "node-1.example.com".into(),
         ssh_authorized_key: KEYS.into(),
-        pointer: Some(Pointer { source: "https://10.0.0.5:22623/config/worker".into() }),
+        pointer: Some(Pointer {
+            source: "https://10.0.0.5:22623/config/worker".into(),
+            headers: vec![("Authorization".into(), Secret::new("Bearer a.b.c"))],
+        }),
         beacon: Some(Beacon { binary: binary(), env }),
         ca_pem: Some(CA.into()),
         ignition_override: OVERRIDE.into(),
+        role_config: Some(ROLE.into()),
+        nodeip_hint: Some([192, 0, 2, 0].into()),
+        pool: Some("gpu".into()),
+        persistent_boot: true,
     };
     let named = HostConfig { hostname: "node-1".into(), ..HostConfig::default() };
     for (name, host) in [("empty", HostConfig::default()), ("named", named), ("full", full)] {

@@ -55,10 +55,11 @@ pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> 
     let config = HostConfig {
         hostname: record.hostname().unwrap_or_default().to_owned(),
         ssh_authorized_key: key.unwrap_or_default().to_owned(),
-        pointer: Some(host::Pointer { source: format!("{url}/landfall/config/{role}?host={id}") }),
+        pointer: Some(host::Pointer { source: format!("{url}/landfall/config/{role}?host={id}"), headers: Vec::new() }),
         beacon,
         ca_pem: None,
         ignition_override: record.host.ignition_config_overrides.clone(),
+        ..HostConfig::default()
     };
     let config = host::build(&config).map_err(|error| Refusal::invalid(chain(&error)))?;
     Ok(config.to_json())

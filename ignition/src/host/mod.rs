@@ -1,22 +1,35 @@
-//! The config of an installed host: its name, its users, where the rest of its config comes from, and a sign of life.
+//! The config of an installed host: its role's, its name, its users, where the rest of its config comes from, and a sign of life
+//! (service contract §7.3).
 
-use crate::model::{Document, Version};
+mod role;
+
+use crate::model::{Document, HttpHeader, Reference, Version};
 use crate::parts::{self, AgentBinary, CA_PATH};
+use crate::redact::redact_url;
 use crate::{BuildError, environment::Environment};
 use api::{HostId, InfraEnvId, Secret};
+use std::{fmt, net::IpAddr};
 
 /// Where the settings of the sign of life lie.
 pub const ENVIRONMENT_PATH: &str = "/etc/landfall/node.env";
 
 /// What an installed host is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct HostConfig {
+    /// The config of its role, into which all else is merged: a control plane's or worker's, with all that is in it.
+    pub role_config: Option<Vec<u8>>,
     /// Its name; untouched when empty.
     pub hostname: String,
     /// Public keys of user `core`, one a line.
     pub ssh_authorized_key: String,
     /// A config to be fetched and merged on first boot.
     pub pointer: Option<Pointer>,
+    /// The address among the host's that the kubelet is to use.
+    pub nodeip_hint: Option<IpAddr>,
+    /// The pool of machines whose config it fetches in place of `worker`'s.
+    pub pool: Option<String>,
+    /// Whether it was installed from a system on its own disk, which is to go.
+    pub persistent_boot: bool,
     /// The sign of life after the first boot.
     pub beacon: Option<Beacon>,
     /// Certificates of the servers above, PEM: trusted by Ignition and by the sign of life.
@@ -26,10 +39,31 @@ pub struct HostConfig {
 }
 
 /// Where the rest of a host's config is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Pointer {
     /// URL of the config: http, https, tftp or data.
     pub source: String,
+    /// Sent with the request: names and values.
+    pub headers: Vec<(String, Secret)>,
+}
+
+impl fmt::Debug for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pointer({})", redact_url(&self.source))
+    }
+}
+
+impl fmt::Debug for HostConfig {
+    /// Keys, configs and overrides may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostConfig")
+            .field("hostname", &self.hostname)
+            .field("pointer", &self.pointer)
+            .field("nodeip_hint", &self.nodeip_hint)
+            .field("pool", &self.pool)
+            .field("persistent_boot", &self.persistent_boot)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How an installed host says that it has booted from its disk.
@@ -42,7 +76,7 @@ pub struct Beacon {
 }
 
 /// Settings of the sign of life.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct BeaconEnv {
     /// Base URL of the service.
     pub service_url: String,
@@ -56,15 +90,49 @@ pub struct BeaconEnv {
     pub token: Option<Secret>,
 }
 
-/// The config of an installed host, spec 3.2.0 unless the override says otherwise.
+impl fmt::Debug for BeaconEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BeaconEnv({}, host {})", redact_url(&self.service_url), self.host_id)
+    }
+}
+
+/// The config of an installed host, spec 3.2.0 unless its role's config or the override is of a newer one.
 pub fn build(host: &HostConfig) -> Result<Document<'_>, BuildError> {
+    let mut config = host_part(host)?;
+    if let Some(role_config) = &host.role_config {
+        config = role::merged(role_config, config)?;
+    }
+    let mut config = parts::finish(config, &host.ignition_override)?;
+    if let Some(pool) = &host.pool {
+        role::point_to_pool(&mut config, pool)?;
+    }
+    if host.persistent_boot {
+        config = role::with_cleanup(config);
+    }
+    if host.pool.is_some() || host.persistent_boot {
+        config = parts::finish(config, "")?;
+    }
+    Ok(config)
+}
+
+/// What this host alone has.
+fn host_part(host: &HostConfig) -> Result<Document<'_>, BuildError> {
     let mut config = parts::empty(Version::V3_2);
     config.passwd.users.extend(parts::core_user(&host.ssh_authorized_key));
     if !host.hostname.is_empty() {
         config.storage.files.push(parts::text_file("/etc/hostname", 0o644, &host.hostname));
     }
+    if let Some(address) = host.nodeip_hint {
+        let text = format!("KUBELET_NODEIP_HINT={address}");
+        config.storage.files.push(parts::text_file("/etc/default/nodeip-configuration", 0o644, &text));
+    }
     if let Some(pointer) = &host.pointer {
-        config.ignition.config.merge.push(parts::reference(&*pointer.source));
+        let headers = pointer
+            .headers
+            .iter()
+            .map(|(name, value)| HttpHeader { name: name.into(), value: Some(value.expose().into()) });
+        let http_headers = headers.collect();
+        config.ignition.config.merge.push(Reference { http_headers, ..parts::reference(&*pointer.source) });
     }
     if let Some(beacon) = &host.beacon {
         let environment = environment(&beacon.env, host.ca_pem.is_some())?;
@@ -78,7 +146,7 @@ pub fn build(host: &HostConfig) -> Result<Document<'_>, BuildError> {
         }
         parts::trust(&mut config, ca_pem);
     }
-    parts::finish(config, &host.ignition_override)
+    Ok(config)
 }
 
 fn environment(env: &BeaconEnv, with_ca: bool) -> Result<String, BuildError> {
@@ -168,7 +236,10 @@ mod tests {
     fn a_pointer_and_the_override_come_after() {
         let host = HostConfig {
             hostname: "node-1".into(),
-            pointer: Some(Pointer { source: "https://10.0.0.5:22623/config/worker".into() }),
+            pointer: Some(Pointer {
+                source: "https://10.0.0.5:22623/config/worker".into(),
+                headers: vec![("Authorization".into(), Secret::new("Bearer hunter2"))],
+            }),
             ca_pem: Some("PEM".into()),
             ignition_override:
                 r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/hostname","mode":384}]}}"#.into(),
@@ -176,6 +247,8 @@ mod tests {
         };
         let config = build(&host).unwrap();
         assert_eq!(config.ignition.config.merge[0].source.as_deref(), Some("https://10.0.0.5:22623/config/worker"));
+        let header = &config.ignition.config.merge[0].http_headers[0];
+        assert_eq!((&*header.name, header.value.as_deref()), ("Authorization", Some("Bearer hunter2")));
         assert_eq!(config.ignition.security.tls.certificate_authorities.len(), 1);
         assert_eq!(config.storage.files.len(), 1);
         assert_eq!(config.storage.files[0].mode, Some(0o600));
