@@ -1,6 +1,7 @@
 //! `landfall ignition`.
 
 mod apply;
+mod build;
 mod merge;
 mod network;
 mod render;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 const MAX_CONFIG_BYTES: u64 = 256 << 20;
 
 /// Check, translate, merge, render and apply Ignition configs
+/// Check, translate, merge, render and build Ignition configs
 #[derive(Debug, Args)]
 pub struct Ignition {
     #[command(subcommand)]
@@ -33,6 +35,7 @@ enum Command {
     Render(render::Render),
     Size(size::Size),
     Network(network::Network),
+    Build(build::Build),
 }
 
 impl Ignition {
@@ -46,6 +49,7 @@ impl Ignition {
             Command::Render(render) => render.run(),
             Command::Size(size) => size.run(),
             Command::Network(network) => network.run(),
+            Command::Build(build) => build.run(),
         };
         done.map(|()| ExitCode::SUCCESS)
     }
