@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(refused(text), expected, "{text}");
         }
         assert!(refused(&"[".repeat(100_000)).starts_with("it can't be read: "));
-        let many = files(&format!("[{}]", vec![r#"{"path":""}"#; 9].join(",")));
+        let many = files(&format!("[{}]", [r#"{"path":""}"#; 9].join(",")));
         assert!(refused(&many).ends_with("path not specified; and 12 more"), "{}", refused(&many));
     }
 

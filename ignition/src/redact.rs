@@ -81,7 +81,7 @@ mod tests {
         let (config, _, _) = crate::parse(text).unwrap();
         assert_eq!(
             redact(&config),
-            r#"{"ignition":{"version":"3.1.0"},"storage":{"files":[{"contents":{"source":"data:*****"},"path":"/a"}]}}"#
+            r#"{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:*****"}}]}}"#
         );
         assert_eq!(format!("{config:?}"), "Document(3.1.0)");
     }

@@ -416,6 +416,10 @@ fn lines(report: &str) -> Vec<String> {
             "are not supported in spec versions older than 3.4.0",
             "are not supported or functional in spec versions older than 3.6.0",
         );
+        // What stands after a section's name may be secret, and is not told here.
+        if let Some((place, _)) = line.split_once(": found garbage after section name") {
+            return format!("{place}: garbage");
+        }
         // What is wrong with base64 is told in a library's words.
         match line.split_once(": illegal base64 data").or(line.split_once(": the base64 of the data: URL")) {
             Some((place, _)) => format!("{place}: base64"),

@@ -15,8 +15,15 @@ use std::error::Error;
 /// Stands in every secret, and in nothing else.
 const MARK: &str = "hunter2";
 
+/// An error with its causes, in words and in debug output.
 fn chain(error: &dyn Error) -> String {
-    std::iter::successors(Some(error), |error| error.source()).map(|error| format!("{error}\n{error:?}\n")).collect()
+    let mut text = format!("{error}\n{error:?}\n");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!("{cause}\n{cause:?}\n");
+        source = cause.source();
+    }
+    text
 }
 
 /// Whether the mark can be seen, be it encoded in any of the ways that configs have.
@@ -117,7 +124,7 @@ proptest! {
             agent_version: "image".into(),
             ca_pem: Some(secret()),
             token: Some(Secret::new(secret())),
-            proxy: Proxy { http_proxy: Some(format!("http://u:{MARK}@p")), https_proxy: None, no_proxy: Some(secret()) },
+            proxy: Proxy { http_proxy: Some(format!("http://u:{MARK}@p")), https_proxy: None, no_proxy: Some("a, b".into()) },
             ssh_authorized_key: secret(),
             ignition_override: text(),
             ..Discovery::default()

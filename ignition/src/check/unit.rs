@@ -7,8 +7,9 @@ pub(super) enum UnitError {
     LineTooLong,
     #[error("unable to find end of section")]
     Section,
-    #[error("found garbage after section name : {0:?}")]
-    Garbage(String),
+    /// The program itself says what it is; but a unit may hold secrets.
+    #[error("found garbage after section name")]
+    Garbage,
     #[error("unexpected newline encountered while parsing option name")]
     OptionName,
     #[error("EOF")]
@@ -64,10 +65,7 @@ fn section_at(text: &str) -> Result<(&str, &str), UnitError> {
     check_lines(name)?;
     let after = after.get(1..).unwrap_or_default();
     let (line, rest) = after.split_at(after.find('\n').map_or(after.len(), |at| at + 1));
-    match line.trim() {
-        "" => Ok((name, rest)),
-        garbage => Err(UnitError::Garbage(garbage.to_owned())),
-    }
+    if line.trim().is_empty() { Ok((name, rest)) } else { Err(UnitError::Garbage) }
 }
 
 /// What follows a value or a comment, which goes on after each backslash at a line's end.
@@ -101,7 +99,7 @@ mod tests {
             ("[Unit]\nA=b \\\n[Install]\n WantedBy=a", Ok(false)),
             ("[Unit]\n[Install]  \n\n WantedBy = a", Ok(true)),
             ("[Foo", Err(UnitError::Section)),
-            ("[Foo] x\n", Err(UnitError::Garbage("x".to_owned()))),
+            ("[Foo] x\n", Err(UnitError::Garbage)),
             ("[Foo]\na\n", Err(UnitError::OptionName)),
             ("[Foo]\na", Err(UnitError::End)),
         ] {
