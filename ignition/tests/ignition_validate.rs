@@ -2,9 +2,10 @@
 
 use api::{Proxy, Secret};
 use ignition::discovery::Discovery;
-use ignition::discovery::assisted::{self, Assisted, Flow, Mirror, Ntp, StaticNetwork};
+use ignition::discovery::assisted::{self, Assisted, Mirror, Ntp, StaticNetwork};
 use ignition::host::{Beacon, BeaconEnv, HostConfig, Pointer};
 use ignition::model::Document;
+use ignition::network::{Flow, NetworkFile};
 use ignition::{AgentBinary, discovery, host};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,8 @@ fn every_config_of_the_services_shape_is_valid() {
         ignition_override: OVERRIDE.into(),
         ..discovery.clone()
     };
-    let files = vec![("/etc/assisted/network/host0/eth0.nmconnection".into(), 0o600, b"[connection]\n".to_vec())];
+    let path = "/etc/assisted/network/host0/eth0.nmconnection".into();
+    let files = vec![NetworkFile { path, mode: 0o600, bytes: b"[connection]\n".to_vec() }];
     let assisted = Assisted {
         pull_secret: Secret::new("{\"auths\":{}}"),
         company_ca_pem: Some(CA.into()),

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use api::Secret;
-use ignition::discovery::assisted::{self, Assisted, Flow, StaticNetwork};
+use ignition::discovery::assisted::{self, Assisted, StaticNetwork};
 use ignition::model::{Document, File, Unit};
+use ignition::network::{self, Flow, HostNetwork};
 use ignition::{Discovery, data_url, parse};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,9 +161,10 @@ fn recorded_discovery_configs_are_rebuilt_from_their_inputs() {
             token,
             ..Discovery::default()
         };
+        let version = request["openshift_version"].as_str().unwrap();
         let assisted = Assisted {
             pull_secret: Secret::new(format!("{}{end}", request["pull_secret"].as_str().unwrap())),
-            static_network: request.get("static_network_config").map(|network| static_network(network, &theirs)),
+            static_network: request.get("static_network_config").map(|list| static_network(list, version)),
             ..Assisted::default()
         };
         let ours = assisted::build(&discovery, &assisted).unwrap();
@@ -179,9 +181,9 @@ fn recorded_discovery_configs_are_rebuilt_from_their_inputs() {
     }
 }
 
-/// The hosts' files are as recorded: what they are made from is not this test's matter.
-fn static_network(_: &Value, theirs: &Document<'_>) -> StaticNetwork {
-    let of_hosts = theirs.storage.files.iter().filter(|file| file.path.starts_with("/etc/assisted/network/"));
-    let files = of_hosts.map(|file| (file.path.to_string(), 0o600, content(file))).collect();
-    StaticNetwork { flow: Flow::Policies, files, discovery_delay_s: 0 }
+/// What is made of the request's list.
+fn static_network(list: &Value, version: &str) -> StaticNetwork {
+    let list: Vec<HostNetwork> = serde_json::from_value(list.clone()).unwrap();
+    let flow = Flow::of_version(version);
+    StaticNetwork { flow, files: network::files(&list, flow).unwrap(), discovery_delay_s: 0 }
 }

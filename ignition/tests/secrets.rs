@@ -4,8 +4,9 @@
 
 use api::{Proxy, Secret};
 use ignition::customize::{self, Customize, Input};
-use ignition::discovery::assisted::{self, Assisted, Flow, Mirror, StaticNetwork};
+use ignition::discovery::assisted::{self, Assisted, Mirror, StaticNetwork};
 use ignition::host::{self, Beacon, BeaconEnv, HostConfig, Pointer};
+use ignition::network::{Flow, NetworkFile};
 use ignition::{
     AgentBinary, BuildError, Discovery, ParseError, data_url, discovery, merge_all, parse, redact, translate,
 };
@@ -136,7 +137,7 @@ proptest! {
             mirror: Some(Mirror { registries_conf: secret(), ca_pem: Some(secret()), policy_json: Some(secret()) }),
             static_network: Some(StaticNetwork {
                 flow: Flow::Keyfiles,
-                files: vec![("/etc/assisted/network/host0/a".into(), 0o600, secret().into_bytes())],
+                files: vec![NetworkFile { path: "/etc/assisted/network/host0/a".into(), mode: 0o600, bytes: secret().into_bytes() }],
                 discovery_delay_s: 0,
             }),
             internal_override: text(),

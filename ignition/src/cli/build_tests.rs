@@ -25,11 +25,11 @@ fn each_config_is_built() {
     };
     let config = file("a.ign", r#"{"ignition":{"version":"3.2.0"}}"#);
     let pull_secret = file("pull.json", r#"{"auths":{}}"#);
-    file("network/host0/mac_interface.ini", "52:54:00:00:00:01=eth0");
-    let network = dir.path().join("network").to_str().unwrap().to_owned();
+    let host = "{network_yaml: 'interfaces: [{name: eth0, type: ethernet, state: up}]', mac_interface_map: [{mac_address: '52:54:00:00:00:01', logical_nic_name: eth0}]}";
+    let network = file("network.yaml", &format!("static_network_config: [{host}]"));
     let id = "5f8c6ef1-4b5a-4c3c-9a3e-0a6b5d3c2b1a";
     let native = ["discovery", "--url", "http://s", "--infra-env-id", id, "--budget"];
-    let assisted = ["--shape", "assisted", "--pull-secret", &pull_secret, "--network-dir", &network, "--ntp", "a"];
+    let assisted = ["--shape", "assisted", "--pull-secret", &pull_secret, "--static-network", &network, "--ntp", "a"];
     for words in [
         &native[..],
         &[&native[..], &assisted].concat(),

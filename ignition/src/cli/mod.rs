@@ -18,8 +18,7 @@ use std::process::ExitCode;
 /// A larger file is no config: the largest of clusters are tens of megabytes.
 const MAX_CONFIG_BYTES: u64 = 256 << 20;
 
-/// Check, translate, merge, render and apply Ignition configs
-/// Check, translate, merge, render and build Ignition configs
+/// Check, translate, merge, render, build and apply Ignition configs
 #[derive(Debug, Args)]
 pub struct Ignition {
     #[command(subcommand)]

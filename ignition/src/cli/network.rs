@@ -291,6 +291,14 @@ enum Input {
     State(String),
 }
 
+/// A list of hosts' networks.
+pub(super) fn networks(file: &Path) -> anyhow::Result<Vec<HostNetwork>> {
+    match parse(file, &read(file)?)? {
+        Input::List(configs) => Ok(configs),
+        Input::State(_) => anyhow::bail!("{} is NMState without the MAC addresses of a host", file.display()),
+    }
+}
+
 /// Each host's network and the map of its interfaces.
 fn load(file: &Path) -> anyhow::Result<Vec<(State, Vec<MacInterface>)>> {
     Ok(match parse(file, &read(file)?)? {

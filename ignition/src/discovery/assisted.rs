@@ -5,6 +5,7 @@ use super::{Discovery, units};
 use crate::data_url;
 use crate::environment::Environment;
 use crate::model::{Document, File, Owner, PasswdUser, Text, Unit, Version};
+use crate::network::{Flow, NetworkFile};
 use crate::{BuildError, parts};
 use api::Secret;
 use std::fmt;
@@ -78,22 +79,13 @@ pub struct Ntp {
     pub only: bool,
 }
 
-/// How static network settings are put into effect on a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// As keyfiles, whose interfaces are renamed before NetworkManager starts: before version 4.18.
-    Keyfiles,
-    /// As nmstate's policies.
-    Policies,
-}
-
 /// Network settings of hosts.
 #[derive(Clone)]
 pub struct StaticNetwork {
     /// How they are put into effect.
     pub flow: Flow,
-    /// Files: absolute path below `/etc/assisted/network`, mode, content.
-    pub files: Vec<(String, u32, Vec<u8>)>,
+    /// Files of all hosts.
+    pub files: Vec<NetworkFile>,
     /// To wait for slow hardware before interfaces are looked at.
     pub discovery_delay_s: u32,
 }
@@ -188,12 +180,12 @@ fn files<'a>(discovery: &'a Discovery, assisted: &'a Assisted) -> Result<Vec<Fil
     if let Some(network) = &assisted.static_network {
         let script: &[u8] = match network.flow {
             Flow::Keyfiles => include_bytes!("files/pre-network-manager-config-keyfiles.sh"),
-            Flow::Policies => include_bytes!("files/pre-network-manager-config-nmpolicy.sh"),
+            Flow::Policy => include_bytes!("files/pre-network-manager-config-nmpolicy.sh"),
         };
         let common = include_bytes!("files/common_network_script.sh");
         files.push(file("/usr/local/bin/pre-network-manager-config.sh", 0o755, Base64, script));
         files.push(file("/usr/local/bin/common_network_script.sh", 0o755, Base64, common));
-        files.extend(network.files.iter().map(|(path, mode, content)| file(path.as_str(), *mode, Base64, content)));
+        files.extend(network.files.iter().map(|of_host| file(&*of_host.path, of_host.mode, Base64, &of_host.bytes)));
     }
     let mut proxy = super::proxy_variables(&discovery.proxy);
     proxy.retain(|(_, value)| !value.is_empty());

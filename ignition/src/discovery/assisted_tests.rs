@@ -72,8 +72,12 @@ fn each_condition_adds_its_own() {
     );
     assert_eq!(with(Assisted { ntp: Some(Ntp::default()), ..plain.clone() }), "");
     let network = StaticNetwork {
-        flow: Flow::Policies,
-        files: vec![("/etc/assisted/network/host0/mac_interface.ini".into(), 0o600, b"x".to_vec())],
+        flow: Flow::Policy,
+        files: vec![NetworkFile {
+            path: "/etc/assisted/network/host0/mac_interface.ini".into(),
+            mode: 0o600,
+            bytes: b"x".to_vec(),
+        }],
         discovery_delay_s: 0,
     };
     assert_eq!(
@@ -212,7 +216,7 @@ fn configure(root: &Path, flow: Flow) -> (bool, String) {
     let script = root.join("script");
     let text = match flow {
         Flow::Keyfiles => include_str!("files/pre-network-manager-config-keyfiles.sh"),
-        Flow::Policies => include_str!("files/pre-network-manager-config-nmpolicy.sh"),
+        Flow::Policy => include_str!("files/pre-network-manager-config-nmpolicy.sh"),
     };
     fs::write(&script, text).unwrap();
     let path = format!("{}:{}", root.join("bin").display(), std::env::var("PATH").unwrap());
@@ -267,12 +271,12 @@ fn policies_are_given_to_nmstate_and_strangers_are_left_alone() {
     let settings = [("host0/mac_interface.ini", "52:54:00:aa:00:01=eth0"), ("host0/ymlFile0.yml", "capture: {}\n")];
     let root = live_root(&[("ens3", "52:54:00:AA:00:01")], &settings);
     assert_eq!(
-        configure(root.path(), Flow::Policies),
+        configure(root.path(), Flow::Policy),
         (true, "Network settings are those of host0\nnmstatectl service\n".into())
     );
     assert!(root.path().join("etc/nmstate/ymlFile0.yml").exists());
     let root = live_root(&[("ens3", "52:54:00:AA:00:02")], &settings);
-    for flow in [Flow::Policies, Flow::Keyfiles] {
+    for flow in [Flow::Policy, Flow::Keyfiles] {
         assert_eq!(configure(root.path(), flow), (true, String::new()));
     }
     assert!(!root.path().join("etc/nmstate").exists());

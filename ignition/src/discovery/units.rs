@@ -1,8 +1,8 @@
 //! Units of a live host in the service's shape.
 
-use super::assisted::Flow;
 use super::{Discovery, proxy_variables};
 use crate::BuildError;
+use crate::network::Flow;
 
 /// The policy that lets chronyc in the agent's container talk to chronyd.
 pub(super) const SELINUX: &str = "\
@@ -70,7 +70,7 @@ WantedBy=multi-user.target
 pub(super) fn network(flow: Flow, delay_s: u32) -> String {
     let order = match flow {
         Flow::Keyfiles => "Before=NetworkManager.service",
-        Flow::Policies => "After=NetworkManager-wait-online.service\nBefore=nmstate.service",
+        Flow::Policy => "After=NetworkManager-wait-online.service\nBefore=nmstate.service",
     };
     let delay = if delay_s > 0 { format!("Environment=DISCOVERY_DELAY_SECONDS={delay_s}\n") } else { String::new() };
     format!(

@@ -115,8 +115,8 @@ pub fn files(configs: &[HostNetwork], flow: Flow) -> Result<Vec<NetworkFile>, Ne
 
 impl NetworkFile {
     /// The file in an Ignition config.
-    pub fn ignition_file(&self) -> crate::File {
-        crate::parts::bytes_file(&self.path, self.mode, &self.bytes)
+    pub fn ignition_file(&self) -> crate::model::File<'_> {
+        crate::parts::bytes_file(&*self.path, self.mode, &self.bytes)
     }
 }
 

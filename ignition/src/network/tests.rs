@@ -23,7 +23,7 @@ fn the_recorded_policy_is_rebuilt_byte_for_byte() {
         assert_eq!(String::from_utf8_lossy(&made.bytes), String::from_utf8_lossy(&source.data), "{path}");
         assert_eq!(file["mode"], made.mode);
         let entry = made.ignition_file();
-        assert_eq!((entry.path.as_str(), entry.mode, entry.overwrite), (path, Some(0o600), Some(true)));
+        assert_eq!((&*entry.path, entry.mode, entry.overwrite), (path, Some(0o600), Some(true)));
     }
 }
 

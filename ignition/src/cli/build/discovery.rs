@@ -2,13 +2,13 @@
 
 use super::{Output, text, text_of};
 use crate::AgentBinary;
-use crate::cli::read;
-use crate::discovery::assisted::{self, Assisted, Flow, Mirror, Ntp, StaticNetwork};
+use crate::cli::network::networks;
+use crate::discovery::assisted::{self, Assisted, Mirror, Ntp, StaticNetwork};
+use crate::network::{self, Flow};
 use anyhow::{Context, ensure};
 use api::{InfraEnvId, Proxy, Secret};
 use clap::{Args, ValueEnum};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Whose units and files a config has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,7 +27,7 @@ enum Shape {
 #[command(after_help = "Examples:\n  \
     landfall ignition build discovery --url https://service:8090 --infra-env-id ID --ca ca.pem --ssh-keys id.pub\n  \
     landfall ignition build discovery --shape assisted --url https://service:8090 --infra-env-id ID \\\n    \
-    --agent-version quay.io/agent:latest --pull-secret pull.json --network-dir network --budget > discovery.ign")]
+    --agent-version quay.io/agent:latest --pull-secret pull.json --static-network nets.yaml --budget > discovery.ign")]
 pub(super) struct Discovery {
     /// Base URL of the service
     #[arg(long)]
@@ -102,12 +102,12 @@ struct AssistedArgs {
     /// Use no other time sources than these
     #[arg(long, requires = "ntp")]
     ntp_only: bool,
-    /// Hosts' network settings: a directory with hostN directories, as below /etc/assisted/network
-    #[arg(long, value_name = "DIR")]
-    network_dir: Option<PathBuf>,
-    /// The network settings are keyfiles for NetworkManager, not policies for nmstate
-    #[arg(long, requires = "network_dir")]
-    keyfiles: bool,
+    /// Hosts' networks: static_network_config of an environment, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    static_network: Option<PathBuf>,
+    /// OpenShift to install: from 4.18 on, hosts get their networks as policies, before as keyfiles
+    #[arg(long, value_name = "VERSION", default_value = "", requires = "static_network")]
+    openshift_version: String,
     /// Seconds to wait for slow network hardware
     #[arg(long, value_name = "S", default_value_t = 0)]
     discovery_delay: u32,
@@ -119,8 +119,13 @@ struct AssistedArgs {
 impl AssistedArgs {
     /// Whether any is given.
     fn is_used(&self) -> bool {
-        let files =
-            [&self.pull_secret, &self.trust_bundle, &self.registries_conf, &self.network_dir, &self.internal_override];
+        let files = [
+            &self.pull_secret,
+            &self.trust_bundle,
+            &self.registries_conf,
+            &self.static_network,
+            &self.internal_override,
+        ];
         files.into_iter().any(Option::is_some) || !self.ntp.is_empty() || self.discovery_delay > 0
     }
 
@@ -139,10 +144,12 @@ impl AssistedArgs {
             None => None,
         };
         let ntp = (!self.ntp.is_empty()).then_some(Ntp { sources: self.ntp, only: self.ntp_only });
-        let flow = if self.keyfiles { Flow::Keyfiles } else { Flow::Policies };
-        let static_network = match &self.network_dir {
-            Some(dir) => {
-                Some(StaticNetwork { flow, files: network_files(dir)?, discovery_delay_s: self.discovery_delay })
+        let flow = Flow::of_version(&self.openshift_version);
+        let static_network = match &self.static_network {
+            Some(file) => {
+                let files = network::files(&networks(file)?, flow)
+                    .with_context(|| format!("no files can be made of {}", file.display()))?;
+                Some(StaticNetwork { flow, files, discovery_delay_s: self.discovery_delay })
             }
             None => None,
         };
@@ -156,27 +163,6 @@ impl AssistedArgs {
             ..Assisted::default()
         })
     }
-}
-
-/// Files of all `hostN` directories, for their place on the live host.
-fn network_files(dir: &Path) -> anyhow::Result<Vec<(String, u32, Vec<u8>)>> {
-    let mut files = Vec::new();
-    for host in entries(dir)? {
-        for file in entries(&host)? {
-            let below = file.strip_prefix(dir).ok().and_then(Path::to_str);
-            let below = below.with_context(|| format!("the name of {} is not UTF-8", file.display()))?;
-            files.push((format!("/etc/assisted/network/{below}"), 0o600, read(&file)?));
-        }
-    }
-    ensure!(!files.is_empty(), "{} has no host0 with files in it", dir.display());
-    Ok(files)
-}
-
-fn entries(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
-    let mut entries: Vec<_> = entries.with_context(|| format!("{} can't be listed", dir.display()))?;
-    entries.sort();
-    Ok(entries)
 }
 
 impl Discovery {
