@@ -1,10 +1,10 @@
 //! The same program under the name `coreos-installer`, for the scripts and units that call it: its command line, its errors.
 
 use clap::Parser;
-use std::{ffi::OsString, path::Path, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode};
 
 /// The program whose place is taken, and the version whose command line ours is.
-const NAME: &str = "coreos-installer";
+pub const NAME: &str = "coreos-installer";
 const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Installer for Fedora CoreOS and RHEL CoreOS, as landfall does it
@@ -61,11 +61,6 @@ enum Iso {
 struct NotYet {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
-}
-
-/// Whether the program was called by this name.
-pub fn is_called() -> bool {
-    std::env::args_os().next().is_some_and(|path| Path::new(&path).file_name() == Some(NAME.as_ref()))
 }
 
 /// The program under this name.

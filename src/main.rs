@@ -9,6 +9,7 @@ use clap::Parser;
 use std::{
     fmt,
     io::{self, IsTerminal, Write},
+    path::Path,
     process::ExitCode,
 };
 use tracing_subscriber::EnvFilter;
@@ -80,8 +81,12 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    if coreos_installer::is_called() {
+    if is_called(coreos_installer::NAME) {
         return coreos_installer::main();
+    }
+    if is_called("ignition-validate") {
+        // Only a standard stream that nobody reads is an error.
+        return ignition::cli::ignition_validate(std::env::args_os()).unwrap_or(ExitCode::FAILURE);
     }
     let cli = Cli::parse();
     start_log("info");
@@ -99,6 +104,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the program was called by this name.
+fn is_called(name: &str) -> bool {
+    std::env::args_os().next().is_some_and(|path| Path::new(&path).file_name() == Some(name.as_ref()))
 }
 
 /// Not eprintln: nobody listening is no reason to panic.

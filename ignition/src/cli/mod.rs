@@ -9,6 +9,8 @@ mod size;
 mod translate;
 mod validate;
 
+pub use validate::ignition_validate;
+
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::io::{Read, Write};

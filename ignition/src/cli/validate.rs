@@ -5,8 +5,9 @@ use crate::report::Report;
 use crate::{ParseError, parse};
 use clap::Args;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Tell what is wrong with a config, as ignition-validate does.
@@ -39,33 +40,83 @@ struct Verdict {
     findings: Report,
 }
 
+impl Verdict {
+    fn of(text: &[u8]) -> Self {
+        let (version, error, findings) = match parse(text) {
+            Ok((_, version, findings)) => (Some(version.to_string()), None, findings),
+            Err(ParseError::Invalid(findings)) => (None, None, findings),
+            Err(error) => (None, Some(error.to_string()), Report::default()),
+        };
+        Self { schema: 1, valid: error.is_none() && !findings.is_fatal(), version, error, findings }
+    }
+
+    /// As ignition-validate prints it.
+    fn print(&self, out: &mut impl Write, err: &mut impl Write) -> std::io::Result<ExitCode> {
+        write!(out, "{}", self.findings)?;
+        if let Some(error) = &self.error {
+            writeln!(err, "couldn't parse config: {error}")?;
+        }
+        Ok(self.exit_code())
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if self.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
 impl Validate {
     /// Prints the findings.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let text = read(&self.file)?;
-        let verdict = match parse(&text) {
-            Ok((_, version, findings)) => {
-                let valid = !findings.is_fatal();
-                Verdict { schema: 1, valid, version: Some(version.to_string()), error: None, findings }
-            }
-            Err(ParseError::Invalid(findings)) => {
-                Verdict { schema: 1, valid: false, version: None, error: None, findings }
-            }
-            Err(error) => {
-                let error = Some(error.to_string());
-                Verdict { schema: 1, valid: false, version: None, error, findings: Report::default() }
-            }
-        };
+        let verdict = Verdict::of(&read(&self.file)?);
         let out = &mut std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &verdict)?;
             writeln!(out)?;
-        } else {
-            write!(out, "{}", verdict.findings)?;
-            if let Some(error) = &verdict.error {
-                writeln!(std::io::stderr(), "couldn't parse config: {error}")?;
-            }
+            return Ok(verdict.exit_code());
         }
-        Ok(if verdict.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(verdict.print(out, &mut std::io::stderr())?)
+    }
+}
+
+/// The name of Ignition's own program.
+const NAME: &str = "ignition-validate";
+/// As Go's `flag` prints it; the first line ends where the program's name goes.
+const FLAGS: &str = " [flags] config.ign\n\n  -version\n    \tprint the version of ignition-validate\n";
+
+/// The program `ignition-validate`: its command line, output and exit codes (installer contract E.3).
+pub fn ignition_validate(args: impl IntoIterator<Item = OsString>) -> std::io::Result<ExitCode> {
+    let mut err = std::io::stderr();
+    let mut args = args.into_iter();
+    let program = args.next().unwrap_or_else(|| NAME.into());
+    let usage = format!("Usage:\n  {}{FLAGS}", program.display());
+    let mut files: Vec<OsString> = args.collect();
+    if let Some(flag) = files.first().and_then(|first| first.to_str()).filter(|first| first.len() > 1) {
+        match flag.strip_prefix("--").or(flag.strip_prefix('-')) {
+            Some("version") => {
+                writeln!(std::io::stdout(), "Ignition (landfall {})", env!("CARGO_PKG_VERSION"))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some("help" | "h") => {
+                write!(err, "{usage}")?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some("") => drop(files.remove(0)),
+            Some(name) => {
+                write!(err, "flag provided but not defined: -{name}\n{usage}")?;
+                return Ok(ExitCode::from(2));
+            }
+            None => {}
+        }
+    }
+    let [file] = &files[..] else {
+        write!(err, "{usage}")?;
+        return Ok(ExitCode::FAILURE);
+    };
+    match read(Path::new(file)) {
+        Ok(text) => Verdict::of(&text).print(&mut std::io::stdout(), &mut err),
+        Err(error) => {
+            writeln!(err, "couldn't read config: {error:#}")?;
+            Ok(ExitCode::FAILURE)
+        }
     }
 }
