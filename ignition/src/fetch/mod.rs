@@ -16,7 +16,13 @@ use crate::redact::redact_url;
 use api::proxy::ProxyVariables;
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256, Sha512};
-use std::{borrow::Cow, collections::HashMap, io::Read, sync::OnceLock, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    io::{self, Read},
+    sync::OnceLock,
+    time::Duration,
+};
 
 /// How much a resource may have if the caller says nothing: more than the largest of configs.
 pub const MAX_BYTES: u64 = 64 << 20;
@@ -224,14 +230,16 @@ fn len(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// What `packed` unpacks to. No more than `limit_bytes` and one are ever held.
+/// What `packed` unpacks to. It is unpacked twice, the first time to nowhere: a few kilobytes may come to gigabytes, and none of them
+/// is held if they are too many.
 fn unpack(packed: &[u8], limit_bytes: u64) -> Result<Vec<u8>, FetchFault> {
-    let mut bytes = Vec::new();
-    let decoder = MultiGzDecoder::new(packed);
-    decoder.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(FetchFault::Gzip)?;
-    if len(&bytes) > limit_bytes {
+    let decoder = || MultiGzDecoder::new(packed).take(limit_bytes.saturating_add(1));
+    let unpacked_bytes = io::copy(&mut decoder(), &mut io::sink()).map_err(FetchFault::Gzip)?;
+    if unpacked_bytes > limit_bytes {
         return Err(FetchFault::TooLarge { limit_bytes, unpacked: true });
     }
+    let mut bytes = Vec::with_capacity(usize::try_from(unpacked_bytes).unwrap_or_default());
+    decoder().read_to_end(&mut bytes).map_err(FetchFault::Gzip)?;
     Ok(bytes)
 }
 
