@@ -12,8 +12,8 @@ use std::{
 /// Text of a config, borrowed from it unless it had escapes.
 pub type Text<'a> = Cow<'a, str>;
 
-/// Keys seen so far, by the group they must be unique in.
-pub(crate) type Seen = HashSet<(&'static str, String)>;
+/// Keys seen so far, by the group they must be unique in. They may be as long as the data in a URL, and are not copied.
+pub(crate) type Seen<'s> = HashSet<(&'static str, Cow<'s, str>)>;
 
 /// What is known while a document is read.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) trait Part<'a>: Clone + Default + PartialEq {
     fn walk(&self, _walk: &mut Walk<'_, '_>) {}
 
     /// Entries that are there twice. `group` and `seen` are of the struct it is in.
-    fn duplicates(&self, _group: &'static str, _seen: &mut Seen, _walk: &mut Walk<'_, '_>) {}
+    fn duplicates<'s>(&'s self, _group: &'static str, _seen: &mut Seen<'s>, _walk: &mut Walk<'_, '_>) {}
 
     /// Keys of `value` that mean nothing.
     fn unused(_value: Value<'_, '_>, _walk: &mut Walk<'_, '_>) {}
@@ -221,22 +221,24 @@ impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
     }
 
     fn merge(self, child: Self) -> Self {
-        let mut places: HashMap<String, usize> = HashMap::new();
-        let known: HashSet<String> = self.iter().map(|entry| entry.key().into_owned()).collect();
-        let mut children: Vec<Option<T>> = Vec::with_capacity(child.len());
-        for (place, entry) in child.into_iter().enumerate() {
-            places.entry(entry.key().into_owned()).or_insert(place);
-            children.push(Some(entry));
-        }
-        let mut merged = Vec::with_capacity(self.len().saturating_add(children.len()));
-        for entry in self {
-            let place = places.get(&*entry.key()).copied();
-            match place.and_then(|place| children.get_mut(place)?.clone()) {
-                Some(child) => merged.extend(entry.merge_entry(child)),
+        let (partners, known) = {
+            let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
+            for (place, entry) in child.iter().enumerate() {
+                places.entry(entry.key()).or_insert(place);
+            }
+            let keys: HashSet<Cow<'_, str>> = self.iter().map(Keyed::key).collect();
+            let partners: Vec<_> = self.iter().map(|entry| places.get(&entry.key()).copied()).collect();
+            let known: Vec<_> = child.iter().map(|entry| keys.contains(&entry.key())).collect();
+            (partners, known)
+        };
+        let mut merged = Vec::with_capacity(self.len().saturating_add(child.len()));
+        for (entry, partner) in self.into_iter().zip(partners) {
+            match partner.and_then(|place| child.get(place)) {
+                Some(child) => merged.extend(entry.merge_entry(child.clone())),
                 None => merged.push(entry),
             }
         }
-        merged.extend(children.into_iter().flatten().filter(|entry| !known.contains(&*entry.key())));
+        merged.extend(child.into_iter().zip(known).filter(|(_, known)| !known).map(|(entry, _)| entry));
         merged
     }
 
@@ -254,10 +256,10 @@ impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
         }
     }
 
-    fn duplicates(&self, group: &'static str, seen: &mut Seen, walk: &mut Walk<'_, '_>) {
+    fn duplicates<'s>(&'s self, group: &'static str, seen: &mut Seen<'s>, walk: &mut Walk<'_, '_>) {
         for (place, entry) in self.iter().enumerate() {
             walk.within(place, |walk| {
-                if !seen.insert((group, entry.key().into_owned())) {
+                if !seen.insert((group, entry.key())) {
                     walk.error(&[], DUPLICATE);
                 }
                 entry.duplicates("", &mut Seen::new(), walk);
@@ -308,7 +310,7 @@ impl<'a, T: Part<'a>> Part<'a> for Sequence<T> {
         }
     }
 
-    fn duplicates(&self, _group: &'static str, _seen: &mut Seen, walk: &mut Walk<'_, '_>) {
+    fn duplicates<'s>(&'s self, _group: &'static str, _seen: &mut Seen<'s>, walk: &mut Walk<'_, '_>) {
         for (place, entry) in self.iter().enumerate() {
             walk.within(place, |walk| entry.duplicates("", &mut Seen::new(), walk));
         }
@@ -383,7 +385,7 @@ macro_rules! parts {
                 $(walk.within($key, |walk| self.$field.walk(walk));)*
             }
 
-            fn duplicates(&self, _group: &'static str, _seen: &mut Seen, walk: &mut Walk<'_, '_>) {
+            fn duplicates<'s>(&'s self, _group: &'static str, _seen: &mut Seen<'s>, walk: &mut Walk<'_, '_>) {
                 let mut seen = Seen::new();
                 $(walk.within($key, |walk| {
                     let group = [$key $(, $group)?].last().copied().unwrap_or_default();
