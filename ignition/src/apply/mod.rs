@@ -1,7 +1,7 @@
 //! A config carried out on a directory, as Ignition's `files` stage does it (installer contract E.6, E.7): groups and users,
 //! directories, files, links, units, and the file that says so.
 //!
-//! No program is started: accounts are made by editing the root's own files, as useradd and its kin would ([`passwd`]). What the
+//! No program is started: accounts are made by editing the root's own files, as useradd and its kin would (`passwd`). What the
 //! other stages do (disks, file systems, kernel arguments) and SELinux labels are not done; a config that needs them is refused
 //! unless the caller says otherwise.
 
