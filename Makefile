@@ -38,7 +38,8 @@ demo: binary
 	LANDFALL_BIN=$(BINARY) $(CARGO_TARGET_DIR)/debug/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
 
 test: export PATH := $(PEERS)/bin:$(PATH)
-test: binary peers
+test: setup
+	.ci/build-all
 	LANDFALL_BIN=$(BINARY) cargo test --workspace
 	.ci/fuzz 5
 
