@@ -45,7 +45,7 @@ fn a_policy_names_interfaces_by_their_addresses() {
     let texts: Vec<_> = files.iter().map(|file| (&*file.path, String::from_utf8_lossy(&file.bytes))).collect();
     let map = ("/etc/assisted/network/host0/mac_interface.ini", "02:00:00:ab:cd:ef=lan".into());
     assert!(texts.contains(&map), "{texts:?}");
-    assert!(texts.contains(&("/etc/assisted/network/host0/ymlFile0.yml", POLICY.into())), "{texts:?}");
+    assert!(texts.contains(&("/etc/assisted/network/host0/ymlFile0.yml", POLICY.trim_end().into())), "{texts:?}");
     assert_eq!(texts.len(), 2);
     for file in &files {
         let entry = file.ignition_file();

@@ -1,6 +1,7 @@
 //! What differs between two reports: of two machines, or of one before and after.
 
 use super::{
+    by_name,
     expect::{join, told},
     fields,
 };
@@ -37,7 +38,7 @@ impl fmt::Display for Change {
 /// The changes from one report to another, sorted by path. What is measured counts only when `measured`.
 pub(super) fn changes(before: &Value, after: &Value, measured: bool) -> Vec<Change> {
     let mut changes = Vec::new();
-    Walk { measured, changes: &mut changes }.value("", before, after);
+    Walk { measured, changes: &mut changes }.value("", &by_name(before), &by_name(after));
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     changes
 }

@@ -4,7 +4,7 @@
 //! parts and the columns of the longer tables are chosen here.
 
 use super::{
-    Report, fields,
+    Report, by_name, fields,
     summary::summary,
     tables::{TABLES, Table},
     warnings::warnings,
@@ -81,7 +81,7 @@ pub(super) fn page(report: &Report, value: &Value, look: Look) -> String {
             page.wrapped("! ", &warning);
         }
     }
-    let Value::Object(parts) = value else { return page.text };
+    let Value::Object(parts) = &by_name(value) else { return page.text };
     let placed = |name: &&str| FIRST.contains(name) || LAST.contains(name) || TOLD.contains(name);
     let rest = parts.keys().map(String::as_str).filter(|name| !placed(name));
     for name in FIRST.into_iter().chain(rest).chain(LAST) {

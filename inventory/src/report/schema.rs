@@ -1,12 +1,12 @@
 //! The form of a report: its JSON Schema, and what that says of a path, so that a misspelt one is noticed.
 
-use super::Report;
+use super::{Report, by_name};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// The JSON Schema of a report.
 pub(super) fn report() -> Value {
-    schemars::schema_for!(Report).to_value()
+    by_name(&schemars::schema_for!(Report).to_value())
 }
 
 /// The part of a schema that describes one place of the document.

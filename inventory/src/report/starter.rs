@@ -1,6 +1,7 @@
 //! The expectation that a machine meets as it is, to begin a file for its kind from.
 
 use super::{
+    by_name,
     condition::{literal_bytes, literal_text},
     expect::{ExpectError, Expectation},
     fields,
@@ -31,7 +32,7 @@ pub(super) enum StarterError {
 /// out.
 pub(super) fn expectation(report: &Value, shape: &Shape<'_>) -> Result<String, StarterError> {
     let expected = expected("", report, shape)?.unwrap_or_else(|| Value::Object(Map::new()));
-    Ok(format!("{HEADER}\n{}", toml::to_string(&expected)?))
+    Ok(format!("{HEADER}\n{}", toml::to_string(&by_name(&expected))?))
 }
 
 /// What to expect of a value so that it is met by it; `None` when there is nothing to say.
