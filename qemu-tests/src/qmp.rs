@@ -137,6 +137,7 @@ mod tests {
         let error = qmp.execute("set_link", json!({"name": "x", "up": false})).unwrap_err();
         assert_eq!(error.to_string(), "QMP set_link: Device 'x' not found");
         assert!(matches!(qmp.execute("quit", json!({})), Err(QmpError::Io { .. })));
-        assert_eq!(server.join().unwrap()[2], r#"{"arguments":{"name":"x","up":false},"execute":"set_link"}"#);
+        let asked: Value = serde_json::from_str(&server.join().unwrap()[2]).unwrap();
+        assert_eq!(asked, json!({"execute": "set_link", "arguments": {"name": "x", "up": false}}));
     }
 }
