@@ -1,5 +1,6 @@
 //! A client of the service, for agent, installer and command line.
 
+use crate::clock::Offset;
 use crate::http::{HttpConfig, HttpConfigError, agent, public_url};
 use crate::{
     ApiError, Cluster, ClusterCreateParams, ClusterId, Host, HostCreateParams, HostId, HostProgress, HostRegistration,
@@ -137,6 +138,7 @@ pub struct Client {
     request_id: String,
     retry: RetryPolicy,
     stop: Option<Arc<AtomicBool>>,
+    offset: Offset,
 }
 
 impl fmt::Debug for Client {
@@ -161,6 +163,7 @@ impl Client {
             request_id: uuid::Uuid::new_v4().to_string(),
             retry,
             stop: None,
+            offset: Offset::default(),
         })
     }
 
@@ -177,6 +180,12 @@ impl Client {
     /// The current `X-Request-Id`.
     pub fn request_id(&self) -> &str {
         &self.request_id
+    }
+
+    /// Seconds that the service's clock is ahead of ours, by the `Date` of its last answer, whatever its status; the way it
+    /// took is in it.
+    pub fn clock_offset_s(&self) -> Option<i64> {
+        self.offset.seconds()
     }
 
     /// `v2RegisterHost`.
@@ -348,6 +357,9 @@ impl Client {
             None => self.run(request.body(()).map_err(|error| transport(error.into()))?),
         }
         .map_err(transport)?;
+        if let Some(date) = response.headers().get("Date").and_then(|date| date.to_str().ok()) {
+            self.offset.told(date);
+        }
         let limit = if path.contains("/downloads/") { MAX_FILE_BYTES } else { MAX_JSON_BYTES };
         let answer = read_body(&mut response, limit).map_err(|error| transport(error.into_ureq()))?;
         let status = response.status().as_u16();

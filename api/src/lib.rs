@@ -6,6 +6,7 @@
 mod body;
 mod checks;
 mod client;
+mod clock;
 mod cluster;
 mod connectivity;
 mod error;
@@ -27,6 +28,7 @@ mod timestamp;
 pub use body::{BodyError, BodyFault, read_body};
 pub use checks::*;
 pub use client::{API_PATH, Client, ClientConfig, ClientError};
+pub use clock::CertificateTime;
 pub use cluster::*;
 pub use connectivity::*;
 pub use error::{ApiError, InfraError};
