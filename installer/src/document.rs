@@ -30,6 +30,9 @@ pub struct Document {
     /// Seconds between the last report and the reboot.
     #[serde(default = "default_delay")]
     pub reboot_delay_seconds: u64,
+    /// A file that always tells the present stage, for who looks at this host.
+    #[serde(default)]
+    pub stage_file: Option<PathBuf>,
 }
 
 /// How to reach the service.

@@ -102,6 +102,9 @@ pub fn run(
     let request = &document.request;
     let config = document.service.client_config();
     let mut reporter = Reporter::start(&config, request.infra_env_id, request.host_id)?;
+    if let Some(path) = &document.stage_file {
+        reporter.tell(path);
+    }
     if request.proxy.as_ref().is_some_and(|proxy| proxy.http_proxy.is_some() || proxy.https_proxy.is_some()) {
         tracing::warn!(
             "the request's proxy is not used for the image: this version takes proxies from its environment only"

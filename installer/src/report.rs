@@ -1,9 +1,10 @@
 //! Progress to the service: sent from a thread of its own, so that a slow service slows nothing else.
 
-use api::{Client, ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy};
+use api::{Client, ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy, Timestamp};
 use std::{
     collections::VecDeque,
-    io,
+    fs, io,
+    path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -74,6 +75,7 @@ pub struct Reporter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     thinning: Thinning,
+    stage_file: Option<PathBuf>,
 }
 
 /// Why there is no reporter.
@@ -104,7 +106,12 @@ impl Reporter {
         };
         let thread = thread::Builder::new().name("progress".into()).spawn(move || post(&reader, send));
         let thread = Some(thread.map_err(|source| ReporterError::Thread { source })?);
-        Ok(Self { shared, thread, thinning: Thinning::default() })
+        Ok(Self { shared, thread, thinning: Thinning::default(), stage_file: None })
+    }
+
+    /// Tells the present stage also to the file at `path`, which is replaced each time.
+    pub fn tell(&mut self, path: &Path) {
+        self.stage_file = Some(path.to_owned());
     }
 
     /// Reports a stage.
@@ -122,6 +129,11 @@ impl Reporter {
 
     fn put(&self, current_stage: HostStage, progress_info: String, replaceable: bool) {
         let progress = HostProgress { current_stage, progress_info };
+        if let Some(path) = &self.stage_file
+            && let Err(error) = write_stage(path, &progress)
+        {
+            tracing::debug!(path = %path.display(), %error, "the stage is not told there");
+        }
         self.shared.lock().put(Letter { progress, replaceable });
         self.shared.changed.notify_all();
     }
@@ -152,6 +164,15 @@ impl Reporter {
             _ => tracing::warn!("leaving with unsent progress reports"),
         }
     }
+}
+
+/// `{"stage", "info", "at"}`, replaced at once.
+fn write_stage(path: &Path, progress: &HostProgress) -> io::Result<()> {
+    let (stage, info) = (progress.current_stage, &progress.progress_info);
+    let text = serde_json::json!({"stage": stage, "info": info, "at": Timestamp::now()}).to_string();
+    let draft = path.with_extension("draft");
+    fs::write(&draft, text)?;
+    fs::rename(draft, path)
 }
 
 fn post(shared: &Shared, send: impl Fn(&Letter) -> Result<(), ClientError>) {
@@ -190,6 +211,18 @@ mod tests {
         assert_eq!(sent(&(0..=100).collect::<Vec<_>>()).len(), 19);
         assert_eq!(sent(&[60, 0, 30, 64, 65]), [60, 65], "a second attempt");
         assert_eq!(sent(&[255]), [] as [u8; 0]);
+    }
+
+    #[test]
+    fn the_stage_file_has_the_last_stage() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stage.json");
+        for (info, stage) in [("", HostStage::Installing), ("25%", HostStage::WritingImageToDisk)] {
+            write_stage(&path, &HostProgress { current_stage: stage, progress_info: info.into() }).unwrap();
+        }
+        let told: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!((&told["stage"], &told["info"]), (&"Writing image to disk".into(), &"25%".into()));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
