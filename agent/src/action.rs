@@ -102,6 +102,7 @@ struct InstallDocument<'a> {
     request: &'a InstallRequest,
     service: ServiceDocument<'a>,
     reboot: bool,
+    stage_file: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -164,6 +165,7 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
             agent_version: &settings.agent_version,
         },
         reboot: settings.reboot,
+        stage_file: settings.outputs.stage_file(),
     };
     let stdin = serde_json::to_vec(&document).map_err(json)?;
     // No deadline: a worker waits for its masters as long as they take, and the image writer notices a stall itself.
@@ -221,6 +223,7 @@ pub(crate) mod tests {
             media: Media::default(),
             reboot: true,
             limits: Limits::default(),
+            outputs: crate::status::Outputs::default(),
             pace: Pace::default(),
         }
     }
@@ -259,7 +262,7 @@ pub(crate) mod tests {
     fn the_installer_understands_what_it_is_given() {
         let run = act(StepType::Install, &[&request(|_| ())]).unwrap();
         let document: installer::document::Document = serde_json::from_slice(&run.stdin).unwrap();
-        assert!(document.reboot);
+        assert!(document.reboot && document.stage_file.is_none());
         assert_eq!(document.request.boot_device, "/dev/null");
         assert_eq!(document.service.token.expose(), "t0ken");
         assert_eq!(document.service.ca_cert.as_deref(), Some(Path::new("/ca.pem")));

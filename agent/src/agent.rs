@@ -1,6 +1,7 @@
 //! The life of the agent: register, poll, and again.
 
 use crate::{
+    notify::Notifier,
     outbox::Outbox,
     poll::{End, poll},
     register::{RegisterError, register},
@@ -30,10 +31,11 @@ pub enum AgentError {
 pub fn run(settings: &Settings, stop: &Stop) -> Result<(), AgentError> {
     let pace = settings.pace;
     let settings = Arc::new(settings.clone());
-    let status = Arc::new(Status::default());
+    let status = Arc::new(Status::new(&settings, Notifier::from_env()));
     let outbox = Arc::new(Outbox::start(pace).map_err(|source| AgentError::Thread { source })?);
     // Steps outlive a registration: the service asks to register again while an installation may run.
     let mut steps = Steps::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
+    status.ready();
     while let Some(registered) = register(&settings, &status, stop)? {
         // A registered host starts from nothing in the service's eyes.
         outbox.flush_cache();
@@ -42,7 +44,7 @@ pub fn run(settings: &Settings, stop: &Stop) -> Result<(), AgentError> {
         let end = poll(&client, &registered, &mut steps, &outbox, &status, pace, stop);
         tracing::info!(?end, "polling ended");
         // An unknown host was deleted on purpose, or the service lost its memory: it comes back, but not at once.
-        if end == End::Unknown && stop.sleep(jittered(pace.refused, 20)) {
+        if end == End::Unknown && status.wait(stop, jittered(pace.refused, 20)) {
             break;
         }
         if stop.is_stopped() {

@@ -5,6 +5,7 @@ use crate::{
     child::{Limits, OURSELVES},
     media::Media,
     settings::{Pace, Settings},
+    status::{self, Consoles, Outputs},
     stop::Stop,
 };
 use anyhow::{Context, bail};
@@ -35,6 +36,12 @@ pub struct Agent {
     /// Leave an installed host running instead of rebooting it into its new system
     #[arg(long)]
     no_reboot: bool,
+    /// Keep a file status.json in this directory, for `landfall agent status`
+    #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY")]
+    state_dir: Option<PathBuf>,
+    /// Show host id, addresses, service and errors on the machine's consoles and at their login prompts when they change
+    #[arg(long)]
+    console: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -62,11 +69,15 @@ struct ServiceArgs {
 enum Command {
     /// On the installed node: report the stages 'Joined' and 'Done', retrying until the service accepts them
     Beacon,
+    Status(status::cli::Status),
 }
 
 impl Agent {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(Command::Status(status)) = self.command {
+            return status.run();
+        }
         let token = std::env::var("PULL_SECRET_TOKEN").unwrap_or_default();
         let settings = self.settings(Secret::new(token))?;
         if settings.token.is_empty() {
@@ -77,6 +88,7 @@ impl Agent {
         match self.command {
             None => agent::run(&settings, &stop)?,
             Some(Command::Beacon) => beacon::run(&settings, &stop)?,
+            Some(Command::Status(status)) => return status.run(),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -102,6 +114,7 @@ impl Agent {
             media: Media::default(),
             reboot: !self.no_reboot,
             limits: Limits::default(),
+            outputs: Outputs { directory: self.state_dir.clone(), consoles: self.console.then(Consoles::default) },
             pace: Pace { interval: Duration::from_secs(interval.clamp(1, 86_400)), ..Pace::default() },
         })
     }

@@ -122,6 +122,11 @@ impl Outbox {
         self.shared.changed.notify_all();
     }
 
+    /// How many replies wait to be sent.
+    pub fn waiting(&self) -> usize {
+        self.shared.lock().waiting.len()
+    }
+
     /// Forgets what the service has: it may have forgotten itself.
     pub fn flush_cache(&self) {
         let mut state = self.shared.lock();

@@ -4,7 +4,7 @@ use crate::{
     outbox::{Outbox, Route},
     register::Registered,
     settings::Pace,
-    status::Status,
+    status::{ServiceState, Status},
     steps::Steps,
     stop::{Stop, jittered},
 };
@@ -54,7 +54,9 @@ pub(crate) fn poll(
         );
         let route = Route { client: session, infra_env_id: registered.infra_env_id, host_id: registered.host_id };
         steps.start(instructions, &route);
-        if stop.sleep(pause(answer.next_instruction_seconds, pace)) {
+        let pause = pause(answer.next_instruction_seconds, pace);
+        status.next_poll(pause, outbox.waiting());
+        if status.wait(stop, pause) {
             return End::Stopped;
         }
         if exit {
@@ -83,7 +85,7 @@ fn ask(
         let session = client.session();
         let error = match session.next_steps(registered.infra_env_id, registered.host_id) {
             Ok(answer) => {
-                status.service("reachable");
+                status.service_answered(&session);
                 return Ok((session, answer));
             }
             Err(error) => error,
@@ -92,18 +94,19 @@ fn ask(
         // After an outage the service may have lost what it was told.
         outbox.flush_cache();
         if error.status() == Some(404) {
-            status.service("doesn't know this host");
+            status.service_failed(ServiceState::DoesntKnowThisHost, &error, &session);
             tracing::error!(error = cause, "the service doesn't know this host any more");
             return Err(End::Unknown);
         }
-        status.service("unreachable");
+        status.service_failed(ServiceState::Unreachable, &error, &session);
         if start.elapsed() >= pace.poll_give_up {
             tracing::error!(error = cause, "no instructions for too long, registering again");
             return Err(End::GaveUp);
         }
         let pause = jittered(delay, 50);
         tracing::warn!(error = cause, retry_in_ms = pause.as_millis(), "cannot get instructions");
-        if stop.sleep(pause) {
+        status.next_poll(pause, outbox.waiting());
+        if status.wait(stop, pause) {
             return Err(End::Stopped);
         }
         delay = (delay * 3 / 2).min(pace.poll_retry_max);

@@ -2,7 +2,7 @@
 
 use crate::{
     settings::Settings,
-    status::Status,
+    status::{ServiceState, Status},
     stop::{Stop, jittered},
 };
 use api::{Client, ClientError, HostCreateParams, HostId, HostRegistration, InfraEnvId, NextStepRequest, RetryPolicy};
@@ -70,7 +70,8 @@ pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Res
             Ok(registration) => {
                 let registered = names(&registration, settings, host_id);
                 tracing::info!(%host_id, %infra_env_id, request_id = client.request_id(), "registered");
-                status.service("reachable");
+                status.registered(&registered);
+                status.service_answered(&client);
                 return Ok(Some(registered));
             }
             Err(error) => error,
@@ -78,13 +79,13 @@ pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Res
         let cause = &error as &dyn Error;
         let pause = match verdict(&error) {
             Verdict::Soon => {
-                status.service("unreachable");
+                status.service_failed(ServiceState::Unreachable, &error, &client);
                 let pause = jittered(settings.pace.interval, JITTER_PERCENT);
                 tracing::warn!(error = cause, retry_in_s = seconds(pause), "cannot register this host");
                 pause
             }
             Verdict::Refused(reason) => {
-                status.service("refuses this host");
+                status.service_failed(ServiceState::RefusesThisHost, &error, &client);
                 let pause = jittered(settings.pace.refused, 2 * JITTER_PERCENT);
                 tracing::error!(
                     error = cause,
@@ -97,7 +98,8 @@ pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Res
                 pause
             }
         };
-        if stop.sleep(pause) {
+        status.next_poll(pause, 0);
+        if status.wait(stop, pause) {
             return Ok(None);
         }
     }

@@ -1,6 +1,6 @@
 //! What the agent is told, and how long things take.
 
-use crate::{child::Limits, media::Media};
+use crate::{child::Limits, media::Media, status::Outputs};
 use api::{ClientConfig, HostId, InfraEnvId, Secret, http::HttpConfig};
 use std::{path::PathBuf, time::Duration};
 
@@ -27,6 +27,8 @@ pub struct Settings {
     pub reboot: bool,
     /// Bounds of a step's output.
     pub limits: Limits,
+    /// Whom the status is told.
+    pub outputs: Outputs,
     /// Times.
     pub pace: Pace,
 }

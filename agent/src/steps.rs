@@ -81,13 +81,13 @@ impl Steps {
         let work = move || {
             let _span = tracing::info_span!("step", id = step.step_id).entered();
             let kind = turn.kind.clone();
-            let outcome = carry_out(&step, &settings, &route, &stop);
+            let outcome = carry_out(&step, &settings, &route, &status, &stop);
             // Before the reply: whoever sees it may send the next step of this type at once.
             drop(turn);
             if stop.is_stopped() {
                 return;
             }
-            status.step_ended(&kind, outcome.exit_code);
+            status.step_ended(&kind, outcome.exit_code, &outcome.error);
             log_memory();
             let Outcome { exit_code, output, error } = outcome;
             outbox
@@ -115,7 +115,7 @@ fn log_memory() {
     tracing::info!(agent_kib, largest_step_kib, "peak memory");
 }
 
-fn carry_out(step: &Step, settings: &Settings, route: &Route, stop: &Stop) -> Outcome {
+fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Stop) -> Outcome {
     if let Err(error) = settings.media.check() {
         tracing::error!(%error, "step not run");
         return Outcome { exit_code: EXIT_MEDIA_LOST, output: String::new(), error: error.to_string() };
@@ -131,6 +131,7 @@ fn carry_out(step: &Step, settings: &Settings, route: &Route, stop: &Stop) -> Ou
         }
     };
     tracing::debug!(?run, "step starts");
+    status.step_started(step, run.deadline);
     let mut outcome = child::run(&settings.program, &run, &step.step_id, settings.limits, stop);
     if outcome.exit_code != 0 {
         // People search for the start of this line.

@@ -10,6 +10,7 @@ use agent::{
     child::Limits,
     media::Media,
     settings::{Pace, Settings},
+    status::Outputs,
     stop::Stop,
 };
 use api::{Secret, http::HttpConfig};
@@ -87,6 +88,7 @@ fn settings(url: &str, dir: &Dir, script: &str) -> Settings {
         media: Media { mount_point: dir.0.join("iso"), mountinfo: dir.0.join("mountinfo") },
         reboot: false,
         limits: Limits { stdout_bytes: 10_000, stderr_bytes: 100 },
+        outputs: Outputs::default(),
         pace: pace(),
     }
 }

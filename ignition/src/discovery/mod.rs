@@ -104,13 +104,17 @@ After=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
+Type=notify
+NotifyAccess=main
 EnvironmentFile=/etc/landfall/agent.env
-ExecStart=/usr/local/bin/landfall agent
+ExecStart=/usr/local/bin/landfall agent --console
 Restart=always
 RestartSec=3
+WatchdogSec=6min
 KillMode=process
-StandardOutput=journal+console
-StandardError=journal+console
+RuntimeDirectory=landfall
+RuntimeDirectoryPreserve=yes
+LimitCORE=0
 
 [Install]
 WantedBy=multi-user.target

@@ -1,0 +1,120 @@
+//! `landfall agent status`.
+
+use super::{STATUS_FILE, Snapshot, console::block};
+use anyhow::Context;
+use api::Timestamp;
+use std::{
+    fs,
+    io::{self, ErrorKind, Write},
+    path::PathBuf,
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+
+const MAX_FILE_BYTES: u64 = 1 << 20;
+const LOOK: Duration = Duration::from_millis(500);
+
+const EXIT_NOT_WORKING: u8 = 3;
+const EXIT_NOT_RUNNING: u8 = 4;
+
+/// Show how the agent of this host is: registered or not, what runs, what failed
+///
+/// Reads the file that the running agent keeps; nothing is asked of the agent or the service.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  registered, and the service answers
+  1  the file can't be read
+  2  wrong usage
+  3  running, but not registered, or the service can't be reached
+  4  not running
+
+Examples:
+  landfall agent status
+  landfall agent status --json | jq .service
+  landfall agent status --follow")]
+pub struct Status {
+    /// Print the file's JSON, with `alive` added
+    #[arg(long)]
+    json: bool,
+    /// Go on, and print again whenever something changes
+    #[arg(long)]
+    follow: bool,
+    /// Directory of the agent's state
+    #[arg(long = "in", value_name = "DIR", default_value = "/run/landfall")]
+    directory: PathBuf,
+}
+
+impl Status {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let mut printed = None;
+        loop {
+            let found = self.read()?;
+            let alive = found.as_ref().is_some_and(Snapshot::is_alive);
+            let text = match &found {
+                Some(snapshot) => self.text(snapshot, alive)?,
+                None => format!("no agent is running: there is no {}\n", self.directory.join(STATUS_FILE).display()),
+            };
+            if printed.as_ref() != Some(&text) {
+                match io::stdout().write_all(text.as_bytes()) {
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+                    result => result.context("printing")?,
+                }
+                printed = Some(text);
+            }
+            if !self.follow {
+                return Ok(match found {
+                    Some(snapshot) if alive && snapshot.is_working(Timestamp::now()) => ExitCode::SUCCESS,
+                    Some(_) if alive => ExitCode::from(EXIT_NOT_WORKING),
+                    _ => ExitCode::from(EXIT_NOT_RUNNING),
+                });
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn read(&self) -> anyhow::Result<Option<Snapshot>> {
+        let path = self.directory.join(STATUS_FILE);
+        let name = || path.display().to_string();
+        let len = match fs::metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", name())),
+        };
+        anyhow::ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes, which no agent wrote", name());
+        let text = fs::read(&path).with_context(|| format!("cannot read {}", name()))?;
+        serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is no status of an agent", name()))
+    }
+
+    fn text(&self, snapshot: &Snapshot, alive: bool) -> anyhow::Result<String> {
+        if self.json {
+            let mut json = serde_json::to_value(snapshot)?;
+            json["alive"] = alive.into();
+            // One line each where more may follow.
+            let text = if self.follow { json.to_string() } else { format!("{json:#}") };
+            return Ok(format!("{text}\n"));
+        }
+        let mut text = block(snapshot);
+        let time = |time: Option<Timestamp>| time.map_or_else(|| "never".to_owned(), |time| time.to_string());
+        let mut line = |name: &str, value: String| text.push_str(&format!(" {name:<10} {value}\n"));
+        let state = if alive { "running" } else { "not running any more" };
+        line("agent", format!("{state}, process {}, started {}", snapshot.pid, snapshot.started));
+        line("infra-env", snapshot.infra_env_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string()));
+        line("registered", time(snapshot.registered));
+        line("last poll", time(snapshot.service.last_poll));
+        line("answered", time(snapshot.service.last_success));
+        line("next poll", time(snapshot.service.next_poll));
+        line("replies", format!("{} waiting", snapshot.replies_waiting));
+        for running in &snapshot.running {
+            let pid = running.pid.map_or_else(String::new, |pid| format!(", process {pid}"));
+            let deadline = running.deadline.map_or_else(String::new, |at| format!(", until {at} at most"));
+            line("runs", format!("{} since {}{pid}{deadline}", running.step_type, running.since));
+        }
+        for (kind, last) in &snapshot.last_results {
+            line("ended", format!("{kind} with {} at {}", last.exit_code, last.at));
+        }
+        Ok(text)
+    }
+}

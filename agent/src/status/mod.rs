@@ -1,0 +1,317 @@
+//! How the agent is, for whoever asks: a block on the console for people, a file for programs, a line for systemd.
+
+pub mod cli;
+mod console;
+mod snapshot;
+
+pub use console::Consoles;
+pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
+
+use crate::{clock, notify::Notifier, register::Registered, settings::Settings, stop::Stop};
+use api::{Client, ClientError, HostId, Step, StepType, Timestamp, http::public_url};
+use console::block;
+use nix::ifaddrs::getifaddrs;
+use std::{
+    error::Error,
+    fs, io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Name of the file in the state directory.
+pub const STATUS_FILE: &str = "status.json";
+/// Name of the file in the state directory that an installation tells its stage in.
+const STAGE_FILE: &str = "install-stage.json";
+const MAX_STAGE_BYTES: u64 = 64 << 10;
+/// Texts of others are cut to this.
+const MAX_TEXT_CHARS: usize = 300;
+/// Between two blocks on a console that somebody reads.
+const CONSOLE_PAUSE: Duration = Duration::from_secs(3);
+/// How often the stage of a running installation is looked at.
+const STAGE_LOOK: Duration = Duration::from_secs(2);
+
+/// Where the status goes.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs {
+    /// Gets `status.json`.
+    pub directory: Option<PathBuf>,
+    /// Get a block of lines whenever it changes.
+    pub consoles: Option<Consoles>,
+}
+
+impl Outputs {
+    /// Where an installation is to tell its stage.
+    pub fn stage_file(&self) -> Option<PathBuf> {
+        self.directory.as_ref().map(|directory| directory.join(STAGE_FILE))
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now: Snapshot,
+    /// The block shown last, and when.
+    shown: String,
+    shown_at: Option<Instant>,
+    /// The block shown last is not the present one.
+    overdue: bool,
+    /// What systemd was told last.
+    told: String,
+}
+
+/// The state of this agent, and whom it is told.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    state: Mutex<State>,
+    outputs: Outputs,
+    notifier: Notifier,
+}
+
+impl Status {
+    /// The status of an agent that starts now. Stages of an installation before it are forgotten only by the installation.
+    pub(crate) fn new(settings: &Settings, notifier: Notifier) -> Self {
+        let now = Snapshot::of_this_process(public_url(&settings.url), settings.infra_env_id);
+        let status =
+            Self { state: Mutex::new(State { now, ..State::default() }), outputs: settings.outputs.clone(), notifier };
+        if let Some(text) = clock::implausible(Timestamp::now()) {
+            tracing::warn!("{text}");
+            status.update(|now| now.clock = Some(text));
+        }
+        status
+    }
+
+    /// The agent has started, whether or not there is a service.
+    pub(crate) fn ready(&self) {
+        self.notifier.ready();
+        self.update(|_| ());
+    }
+
+    /// The host has this identity.
+    pub(crate) fn identified(&self, host_id: HostId) {
+        self.update(|now| now.host_id = Some(host_id));
+    }
+
+    /// The service took the registration.
+    pub(crate) fn registered(&self, registered: &Registered) {
+        self.update(|now| {
+            now.registered = Some(Timestamp::now());
+            now.host_id = Some(registered.host_id);
+            now.infra_env_id = Some(registered.infra_env_id);
+            now.agent_version = registered.agent_version.clone();
+        });
+    }
+
+    /// The service answered as it should.
+    pub(crate) fn service_answered(&self, client: &Client) {
+        let offset = client.clock_offset_s();
+        self.update(|now| {
+            now.service.reached(Timestamp::now());
+            now.resolve(None);
+            note_clock(now, offset);
+        });
+    }
+
+    /// The service did not, which is `state`. Says the cause in other words where that helps.
+    pub(crate) fn service_failed(&self, state: ServiceState, error: &ClientError, client: &Client) {
+        let offset = client.clock_offset_s().filter(|_| error.status().is_some());
+        let at = Timestamp::now();
+        let hint = clock::certificate(error, at);
+        if let Some(hint) = &hint {
+            tracing::warn!("{hint}");
+        }
+        let text = hint.map_or_else(|| chain(error), |hint| format!("{hint} {}", chain(error)));
+        self.update(|now| {
+            now.service.failed(state, at);
+            if state != ServiceState::Unreachable {
+                now.registered = None;
+            }
+            now.last_error = Some(Failure::new(None, &text, at));
+            note_clock(now, offset);
+        });
+    }
+
+    /// When the service will be asked again.
+    pub(crate) fn next_poll(&self, pause: Duration, replies_waiting: usize) {
+        let pause = i64::try_from(pause.as_secs()).unwrap_or(i64::MAX / 2);
+        let at = Timestamp::from_unix_seconds(Timestamp::now().unix_seconds().saturating_add(pause));
+        self.update(|now| {
+            now.service.next_poll = Some(at);
+            now.replies_waiting = replies_waiting;
+        });
+    }
+
+    /// A step starts.
+    pub(crate) fn step_started(&self, step: &Step, deadline: Option<Duration>) {
+        let since = Timestamp::now();
+        let until = deadline.and_then(|deadline| i64::try_from(deadline.as_secs()).ok());
+        let running = Running {
+            step_type: step.step_type.clone(),
+            step_id: cut(&step.step_id),
+            since,
+            pid: None,
+            deadline: until.map(|seconds| Timestamp::from_unix_seconds(since.unix_seconds() + seconds)),
+        };
+        self.update(|now| now.running.push(running));
+    }
+
+    /// A step ended; `error` is its log, or why it was not run.
+    pub(crate) fn step_ended(&self, kind: &StepType, exit_code: i64, error: &str) {
+        let at = Timestamp::now();
+        self.update(|now| {
+            now.running.retain(|running| running.step_type != *kind);
+            now.last_results.insert(kind.to_string(), Last { exit_code, at });
+            now.last_step = Some(kind.clone());
+            if exit_code == 0 {
+                now.resolve(Some(kind));
+            } else {
+                let line = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                now.last_error = Some(Failure::new(Some(kind.clone()), line, at));
+            }
+        });
+    }
+
+    /// Sleeps as [`Stop::sleep`], with signs of life and with an eye on a running installation.
+    pub(crate) fn wait(&self, stop: &Stop, pause: Duration) -> bool {
+        let start = Instant::now();
+        loop {
+            self.refresh();
+            let left = pause.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return stop.is_stopped();
+            }
+            if stop.sleep(left.min(self.patience())) {
+                return true;
+            }
+        }
+    }
+
+    /// How long nothing needs to be done here.
+    fn patience(&self) -> Duration {
+        let state = self.lock();
+        let installs = self.outputs.directory.is_some() && state.now.installs();
+        let console = state.overdue.then_some(CONSOLE_PAUSE);
+        let patience = [self.notifier.interval(), installs.then_some(STAGE_LOOK), console].into_iter().flatten();
+        patience.min().unwrap_or(Duration::MAX)
+    }
+
+    /// A sign of life, and what others may have changed.
+    fn refresh(&self) {
+        self.notifier.alive();
+        let (overdue, installs) = {
+            let state = self.lock();
+            (state.overdue, state.now.installs())
+        };
+        let stage = self.outputs.stage_file().filter(|_| installs).and_then(|path| read_stage(&path));
+        if overdue || stage.is_some() {
+            self.update(|now| now.stage = stage.or(now.stage.take()));
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.notifier.alive();
+        let mut state = self.lock();
+        let before = state.now.clone();
+        change(&mut state.now);
+        state.now.addresses = addresses();
+        if state.now != before {
+            self.save(&mut state.now);
+        }
+        self.show(&mut state);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn save(&self, now: &mut Snapshot) {
+        let Some(directory) = &self.outputs.directory else { return };
+        now.written = Timestamp::now();
+        let text = serde_json::to_vec(now).unwrap_or_default();
+        if let Err(error) = replace(directory, STATUS_FILE, &text) {
+            tracing::debug!(directory = %directory.display(), %error, "the status is not written");
+        }
+    }
+
+    fn show(&self, state: &mut State) {
+        let line = state.now.line();
+        if line != state.told {
+            self.notifier.status(&line);
+            tracing::info!("status: {line}");
+            state.told = line;
+        }
+        let Some(consoles) = &self.outputs.consoles else { return };
+        let block = block(&state.now);
+        state.overdue = block != state.shown;
+        if state.overdue && state.shown_at.is_none_or(|at| at.elapsed() >= CONSOLE_PAUSE) {
+            consoles.show(&block);
+            state.shown = block;
+            state.shown_at = Some(Instant::now());
+            state.overdue = false;
+        }
+    }
+}
+
+/// Notes a clock that differs, and says so when that is news.
+fn note_clock(now: &mut Snapshot, offset_s: Option<i64>) {
+    let Some(offset_s) = offset_s else { return };
+    let difference = clock::difference(offset_s);
+    if let (Some(difference), true) = (&difference, now.clock_offset_s.and_then(clock::difference).is_none()) {
+        tracing::warn!("this host's clock is {difference}: certificates are judged by it");
+    }
+    now.clock_offset_s = Some(offset_s);
+    now.clock = difference;
+}
+
+fn read_stage(path: &Path) -> Option<InstallStage> {
+    let len = fs::metadata(path).ok()?.len();
+    let text = (len <= MAX_STAGE_BYTES).then(|| fs::read(path).ok())??;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Replaces the file at once, readable by all.
+fn replace(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let draft = directory.join(format!(".{name}"));
+    fs::write(&draft, content)?;
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o644))?;
+    fs::rename(&draft, directory.join(name))
+}
+
+/// An error with its causes, in a line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+/// Without control characters, and not too long.
+fn cut(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT_CHARS).collect()
+}
+
+/// Addresses others can reach this host at, sorted.
+fn addresses() -> Vec<String> {
+    let all = getifaddrs().into_iter().flatten().filter_map(|interface| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+        let ip = v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))?;
+        let local = match ip {
+            IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local(),
+        };
+        (!local).then(|| ip.to_string())
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+use super::*;
+use crate::action::tests::{HOST, settings};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A status that goes to files of its own.
+fn status() -> (Status, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let devices = dir.path().join("dev");
+    fs::create_dir(&devices).unwrap();
+    fs::write(dir.path().join("active"), "tty0 ../active ttyS0\n").unwrap();
+    for name in ["tty0", "ttyS0"] {
+        fs::write(devices.join(name), "").unwrap();
+    }
+    let consoles = Consoles { active: dir.path().join("active"), devices, issue: dir.path().join("issue.d") };
+    let outputs = Outputs { directory: Some(dir.path().into()), consoles: Some(consoles) };
+    let settings = Settings { outputs, url: "https://user:pass@s.example/x?token=t0ken".into(), ..settings() };
+    (Status::new(&settings, Notifier::default()), dir)
+}
+
+fn json(dir: &TempDir) -> Value {
+    serde_json::from_slice(&fs::read(dir.path().join(STATUS_FILE)).unwrap()).unwrap()
+}
+
+fn registered() -> Registered {
+    Registered {
+        infra_env_id: settings().infra_env_id,
+        host_id: HOST.parse().unwrap(),
+        agent_version: "r.io/agent:2".into(),
+    }
+}
+
+fn step(kind: StepType) -> Step {
+    Step { args: Vec::new(), step_id: "s-1".into(), step_type: kind }
+}
+
+fn client() -> Client {
+    let config = api::ClientConfig { url: "http://127.0.0.1:1".into(), ..api::ClientConfig::default() };
+    Client::new(&config, api::RetryPolicy::Never).unwrap()
+}
+
+fn refused(status: u16) -> ClientError {
+    ClientError::Status { method: "GET".parse().unwrap(), path: "/x".into(), status, message: "no\u{1b}[2J".into() }
+}
+
+#[test]
+fn the_file_tells_what_happens_and_nothing_secret() {
+    let (status, dir) = status();
+    status.ready();
+    status.identified(HOST.parse().unwrap());
+    status.service_failed(ServiceState::RefusesThisHost, &refused(401), &client());
+    let before = json(&dir);
+    assert_eq!((&before["registered"], &before["service"]["state"]), (&Value::Null, &json!("refuses_this_host")));
+    assert_eq!(before["last_error"]["text"], "GET /x: the service answered 401: no [2J");
+    status.registered(&registered());
+    status.service_answered(&client());
+    status.step_started(&step(StepType::Inventory), Some(Duration::from_secs(60)));
+    status.next_poll(Duration::from_secs(60), 2);
+    let during = json(&dir);
+    assert_eq!(during["schema_version"], 1);
+    assert_eq!(during["host_id"], HOST);
+    assert_eq!(during["agent_version"], "r.io/agent:2");
+    assert_eq!(during["replies_waiting"], 2);
+    assert_eq!(during["running"][0]["step_type"], "inventory");
+    assert_eq!(during["last_error"]["resolved"], true);
+    status.step_ended(&StepType::Inventory, 5, "first\nwhy it failed\n\n");
+    let after = json(&dir);
+    assert_eq!(after["running"], json!([]));
+    assert_eq!(after["last_results"]["inventory"]["exit_code"], 5);
+    assert_eq!(after["last_error"]["text"], "why it failed");
+    let text = after.to_string();
+    assert!(!text.contains("t0ken") && !text.contains("pass") && text.contains("https://s.example/x"), "{text}");
+    let snapshot: Snapshot = serde_json::from_value(after).unwrap();
+    assert!(snapshot.is_alive() && snapshot.is_working(Timestamp::now()));
+    assert!(!snapshot.is_working(Timestamp::from_unix_seconds(Timestamp::now().unix_seconds() + 1000)));
+    assert!(!Snapshot { pid: 1, ..snapshot }.is_alive(), "process 1 started at another time");
+}
+
+#[test]
+fn consoles_get_a_plain_block_when_it_changes_and_not_too_often() {
+    let (status, dir) = status();
+    let shown = || fs::read_to_string(dir.path().join("dev/ttyS0")).unwrap();
+    let blocks = || shown().matches("-- Landfall").count();
+    status.ready();
+    assert_eq!(blocks(), 1);
+    status.service_failed(ServiceState::Unreachable, &refused(503), &client());
+    assert_eq!(blocks(), 1, "too soon");
+    assert_eq!(status.patience(), CONSOLE_PAUSE);
+    status.lock().shown_at = Instant::now().checked_sub(CONSOLE_PAUSE);
+    assert!(!status.wait(&Stop::default(), Duration::ZERO));
+    assert_eq!(blocks(), 2, "what was left out is made up for");
+    assert_eq!(status.patience(), Duration::MAX);
+    status.lock().shown_at = None;
+    status.next_poll(Duration::from_secs(5), 0);
+    assert_eq!(blocks(), 2, "nothing new");
+    let text = shown();
+    assert!(text.contains(" service    https://s.example/x: unreachable\n"), "{text}");
+    assert!(text.contains(" error      GET /x: the service answered 503: no [2J\n"), "{text}");
+    assert!(text.bytes().all(|b| b == b'\n' || (b' '..=b'~').contains(&b)), "{text:?}");
+    assert_eq!(shown(), fs::read_to_string(dir.path().join("dev/tty0")).unwrap());
+    assert!(fs::read_to_string(dir.path().join("issue.d/50-landfall.issue")).unwrap().starts_with("-- Landfall"));
+    assert_eq!(fs::read_to_string(dir.path().join("active")).unwrap(), "tty0 ../active ttyS0\n");
+}
+
+#[test]
+fn the_stage_of_an_installation_is_followed_while_it_runs() {
+    let (status, dir) = status();
+    let stage = status.outputs.stage_file().unwrap();
+    fs::write(&stage, r#"{"stage":"Writing image to disk","info":"25%","at":"2026-01-01T00:00:00Z"}"#).unwrap();
+    status.wait(&Stop::default(), Duration::ZERO);
+    assert_eq!(status.lock().now.stage, None, "nothing is installed");
+    status.step_started(&step(StepType::Install), None);
+    assert_eq!(status.patience(), STAGE_LOOK);
+    status.wait(&Stop::default(), Duration::ZERO);
+    assert_eq!(json(&dir)["stage"]["info"], "25%");
+    assert!(status.lock().now.line().contains("Writing image to disk 25%"));
+    for noise in ["", "{}", "\u{0}", r#"{"stage":7}"#] {
+        fs::write(&stage, noise).unwrap();
+        status.wait(&Stop::default(), Duration::ZERO);
+        assert_eq!(json(&dir)["stage"]["info"], "25%", "{noise}");
+    }
+}
+
+#[test]
+fn a_clock_that_differs_from_the_services_is_told() {
+    let (status, dir) = status();
+    status.update(|now| note_clock(now, Some(7500)));
+    assert_eq!(json(&dir)["clock"], "2 h 5 min behind the service");
+    assert!(status.lock().now.line().ends_with("; clock: 2 h 5 min behind the service"));
+    status.update(|now| note_clock(now, None));
+    assert_eq!(json(&dir)["clock_offset_s"], 7500);
+    status.update(|now| note_clock(now, Some(3)));
+    assert_eq!((&json(&dir)["clock"], &json(&dir)["clock_offset_s"]), (&Value::Null, &json!(3)));
+}
+
+#[test]
+fn no_address_is_local_or_twice() {
+    let addresses = addresses();
+    assert!(addresses.is_sorted_by(|a, b| a < b));
+    assert!(!addresses.iter().any(|a| a.starts_with("127.") || a == "::1" || a.starts_with("fe80")), "{addresses:?}");
+}
