@@ -17,7 +17,7 @@ pub struct Run {
     pub args: Vec<Cow<'static, str>>,
     /// Its standard input; may hold the token.
     pub stdin: Vec<u8>,
-    /// How long it may run; without one it watches itself.
+    /// How long it may run.
     pub deadline: Option<Duration>,
     /// Whether it ends with the agent. An installation doesn't: a half-written disk helps nobody, and the installer
     /// reports to the service itself.
@@ -96,6 +96,12 @@ pub enum Refusal {
 /// Flags a service may add to an inventory, each with a number of bytes.
 const INVENTORY_WISHES: [&str; 2] = ["--output-max-size", "--disk-min-size"];
 
+/// A worker waits for its masters as long as they take, and the image writer notices a stall itself; but the certificates that a
+/// bootstrap config holds are good for a day, and after it there is nothing to wait for.
+const INSTALL_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+/// A stopped installer puts its disk in order first; it is not waited for much longer than podman would.
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
+
 /// What the installer reads on its standard input.
 #[derive(Serialize)]
 struct InstallDocument<'a> {
@@ -119,6 +125,7 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
     match step.step_type {
         StepType::Inventory => inventory(step, settings),
         StepType::Install => install(step, settings, host),
+        StepType::StopInstallation => stop_installation(step),
         StepType::InstallationDiskSpeedCheck => disk::speed(step),
         _ => network::action(step, &settings.pace).unwrap_or_else(|| Err(Refusal::Unknown(step.step_type.clone()))),
     }
@@ -168,12 +175,22 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
         stage_file: settings.outputs.stage_file(),
     };
     let stdin = serde_json::to_vec(&document).map_err(json)?;
-    // No deadline: a worker waits for its masters as long as they take, and the image writer notices a stall itself.
     Ok(Run {
         args: ["install", "--request", "-"].map(Cow::from).into(),
         stdin,
-        deadline: None,
+        deadline: Some(INSTALL_DEADLINE),
         dies_with_agent: false,
+        answers_on_stderr: false,
+    })
+}
+
+fn stop_installation(step: &Step) -> Result<Run, Refusal> {
+    let [] = args(step)?;
+    Ok(Run {
+        args: ["install", "--stop"].map(Cow::from).into(),
+        stdin: Vec::new(),
+        deadline: Some(STOP_DEADLINE),
+        dies_with_agent: true,
         answers_on_stderr: false,
     })
 }
@@ -266,7 +283,7 @@ pub(crate) mod tests {
         assert_eq!(document.request.boot_device, "/dev/null");
         assert_eq!(document.service.token.expose(), "t0ken");
         assert_eq!(document.service.ca_cert.as_deref(), Some(Path::new("/ca.pem")));
-        assert_eq!((run.deadline, run.dies_with_agent), (None, false));
+        assert_eq!((run.deadline, run.dies_with_agent), (Some(INSTALL_DEADLINE), false));
         assert!(!run.args.iter().any(|arg| arg.contains("t0ken")));
         assert!(!format!("{run:?}").contains("t0ken"));
     }
@@ -287,12 +304,17 @@ pub(crate) mod tests {
     fn steps_of_later_milestones_get_the_text_the_service_looks_for() {
         for name in StepType::NAMES.into_iter().chain(["step-not-exists"]) {
             let kind: StepType = serde_json::from_value(name.into()).unwrap();
-            let known = matches!(kind, StepType::Inventory | StepType::Install | StepType::InstallationDiskSpeedCheck)
-                || network::action(
-                    &Step { args: Vec::new(), step_id: String::new(), step_type: kind.clone() },
-                    &Pace::default(),
-                )
-                .is_some();
+            let known = matches!(
+                kind,
+                StepType::Inventory
+                    | StepType::Install
+                    | StepType::InstallationDiskSpeedCheck
+                    | StepType::StopInstallation
+            ) || network::action(
+                &Step { args: Vec::new(), step_id: String::new(), step_type: kind.clone() },
+                &Pace::default(),
+            )
+            .is_some();
             if !known {
                 assert_eq!(refused(kind, &[]), format!("failed to find action for step type {name}"));
             }

@@ -1,14 +1,30 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
-use crate::{action::Run, stop::Stop, sys};
+use crate::{
+    action::Run,
+    privileges,
+    stop::Stop,
+    sys::{self, Confinement},
+};
+use api::{
+    StepType,
+    proxy::{self, ProxyVariables},
+};
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::{
+        memfd::{MFdFlags, memfd_create},
+        signal::{Signal, kill},
+    },
     unistd::Pid,
 };
 use std::{
     collections::VecDeque,
+    fs::File,
     io::{self, BufRead, BufReader, Read, Write},
-    os::unix::process::CommandExt,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -26,8 +42,29 @@ const GRACE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// This very binary, also when its file was replaced or removed.
 pub const OURSELVES: &str = "/proc/self/exe";
-/// Not for children: they get it, where needed, on their standard input.
-const TOKEN_VARIABLE: &str = "PULL_SECRET_TOKEN";
+/// What a child finds in its environment: nothing that could be a secret. The token comes, where needed, on its standard input,
+/// proxies in a file.
+const PASSED_ON: [&str; 19] = [
+    "CONTAINERS_CONF",
+    "CONTAINERS_REGISTRIES_CONF",
+    "CONTAINERS_STORAGE_CONF",
+    "HOME",
+    "LANDFALL_LOG",
+    "LANG",
+    "LC_ALL",
+    "LLVM_PROFILE_FILE",
+    "PATH",
+    "PCIDB_PATH",
+    "REGISTRY_AUTH_FILE",
+    "RUST_BACKTRACE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+];
 /// Tells a child which step it carries out; its log then leaves the time to ours.
 const STEP_VARIABLE: &str = "LANDFALL_STEP";
 
@@ -71,27 +108,54 @@ enum Cut {
     Stop,
 }
 
-/// Runs `program` as `run` says for the step `step_id`, and waits for it.
-pub fn run(program: &Path, run: &Run, step_id: &str, limits: Limits, stop: &Stop) -> Outcome {
-    let mut command = Command::new(program);
-    command
-        .args(run.args.iter().map(AsRef::<str>::as_ref))
-        .env_remove(TOKEN_VARIABLE)
-        .env(STEP_VARIABLE, printable(step_id));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if program == Path::new(OURSELVES) {
-        // What ps and usage texts show.
-        command.arg0("landfall");
-    }
-    sys::isolate(&mut command, run.dies_with_agent);
-    let watched = command.spawn().and_then(|child| Watched::new(child, run, limits));
-    let mut watched = match watched {
+/// Runs `program` as `run` says for the step `step_id` of type `kind`, and waits for it.
+pub fn run(program: &Path, run: &Run, kind: &StepType, step_id: &str, limits: Limits, stop: &Stop) -> Outcome {
+    let started =
+        command(program, run, kind, step_id).and_then(|mut command| Watched::new(command.spawn()?, run, limits));
+    let mut watched = match started {
         Ok(watched) => watched,
         Err(error) => return Outcome::failed(format!("cannot start {}: {error}", program.display())),
     };
     let (status, cut) = watched.wait(run, stop);
     let (output, error) = watched.collect();
     outcome(run, status, cut, output, error, limits)
+}
+
+fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Result<Command> {
+    let mut command = Command::new(program);
+    command.args(run.args.iter().map(AsRef::<str>::as_ref));
+    command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.env(STEP_VARIABLE, printable(step_id));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if program == Path::new(OURSELVES) {
+        // What ps and usage texts show.
+        command.arg0("landfall");
+    }
+    let privileges = privileges::of(kind);
+    let file = if privileges.proxies { proxy_file()? } else { None };
+    if let Some(file) = &file {
+        command.env(proxy::FILE_VARIABLE, format!("/proc/self/fd/{}", file.as_raw_fd()));
+    }
+    let confinement = Confinement {
+        dies_with_us: run.dies_with_agent,
+        capabilities: privileges.capabilities.iter().fold(0, |set, capability| set | capability.bitmask()),
+        memory_bytes: privileges.memory_bytes,
+        oom_score_adj: privileges.oom_score_adj,
+        file,
+    };
+    sys::confine(&mut command, confinement);
+    Ok(command)
+}
+
+/// The proxies of our environment in a file without a name, if there are any.
+fn proxy_file() -> io::Result<Option<OwnedFd>> {
+    let lines = ProxyVariables::from_env().to_lines();
+    if lines.is_empty() {
+        return Ok(None);
+    }
+    let mut file = File::from(memfd_create("proxies", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(lines.expose().as_bytes())?;
+    Ok(Some(file.into()))
 }
 
 fn outcome(
@@ -307,7 +371,7 @@ mod tests {
             dies_with_agent: true,
             answers_on_stderr: false,
         };
-        super::run(Path::new("/bin/sh"), &run, "x-1", limits, &Stop::default())
+        super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Stop::default())
     }
 
     #[test]
@@ -323,7 +387,14 @@ mod tests {
     #[test]
     fn what_cannot_start_is_a_failed_step() {
         let run = Run { args: vec![], stdin: vec![], deadline: None, dies_with_agent: true, answers_on_stderr: false };
-        let outcome = super::run(Path::new("/nonexistent/landfall"), &run, "x-1", Limits::default(), &Stop::default());
+        let outcome = super::run(
+            Path::new("/nonexistent/landfall"),
+            &run,
+            &StepType::Inventory,
+            "x-1",
+            Limits::default(),
+            &Stop::default(),
+        );
         assert_eq!(outcome.exit_code, -1);
         assert!(outcome.error.starts_with("cannot start /nonexistent/landfall: "), "{outcome:?}");
     }
@@ -354,7 +425,7 @@ mod tests {
                 dies_with_agent,
                 answers_on_stderr: false,
             };
-            super::run(Path::new("/bin/sh"), &run, "x-1", Limits::default(), &stop)
+            super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", Limits::default(), &stop)
         };
         assert_eq!(run("sleep 1000", true).exit_code, -1);
         assert_eq!(run("sleep 0.1; echo done", false).output, "done\n");

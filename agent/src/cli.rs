@@ -33,6 +33,15 @@ pub struct Agent {
     /// Seconds between attempts to register
     #[arg(long, value_name = "SECONDS", env = "LANDFALL_INTERVAL", default_value = "60")]
     interval: String,
+    /// Seconds between attempts where the service refuses the host (401, 403, 404, 409), which only people can change
+    #[arg(long, value_name = "SECONDS", env = "LANDFALL_REFUSED_INTERVAL", default_value = "300")]
+    refused_interval: String,
+    /// Seconds that an answer of the service may take as a whole
+    #[arg(long, value_name = "SECONDS", env = "LANDFALL_ANSWER_TIMEOUT", default_value = "60")]
+    answer_timeout: String,
+    /// Seconds that an inventory or a check of the network may take before it is ended (an inventory at most 180)
+    #[arg(long, value_name = "SECONDS", env = "LANDFALL_CHECK_DEADLINE", default_value = "300")]
+    check_deadline: String,
     /// Leave an installed host running instead of rebooting it into its new system
     #[arg(long)]
     no_reboot: bool,
@@ -99,7 +108,12 @@ impl Agent {
             bail!("no service: give --url or set LANDFALL_URL");
         };
         let infra_env = parsed("--infra-env-id", service.infra_env_id.as_deref())?;
-        let interval: u64 = parsed("--interval", Some(&self.interval))?.unwrap_or(60);
+        let seconds = |what, text: &str, default| -> anyhow::Result<Duration> {
+            let seconds: Option<u64> = parsed(what, Some(text))?;
+            Ok(seconds.map_or(default, |seconds| Duration::from_secs(seconds.clamp(1, 86_400))))
+        };
+        let pace = Pace::default();
+        let check = seconds("--check-deadline", &self.check_deadline, pace.network)?;
         Ok(Settings {
             url: url.to_owned(),
             token,
@@ -115,7 +129,14 @@ impl Agent {
             reboot: !self.no_reboot,
             limits: Limits::default(),
             outputs: Outputs { directory: self.state_dir.clone(), consoles: self.console.then(Consoles::default) },
-            pace: Pace { interval: Duration::from_secs(interval.clamp(1, 86_400)), ..Pace::default() },
+            pace: Pace {
+                interval: seconds("--interval", &self.interval, pace.interval)?,
+                refused: seconds("--refused-interval", &self.refused_interval, pace.refused)?,
+                answer: seconds("--answer-timeout", &self.answer_timeout, pace.answer)?,
+                inventory: check.min(pace.inventory),
+                network: check,
+                ..pace
+            },
         })
     }
 }

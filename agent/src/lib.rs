@@ -15,6 +15,7 @@ mod network;
 mod notify;
 pub mod outbox;
 pub mod poll;
+pub mod privileges;
 pub mod register;
 pub mod settings;
 pub mod status;

@@ -249,6 +249,7 @@ mod tests {
             path: String::new(),
             status,
             message: String::new(),
+            retry_after: None,
         };
         assert!([408, 429, 500, 502, 503].into_iter().all(|s| may_pass(&status(s))));
         assert!([400, 401, 403, 404, 409].into_iter().all(|s| !may_pass(&status(s))));

@@ -161,6 +161,7 @@ mod tests {
             path: String::new(),
             status,
             message: String::new(),
+            retry_after: None,
         };
         for status in [401, 403, 404, 409] {
             assert!(matches!(verdict(&error(status)), Verdict::Refused(_)), "{status}");

@@ -41,6 +41,7 @@ impl Settings {
             token: self.token.clone(),
             http: self.http.clone(),
             agent_version: agent_version.to_owned(),
+            answer_timeout: Some(self.pace.answer),
         }
     }
 }
@@ -53,6 +54,8 @@ pub struct Pace {
     /// Between attempts the service refused for a cause that only people remove. The real agent gives up for ever there
     /// and must be restarted by hand.
     pub refused: Duration,
+    /// Longest time an answer of the service may take as a whole.
+    pub answer: Duration,
     /// First delay after a failed poll; grows by half each time.
     pub poll_retry: Duration,
     /// Largest delay after a failed poll.
@@ -78,6 +81,7 @@ impl Default for Pace {
         Self {
             interval: Duration::from_secs(60),
             refused: Duration::from_secs(300),
+            answer: api::ANSWER_TIMEOUT,
             poll_retry: Duration::from_millis(500),
             poll_retry_max: Duration::from_secs(60),
             poll_give_up: Duration::from_secs(15 * 60),

@@ -132,7 +132,7 @@ fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, s
     };
     tracing::debug!(?run, "step starts");
     status.step_started(step, run.deadline);
-    let mut outcome = child::run(&settings.program, &run, &step.step_id, settings.limits, stop);
+    let mut outcome = child::run(&settings.program, &run, &step.step_type, &step.step_id, settings.limits, stop);
     if outcome.exit_code != 0 {
         // People search for the start of this line.
         tracing::error!(

@@ -1,31 +1,162 @@
 //! The one place with `unsafe`: what a child does between fork and exec.
 #![allow(unsafe_code)]
 
-use nix::sys::{prctl::set_pdeathsig, signal::Signal};
+use nix::sys::{prctl, signal::Signal};
 use std::{
     io,
-    os::unix::process::{CommandExt, parent_id},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::{CommandExt, parent_id},
+    },
     process::Command,
 };
 
+/// `CAP_LAST_CAP` can't grow beyond this: capability sets have 64 bits (linux/capability.h).
+const CAPABILITY_BITS: u8 = 64;
+/// `_LINUX_CAPABILITY_VERSION_3`.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+/// More than any step opens: a leak ends in an error of its own, not in the host's.
+const MAX_OPEN_FILES: libc::rlim_t = 16_384;
+
+/// What a child may do and use.
+#[derive(Debug)]
+pub(crate) struct Confinement {
+    /// Whether it gets SIGTERM when the thread that started it ends.
+    pub(crate) dies_with_us: bool,
+    /// Bit n stands for capability n.
+    pub(crate) capabilities: u64,
+    /// Memory of its own, bytes.
+    pub(crate) memory_bytes: u64,
+    /// For proc(5).
+    pub(crate) oom_score_adj: u16,
+    /// A file that stays open in it.
+    pub(crate) file: Option<OwnedFd>,
+}
+
+/// `struct __user_cap_header_struct`.
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: i32,
+}
+
+/// `struct __user_cap_data_struct`; two make the 64 bits.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct CapabilityData {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
 /// Gives the child a session, and so a process group, of its own: a terminal's or a group's signals meant for us don't
-/// reach it, and one kill reaches all it starts. With `dies_with_us` it gets SIGTERM when the thread that started it ends.
-pub(crate) fn isolate(command: &mut Command, dies_with_us: bool) {
+/// reach it, and one kill reaches all it starts. It and all it starts are held to `confinement` for good.
+///
+/// Starting it fails where that can't be had: a step is not run with more power than it should have.
+pub(crate) fn confine(command: &mut Command, confinement: Confinement) {
     let us = std::process::id();
+    let score = confinement.oom_score_adj.to_string();
     let prepare = move || {
         nix::unistd::setsid()?;
-        if dies_with_us {
-            set_pdeathsig(Signal::SIGTERM)?;
+        if confinement.dies_with_us {
+            prctl::set_pdeathsig(Signal::SIGTERM)?;
             // We may have ended before that took effect.
             if parent_id() != us {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
         }
-        Ok(())
+        if let Some(file) = &confinement.file {
+            keep_open(file.as_raw_fd())?;
+        }
+        write_file(c"/proc/self/oom_score_adj", score.as_bytes())?;
+        limit(libc::RLIMIT_CORE, 0)?;
+        limit(libc::RLIMIT_NOFILE, MAX_OPEN_FILES)?;
+        limit(libc::RLIMIT_DATA, confinement.memory_bytes)?;
+        drop_capabilities(confinement.capabilities)?;
+        Ok(prctl::set_no_new_privs()?)
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may be called: setsid, prctl and getppid are, and
-    // neither they nor making an error from a number allocates.
+    // SAFETY: between fork and exec only async-signal-safe functions may be called: all of these are plain system calls on
+    // what was prepared before, and neither they nor making an error from a number allocates.
     unsafe { command.pre_exec(prepare) };
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn keep_open(file: i32) -> io::Result<()> {
+    // SAFETY: changes a flag of a descriptor that we hold.
+    checked(unsafe { libc::fcntl(file, libc::F_SETFD, 0) })
+}
+
+fn write_file(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the path ends with a zero, the buffer has the length given, and the descriptor is ours alone.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        checked(file)?;
+        let written = libc::write(file, bytes.as_ptr().cast(), bytes.len());
+        let result = if written == -1 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        libc::close(file);
+        result
+    }
+}
+
+/// Lowers a limit to `most`; one that is lower already stays.
+fn limit(what: libc::__rlimit_resource_t, most: libc::rlim_t) -> io::Result<()> {
+    let mut bounds = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls get a valid struct of the type they know.
+    unsafe {
+        checked(libc::getrlimit(what, &raw mut bounds))?;
+        bounds.rlim_max = bounds.rlim_max.min(most);
+        bounds.rlim_cur = bounds.rlim_max;
+        checked(libc::setrlimit(what, &raw const bounds))
+    }
+}
+
+/// Leaves the thread, and whatever it executes, at most the capabilities whose bits are set.
+///
+/// Root gets all of the bounding set when it executes a program, so that is where they must go. Who may not change that set has
+/// no power to pass on: without CAP_SETPCAP it must be no more than what is kept.
+fn drop_capabilities(kept: u64) -> io::Result<()> {
+    for number in 0..CAPABILITY_BITS {
+        if kept >> number & 1 == 1 {
+            continue;
+        }
+        // SAFETY: both only read numbers.
+        let (held, dropped) = unsafe {
+            let number = libc::c_ulong::from(number);
+            (libc::prctl(libc::PR_CAPBSET_READ, number, 0, 0, 0), libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0))
+        };
+        // -1 stands for a number that this kernel doesn't know.
+        if held == 1 && dropped != 0 && is_root() {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: only reads numbers. Kernels before 4.3 have no ambient set.
+    unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    let header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
+    let mut data = [CapabilityData::default(); 2];
+    // SAFETY: header and data have the shape that version 3 of the interface says.
+    unsafe {
+        if libc::syscall(libc::SYS_capget, &raw const header, data.as_mut_ptr()) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        for (data, shift) in data.iter_mut().zip([0, 32]) {
+            // The low or the high half.
+            let kept = u32::try_from(kept >> shift & u64::from(u32::MAX)).unwrap_or_default();
+            data.permitted &= kept;
+            data.effective = data.permitted;
+            data.inheritable = 0;
+        }
+        if libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
 }
 
 #[cfg(test)]
@@ -33,11 +164,15 @@ mod tests {
     use super::*;
     use std::{os::unix::process::ExitStatusExt, process::Child, thread};
 
+    fn confinement(dies_with_us: bool) -> Confinement {
+        Confinement { dies_with_us, capabilities: 0, memory_bytes: 64 << 20, oom_score_adj: 321, file: None }
+    }
+
     /// Starts a sleeper in a thread that ends at once, as the agent would.
     fn orphan(dies_with_us: bool) -> Child {
         let start = move || {
             let mut command = Command::new("sleep");
-            isolate(command.arg("1000"), dies_with_us);
+            confine(command.arg("1000"), confinement(dies_with_us));
             command.spawn().unwrap()
         };
         thread::spawn(start).join().unwrap()
@@ -50,5 +185,16 @@ mod tests {
         assert!(installation.try_wait().unwrap().is_none());
         installation.kill().unwrap();
         assert_eq!(installation.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn limits_hold_for_the_child_alone() {
+        let before = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_DATA).unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "ulimit -c; ulimit -n; ulimit -d; cat /proc/self/oom_score_adj"]);
+        confine(&mut command, confinement(true));
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "0\n16384\n65536\n321\n");
+        assert_eq!(nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_DATA).unwrap(), before);
     }
 }

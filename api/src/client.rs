@@ -23,7 +23,11 @@ use ureq::http::{Method, Request, Response};
 pub const API_PATH: &str = "/api/assisted-install";
 
 /// An answer may take this long as a whole; the real agent has no limit and hangs for ever on a hung server.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// A server that asks for a longer pause (Retry-After) gets this one: who calls knows better than it what can wait.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// A larger answer to an agent is refused: the addresses of a thousand hosts, to be probed, are a megabyte.
+const MAX_AGENT_BYTES: u64 = 8 << 20;
 /// How often a pause looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 /// A larger JSON answer is refused: a cluster with 1000 full inventories is below this.
@@ -42,6 +46,8 @@ pub struct ClientConfig {
     pub http: HttpConfig,
     /// Sent as `discovery_agent_version` when not empty.
     pub agent_version: String,
+    /// How long an answer may take as a whole; [`ANSWER_TIMEOUT`] when `None`.
+    pub answer_timeout: Option<Duration>,
 }
 
 impl fmt::Debug for ClientConfig {
@@ -76,6 +82,8 @@ pub enum ClientError {
         status: u16,
         /// Its reason, cut to a line.
         message: String,
+        /// The pause that it asks for before another attempt.
+        retry_after: Option<Duration>,
     },
     /// No answer.
     #[error("{method} {path}: no answer from {url}")]
@@ -116,6 +124,14 @@ impl ClientError {
         }
     }
 
+    /// The pause that the service asks for.
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
     fn transience(&self) -> Transience {
         match self {
             Self::Status { status, .. } => Transience::Status(*status),
@@ -137,6 +153,7 @@ pub struct Client {
     agent_version: String,
     request_id: String,
     retry: RetryPolicy,
+    answer_timeout: Duration,
     stop: Option<Arc<AtomicBool>>,
     offset: Offset,
 }
@@ -162,6 +179,7 @@ impl Client {
             agent_version: config.agent_version.clone(),
             request_id: uuid::Uuid::new_v4().to_string(),
             retry,
+            answer_timeout: config.answer_timeout.unwrap_or(ANSWER_TIMEOUT),
             stop: None,
             offset: Offset::default(),
         })
@@ -310,7 +328,8 @@ impl Client {
             if attempt >= self.retry.retries(error.transience()) || self.is_stopped() {
                 return Err(error);
             }
-            let delay = backoff(attempt);
+            let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+            let delay = backoff(attempt).max(asked);
             tracing::warn!(%error, attempt, delay_ms = delay.as_millis(), "request failed, trying again");
             self.pause(delay);
             attempt += 1;
@@ -360,20 +379,28 @@ impl Client {
         if let Some(date) = response.headers().get("Date").and_then(|date| date.to_str().ok()) {
             self.offset.told(date);
         }
-        let limit = if path.contains("/downloads/") { MAX_FILE_BYTES } else { MAX_JSON_BYTES };
+        let limit = if path.contains("/downloads/") {
+            MAX_FILE_BYTES
+        } else if self.retry == RetryPolicy::Agent {
+            MAX_AGENT_BYTES
+        } else {
+            MAX_JSON_BYTES
+        };
         let answer = read_body(&mut response, limit).map_err(|error| transport(error.into_ureq()))?;
         let status = response.status().as_u16();
         if response.status().is_success() {
             return Ok(answer);
         }
-        Err(ClientError::Status { method, path: path.to_owned(), status, message: error_message(&answer) })
+        let retry_after = response.headers().get("Retry-After").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+        let retry_after = retry_after.map(Duration::from_secs);
+        Err(ClientError::Status { method, path: path.to_owned(), status, message: error_message(&answer), retry_after })
     }
 
     fn run<B: ureq::AsSendBody>(&self, request: Request<B>) -> Result<Response<ureq::Body>, ureq::Error> {
         // The API has no redirects. Following one would hand the token to whoever sends it, and take a login page's answer for
         // the service's.
         let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
-        let request = request.timeout_global(Some(ANSWER_TIMEOUT)).build();
+        let request = request.timeout_global(Some(self.answer_timeout)).build();
         self.agent.run(request)
     }
 }

@@ -27,7 +27,7 @@ mod timestamp;
 
 pub use body::{BodyError, BodyFault, read_body};
 pub use checks::*;
-pub use client::{API_PATH, Client, ClientConfig, ClientError};
+pub use client::{ANSWER_TIMEOUT, API_PATH, Client, ClientConfig, ClientError};
 pub use clock::CertificateTime;
 pub use cluster::*;
 pub use connectivity::*;

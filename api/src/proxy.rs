@@ -6,7 +6,7 @@
 
 use crate::{Secret, http::public_url};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use std::{env, fmt, net::IpAddr};
+use std::{env, fmt, fs::File, io::Read, net::IpAddr, path::Path};
 use ureq::{Proxy, ProxyProtocol, http::Uri};
 
 /// Either case of a name; the first that is not empty counts.
@@ -14,6 +14,12 @@ type Names = [&'static str; 2];
 const HTTP: Names = ["HTTP_PROXY", "http_proxy"];
 const HTTPS: Names = ["HTTPS_PROXY", "https_proxy"];
 const EXCEPTIONS: Names = ["NO_PROXY", "no_proxy"];
+
+/// Names a file that has the variables, a line each, for a process that is not to have them in its environment: others can
+/// read that, and it is passed on to all it starts.
+pub const FILE_VARIABLE: &str = "LANDFALL_PROXY_FILE";
+/// Of such a file no more is read.
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The variables of the environment that say which proxy to use. Passwords may be among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,8 +122,11 @@ impl Choice {
 }
 
 impl ProxyVariables {
-    /// This process's.
+    /// This process's, from the file that [`FILE_VARIABLE`] names or from its environment.
     pub fn from_env() -> Self {
+        if let Some(path) = env::var_os(FILE_VARIABLE) {
+            return Self::from_file(Path::new(&path));
+        }
         let names = [HTTP, HTTPS, EXCEPTIONS].into_iter().flatten();
         Self(names.filter_map(|name| Some((name.to_owned(), Secret::new(env::var(name).ok()?)))).collect())
     }
@@ -125,6 +134,28 @@ impl ProxyVariables {
     /// These, as `(name, value)`.
     pub fn from_pairs(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect())
+    }
+
+    /// Those in a file as [`to_lines`](Self::to_lines) makes them; none where there is no such file.
+    fn from_file(path: &Path) -> Self {
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+        if let Err(error) = read {
+            tracing::warn!(path = %path.display(), %error, "cannot read which proxies to use, going without");
+        }
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        Self(pairs.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect())
+    }
+
+    /// Each as `NAME=value`, for a file. A value of several lines is no URL and left out.
+    pub fn to_lines(&self) -> Secret {
+        let lines = self.pairs().filter(|(_, value)| !value.contains('\n'));
+        Secret::new(lines.map(|(name, value)| format!("{name}={value}\n")).collect::<String>())
+    }
+
+    /// Each as name and value, for a program that knows only the environment.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.expose()))
     }
 
     fn get(&self, names: Names) -> Option<(&'static str, &str)> {

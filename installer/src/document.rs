@@ -128,6 +128,7 @@ impl Service {
             token: self.token.clone(),
             http: self.http(),
             agent_version: String::new(),
+            answer_timeout: None,
         }
     }
 }

@@ -3,11 +3,10 @@
 use crate::{cancel::Cancel, plan::ImageWrite, sys};
 use api::http::HttpConfig;
 use diskwrite::{DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, SourceError, install};
-use nix::fcntl::{Flock, FlockArg};
 use std::{
     error::Error,
     fmt,
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{self, Write},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -61,14 +60,6 @@ pub enum HostError {
     /// No process for it.
     #[error("cannot start the reboot")]
     Reboot {
-        /// Cause.
-        source: io::Error,
-    },
-    /// The lock file.
-    #[error("cannot use the lock file {}", path.display())]
-    Lock {
-        /// The file.
-        path: PathBuf,
         /// Cause.
         source: io::Error,
     },
@@ -173,21 +164,6 @@ fn may_pass(cause: &Failure) -> bool {
     }
 }
 
-/// Held while an installation runs; dropping it releases it.
-#[derive(Debug)]
-pub struct InstallLock(#[allow(dead_code)] Flock<File>);
-
-/// Takes the lock file at `path`; `None` when another process has it.
-pub fn lock(path: &Path) -> Result<Option<InstallLock>, HostError> {
-    let error = |source| HostError::Lock { path: path.to_owned(), source };
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(error)?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(Some(InstallLock(lock))),
-        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
-        Err((_, errno)) => Err(error(errno.into())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,16 +219,5 @@ mod tests {
         assert!(!may_pass(&source(SourceError::Status { url: "http://h/i".into(), status: 404, offset: 0 })));
         assert!(!may_pass(&Failure::Disk(DiskError::ReadOnly { path: "/dev/x".into() })));
         assert!(!may_pass(&Failure::Cancelled { written_bytes: 1 }));
-    }
-
-    #[test]
-    fn the_lock_has_one_holder() {
-        let path = std::env::temp_dir().join(format!("landfall-lock-{}", std::process::id()));
-        let held = lock(&path).unwrap();
-        assert!(held.is_some());
-        assert!(lock(&path).unwrap().is_none());
-        drop(held);
-        assert!(lock(&path).unwrap().is_some());
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -14,6 +14,7 @@ pub mod host;
 pub mod ignition_source;
 pub mod plan;
 pub mod report;
+pub mod running;
 pub mod streams;
 mod sys;
 pub mod wipe_cli;

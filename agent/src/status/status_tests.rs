@@ -40,7 +40,13 @@ fn client() -> Client {
 }
 
 fn refused(status: u16) -> ClientError {
-    ClientError::Status { method: "GET".parse().unwrap(), path: "/x".into(), status, message: "no\u{1b}[2J".into() }
+    ClientError::Status {
+        method: "GET".parse().unwrap(),
+        path: "/x".into(),
+        status,
+        message: "no\u{1b}[2J".into(),
+        retry_after: None,
+    }
 }
 
 #[test]

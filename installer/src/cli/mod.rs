@@ -94,6 +94,11 @@ pub struct Install {
     /// Carry out a service's install request from a JSON file, or from standard input with '-'
     #[arg(long, value_name = "PATH", help_heading = OTHER, conflicts_with = "InstallConfig")]
     request: Option<PathBuf>,
+    /// Stop the installation that a service's request started on this host, and print its name if there was one
+    ///
+    /// It gets 30 seconds to leave the disk without a partition table, so that it can't boot half-written; then it is killed.
+    #[arg(long, help_heading = OTHER, conflicts_with_all = ["request", "live", "InstallConfig"])]
+    stop: bool,
 }
 
 impl Install {
@@ -106,6 +111,9 @@ impl Install {
     pub fn run_as(mut self, voice: Voice) -> anyhow::Result<ExitCode> {
         if self.json {
             self.progress = Style::Json;
+        }
+        if self.stop {
+            return self.run_stop();
         }
         if let Some(path) = &self.request {
             return self.run_request(path);

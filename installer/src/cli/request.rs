@@ -4,17 +4,38 @@ use super::Install;
 use crate::{
     document::Document,
     flow::{self, Pace},
-    host::{LiveHost, lock},
+    host::LiveHost,
     plan::plan,
+    running::{LOCK_FILE, Stopped, lock, stop},
 };
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
-/// Held by the role flow, so that two agents never install at once.
-const LOCK_FILE: &str = "/run/landfall-install.lock";
+/// What the service and its people call the installation (agent contract §6.12).
+const NAME: &str = "assisted-installer";
+/// A disk is brought in order within it.
+const STOP_GRACE: Duration = Duration::from_secs(30);
 /// What a container engine answers for a name in use; the service knows it and lets it pass.
 const EXIT_ALREADY_RUNNING: u8 = 125;
 
 impl Install {
+    pub(super) fn run_stop(&self) -> anyhow::Result<ExitCode> {
+        let stopped = stop(Path::new(LOCK_FILE), STOP_GRACE)?;
+        match stopped {
+            Stopped::Nothing => tracing::info!("no installation is running"),
+            Stopped::Complete => {
+                tracing::info!("the installation is complete and the host about to reboot: nothing to stop")
+            }
+            Stopped::Ended { pid } => tracing::info!(pid, "stopped the installation"),
+            Stopped::Killed { pid } => tracing::warn!(pid, "killed the installation: it didn't end when asked to"),
+        }
+        match stopped {
+            Stopped::Ended { .. } | Stopped::Killed { .. } => {
+                self.print(&serde_json::json!({"stopped": NAME}), &format!("{NAME}\n"))
+            }
+            Stopped::Nothing | Stopped::Complete => Ok(ExitCode::SUCCESS),
+        }
+    }
+
     pub(super) fn run_request(&self, path: &Path) -> anyhow::Result<ExitCode> {
         let document = Document::read(path)?;
         if self.dry_run {

@@ -2,6 +2,7 @@
 //! storage of the host's containers, whose format is podman's own affair.
 
 use super::process::{self, Ended};
+use api::proxy::{FILE_VARIABLE, ProxyVariables};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -94,7 +95,8 @@ impl Podman {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(arguments);
+        // The agent keeps proxies out of the environment, and podman looks nowhere else.
+        command.args(arguments).envs(ProxyVariables::from_env().pairs()).env_remove(FILE_VARIABLE);
         command
     }
 }
