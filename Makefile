@@ -5,7 +5,7 @@
 #   make lint       formatting, clippy, rustdoc
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make bench      against the peer programs, as ratios
-#   make dist       the static binary, stripped, for every target the toolchain has
+#   make dist       the static binary, stripped, and the agent's container image, for every target the toolchain has
 #   make setup      what the others call: packages, QEMU, the musl target
 
 SHELL := /bin/bash
@@ -63,6 +63,9 @@ dist: binary
 		cargo build --quiet --release --target aarch64-unknown-linux-musl --package landfall && \
 		cp $(CARGO_TARGET_DIR)/aarch64-unknown-linux-musl/release/landfall $(CARGO_TARGET_DIR)/dist/landfall-aarch64; \
 	else echo "dist: this toolchain has no aarch64-unknown-linux-musl (rustup target add aarch64-unknown-linux-musl): left out"; fi
+	@cd $(CARGO_TARGET_DIR)/dist && for binary in landfall-x86_64 landfall-aarch64; do [ ! -e $$binary ] || \
+		SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)} \
+		./landfall-x86_64 image oci --binary $$binary --output landfall-agent-$${binary#landfall-}.oci.tar; done
 	@cd $(CARGO_TARGET_DIR)/dist && sha256sum landfall-* > SHA256SUMS
 	@file $(CARGO_TARGET_DIR)/dist/landfall-*; ls -l $(CARGO_TARGET_DIR)/dist
 

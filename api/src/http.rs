@@ -2,7 +2,11 @@
 
 use crate::{proxy::ProxyVariables, through};
 use rustls::crypto::ring;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Once},
+    time::Duration,
+};
 use ureq::{
     config::ConfigBuilder,
     tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsConfigBuilder, parse_pem},
@@ -46,6 +50,10 @@ pub fn public_url(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
+/// Where hosts keep the certificates that they trust, as a container sees it: Fedora's kin, Debian's.
+const HOST_BUNDLES: [&str; 2] =
+    ["/proc/1/root/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/proc/1/root/etc/ssl/certs/ca-certificates.crt"];
+
 /// Connecting may take this long.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -80,11 +88,30 @@ pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuild
 
 /// As [`configuration`], for PEM bundles that are in memory already. What in them is no certificate is overlooked.
 pub fn configuration_trusting<'a>(bundles: impl IntoIterator<Item = &'a [u8]>) -> ConfigBuilder<AgentScope> {
-    // A host without system roots is fine until somebody asks for https: the handshake then says so.
-    let system = rustls_native_certs::load_native_certs().certs;
-    let mut roots: Vec<_> = system.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+    let mut roots = system_roots();
     roots.extend(bundles.into_iter().flat_map(certificates));
     builder(tls().root_certs(RootCerts::new_with_certs(&roots)).build())
+}
+
+/// The certificates this system trusts. In a container without any they are the host's, where its files can be seen (one
+/// that is privileged and shares the host's process numbers). None at all is fine until somebody asks for https.
+fn system_roots() -> Vec<Certificate<'static>> {
+    static SAID: Once = Once::new();
+    let system = rustls_native_certs::load_native_certs().certs;
+    if !system.is_empty() {
+        return system.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+    }
+    let of_host = HOST_BUNDLES.iter().find_map(|path| {
+        let roots: Vec<_> = certificates(&std::fs::read(path).ok()?).collect();
+        (!roots.is_empty()).then_some(roots)
+    });
+    SAID.call_once(|| match &of_host {
+        Some(roots) => tracing::info!(count = roots.len(), "no CA certificates here, the host's are trusted"),
+        None => tracing::warn!(
+            "this system has no CA certificates: https works only with servers whose CA is given (--cacert)"
+        ),
+    });
+    of_host.unwrap_or_default()
 }
 
 /// Whether there is a certificate in `pem`.

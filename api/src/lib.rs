@@ -13,6 +13,7 @@ mod error;
 mod host;
 pub mod http;
 mod id;
+pub mod image;
 mod infra_env;
 mod inventory;
 mod json;

@@ -7,8 +7,10 @@
 pub mod area;
 pub mod cli;
 pub mod embed;
+pub mod image_cli;
 pub mod initrd;
 pub mod iso9660;
+pub mod oci;
 mod patched;
 #[cfg(test)]
 mod testing;

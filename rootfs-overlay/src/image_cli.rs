@@ -1,0 +1,98 @@
+//! `landfall image`.
+
+use crate::oci;
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use std::{
+    fs::File,
+    io::{BufWriter, Write, stdout},
+    path::{Path, PathBuf},
+};
+
+/// Make container images of this program.
+#[derive(Debug, Args)]
+pub struct Image {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Oci(Oci),
+}
+
+impl Image {
+    /// Runs the subcommand.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Oci(oci) => oci.run(),
+        }
+    }
+}
+
+/// Write the agent's container image as an OCI archive
+///
+/// The image holds one program, under the names that the assisted-installer service starts (agent, next_step_runner,
+/// inventory, free_addresses, disk_speed_check, logs_sender), its own, and cp. There is no shell in it and no CA
+/// certificate: it trusts the host's, where it can see the host's files, and --cacert. The same program and SOURCE_DATE_EPOCH
+/// (seconds since 1970, 0 if not set) give the same bytes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  landfall image oci --output landfall-agent.oci.tar
+  skopeo copy oci-archive:landfall-agent.oci.tar docker://registry.example.com/landfall-agent:1.0
+  podman load -i landfall-agent.oci.tar")]
+struct Oci {
+    /// Where to write it; replaced if it is there
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// The static program to put into it [default: the one that is running]
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Name and tag in the archive
+    #[arg(long, value_name = "REF", default_value = concat!("localhost/landfall-agent:", env!("CARGO_PKG_VERSION")))]
+    name: String,
+    /// When it is said to have been made, seconds since 1970
+    #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH", default_value_t = 0)]
+    created: u64,
+    /// Print what was written as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Oci {
+    fn run(self) -> anyhow::Result<()> {
+        let image = oci::Image {
+            program: self.binary.unwrap_or_else(|| "/proc/self/exe".into()),
+            reference: self.name,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            created_s: self.created,
+            created: rfc3339(self.created)?,
+        };
+        let directory = self.output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let failed = || format!("cannot write {}", self.output.display());
+        let draft = tempfile::NamedTempFile::new_in(directory).with_context(failed)?;
+        let written = oci::write(&image, BufWriter::new(draft.as_file()))?;
+        set_mode(draft.as_file()).with_context(failed)?;
+        draft.persist(&self.output).with_context(failed)?;
+        let oci::Written { digest, architecture, layer_bytes } = written;
+        let line = if self.json {
+            serde_json::json!({"schema": 1, "digest": digest, "architecture": architecture, "layer_bytes": layer_bytes})
+                .to_string()
+        } else {
+            format!("{}: {} for {architecture}, {layer_bytes} bytes, {digest}", self.output.display(), image.reference)
+        };
+        writeln!(stdout(), "{line}").context("standard output can't be written")
+    }
+}
+
+/// Others may read it, as with any file.
+fn set_mode(file: &File) -> std::io::Result<()> {
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+}
+
+fn rfc3339(seconds: u64) -> anyhow::Result<String> {
+    let seconds = i64::try_from(seconds).context("a time that far ahead has no date")?;
+    let time = time::OffsetDateTime::from_unix_timestamp(seconds).context("a time that far ahead has no date")?;
+    Ok(time.format(&time::format_description::well_known::Rfc3339)?)
+}

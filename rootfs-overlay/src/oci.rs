@@ -1,0 +1,330 @@
+//! The agent's container image: this one program, its names, and nothing else (OCI image-spec 1.1, image-layout and layer).
+//!
+//! The same program and time give the same bytes.
+
+use api::image::{AGENT_LABEL, AGENT_LINKS, AGENT_PATH};
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+use tar::{Builder, EntryType, Header};
+
+/// A program larger than this is none of ours.
+const MAX_PROGRAM_BYTES: u64 = 1 << 30;
+/// Enough of an ELF header to know the machine.
+const ELF_BYTES: usize = 20;
+const BLOBS: &str = "blobs/sha256";
+
+/// Directories of the image with their modes: those that programs in containers rely on.
+const DIRECTORIES: [(&str, u32); 9] = [
+    ("etc", 0o755),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("tmp", 0o1777),
+    ("usr", 0o755),
+    ("usr/bin", 0o755),
+    ("var", 0o755),
+    ("var/log", 0o755),
+    ("var/tmp", 0o1777),
+];
+/// What the container engine looks users up in.
+const FILES: [(&str, &str); 2] =
+    [("etc/group", "root:x:0:\n"), ("etc/passwd", "root:x:0:0:root:/root:/usr/bin/landfall\n")];
+
+/// What goes into an image.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The static program.
+    pub program: PathBuf,
+    /// Name and tag, as `localhost/landfall-agent:1.0`.
+    pub reference: String,
+    /// Version, in its labels.
+    pub version: String,
+    /// When it is said to have been made, seconds since 1970.
+    pub created_s: u64,
+    /// The same as text (RFC 3339).
+    pub created: String,
+}
+
+/// What an image is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Digest of its manifest.
+    pub digest: String,
+    /// In Go's words.
+    pub architecture: &'static str,
+    /// Compressed size of its layer, bytes.
+    pub layer_bytes: u64,
+}
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum OciError {
+    /// The program can't be read.
+    #[error("cannot read the program {}", path.display())]
+    Program {
+        /// The program.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Not one that an image could start.
+    #[error("{} is no program for an image: {reason}", path.display())]
+    NotAProgram {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// It can't be written.
+    #[error("cannot write the image")]
+    Write {
+        /// Cause.
+        #[from]
+        source: io::Error,
+    },
+    /// Its documents can't be made.
+    #[error("cannot write the image's documents")]
+    Document {
+        /// Cause.
+        #[from]
+        source: serde_json::Error,
+    },
+}
+
+/// A blob by its content: media type, digest, size.
+struct Blob {
+    media_type: &'static str,
+    digest: String,
+    size_bytes: u64,
+}
+
+impl Blob {
+    fn of(media_type: &'static str, bytes: &[u8]) -> Self {
+        Self {
+            media_type,
+            digest: hex(Sha256::digest(bytes)),
+            size_bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("{BLOBS}/{}", self.digest)
+    }
+
+    fn descriptor(&self) -> Value {
+        json!({"mediaType": self.media_type, "digest": format!("sha256:{}", self.digest), "size": self.size_bytes})
+    }
+}
+
+/// Writes the archive of an image layout, which container engines load as it is.
+pub fn write(image: &Image, out: impl Write) -> Result<Written, OciError> {
+    let mut program =
+        File::open(&image.program).map_err(|source| OciError::Program { path: image.program.clone(), source })?;
+    let architecture = architecture(&image.program, &mut program)?;
+    let (mut layer, layer_blob, diff_id) = layer(image, program)?;
+
+    let labels = json!({
+        AGENT_LABEL: image.version,
+        "org.opencontainers.image.title": "landfall",
+        "org.opencontainers.image.description": "Agent of a discovered host, in the place of the assisted installer's",
+        "org.opencontainers.image.licenses": "Apache-2.0",
+        "org.opencontainers.image.version": image.version,
+    });
+    let program_name = AGENT_PATH.rsplit('/').next().unwrap_or_default();
+    let config = serde_json::to_vec(&json!({
+        "architecture": architecture,
+        "config": {
+            "Cmd": [program_name],
+            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+            "Labels": labels,
+        },
+        "created": image.created,
+        "history": [{"created": image.created, "created_by": "landfall image oci"}],
+        "os": "linux",
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{diff_id}")]},
+    }))?;
+    let config_blob = Blob::of("application/vnd.oci.image.config.v1+json", &config);
+    let manifest = serde_json::to_vec(&json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": config_blob.descriptor(),
+        "layers": [layer_blob.descriptor()],
+        "annotations": labels,
+    }))?;
+    let manifest_blob = Blob::of("application/vnd.oci.image.manifest.v1+json", &manifest);
+    let mut entry = manifest_blob.descriptor();
+    if let Some(entry) = entry.as_object_mut() {
+        entry.insert("annotations".into(), json!({"org.opencontainers.image.ref.name": image.reference}));
+        entry.insert("platform".into(), json!({"architecture": architecture, "os": "linux"}));
+    }
+    let index = serde_json::to_vec(&json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [entry],
+    }))?;
+
+    let mut archive = Archive::new(out, image.created_s);
+    archive.file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    archive.file("index.json", 0o644, &index)?;
+    archive.directory("blobs", 0o755)?;
+    archive.directory(BLOBS, 0o755)?;
+    archive.file(&config_blob.path(), 0o644, &config)?;
+    archive.file(&manifest_blob.path(), 0o644, &manifest)?;
+    layer.seek(SeekFrom::Start(0))?;
+    archive.member(&layer_blob.path(), 0o644, layer_blob.size_bytes, &mut layer)?;
+    archive.finish()?.flush()?;
+    Ok(Written { digest: format!("sha256:{}", manifest_blob.digest), architecture, layer_bytes: layer_blob.size_bytes })
+}
+
+/// The compressed layer, its blob, and the digest of what was compressed.
+fn layer(image: &Image, mut program: File) -> Result<(File, Blob, String), OciError> {
+    let unreadable = |source| OciError::Program { path: image.program.clone(), source };
+    let len_bytes = program.metadata().map_err(unreadable)?.len();
+    let mut plain = Hashed::new(GzEncoder::new(Hashed::new(tempfile::tempfile()?), Compression::best()));
+    let mut archive = Archive::new(&mut plain, image.created_s);
+    for (path, mode) in DIRECTORIES {
+        archive.directory(path, mode)?;
+    }
+    for (path, content) in FILES {
+        archive.file(path, 0o644, content.as_bytes())?;
+    }
+    let path = AGENT_PATH.trim_start_matches('/');
+    archive.member(path, 0o755, len_bytes, &mut program)?;
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    for link in AGENT_LINKS {
+        archive.link(&format!("{directory}/{link}"), name)?;
+    }
+    archive.finish()?;
+    let diff_id = hex(plain.hash.finalize());
+    let compressed = plain.inner.finish()?;
+    let digest = hex(compressed.hash.finalize());
+    let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
+    Ok((compressed.inner, Blob { media_type, digest, size_bytes: compressed.len_bytes }, diff_id))
+}
+
+/// In Go's words, as ELF says it (elf(5), e_machine).
+fn architecture(path: &Path, program: &mut File) -> Result<&'static str, OciError> {
+    let bad = |reason| OciError::NotAProgram { path: path.to_owned(), reason };
+    let unreadable = |source| OciError::Program { path: path.to_owned(), source };
+    if program.metadata().map_err(unreadable)?.len() > MAX_PROGRAM_BYTES {
+        return Err(bad("it has more than 1 GiB"));
+    }
+    let mut start = [0; ELF_BYTES];
+    program.read_exact(&mut start).map_err(|_| bad("it is shorter than an ELF header"))?;
+    program.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+    match start {
+        [0x7f, b'E', b'L', b'F', 2, 1, .., 62, 0] => Ok("amd64"),
+        [0x7f, b'E', b'L', b'F', 2, 1, .., 183, 0] => Ok("arm64"),
+        [0x7f, b'E', b'L', b'F', 2, 1, .., 21, 0] => Ok("ppc64le"),
+        [0x7f, b'E', b'L', b'F', 2, 2, .., 0, 22] => Ok("s390x"),
+        [0x7f, b'E', b'L', b'F', ..] => Err(bad("it is for a machine that is not supported")),
+        _ => Err(bad("it is not in ELF format")),
+    }
+}
+
+/// A tar archive that tells nothing of who made it.
+struct Archive<W: Write> {
+    builder: Builder<W>,
+    mtime_s: u64,
+}
+
+impl<W: Write> Archive<W> {
+    fn new(out: W, mtime_s: u64) -> Self {
+        Self { builder: Builder::new(out), mtime_s }
+    }
+
+    fn header(&self, kind: EntryType, mode: u32, size_bytes: u64) -> Header {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(self.mtime_s);
+        header.set_size(size_bytes);
+        header
+    }
+
+    fn directory(&mut self, path: &str, mode: u32) -> io::Result<()> {
+        let mut header = self.header(EntryType::Directory, mode, 0);
+        self.builder.append_data(&mut header, format!("{path}/"), io::empty())
+    }
+
+    fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> io::Result<()> {
+        self.member(path, mode, u64::try_from(content.len()).map_err(io::Error::other)?, &mut &*content)
+    }
+
+    /// Exactly so many bytes, or an error.
+    fn member(&mut self, path: &str, mode: u32, size_bytes: u64, content: &mut dyn Read) -> io::Result<()> {
+        let mut header = self.header(EntryType::Regular, mode, size_bytes);
+        let mut counted = Counted { inner: content.take(size_bytes), len_bytes: 0 };
+        self.builder.append_data(&mut header, path, &mut counted)?;
+        if counted.len_bytes != size_bytes {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("{path} became shorter while it was read"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
+        let mut header = self.header(EntryType::Symlink, 0o777, 0);
+        self.builder.append_link(&mut header, path, target)
+    }
+
+    fn finish(self) -> io::Result<W> {
+        self.builder.into_inner()
+    }
+}
+
+struct Counted<R> {
+    inner: R,
+    len_bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.len_bytes += u64::try_from(count).map_err(io::Error::other)?;
+        Ok(count)
+    }
+}
+
+/// Knows the digest and the length of what went through.
+struct Hashed<W> {
+    inner: W,
+    hash: Sha256,
+    len_bytes: u64,
+}
+
+impl<W> Hashed<W> {
+    fn new(inner: W) -> Self {
+        Self { inner, hash: Sha256::new(), len_bytes: 0 }
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.hash.update(bytes.get(..count).unwrap_or_default());
+        self.len_bytes += u64::try_from(count).map_err(io::Error::other)?;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+fn hex(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+#[path = "oci_tests.rs"]
+mod tests;
