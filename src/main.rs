@@ -4,22 +4,21 @@
 //! by running the others, each of which also runs alone on a sick machine. This file only dispatches.
 
 mod coreos_installer;
+mod log;
 
-use clap::Parser;
+use agent::dropin::{self, Landfall, Logging, Name, UnknownName, cp};
+use clap::{CommandFactory, Parser};
+use log::STEP_VARIABLE;
 use std::{
+    ffi::{OsStr, OsString},
     fmt,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     path::Path,
     process::ExitCode,
 };
-use tracing_subscriber::EnvFilter;
 
-/// Names the log levels: a level, or per part as in `info,diskwrite=debug`.
-const LOG_VARIABLE: &str = "LANDFALL_LOG";
-/// Set by the agent for its steps: what they say goes into the reply.
-const STEP_VARIABLE: &str = "LANDFALL_STEP";
-/// Set by whoever adds the time to each line of our log itself: the journal, and the agent.
-const TIMED_BY_OTHERS: [&str; 2] = ["JOURNAL_STREAM", STEP_VARIABLE];
+/// The name of this program, and what the names of its builds start with.
+const NAME: &str = "landfall";
 
 /// From a bare machine booted from a CoreOS-style live ISO to an installed node
 #[derive(Debug, Parser)]
@@ -45,6 +44,7 @@ enum Command {
     Wipe(installer::wipe_cli::Wipe),
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
+    Image(rootfs_overlay::image_cli::Image),
     Serve(service_stub::cli::Serve),
 }
 
@@ -61,7 +61,33 @@ impl Command {
             Self::Wipe(wipe) => wipe.run(),
             Self::Ignition(ignition) => ignition.run(),
             Self::Iso(iso) => iso.run().map(success),
+            Self::Image(image) => image.run().map(success),
             Self::Serve(serve) => serve.run().map(success),
+        }
+    }
+
+    fn logging(&self) -> Logging {
+        match self {
+            Self::Agent(agent) => agent.logging(),
+            _ => Logging::default(),
+        }
+    }
+
+    /// Runs it and says why it failed.
+    fn carry_out(self) -> ExitCode {
+        let only_prints = self.only_prints();
+        match self.run() {
+            Ok(code) => code,
+            // Whoever read our result has seen enough.
+            Err(error) if only_prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
+            Err(error) => {
+                match std::env::var_os(STEP_VARIABLE) {
+                    // The service and people look for the start of some of these texts.
+                    Some(_) => complain(format_args!("{error:#}")),
+                    None => complain(format_args!("landfall: error: {error:#}")),
+                }
+                ExitCode::FAILURE
+            }
         }
     }
 
@@ -75,40 +101,73 @@ impl Command {
             | Self::Disk(_)
             | Self::Wipe(_)
             | Self::Iso(_)
+            | Self::Image(_)
             | Self::Serve(_) => false,
         }
     }
 }
 
 fn main() -> ExitCode {
-    if is_called(coreos_installer::NAME) {
-        return coreos_installer::main();
-    }
-    if is_called("ignition-validate") {
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    let called = Path::new(&program).file_name().unwrap_or_default().to_owned();
+    let words: Vec<_> = words.collect();
+    match called.to_str() {
+        Some(coreos_installer::NAME) => return coreos_installer::main(),
         // Only a standard stream that nobody reads is an error.
-        return ignition::cli::ignition_validate(std::env::args_os()).unwrap_or(ExitCode::FAILURE);
+        Some("ignition-validate") => {
+            return ignition::cli::ignition_validate(std::env::args_os()).unwrap_or(ExitCode::FAILURE);
+        }
+        _ => {}
+    }
+    if let Some(code) = drop_in(&program, &called, &words) {
+        return code;
+    }
+    // The name of the program, and then that of what it stands in for.
+    if let Some((first, rest)) = words.split_first()
+        && !is_command(first)
+        && let Some(code) = drop_in(first, first, rest)
+    {
+        return code;
+    }
+    if !is_ours(&called)
+        && !words.first().is_some_and(|word| is_command(word) || word.as_encoded_bytes().starts_with(b"-"))
+    {
+        complain(format_args!("{}", UnknownName(called.to_string_lossy().into_owned())));
+        return ExitCode::FAILURE;
     }
     let cli = Cli::parse();
-    start_log("info");
-    let only_prints = cli.command.only_prints();
-    match cli.command.run() {
-        Ok(code) => code,
-        // Whoever read our result has seen enough.
-        Err(error) if only_prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            match std::env::var_os(STEP_VARIABLE) {
-                // The service and people look for the start of some of these texts.
-                Some(_) => complain(format_args!("{error:#}")),
-                None => complain(format_args!("landfall: error: {error:#}")),
-            }
-            ExitCode::FAILURE
-        }
-    }
+    log::start("info", &cli.command.logging());
+    cli.command.carry_out()
 }
 
-/// Whether the program was called by this name.
-fn is_called(name: &str) -> bool {
-    std::env::args_os().next().is_some_and(|path| Path::new(&path).file_name() == Some(name.as_ref()))
+/// Does what the program under this name does; `None` where that is nothing but ours.
+fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCode> {
+    if called == cp::NAME {
+        return Some(cp::main(words));
+    }
+    let name: Name = called.to_str()?.parse().ok()?;
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let landfall = Landfall {
+        start_log: &|logging| log::start("info", logging),
+        run: &|words| {
+            let cli = Cli::try_parse_from(std::iter::once(NAME.to_owned()).chain(words))?;
+            cli.command.run()
+        },
+    };
+    Some(dropin::main(Path::new(program), name, words, &landfall))
+}
+
+/// Whether this is one of our own commands.
+fn is_command(word: &OsStr) -> bool {
+    word == "help" || word.to_str().is_some_and(|word| Cli::command().find_subcommand(word).is_some())
+}
+
+/// Whether the program goes by its own name, or by that of no file: /proc/self/exe, or a descriptor.
+fn is_ours(called: &OsStr) -> bool {
+    called.to_str().is_none_or(|name| {
+        name.starts_with(NAME) || name.is_empty() || name == "exe" || name.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Not eprintln: nobody listening is no reason to panic.
@@ -118,29 +177,6 @@ fn complain(line: fmt::Arguments) {
 
 fn success((): ()) -> ExitCode {
     ExitCode::SUCCESS
-}
-
-fn start_log(default: &str) {
-    let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
-    let filter = if filter.trim().is_empty() { default.to_owned() } else { filter };
-    let (filter, bad) = match EnvFilter::try_new(&filter) {
-        Ok(parsed) => (parsed, None),
-        Err(error) => (EnvFilter::new(default), Some(error)),
-    };
-    // A log that nobody reads any more is no reason to stop: an installation outlives the agent at its pipe.
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .log_internal_errors(false);
-    if TIMED_BY_OTHERS.iter().any(|name| std::env::var_os(name).is_some()) {
-        log.without_time().init();
-    } else {
-        log.init();
-    }
-    if let Some(error) = bad {
-        tracing::warn!(%error, "{LOG_VARIABLE} is not understood, logging at level {default}");
-    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -143,8 +143,9 @@ fn inventory(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
         let bytes: u64 = bytes.parse().ok()?;
         INVENTORY_WISHES.contains(&name).then(|| Cow::from(format!("{name}={bytes}")))
     });
+    let quick = settings.dry.as_ref().map(|_| Cow::from("--skip-bmc"));
     Ok(Run {
-        args: std::iter::once("inventory".into()).chain(known).collect(),
+        args: std::iter::once("inventory".into()).chain(quick).chain(known).collect(),
         stdin: Vec::new(),
         deadline: Some(settings.pace.inventory),
         dies_with_agent: true,
@@ -239,6 +240,7 @@ pub(crate) mod tests {
             program: "/nonexistent/landfall".into(),
             media: Media::default(),
             reboot: true,
+            dry: None,
             limits: Limits::default(),
             outputs: crate::status::Outputs::default(),
             pace: Pace::default(),

@@ -4,7 +4,7 @@ use crate::{
     notify::Notifier,
     outbox::Outbox,
     poll::{End, poll},
-    register::{RegisterError, register},
+    register::{RegisterError, Registered, register},
     settings::Settings,
     status::Status,
     steps::Steps,
@@ -25,6 +25,26 @@ pub enum AgentError {
         /// Cause.
         source: io::Error,
     },
+}
+
+/// Runs until stopped, for a host that is `registered` already, or until the service wants it to register again.
+pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Stop) -> Result<(), AgentError> {
+    let settings = Arc::new(settings.clone());
+    let status = Arc::new(Status::new(&settings, Notifier::from_env()));
+    let outbox = Arc::new(Outbox::start(settings.pace).map_err(|source| AgentError::Thread { source })?);
+    let mut steps = Steps::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
+    let client = Client::new(&settings.client_config(&registered.agent_version), RetryPolicy::Agent);
+    let client = client.map_err(RegisterError::Client)?;
+    status.ready();
+    status.registered(registered);
+    loop {
+        let end = poll(&client, registered, &mut steps, &outbox, &status, settings.pace, stop);
+        tracing::info!(?end, "polling ended");
+        // Whoever registers us was told as well; until then nothing may change.
+        if end != End::Unknown || status.wait(stop, jittered(settings.pace.refused, 20)) {
+            return Ok(());
+        }
+    }
 }
 
 /// Runs until stopped.

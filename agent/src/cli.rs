@@ -3,7 +3,10 @@
 use crate::{
     agent, beacon,
     child::{Limits, OURSELVES},
+    dropin::Logging,
+    dry::DryRun,
     media::Media,
+    register::Registered,
     settings::{Pace, Settings},
     status::{self, Consoles, Outputs},
     stop::Stop,
@@ -51,6 +54,10 @@ pub struct Agent {
     /// Show host id, addresses, service and errors on the machine's consoles and at their login prompts when they change
     #[arg(long)]
     console: bool,
+    #[command(flatten)]
+    dry: DryArgs,
+    #[command(flatten)]
+    log: LogArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -74,8 +81,49 @@ struct ServiceArgs {
     host_id: Option<String>,
 }
 
+/// Of the real agent; also as single words with one dash where the program is called `agent`.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Where the log goes")]
+struct LogArgs {
+    /// To the journal, with TAG=agent
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = switch)]
+    with_journal_logging: bool,
+    /// To the end of /var/log/agent_registration.log
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = switch)]
+    with_text_logging: bool,
+    /// To standard error, or with a file to standard output
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_parser = switch)]
+    with_stdout_logging: bool,
+}
+
+/// For load tests: thousands of hosts that are one.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Dry run")]
+struct DryArgs {
+    /// Pretend: checks of others succeed, disks are fast, nothing is installed; the inventory is this machine's
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = switch)]
+    dry_run: bool,
+    /// Identity of the pretended host
+    #[arg(long, value_name = "UUID", requires = "dry_run")]
+    force_id: Option<String>,
+    /// MAC address of its first interface with an IPv4 address; it has no other
+    #[arg(long, value_name = "MAC", requires = "dry_run")]
+    force_mac: Option<String>,
+    /// Its name
+    #[arg(long, value_name = "NAME", requires = "dry_run")]
+    force_hostname: Option<String>,
+    /// The first address of that interface
+    #[arg(long, value_name = "ADDRESS/PREFIX", requires = "dry_run")]
+    forced_ipv4: Option<String>,
+    /// End when this file exists: the pretended host has rebooted
+    #[arg(long, value_name = "FILE", requires = "dry_run")]
+    fake_reboot_marker_path: Option<PathBuf>,
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Poll for a host that is registered already (--host-id); end when it has to register again
+    Poll,
     /// On the installed node: report the stages 'Joined' and 'Done', retrying until the service accepts them
     Beacon,
     Status(status::cli::Status),
@@ -94,12 +142,24 @@ impl Agent {
         }
         // Nothing is worth saving at the end, so signals just end the process, and with it the steps.
         let stop = Stop::default();
+        if let Some(dry) = settings.dry.clone().filter(|dry| dry.reboot_marker.is_some()) {
+            let stop = stop.clone();
+            std::thread::Builder::new().name("reboot".into()).spawn(move || dry.await_reboot(&stop))?;
+        }
         match self.command {
             None => agent::run(&settings, &stop)?,
+            Some(Command::Poll) => agent::poll_only(&settings, &registered(&settings)?, &stop)?,
             Some(Command::Beacon) => beacon::run(&settings, &stop)?,
             Some(Command::Status(status)) => return status.run(),
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Where its log goes.
+    pub fn logging(&self) -> Logging {
+        let LogArgs { with_journal_logging: journal, with_text_logging, with_stdout_logging: stream } = self.log;
+        let text = with_text_logging.then(|| PathBuf::from("/var/log/agent_registration.log"));
+        Logging { journal, text, stream, runs_for_long: true }
     }
 
     fn settings(&self, token: Secret) -> anyhow::Result<Settings> {
@@ -114,16 +174,21 @@ impl Agent {
         };
         let pace = Pace::default();
         let check = seconds("--check-deadline", &self.check_deadline, pace.network)?;
+        let dry = self.dry.read()?;
         Ok(Settings {
             url: url.to_owned(),
             token,
             http: HttpConfig {
                 ca_cert: given(service.cacert.as_deref()).map(PathBuf::from),
-                insecure: switch(&service.insecure)?,
+                insecure: switch(&service.insecure).context("--insecure")?,
             },
             infra_env_id: infra_env.context("no infra-env: give --infra-env-id or set LANDFALL_INFRA_ENV_ID")?,
             agent_version: self.agent_version.clone(),
-            host_id: parsed("--host-id", service.host_id.as_deref())?,
+            host_id: match &dry {
+                Some(DryRun { host_id: Some(pretended), .. }) => Some(*pretended),
+                _ => parsed("--host-id", service.host_id.as_deref())?,
+            },
+            dry,
             program: OURSELVES.into(),
             media: Media::default(),
             reboot: !self.no_reboot,
@@ -139,6 +204,27 @@ impl Agent {
             },
         })
     }
+}
+
+impl DryArgs {
+    fn read(&self) -> anyhow::Result<Option<DryRun>> {
+        let text = |text: &Option<String>| given(text.as_deref()).map(str::to_owned);
+        let dry = DryRun {
+            host_id: parsed("--force-id", self.force_id.as_deref())?,
+            mac: text(&self.force_mac),
+            hostname: text(&self.force_hostname),
+            ipv4: text(&self.forced_ipv4),
+            reboot_marker: self.fake_reboot_marker_path.clone(),
+        };
+        Ok(self.dry_run.then_some(dry))
+    }
+}
+
+/// The names of a host that somebody else has registered.
+fn registered(settings: &Settings) -> anyhow::Result<Registered> {
+    let host_id = settings.host_id.context("no host to poll for: give --host-id or set LANDFALL_HOST_ID")?;
+    let (infra_env_id, agent_version) = (settings.infra_env_id, settings.agent_version.clone());
+    Ok(Registered { infra_env_id, host_id, agent_version })
 }
 
 /// What is there and not blank: units set variables to nothing.
@@ -158,7 +244,7 @@ fn switch(text: &str) -> anyhow::Result<bool> {
     match text.trim().to_lowercase().as_str() {
         "1" | "t" | "true" => Ok(true),
         "" | "0" | "f" | "false" => Ok(false),
-        _ => bail!("--insecure takes true or false, not '{text}'"),
+        _ => bail!("true or false is wanted here, not '{text}'"),
     }
 }
 

@@ -10,6 +10,8 @@ pub mod child;
 pub mod cli;
 mod clock;
 mod disk;
+pub mod dropin;
+pub mod dry;
 pub mod media;
 mod network;
 mod notify;

@@ -1,6 +1,6 @@
 //! What the agent is told, and how long things take.
 
-use crate::{child::Limits, media::Media, status::Outputs};
+use crate::{child::Limits, dry::DryRun, media::Media, status::Outputs};
 use api::{ClientConfig, HostId, InfraEnvId, Secret, http::HttpConfig};
 use std::{path::PathBuf, time::Duration};
 
@@ -25,6 +25,8 @@ pub struct Settings {
     pub media: Media,
     /// Whether an installed host may reboot.
     pub reboot: bool,
+    /// The host that is pretended instead of this one.
+    pub dry: Option<DryRun>,
     /// Bounds of a step's output.
     pub limits: Limits,
     /// Whom the status is told.

@@ -116,6 +116,13 @@ fn log_memory() {
 }
 
 fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Stop) -> Outcome {
+    let in_earnest = || carry_out_here(step, settings, route, status, stop);
+    let Some(dry) = &settings.dry else { return in_earnest() };
+    // What is only pretended has no medium either.
+    dry.answer(step).unwrap_or_else(|| dry.edit_output(step, in_earnest()))
+}
+
+fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Stop) -> Outcome {
     if let Err(error) = settings.media.check() {
         tracing::error!(%error, "step not run");
         return Outcome { exit_code: EXIT_MEDIA_LOST, output: String::new(), error: error.to_string() };

@@ -87,6 +87,7 @@ fn settings(url: &str, dir: &Dir, script: &str) -> Settings {
         program,
         media: Media { mount_point: dir.0.join("iso"), mountinfo: dir.0.join("mountinfo") },
         reboot: false,
+        dry: None,
         limits: Limits { stdout_bytes: 10_000, stderr_bytes: 100 },
         outputs: Outputs::default(),
         pace: pace(),

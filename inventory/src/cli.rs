@@ -1,6 +1,6 @@
 //! `landfall inventory`: the facts by hand, and as the child process of an agent's step.
 
-use crate::{GpuFilter, Limits, Root, collect_with, identity};
+use crate::{GpuFilter, Limits, Root, collect_with, collect_without_controller, identity};
 use anyhow::Context;
 use std::{
     io::{Read, Write, stdout},
@@ -52,6 +52,9 @@ pub struct Inventory {
     /// classes 0300, 0302, 0380 and 1200, which is used when the file can't be.
     #[arg(long, value_name = "FILE")]
     gpu_config_file: Option<PathBuf>,
+    /// Do not ask the management controller (BMC) for its addresses: it may take seconds
+    #[arg(long)]
+    skip_bmc: bool,
 }
 
 impl Inventory {
@@ -68,7 +71,10 @@ impl Inventory {
             let identity = identity::host_id(&root);
             return Ok(format!("{} {}\n", identity.id, identity.source));
         }
-        let inventory = self.limits().apply(collect_with(&root, &self.gpu_filter()));
+        let gpus = self.gpu_filter();
+        let inventory =
+            if self.skip_bmc { collect_without_controller(&root, &gpus) } else { collect_with(&root, &gpus) };
+        let inventory = self.limits().apply(inventory);
         Ok(if self.pretty {
             serde_json::to_string_pretty(&inventory)? + "\n"
         } else {

@@ -1,0 +1,45 @@
+//! `logs_sender`: `landfall logs send` (agent contract §1.6, §8).
+
+use super::{
+    NEGATIVE, Plan, Refusal, Work,
+    flags::{Flag, Values},
+    logging::{self, logging},
+    words,
+};
+
+/// What the real program wants to be given, whatever its defaults say.
+const REQUIRED: [&str; 3] = ["url", "cluster-id", "host-id"];
+
+pub(super) fn flags(dry: Vec<Flag>) -> Vec<Flag> {
+    let own = [
+        Flag::text("since", "", "Leave out older entries of the journal; as journalctl's option"),
+        Flag::text("url", "", "Base URL of the service; required"),
+        Flag::text("cluster-id", "", "Cluster of the host; required"),
+        Flag::text("infra-env-id", "", "Infra-env of the host"),
+        Flag::text("host-id", "host-id", "The host; required"),
+        Flag::text(
+            "pull-secret-token",
+            "",
+            "Token; better in the variable PULL_SECRET_TOKEN, where no other user sees it",
+        ),
+        Flag::bool("dont-clean", false, "Leave the collected files where they are"),
+        Flag::bool("bootstrap", false, "Collect what a bootstrap host has too"),
+        Flag::bool(
+            "with-installer-gather-logging",
+            false,
+            "Collect the whole journal, core dumps and the kernel's log too",
+        ),
+        Flag::text("cacert", "", "PEM bundle trusted in addition to the system's roots"),
+        Flag::bool("insecure", false, "Do not verify the service's certificate"),
+        Flag::text("masters-ips", "", "Addresses of the control plane, between commas"),
+    ];
+    own.into_iter().chain(logging::flags(true)).chain(dry).collect()
+}
+
+pub(super) fn plan(values: &Values, _variable: &dyn Fn(&str) -> Option<String>) -> Result<Plan, Refusal> {
+    if let Some(missing) = REQUIRED.into_iter().find(|flag| !values.is_given(flag)) {
+        return Err(Refusal::Required(missing));
+    }
+    let log = logging(values, "logs-sender", false);
+    Ok(Plan { log, work: Work::command(words(["logs", "send"])), failed: NEGATIVE })
+}

@@ -1,0 +1,250 @@
+//! Dry runs, for load tests: hosts that are only pretended (agent contract, appendix C).
+//!
+//! Checks of others succeed without a packet sent, disks are fast, nothing is installed. The inventory is this machine's
+//! with one interface, which has the pretended host's addresses. All that is not named here is done in earnest.
+
+use crate::{action::Refusal, child::Outcome, stop::Stop};
+use api::{
+    ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, ContainerImageAvailability,
+    ContainerImageAvailabilityRequest, ContainerImageAvailabilityResponse, ContainerImageAvailabilityResult,
+    DiskSpeedCheckRequest, DiskSpeedCheckResponse, HostId, Inventory, L2Connectivity, L3Connectivity, Step, StepType,
+    VerifiedVip, VerifyVip, VipVerification,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{path::PathBuf, time::Duration};
+
+/// As often as the real one.
+const MARKER_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A pretended host. What isn't given is this machine's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DryRun {
+    /// Its identity.
+    pub host_id: Option<HostId>,
+    /// The MAC address of its interface.
+    pub mac: Option<String>,
+    /// Its name.
+    pub hostname: Option<String>,
+    /// The address of its interface, with its prefix length.
+    pub ipv4: Option<String>,
+    /// Once this file exists it has rebooted, and with it the agent ended.
+    pub reboot_marker: Option<PathBuf>,
+}
+
+impl DryRun {
+    /// What the step comes to; `None` where it is to be carried out.
+    pub fn answer(&self, step: &Step) -> Option<Outcome> {
+        let answer = match step.step_type {
+            StepType::ConnectivityCheck => respond("connectivity check request", step, connectivity),
+            StepType::ContainerImageAvailability => respond("container image availability request", step, images),
+            StepType::InstallationDiskSpeedCheck => match step.args.first() {
+                Some(request) => disk_speed(request).map_err(|error| error.to_string()),
+                None => Err("installation-disk-speed-check cmd accepts 2 params in args, given args []".to_owned()),
+            },
+            StepType::VerifyVips => respond("verify vips request", step, vips),
+            StepType::StopInstallation => Ok(String::new()),
+            StepType::Install
+            | StepType::LogsGather
+            | StepType::UpgradeAgent
+            | StepType::DownloadBootArtifacts
+            | StepType::RebootForReclaim => {
+                Err(format!("this host is only pretended (--dry-run): nothing is done for {}", step.step_type))
+            }
+            _ => return None,
+        };
+        Some(match answer {
+            Ok(output) => Outcome { exit_code: 0, output, error: String::new() },
+            Err(error) => Outcome { exit_code: -1, output: String::new(), error },
+        })
+    }
+
+    /// The pretended host's inventory, made from this machine's.
+    pub fn edit(&self, mut inventory: Inventory) -> Inventory {
+        if let Some(hostname) = &self.hostname {
+            inventory.hostname = hostname.clone();
+        }
+        let first = inventory.interfaces.into_iter().find(|interface| !interface.ipv4_addresses.is_empty());
+        inventory.interfaces = first.into_iter().collect();
+        for interface in &mut inventory.interfaces {
+            if let Some(mac) = &self.mac {
+                interface.mac_address = mac.clone();
+            }
+            if let (Some(ipv4), Some(first)) = (&self.ipv4, interface.ipv4_addresses.first_mut()) {
+                *first = ipv4.clone();
+            }
+        }
+        inventory
+    }
+
+    /// The same in the reply of a step; what is no inventory stays as it is.
+    pub(crate) fn edit_output(&self, step: &Step, outcome: Outcome) -> Outcome {
+        if step.step_type != StepType::Inventory || outcome.exit_code != 0 {
+            return outcome;
+        }
+        match serde_json::from_str(&outcome.output).and_then(|inventory| serde_json::to_string(&self.edit(inventory))) {
+            Ok(output) => Outcome { output, ..outcome },
+            Err(error) => Outcome { exit_code: -1, output: String::new(), error: error.to_string() },
+        }
+    }
+
+    /// Stops all when it has rebooted.
+    pub(crate) fn await_reboot(&self, stop: &Stop) {
+        let has_rebooted = || self.reboot_marker.as_ref().is_some_and(|marker| marker.exists());
+        while !has_rebooted() {
+            if stop.sleep(MARKER_INTERVAL) {
+                return;
+            }
+        }
+        tracing::info!("the pretended host has rebooted");
+        stop.stop();
+    }
+}
+
+/// The answer to a disk's request: every disk takes 1 ms.
+pub fn disk_speed(request: &str) -> serde_json::Result<String> {
+    let DiskSpeedCheckRequest { path } = serde_json::from_str(request)?;
+    serde_json::to_string(&DiskSpeedCheckResponse { io_sync_duration: 1, path })
+}
+
+fn respond<Q: DeserializeOwned, A: Serialize>(
+    what: &'static str,
+    step: &Step,
+    answer: impl FnOnce(Q) -> A,
+) -> Result<String, String> {
+    let refused = |error| Refusal::Json { what, error }.to_string();
+    let request = crate::action::only_arg(step).map_err(|refusal| refusal.to_string())?;
+    let request = serde_json::from_str(request).map_err(refused)?;
+    serde_json::to_string(&answer(request)).map_err(refused)
+}
+
+/// All others are reached at each of their addresses.
+fn connectivity(hosts: Vec<ConnectivityCheckHost>) -> ConnectivityReport {
+    let remote = |host: ConnectivityCheckHost| {
+        let (mut l2, mut l3) = (Vec::new(), Vec::new());
+        for nic in &host.nics {
+            for address in &nic.ip_addresses {
+                let address = address.split('/').next().unwrap_or_default().to_owned();
+                l2.push(L2Connectivity {
+                    outgoing_ip_address: String::new(),
+                    outgoing_nic: nic.name.clone(),
+                    remote_ip_address: address.clone(),
+                    remote_mac: nic.mac.clone(),
+                    successful: true,
+                });
+                l3.push(L3Connectivity {
+                    average_rtt_ms: 0.0,
+                    outgoing_nic: nic.name.clone(),
+                    packet_loss_percentage: 0.0,
+                    remote_ip_address: address,
+                    successful: true,
+                });
+            }
+        }
+        ConnectivityRemoteHost {
+            host_id: host.host_id,
+            l2_connectivity: Some(l2),
+            l3_connectivity: Some(l3),
+            mtu_report: None,
+        }
+    };
+    ConnectivityReport { remote_hosts: hosts.into_iter().map(remote).collect() }
+}
+
+fn images(request: ContainerImageAvailabilityRequest) -> ContainerImageAvailabilityResponse {
+    let available = |name| ContainerImageAvailability {
+        download_rate: 100.0,
+        name,
+        result: ContainerImageAvailabilityResult::Success,
+        size_bytes: 400_000_000,
+        time: 10.0,
+    };
+    ContainerImageAvailabilityResponse { images: request.images.into_iter().map(available).collect() }
+}
+
+fn vips(vips: Vec<VerifyVip>) -> Vec<VerifiedVip> {
+    let free = |VerifyVip { vip, vip_type }| VerifiedVip { verification: VipVerification::Succeeded, vip, vip_type };
+    vips.into_iter().map(free).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn answer(kind: StepType, args: &[&str]) -> Option<Outcome> {
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        DryRun::default().answer(&Step { args, step_id: "x-1".into(), step_type: kind })
+    }
+
+    fn output(kind: StepType, request: &Value) -> Value {
+        let outcome = answer(kind, &[&request.to_string()]).unwrap();
+        assert_eq!(outcome.exit_code, 0, "{outcome:?}");
+        serde_json::from_str(&outcome.output).unwrap()
+    }
+
+    #[test]
+    fn every_check_of_others_succeeds() {
+        let id = "aaaaaaaa-0000-0000-0000-000000000002";
+        let nics = json!([{"name": "e0", "mac": "52:54:00:00:00:02", "ip_addresses": ["10.0.0.2", "fd00::2"]}]);
+        let report = output(StepType::ConnectivityCheck, &json!([{"host_id": id, "nics": nics}]));
+        let remote = &report["remote_hosts"][0];
+        assert_eq!((remote["host_id"].as_str(), &remote["mtu_report"]), (Some(id), &Value::Null));
+        for (layer, addresses) in [("l2_connectivity", 2), ("l3_connectivity", 2)] {
+            let links = remote[layer].as_array().unwrap();
+            assert_eq!(links.len(), addresses);
+            assert!(links.iter().all(|link| link["successful"] == true), "{remote}");
+        }
+        assert_eq!(remote["l2_connectivity"][1]["remote_ip_address"], "fd00::2");
+        let images = output(StepType::ContainerImageAvailability, &json!({"images": ["r.io/a:1"], "timeout": 9}));
+        assert_eq!(
+            images["images"][0],
+            json!({"download_rate": 100.0, "name": "r.io/a:1", "result": "success", "size_bytes": 400_000_000, "time": 10.0})
+        );
+        let vips = output(StepType::VerifyVips, &json!([{"vip": "10.0.0.9", "vip_type": "api"}]));
+        assert_eq!(vips, json!([{"verification": "succeeded", "vip": "10.0.0.9", "vip_type": "api"}]));
+        let speed = answer(StepType::InstallationDiskSpeedCheck, &[r#"{"path":"/dev/x"}"#, "480.00"]).unwrap();
+        assert_eq!(speed.output, r#"{"io_sync_duration":1,"path":"/dev/x"}"#);
+    }
+
+    #[test]
+    fn nothing_that_changes_a_machine_is_done() {
+        for kind in
+            [StepType::Install, StepType::RebootForReclaim, StepType::DownloadBootArtifacts, StepType::UpgradeAgent]
+        {
+            let outcome = answer(kind, &["{}"]).unwrap();
+            assert!(outcome.exit_code == -1 && outcome.error.contains("only pretended"), "{outcome:?}");
+        }
+        assert!(answer(StepType::NtpSynchronizer, &["{}"]).is_none());
+        assert!(answer(StepType::Inventory, &["x"]).is_none());
+        assert_eq!(answer(StepType::VerifyVips, &["{"]).unwrap().exit_code, -1);
+        assert_eq!(answer(StepType::VerifyVips, &[]).unwrap().exit_code, -1);
+    }
+
+    #[test]
+    fn the_inventory_is_this_machines_with_the_pretended_hosts_addresses() {
+        let dry = DryRun {
+            mac: Some("52:54:00:00:00:07".into()),
+            hostname: Some("host-7".into()),
+            ipv4: Some("10.0.0.7/16".into()),
+            ..DryRun::default()
+        };
+        let interface = |name: &str, ipv4: &[&str]| {
+            json!({"name": name, "mac_address": "aa:aa:aa:aa:aa:aa", "flags": [], "mtu": 1500, "type": "physical",
+                   "ipv4_addresses": ipv4, "ipv6_addresses": ["fd00::1/64"]})
+        };
+        let inventory = json!({"hostname": "real", "disks": [], "interfaces":
+            [interface("e0", &[]), interface("e1", &["192.168.0.1/24", "192.168.0.2/24"]), interface("e2", &["1.2.3.4/8"])]});
+        let step = Step { args: vec![], step_id: "i-1".into(), step_type: StepType::Inventory };
+        let outcome = Outcome { exit_code: 0, output: inventory.to_string(), error: String::new() };
+        let edited: Value = serde_json::from_str(&dry.edit_output(&step, outcome).output).unwrap();
+        assert_eq!((edited["hostname"].as_str(), edited["interfaces"].as_array().unwrap().len()), (Some("host-7"), 1));
+        let interface = &edited["interfaces"][0];
+        assert_eq!(
+            (interface["name"].as_str(), interface["mac_address"].as_str()),
+            (Some("e1"), Some("52:54:00:00:00:07"))
+        );
+        assert_eq!(interface["ipv4_addresses"], json!(["10.0.0.7/16", "192.168.0.2/24"]));
+        let failed = Outcome { exit_code: 1, output: "x".into(), error: "y".into() };
+        assert_eq!(dry.edit_output(&step, failed.clone()), failed);
+    }
+}

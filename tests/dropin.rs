@@ -1,0 +1,273 @@
+//! The program under the names of others: the agent's, and cp.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
+        process::CommandExt,
+    },
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+const OURS: &str = env!("CARGO_BIN_EXE_landfall");
+const NAMES: [&str; 6] =
+    ["agent", "disk_speed_check", "free_addresses", "inventory", "logs_sender", "next_step_runner"];
+
+/// Called by `name`.
+fn called(name: &str, words: &[&str]) -> Output {
+    let mut command = Command::new(OURS);
+    for variable in ["PULL_SECRET_TOKEN", "LANDFALL_LOG", "LANDFALL_STEP"] {
+        command.env_remove(variable);
+    }
+    command.arg0(name).args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn every_name_has_its_own_command_line() {
+    for name in NAMES {
+        let path = format!("/usr/bin/{name}");
+        let help = called(&path, &["-h"]);
+        assert_eq!(help.status.code(), Some(0), "{name}");
+        assert!(text(&help.stderr).starts_with(&format!("Usage of {path}:\n  -")), "{}", text(&help.stderr));
+        let wrong = called(name, &["--dry-run", "-nope=1"]);
+        assert_eq!(wrong.status.code(), Some(2), "{name}");
+        let expected = format!("flag provided but not defined: -nope\nUsage of {name}:\n");
+        assert!(text(&wrong.stderr).starts_with(&expected), "{}", text(&wrong.stderr));
+        // As the first word, too, where that is no command of ours.
+        if !["agent", "inventory"].contains(&name) {
+            let help = called("landfall", &[name, "--help"]);
+            assert_eq!(help.status.code(), Some(0), "{name}");
+            assert!(text(&help.stderr).starts_with(&format!("Usage of {name}:\n")), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_ends_as_with_the_real_programs() {
+    let table: &[(&str, &[&str], i32, &str)] = &[
+        ("agent", &[], 1, "agent: --url is required"),
+        ("agent", &["--url", "http://s"], 1, "agent: --infra-env-id is required"),
+        ("next_step_runner", &["-url=http://s", "-infra-env-id=x"], 1, "next_step_runner: --host-id is required"),
+        ("agent", &["--url"], 2, "flag needs an argument: -url\nUsage of agent:\n"),
+        ("agent", &["--insecure=yes"], 2, "invalid boolean value \"yes\" for -insecure: parse error\n"),
+        ("agent", &["--interval=1h"], 2, "invalid value \"1h\" for flag -interval: parse error\n"),
+        ("logs_sender", &["-url=http://s"], 2, "missing required -cluster-id argument/flag\n"),
+        ("free_addresses", &[], 255, "free_addresses takes exactly one argument"),
+        ("free_addresses", &["[]", "[]"], 255, "free_addresses takes exactly one argument"),
+        ("free_addresses", &["not json"], 255, ""),
+        ("disk_speed_check", &["{}"], 255, ""),
+        ("agnet", &["--url=x"], 2, "error: unexpected argument '--url'"),
+        (
+            "agnet",
+            &["serve-me"],
+            1,
+            "unknown binary name agnet, expected one of agent, disk_speed_check, free_addresses, inventory, \
+             logs_sender, next_step_runner\n",
+        ),
+    ];
+    for (name, words, code, start) in table {
+        let output = called(name, words);
+        assert_eq!(output.status.code(), Some(*code), "{name} {words:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).starts_with(start), "{name} {words:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{name} {words:?}");
+    }
+}
+
+#[test]
+fn an_inventory_is_json_without_a_newline() {
+    let output = called("inventory", &["--with-journal-logging=false", "--disk-min-size=1"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.starts_with(b"{") && output.stdout.ends_with(b"}"), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stderr), "", "the service gets it as the step's error");
+    let words = ["-dry-run", "-force-hostname=h7", "-force-mac=52:54:00:00:00:07", "-forced-ipv4=10.7.0.7/16"];
+    let pretended: serde_json::Value = serde_json::from_slice(&called("inventory", &words).stdout).unwrap();
+    assert_eq!(pretended["hostname"], "h7");
+    assert!(pretended["interfaces"].as_array().unwrap().len() <= 1);
+    if let Some(interface) = pretended["interfaces"].get(0) {
+        assert_eq!(
+            (&interface["mac_address"], &interface["ipv4_addresses"][0]),
+            (&words[2][11..].into(), &"10.7.0.7/16".into())
+        );
+    }
+}
+
+#[test]
+fn a_disk_is_measured_by_the_last_word() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    let request = serde_json::json!({"path": file.path()}).to_string();
+    let pretended = called("disk_speed_check", &["--dry-run", &request]);
+    let expected = serde_json::json!({"io_sync_duration": 1, "path": file.path()});
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&pretended.stdout).unwrap(), expected);
+    let missing = called("disk_speed_check", &["x", r#"{"path":"/nonexistent/disk"}"#]);
+    assert_eq!(
+        (missing.status.code(), text(&missing.stdout).trim_end()),
+        (Some(255), r#"{"path":"/nonexistent/disk"}"#)
+    );
+    assert!(text(&missing.stderr).contains("Could not get I/O performance for path /nonexistent/disk"));
+}
+
+/// A directory for one cp, made the same for each.
+fn playground() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let write = |name: &str, content: &str, mode: u32| {
+        fs::write(at(name), content).unwrap();
+        fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    write("plain", "plain", 0o644);
+    write("program", "#!", 0o755);
+    write("odd", "odd", 0o6711);
+    write("there", "was here before", 0o640);
+    fs::create_dir(at("tree")).unwrap();
+    fs::create_dir(at("tree/deep")).unwrap();
+    write("tree/deep/leaf", "leaf", 0o600);
+    fs::hard_link(at("tree/deep/leaf"), at("tree/twin")).unwrap();
+    symlink("deep/leaf", at("tree/link")).unwrap();
+    nix::unistd::mkfifo(&at("tree/fifo"), nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+    fs::set_permissions(at("tree/deep"), fs::Permissions::from_mode(0o750)).unwrap();
+    fs::create_dir(at("dir")).unwrap();
+    symlink("plain", at("link")).unwrap();
+    symlink("there", at("link-there")).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    symlink("dir", at("link-dir")).unwrap();
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    for name in ["plain", "program", "tree/deep/leaf", "tree/deep"] {
+        fs::File::open(at(name)).unwrap().set_modified(old).unwrap();
+    }
+    dir
+}
+
+/// What of a tree a cp decides.
+fn look(dir: &Path, below: &str, into: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(dir.join(below)).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{below}{}", entry.file_name().into_string().unwrap());
+        let meta = fs::symlink_metadata(entry.path()).unwrap();
+        let kind = meta.file_type();
+        let content = match () {
+            () if kind.is_dir() => "directory".to_owned(),
+            () if kind.is_symlink() => format!("-> {}", fs::read_link(entry.path()).unwrap().display()),
+            () if kind.is_fifo() => "fifo".to_owned(),
+            () => fs::read_to_string(entry.path()).unwrap(),
+        };
+        let links = if kind.is_dir() { 0 } else { meta.nlink() };
+        let is_old = meta.mtime() == 1_000_000_000;
+        into.insert(name.clone(), format!("{content} {:o} {links} {is_old}", meta.mode()));
+        if kind.is_dir() {
+            look(dir, &format!("{name}/"), into);
+        }
+    }
+}
+
+fn run_cp(program: &str, words: &[&str]) -> (Option<i32>, String, String, BTreeMap<String, String>) {
+    let dir = playground();
+    let mut command = Command::new(program);
+    command.arg0("cp").args(words).current_dir(dir.path()).env("LC_ALL", "C").stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let mut tree = BTreeMap::new();
+    look(dir.path(), "", &mut tree);
+    (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned(), tree)
+}
+
+#[test]
+fn cp_does_what_cp_does() {
+    let mut differences = Vec::new();
+    for line in [
+        "plain new",
+        "plain dir",
+        "-v program plain dir",
+        "odd new",
+        "-p odd new",
+        "-a program new",
+        "plain there",
+        "-f plain there",
+        "plain link-there",
+        "plain link-dir",
+        "plain dir/",
+        "link new",
+        "-P link new",
+        "-d link there",
+        "-t dir plain program",
+        "-tdir plain",
+        "--target-directory=dir plain",
+        "-T plain new",
+        "-T plain dir",
+        "-r tree new",
+        "-r tree dir",
+        "-a tree dir",
+        "-aT tree dir",
+        "-Rp tree/deep dir",
+        "-rP tree new",
+        "-r link new",
+        "-rH link new",
+        "-r tree/. dir",
+        "-r tree plain",
+        "-r missing tree dir",
+        "-vr tree/deep dir",
+        "tree dir",
+        "plain tree dir",
+        "missing new",
+        "plain plain",
+        "plain link",
+        "plain dangling",
+        "dangling new",
+        "-P dangling new",
+        "plain program new",
+        "plain program there",
+        "plain program missing/",
+        "-T plain program new",
+        "-T -t dir plain",
+        "plain new/",
+        "plain no/where",
+        "plain",
+        "",
+        "-z plain new",
+        "--nope plain new",
+        "-- plain new",
+        "-t",
+        "dir/../plain new",
+    ] {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (ours, theirs) = (run_cp(OURS, &words), run_cp("/bin/cp", &words));
+        let order = |out: &str| {
+            let mut lines: Vec<_> = out.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let [ours, theirs] = [ours, theirs].map(|(code, out, err, tree)| (code, order(&out), order(&err), tree));
+        if ours != theirs {
+            differences.push(format!("cp {line}:\nours   {ours:?}\ntheirs {theirs:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn cp_replaces_a_running_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = dir.path().join("agent");
+    fs::copy("/bin/sleep", &running).unwrap();
+    let mut child = Command::new(&running).arg("1000").spawn().unwrap();
+    let source = dir.path().join("new");
+    fs::File::create(&source).unwrap().write_all(b"new").unwrap();
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = called("cp", &[source.to_str().unwrap(), running.to_str().unwrap()]);
+    let still_runs = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(output.status.success() && still_runs, "{}", text(&output.stderr));
+    assert_eq!(fs::read(&running).unwrap(), b"new");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no draft is left");
+    // As the first word.
+    let output = called("landfall", &["cp", source.to_str().unwrap(), dir.path().join("x").to_str().unwrap()]);
+    assert!(output.status.success());
+}
