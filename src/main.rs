@@ -42,6 +42,7 @@ enum Command {
     Install(installer::cli::Install),
     Disk(installer::disk_cli::Disk),
     Wipe(installer::wipe_cli::Wipe),
+    Reclaim(installer::reclaim::cli::Reclaim),
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
     Image(rootfs_overlay::image_cli::Image),
@@ -59,6 +60,7 @@ impl Command {
             Self::Install(install) => install.run(),
             Self::Disk(disk) => disk.run(),
             Self::Wipe(wipe) => wipe.run(),
+            Self::Reclaim(reclaim) => reclaim.run(),
             Self::Ignition(ignition) => ignition.run(),
             Self::Iso(iso) => iso.run().map(success),
             Self::Image(image) => image.run().map(success),
@@ -100,6 +102,7 @@ impl Command {
             | Self::Install(_)
             | Self::Disk(_)
             | Self::Wipe(_)
+            | Self::Reclaim(_)
             | Self::Iso(_)
             | Self::Image(_)
             | Self::Serve(_) => false,

@@ -1,8 +1,8 @@
 //! What a step means: the command that carries it out, or why it is refused. Nothing runs here.
 
 use crate::{disk, network, settings::Settings};
-use api::{HostId, InstallRequest, Secret, Step, StepType};
-use serde::Serialize;
+use api::{BootArtifactsRequest, HostId, InstallRequest, RebootForReclaimRequest, Secret, Step, StepType};
+use serde::{Serialize, de::DeserializeOwned};
 use std::{
     borrow::Cow,
     fmt,
@@ -102,6 +102,10 @@ const INSTALL_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 /// A stopped installer puts its disk in order first; it is not waited for much longer than podman would.
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
+/// Two files of a few hundred megabytes, each with retries.
+const RECLAIM_DOWNLOAD_DEADLINE: Duration = Duration::from_secs(3600);
+const RECLAIM_REBOOT_DEADLINE: Duration = Duration::from_secs(600);
+
 /// What the installer reads on its standard input.
 #[derive(Serialize)]
 struct InstallDocument<'a> {
@@ -120,6 +124,15 @@ struct ServiceDocument<'a> {
     agent_version: &'a str,
 }
 
+/// What `landfall reclaim` reads on its standard input.
+#[derive(Serialize)]
+struct ReclaimDocument<'a, R> {
+    request: R,
+    ca_cert: Option<&'a PathBuf>,
+    insecure: bool,
+    reboot: bool,
+}
+
 /// Decides on `step` for `host`.
 pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
     match step.step_type {
@@ -127,6 +140,12 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
         StepType::Install => install(step, settings, host),
         StepType::StopInstallation => stop_installation(step),
         StepType::InstallationDiskSpeedCheck => disk::speed(step),
+        StepType::DownloadBootArtifacts => {
+            reclaim::<BootArtifactsRequest>(step, settings, "download", RECLAIM_DOWNLOAD_DEADLINE)
+        }
+        StepType::RebootForReclaim => {
+            reclaim::<RebootForReclaimRequest>(step, settings, "reboot", RECLAIM_REBOOT_DEADLINE)
+        }
         _ => network::action(step, &settings.pace).unwrap_or_else(|| Err(Refusal::Unknown(step.step_type.clone()))),
     }
 }
@@ -191,6 +210,29 @@ fn stop_installation(step: &Step) -> Result<Run, Refusal> {
         args: ["install", "--stop"].map(Cow::from).into(),
         stdin: Vec::new(),
         deadline: Some(STOP_DEADLINE),
+        dies_with_agent: true,
+        answers_on_stderr: false,
+    })
+}
+
+fn reclaim<R: Serialize + DeserializeOwned>(
+    step: &Step,
+    settings: &Settings,
+    command: &'static str,
+    deadline: Duration,
+) -> Result<Run, Refusal> {
+    let json = |error| Refusal::Json { what: "reclaim request", error };
+    let request: R = serde_json::from_str(only_arg(step)?).map_err(json)?;
+    let document = ReclaimDocument {
+        request,
+        ca_cert: settings.http.ca_cert.as_ref(),
+        insecure: settings.http.insecure,
+        reboot: settings.reboot,
+    };
+    Ok(Run {
+        args: ["reclaim", command, "--request", "-"].map(Cow::from).into(),
+        stdin: serde_json::to_vec(&document).map_err(json)?,
+        deadline: Some(deadline),
         dies_with_agent: true,
         answers_on_stderr: false,
     })
@@ -303,6 +345,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn reclaiming_gets_its_request_and_reboots_only_where_the_agent_may() {
+        let urls = r#""kernel_url":"http://s/k","initrd_url":"http://s/i","rootfs_url":"http://s/r""#;
+        let request = format!(r#"{{{urls},"host_fs_mount_dir":"/host","new":1}}"#);
+        let run = act(StepType::DownloadBootArtifacts, &[&request]).unwrap();
+        assert_eq!(run.args, ["reclaim", "download", "--request", "-"]);
+        let document: installer::reclaim::Document<BootArtifactsRequest> = serde_json::from_slice(&run.stdin).unwrap();
+        assert_eq!(document.request.initrd_url, "http://s/i");
+        assert_eq!(document.http().ca_cert.as_deref(), Some(Path::new("/ca.pem")));
+        let run = act(StepType::RebootForReclaim, &[r#"{"host_fs_mount_dir":"/host"}"#]).unwrap();
+        assert_eq!(run.args, ["reclaim", "reboot", "--request", "-"]);
+        let document: installer::reclaim::Document<RebootForReclaimRequest> =
+            serde_json::from_slice(&run.stdin).unwrap();
+        assert!(document.reboot);
+        let text = refused(StepType::DownloadBootArtifacts, &[&format!("{{{urls}}}")]);
+        assert!(
+            text.starts_with("validation failure list:\nreclaim request: missing field `host_fs_mount_dir`"),
+            "{text}"
+        );
+        let text = refused(StepType::RebootForReclaim, &[]);
+        assert_eq!(text, "reboot-for-reclaim cmd accepts 1 params in args, given args []");
+    }
+
+    #[test]
     fn steps_of_later_milestones_get_the_text_the_service_looks_for() {
         for name in StepType::NAMES.into_iter().chain(["step-not-exists"]) {
             let kind: StepType = serde_json::from_value(name.into()).unwrap();
@@ -312,6 +377,8 @@ pub(crate) mod tests {
                     | StepType::Install
                     | StepType::InstallationDiskSpeedCheck
                     | StepType::StopInstallation
+                    | StepType::DownloadBootArtifacts
+                    | StepType::RebootForReclaim
             ) || network::action(
                 &Step { args: Vec::new(), step_id: String::new(), step_type: kind.clone() },
                 &Pace::default(),

@@ -99,8 +99,8 @@ pub fn of(kind: &StepType) -> Privileges {
             CAP_SYS_ADMIN,
             CAP_SYS_PTRACE,
         ]),
-        // To make /boot writable.
-        StepType::DownloadBootArtifacts => fetch(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN]),
+        // To make /boot writable, and for the node's own rpm-ostree.
+        StepType::DownloadBootArtifacts => fetch(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT]),
         StepType::RebootForReclaim => check(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_SYS_CHROOT]),
         StepType::DomainResolution | StepType::Execute | StepType::NextStepRunner | StepType::Other(_) => check(&[]),
     }

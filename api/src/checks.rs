@@ -3,6 +3,7 @@
 
 use crate::{Mac, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// `free_network_addresses`: one network of a `free-network-addresses` reply. The request is an array of networks as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +136,26 @@ pub struct DomainResolution {
     /// AAAA records.
     #[serde(default, deserialize_with = "null_is_default")]
     pub ipv6_addresses: Vec<String>,
+}
+
+/// `download_boot_artifacts_request`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootArtifactsRequest {
+    /// Kernel of the discovery system.
+    pub kernel_url: String,
+    /// Its initramfs.
+    pub initrd_url: String,
+    /// Its root file system, fetched by the initramfs.
+    pub rootfs_url: String,
+    /// Where the root of the node is mounted.
+    pub host_fs_mount_dir: PathBuf,
+}
+
+/// `reboot_for_reclaim_request`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebootForReclaimRequest {
+    /// Where the root of the node is mounted.
+    pub host_fs_mount_dir: PathBuf,
 }
 
 /// `dhcp_allocation_request`.

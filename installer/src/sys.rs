@@ -1,7 +1,15 @@
-//! The one place with system calls that need `unsafe`: a reboot that outlives the process that asks for it.
+//! The one place with system calls that need `unsafe`: a reboot that outlives the process that asks for it, and programs that run
+//! in another root.
 #![allow(unsafe_code)]
 
-use std::{io, time::Duration};
+use std::{
+    ffi::CString,
+    io,
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
 
 /// systemd's "start reboot.target" is SIGRTMIN+5 (systemd(1), Signals). The C library of the host decides what SIGRTMIN
 /// is, and that is glibc, which keeps 32 and 33: 34 + 5. musl, which this program may be built with, would say 35 + 5,
@@ -68,4 +76,34 @@ fn sleep(duration: libc::timespec) {
     let mut left = duration;
     // SAFETY: both pointers are to a live timespec; it is updated with what is left when a signal interrupts.
     while unsafe { libc::nanosleep(&raw const left, &raw mut left) } != 0 {}
+}
+
+/// Makes `command` run with `root` as its root directory; with `writable_boot` also with a mount table of its own, where /boot can
+/// be written to.
+pub(crate) fn run_in_root(command: &mut Command, root: &Path, writable_boot: bool) {
+    let root = CString::new(root.as_os_str().as_bytes());
+    let prepare = move || {
+        let Ok(root) = &root else { return Err(io::ErrorKind::InvalidInput.into()) };
+        // SAFETY: all pointers are to strings that outlive the calls, or null where the kernel ignores them.
+        unsafe {
+            done(libc::chroot(root.as_ptr()))?;
+            done(libc::chdir(c"/".as_ptr()))?;
+            if writable_boot {
+                let none = std::ptr::null::<libc::c_void>();
+                done(libc::unshare(libc::CLONE_NEWNS))?;
+                // Without this the change would reach the node's other mount tables.
+                let private = libc::MS_REC | libc::MS_PRIVATE;
+                done(libc::mount(none.cast(), c"/".as_ptr(), none.cast(), private, none))?;
+                done(libc::mount(none.cast(), c"/boot".as_ptr(), none.cast(), libc::MS_REMOUNT, none))?;
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe functions may be called: these are bare system calls, and making an
+    // error from a number or a kind allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

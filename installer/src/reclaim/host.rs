@@ -1,0 +1,146 @@
+//! What reclaiming does to the node; tests put a fake in its place.
+
+use super::programs;
+use crate::sys;
+use nix::{
+    mount::{MsFlags, mount},
+    sys::statvfs::{FsFlags, statvfs},
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// For the agent to post its reply.
+const REBOOT_DELAY: Duration = Duration::from_secs(10);
+
+/// The node whose root is mounted at some directory.
+pub trait Host {
+    /// Makes the file system at `boot` writable.
+    fn make_writable(&self, boot: &Path) -> Result<(), HostError>;
+    /// Bytes that can still be written to the file system at `boot`.
+    fn free_bytes(&self, boot: &Path) -> Result<u64, HostError>;
+    /// Removes what the node keeps to go back to an older system.
+    fn remove_rollback(&self) -> Result<(), HostError>;
+    /// Writes the boot record of the discovery kernel with these options (s390x).
+    fn write_boot_record(&self, options: &str) -> Result<(), HostError>;
+    /// The kernel's command line.
+    fn command_line(&self) -> Result<String, HostError>;
+    /// Reboots, soon; returns before.
+    fn reboot(&self) -> Result<(), HostError>;
+}
+
+/// Why the node did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Read-only for good.
+    #[error("cannot make the file system at {} writable", path.display())]
+    Remount {
+        /// The mount point.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// No such file system.
+    #[error("cannot find out how much space is left at {}", path.display())]
+    Space {
+        /// The mount point.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A program of the node.
+    #[error("cannot run the node's {program}")]
+    Start {
+        /// Its name.
+        program: &'static str,
+        /// Cause.
+        source: io::Error,
+    },
+    /// It failed.
+    #[error("the node's {program} failed ({status}): {said}")]
+    Failed {
+        /// Its name.
+        program: &'static str,
+        /// As the system says it.
+        status: String,
+        /// The end of its log.
+        said: String,
+    },
+    /// The kernel's command line.
+    #[error("cannot read /proc/cmdline")]
+    CommandLine {
+        /// Cause.
+        source: io::Error,
+    },
+    /// Nobody said it may.
+    #[error("rebooting is not allowed: the request must say \"reboot\": true")]
+    RebootNotAllowed,
+    /// No process for it.
+    #[error("cannot start the reboot")]
+    Reboot {
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct NodeHost {
+    /// Where its root is.
+    pub root: PathBuf,
+    /// Whether [`Host::reboot`] does it; refused otherwise.
+    pub allow_reboot: bool,
+}
+
+impl Host for NodeHost {
+    fn make_writable(&self, boot: &Path) -> Result<(), HostError> {
+        let fail = |errno: nix::Error| HostError::Remount { path: boot.to_owned(), source: errno.into() };
+        let flags = statvfs(boot).map_err(fail)?.flags();
+        if !flags.contains(FsFlags::ST_RDONLY) {
+            return Ok(());
+        }
+        // What else the mount has is kept by those flags alone that are named.
+        let kept = [
+            (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
+            (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
+            (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
+        ];
+        let kept = kept.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, flag)| flag);
+        let flags = kept.fold(MsFlags::MS_REMOUNT, |flags, flag| flags | flag);
+        mount(None::<&str>, boot, None::<&str>, flags, None::<&str>).map_err(fail)?;
+        // What was waiting to be written when it was made read-only.
+        nix::unistd::sync();
+        Ok(())
+    }
+
+    fn free_bytes(&self, boot: &Path) -> Result<u64, HostError> {
+        let space = statvfs(boot).map_err(|errno| HostError::Space { path: boot.to_owned(), source: errno.into() })?;
+        // Their types differ between C libraries.
+        #[allow(clippy::useless_conversion)]
+        let (blocks, size) = (u64::from(space.blocks_available()), u64::from(space.fragment_size()));
+        Ok(blocks.saturating_mul(size))
+    }
+
+    fn remove_rollback(&self) -> Result<(), HostError> {
+        programs::rpm_ostree_cleanup(&self.root)
+    }
+
+    fn write_boot_record(&self, options: &str) -> Result<(), HostError> {
+        programs::zipl(&self.root, options)
+    }
+
+    fn command_line(&self) -> Result<String, HostError> {
+        std::fs::read_to_string("/proc/cmdline").map_err(|source| HostError::CommandLine { source })
+    }
+
+    /// A process of its own tells the node's systemd, which is PID 1 here too, and reboots by reboot(2) where there is none.
+    fn reboot(&self) -> Result<(), HostError> {
+        if !self.allow_reboot {
+            return Err(HostError::RebootNotAllowed);
+        }
+        let systemd = self.root.join("run/systemd/system").is_dir();
+        sys::reboot_later(REBOOT_DELAY, systemd).map_err(|source| HostError::Reboot { source })
+    }
+}

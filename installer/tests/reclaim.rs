@@ -1,0 +1,346 @@
+//! Reclaiming a node: a directory tree in the place of its root, a small server, and a real boot file system.
+#![allow(clippy::unwrap_used)]
+
+use api::{BootArtifactsRequest, http::HttpConfig};
+use installer::reclaim::{
+    Architecture, Host, HostError, NodeHost, Pace, ReclaimError, download, loader_entry, reboot, zipl_options,
+};
+use std::{
+    cell::{Cell, RefCell},
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+const ENTRY: &str = "boot/loader/entries/00-assisted-discovery.conf";
+const PACE: Pace = Pace { retry: Duration::from_millis(1), attempt: Duration::from_secs(10) };
+
+/// Answers one request after the other; the last answer stays. Keeps what was asked.
+struct Server {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = asked.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let head: Vec<_> = lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+                let head = head.join("\n");
+                let count = kept.lock().unwrap().len();
+                kept.lock().unwrap().push(head.clone());
+                answer(count, &head, &mut stream);
+            }
+        });
+        Self { url, asked }
+    }
+
+    /// Gives each path its own bytes.
+    fn plain() -> Self {
+        Self::start(|_, head, stream| {
+            let body = content(head);
+            let _ = stream.write_all(ok(body.len()).as_bytes());
+            let _ = stream.write_all(&body);
+        })
+    }
+
+    fn request(&self, node: &Path) -> BootArtifactsRequest {
+        BootArtifactsRequest {
+            kernel_url: format!("{}/kernel", self.url),
+            initrd_url: format!("{}/initrd", self.url),
+            rootfs_url: "https://s.example/rootfs?arch=x86_64&version=4.22".into(),
+            host_fs_mount_dir: node.into(),
+        }
+    }
+}
+
+fn content(head: &str) -> Vec<u8> {
+    let size = if head.starts_with("GET /kernel") { 100_000 } else { 300_001 };
+    (0..size).map(|n: u32| n.to_le_bytes()[0] ^ n.to_le_bytes()[1]).collect()
+}
+
+fn ok(len: usize) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n")
+}
+
+/// A node as its own files and some numbers.
+#[derive(Default)]
+struct FakeHost {
+    free: Cell<u64>,
+    freed_by_cleanup: u64,
+    did: RefCell<Vec<String>>,
+    read_only_times: Cell<u32>,
+}
+
+impl FakeHost {
+    fn with(free: u64) -> Self {
+        Self { free: Cell::new(free), ..Self::default() }
+    }
+
+    fn note(&self, what: impl Into<String>) {
+        self.did.borrow_mut().push(what.into());
+    }
+}
+
+impl Host for FakeHost {
+    fn make_writable(&self, boot: &Path) -> Result<(), HostError> {
+        let left = self.read_only_times.get();
+        self.read_only_times.set(left.saturating_sub(1));
+        if left > 0 {
+            return Err(HostError::Remount { path: boot.into(), source: std::io::Error::from_raw_os_error(30) });
+        }
+        Ok(())
+    }
+    fn free_bytes(&self, _: &Path) -> Result<u64, HostError> {
+        Ok(self.free.get())
+    }
+    fn remove_rollback(&self) -> Result<(), HostError> {
+        self.note("cleanup");
+        self.free.set(self.free.get() + self.freed_by_cleanup);
+        Ok(())
+    }
+    fn write_boot_record(&self, options: &str) -> Result<(), HostError> {
+        self.note(format!("zipl {options}"));
+        Ok(())
+    }
+    fn command_line(&self) -> Result<String, HostError> {
+        Ok("ip=a rd.dasd=0.0.1 quiet ip=b rd.zfcp=x nameserver=9.9.9.9 root=/dev/sda ipx=1 rd.znet=y\n".into())
+    }
+    fn reboot(&self) -> Result<(), HostError> {
+        self.note("reboot");
+        Ok(())
+    }
+}
+
+struct Node {
+    dir: TempDir,
+}
+
+impl Node {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("host/boot")).unwrap();
+        Self { dir }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("host")
+    }
+
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.root().join(path)).ok()
+    }
+
+    fn download(&self, server: &Server, host: &dyn Host) -> Result<(), ReclaimError> {
+        let http = HttpConfig::default();
+        let scratch = self.dir.path().join("scratch");
+        download(&server.request(&self.root()), &http, host, Architecture::Other, &scratch, PACE)
+    }
+
+    fn assert_complete(&self) {
+        assert_eq!(self.read("boot/discovery/vmlinuz"), Some(content("GET /kernel")));
+        assert_eq!(self.read("boot/discovery/initrd"), Some(content("GET /initrd")));
+        let entry = String::from_utf8(self.read(ENTRY).unwrap()).unwrap();
+        assert!(
+            entry.contains("'coreos.live.rootfs_url=https://s.example/rootfs?arch=x86_64&version=4.22'\n"),
+            "{entry}"
+        );
+        let left = |dir: &str| fs::read_dir(self.root().join(dir)).unwrap().count();
+        assert_eq!((left("boot/discovery"), left("boot/loader/entries")), (2, 1), "no draft is left");
+    }
+}
+
+#[test]
+fn the_entry_is_the_contracts_for_both_kinds_of_machine() {
+    assert_eq!(
+        loader_entry("http://s/r", Architecture::Other).unwrap(),
+        "title Assisted Installer Discovery\nversion 999\noptions random.trust_cpu=on ignition.firstboot \
+         ignition.platform.id=metal 'coreos.live.rootfs_url=http://s/r'\nlinux /boot/discovery/vmlinuz\n\
+         initrd /boot/discovery/initrd\n"
+    );
+    let z = loader_entry("http://s/r", Architecture::S390x).unwrap();
+    let options = "random.trust_cpu=on ai.ip_cfg_override=1 ignition.firstboot ignition.platform.id=metal \
+                   coreos.live.rootfs_url=http://s/r";
+    assert!(z.contains(&format!("\noptions {options}\n")), "{z}");
+    let line = FakeHost::default().command_line().unwrap();
+    let kept = "ip=a nameserver=9.9.9.9 rd.znet=y rd.zfcp=x rd.dasd=0.0.1";
+    assert_eq!(zipl_options(&z, &line).unwrap(), format!("{options} {kept}"));
+    assert!(zipl_options("title x\n", &line).is_err());
+    for url in ["http://s/r' init=/bin/sh '", "http://s/r\nlinux /evil", "http://s/ü", "http://s/\"", "http://s/ r"] {
+        let error = loader_entry(url, Architecture::Other).unwrap_err().to_string();
+        assert!(error.starts_with("rootfs_url http://s/") && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_node_gets_kernel_initramfs_and_entry_once() {
+    let (node, server, host) = (Node::new(), Server::plain(), FakeHost::with(1 << 30));
+    host.read_only_times.set(4);
+    node.download(&server, &host).unwrap();
+    node.assert_complete();
+    assert_eq!(*host.did.borrow(), [] as [String; 0]);
+    node.download(&server, &host).unwrap();
+    assert_eq!(server.asked.lock().unwrap().len(), 2, "the second time everything is there");
+    host.read_only_times.set(5);
+    fs::remove_file(node.root().join(ENTRY)).unwrap();
+    let error = node.download(&server, &host).unwrap_err();
+    assert!(matches!(error, ReclaimError::Host(HostError::Remount { .. })), "{error:?}");
+}
+
+#[test]
+fn a_broken_download_goes_on_where_it_broke() {
+    let node = Node::new();
+    let server = Server::start(|count, head, stream| {
+        let body = content(head);
+        let range = head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: bytes=").map(str::to_owned));
+        let start: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
+        if count == 1 {
+            let _ =
+                stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            return;
+        }
+        let rest = &body[start..];
+        let head = match start {
+            0 => ok(rest.len()),
+            _ => format!(
+                "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes {start}-{}/{}\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n",
+                rest.len(),
+                body.len() - 1,
+                body.len()
+            ),
+        };
+        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(&rest[..rest.len().min(60_000 + count)]);
+    });
+    // Three attempts for one file and five for the other, each of which goes on.
+    node.download(&server, &FakeHost::with(1 << 30)).unwrap();
+    node.assert_complete();
+    let asked = server.asked.lock().unwrap().join("\n").to_lowercase();
+    assert!(asked.contains("range: bytes=60000-") && asked.contains("if-range: \"v1\""), "{asked}");
+    assert!(asked.contains("range: bytes=60003-"), "{asked}");
+    assert_eq!(server.asked.lock().unwrap().len(), 8);
+}
+
+#[test]
+fn a_file_that_changed_meanwhile_starts_anew() {
+    let node = Node::new();
+    let server = Server::start(|count, head, stream| {
+        let body = content(head);
+        let _ = stream.write_all(ok(body.len()).as_bytes());
+        // The first answer breaks off; the second is whole although a part was asked for.
+        let len = if count == 0 { 1000 } else { body.len() };
+        let _ = stream.write_all(&body[..len]);
+    });
+    node.download(&server, &FakeHost::with(1 << 30)).unwrap();
+    node.assert_complete();
+    assert_eq!(server.asked.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn errors_name_the_server_and_not_its_secrets() {
+    let node = Node::new();
+    let server = Server::start(|_, _, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    });
+    let mut request = server.request(&node.root());
+    request.kernel_url += "?token=t0ken";
+    let (http, scratch) = (HttpConfig::default(), node.dir.path().join("scratch"));
+    let host = FakeHost::with(1 << 30);
+    let error = download(&request, &http, &host, Architecture::Other, &scratch, PACE).unwrap_err().to_string();
+    assert_eq!(error, format!("cannot fetch {}/kernel: the server answered 404", server.url));
+    assert_eq!(server.asked.lock().unwrap().len(), 5);
+    let nowhere = BootArtifactsRequest { host_fs_mount_dir: "host".into(), ..request };
+    let error = download(&nowhere, &http, &host, Architecture::Other, &scratch, PACE).unwrap_err();
+    assert!(matches!(error, ReclaimError::NoNode { .. }), "{error:?}");
+}
+
+#[test]
+fn the_rollback_goes_when_there_is_no_room_and_only_then() {
+    let (node, server) = (Node::new(), Server::plain());
+    let tight = FakeHost { freed_by_cleanup: 1 << 20, ..FakeHost::with(400_000) };
+    node.download(&server, &tight).unwrap();
+    assert_eq!(*tight.did.borrow(), ["cleanup"]);
+    let (node, full) = (Node::new(), FakeHost { freed_by_cleanup: 1, ..FakeHost::with(400_000) });
+    let error = node.download(&server, &full).unwrap_err();
+    assert!(matches!(error, ReclaimError::NoSpace { free_bytes: 400_001, needed_bytes: 400_201.., .. }), "{error:?}");
+    assert_eq!(node.read("boot/discovery/initrd"), None);
+}
+
+#[test]
+fn a_reboot_needs_to_be_allowed_and_on_s390x_a_boot_record() {
+    let node = Node::new();
+    let host = NodeHost { root: node.root(), allow_reboot: false };
+    let error = reboot(&node.root(), &host, Architecture::Other).unwrap_err();
+    assert!(matches!(error, ReclaimError::Host(HostError::RebootNotAllowed)), "{error:?}");
+    let fake = FakeHost::default();
+    reboot(&node.root(), &fake, Architecture::Other).unwrap();
+    assert_eq!(*fake.did.borrow(), ["reboot"]);
+    let fake = FakeHost::default();
+    reboot(&node.root(), &fake, Architecture::S390x).unwrap_err();
+    assert!(fake.did.borrow().is_empty(), "without an entry there is nothing to boot");
+    fs::create_dir_all(node.root().join("boot/loader/entries")).unwrap();
+    fs::write(node.root().join(ENTRY), loader_entry("http://s/r", Architecture::S390x).unwrap()).unwrap();
+    reboot(&node.root(), &fake, Architecture::S390x).unwrap();
+    let did = fake.did.borrow();
+    assert!(did[0].starts_with("zipl random.trust_cpu=on ai.ip_cfg_override=1 ") && did[0].ends_with(" rd.dasd=0.0.1"));
+    assert_eq!(did[1..], ["reboot"]);
+}
+
+/// A boot file system as a node has it: read-only, with little space, in a mount table of this thread alone.
+#[test]
+fn a_read_only_boot_file_system_is_made_writable() {
+    if !nix::unistd::geteuid().is_root() {
+        assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "this test may not be skipped, but it needs root");
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let check = || {
+        use nix::{mount::MsFlags, sched::CloneFlags};
+        nix::sched::unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        nix::mount::mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
+        let (node, server) = (Node::new(), Server::plain());
+        let (image, boot) = (node.dir.path().join("boot.img"), node.root().join("boot"));
+        fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+        run(Command::new("mount").args(["-o", "loop,nosuid"]).arg(&image).arg(&boot));
+        run(Command::new("mount").args(["-o", "remount,ro,nosuid"]).arg(&boot));
+        let host = NodeHost { root: node.root(), allow_reboot: false };
+        assert!(fs::write(boot.join("x"), "").is_err());
+        assert!((1..8 << 20).contains(&host.free_bytes(&boot).unwrap()));
+        let result = node.download(&server, &host);
+        let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        let line = mounts.lines().find(|line| line.contains("/host/boot ")).unwrap().to_owned();
+        result.unwrap();
+        node.assert_complete_beside_lost_and_found();
+        assert!(line.contains(" rw,nosuid"), "{line}");
+        run(Command::new("umount").arg(&boot));
+    };
+    thread::spawn(check).join().unwrap();
+}
+
+impl Node {
+    fn assert_complete_beside_lost_and_found(&self) {
+        self.assert_complete();
+        assert!(self.root().join("boot/lost+found").is_dir());
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    let mut said = String::new();
+    let _ = output.stderr.as_slice().read_to_string(&mut said);
+    assert!(output.status.success(), "{command:?}: {said}");
+}
