@@ -3,6 +3,7 @@
 use crate::{
     agent, beacon,
     child::{Limits, OURSELVES},
+    config::{self, CaCert, Config, Key, Resolved, Sources},
     dropin::Logging,
     dry::DryRun,
     media::Media,
@@ -13,7 +14,19 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use api::{Secret, http::HttpConfig};
-use std::{path::PathBuf, process::ExitCode, str::FromStr, time::Duration};
+use inventory::Root;
+use std::{
+    env, io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{self, ExitCode},
+    str::FromStr,
+    time::Duration,
+};
+
+/// Where a certificate given as text goes when there is no directory for the agent's state.
+const STATE_DIRECTORY: &str = "/run/landfall";
+const CA_FILE: &str = "ca.pem";
 
 /// Register this host with the service and do what it asks
 ///
@@ -21,21 +34,25 @@ use std::{path::PathBuf, process::ExitCode, str::FromStr, time::Duration};
 /// where the service refuses the host (401, 403, 404, 409), every five minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Every option can be given by the environment variable named with it; empty ones count as absent. \
-The token is taken from PULL_SECRET_TOKEN only.
+What is not given here comes from the environment (LANDFALL_URL, LANDFALL_INFRA_ENV_ID, LANDFALL_CACERT, LANDFALL_INSECURE, \
+LANDFALL_AGENT_VERSION, LANDFALL_HOST_ID, LANDFALL_INTERVAL; the token: PULL_SECRET_TOKEN; proxies: HTTP_PROXY, HTTPS_PROXY, \
+NO_PROXY), else from /etc/landfall/agent.toml, the kernel's arguments, the firmware or QEMU: `landfall agent config --help` \
+has the names, `landfall agent config` shows what is in force. Empty values count as absent.
 
 Examples:
   PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
+  landfall agent config        # what is in force, and from where
+  landfall agent status        # how the agent of this host is
   landfall agent beacon        # on the installed node, with the variables set")]
 pub struct Agent {
     #[command(flatten)]
     service: ServiceArgs,
     /// Reported as the version of this agent: a container image reference
-    #[arg(long, value_name = "IMAGE", env = "LANDFALL_AGENT_VERSION", default_value = "", hide_default_value = true)]
-    agent_version: String,
-    /// Seconds between attempts to register
-    #[arg(long, value_name = "SECONDS", env = "LANDFALL_INTERVAL", default_value = "60")]
-    interval: String,
+    #[arg(long, value_name = "IMAGE")]
+    agent_version: Option<String>,
+    /// Seconds between attempts to register (60, if nothing else is configured)
+    #[arg(long, value_name = "SECONDS")]
+    interval: Option<String>,
     /// Seconds between attempts where the service refuses the host (401, 403, 404, 409), which only people can change
     #[arg(long, value_name = "SECONDS", env = "LANDFALL_REFUSED_INTERVAL", default_value = "300")]
     refused_interval: String,
@@ -65,20 +82,23 @@ pub struct Agent {
 #[derive(Debug, clap::Args)]
 struct ServiceArgs {
     /// Base URL of the service
-    #[arg(long, global = true, value_name = "URL", env = "LANDFALL_URL")]
+    #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     /// Infra-env to register with
-    #[arg(long, global = true, value_name = "UUID", env = "LANDFALL_INFRA_ENV_ID")]
+    #[arg(long, global = true, value_name = "UUID")]
     infra_env_id: Option<String>,
     /// PEM bundle trusted in addition to the system's roots
-    #[arg(long, global = true, value_name = "FILE", env = "LANDFALL_CACERT")]
+    #[arg(long, global = true, value_name = "FILE")]
     cacert: Option<String>,
     /// Skip verification of the service's certificate
-    #[arg(long, global = true, value_name = "BOOL", env = "LANDFALL_INSECURE", num_args = 0..=1, require_equals = true, default_value = "", hide_default_value = true, default_missing_value = "true")]
-    insecure: String,
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    insecure: Option<String>,
     /// Use this identity instead of the one from the hardware
-    #[arg(long, global = true, value_name = "UUID", env = "LANDFALL_HOST_ID")]
+    #[arg(long, global = true, value_name = "UUID")]
     host_id: Option<String>,
+    /// Configuration file, which must exist, instead of /etc/landfall/agent.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// Of the real agent; also as single words with one dash where the program is called `agent`.
@@ -127,18 +147,20 @@ enum Command {
     /// On the installed node: report the stages 'Joined' and 'Done', retrying until the service accepts them
     Beacon,
     Status(status::cli::Status),
+    Config(config::cli::Show),
 }
 
 impl Agent {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        if let Some(Command::Status(status)) = self.command {
-            return status.run();
-        }
-        let token = std::env::var("PULL_SECRET_TOKEN").unwrap_or_default();
-        let settings = self.settings(Secret::new(token))?;
+        let given = self.given();
+        let settings = match self.command {
+            Some(Command::Status(status)) => return status.run(),
+            Some(Command::Config(show)) => return show.run(given, self.service.config),
+            _ => self.configured()?,
+        };
         if settings.token.is_empty() {
-            tracing::warn!("PULL_SECRET_TOKEN is not set: only a service without authentication will accept this host");
+            tracing::warn!("there is no token: only a service without authentication will accept this host");
         }
         // Nothing is worth saving at the end, so signals just end the process, and with it the steps.
         let stop = Stop::default();
@@ -147,10 +169,9 @@ impl Agent {
             std::thread::Builder::new().name("reboot".into()).spawn(move || dry.await_reboot(&stop))?;
         }
         match self.command {
-            None => agent::run(&settings, &stop)?,
             Some(Command::Poll) => agent::poll_only(&settings, &registered(&settings)?, &stop)?,
             Some(Command::Beacon) => beacon::run(&settings, &stop)?,
-            Some(Command::Status(status)) => return status.run(),
+            _ => agent::run(&settings, &stop)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -162,12 +183,38 @@ impl Agent {
         Logging { journal, text, stream, runs_for_long: true }
     }
 
-    fn settings(&self, token: Secret) -> anyhow::Result<Settings> {
+    /// What the command line says.
+    fn given(&self) -> Vec<(Key, String)> {
         let service = &self.service;
-        let Some(url) = given(service.url.as_deref()) else {
-            bail!("no service: give --url or set LANDFALL_URL");
-        };
-        let infra_env = parsed("--infra-env-id", service.infra_env_id.as_deref())?;
+        let given = [
+            (Key::Url, &service.url),
+            (Key::InfraEnvId, &service.infra_env_id),
+            (Key::CaCert, &service.cacert),
+            (Key::Insecure, &service.insecure),
+            (Key::HostId, &service.host_id),
+            (Key::AgentVersion, &self.agent_version),
+            (Key::Interval, &self.interval),
+        ];
+        given.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect()
+    }
+
+    /// Settings from everywhere. Proxies that are not from the environment are put there, where this program and those it
+    /// starts look for them: it starts anew, since nothing else may change the environment safely.
+    fn configured(&self) -> anyhow::Result<Settings> {
+        let (command_line, file) = (self.given(), self.service.config.clone());
+        let environment = |name: &str| env::var(name).ok();
+        let config = Config::read(&Sources { command_line, environment: &environment, file, root: &Root::open("/")? })?;
+        let resolved = config.resolve()?;
+        if !resolved.proxies.is_empty() {
+            return Err(with_proxies(&resolved.proxies)).context("cannot start anew with the configured proxies");
+        }
+        for (key, value) in config.values() {
+            tracing::info!(%key, value = value.shown(key), source = %value.source, "configured");
+        }
+        self.settings(resolved)
+    }
+
+    fn settings(&self, configured: Resolved) -> anyhow::Result<Settings> {
         let seconds = |what, text: &str, default| -> anyhow::Result<Duration> {
             let seconds: Option<u64> = parsed(what, Some(text))?;
             Ok(seconds.map_or(default, |seconds| Duration::from_secs(seconds.clamp(1, 86_400))))
@@ -175,19 +222,22 @@ impl Agent {
         let pace = Pace::default();
         let check = seconds("--check-deadline", &self.check_deadline, pace.network)?;
         let dry = self.dry.read()?;
+        let ca_cert = match configured.ca_cert {
+            Some(CaCert::Pem(pem)) => {
+                let path = self.state_dir.as_deref().unwrap_or(Path::new(STATE_DIRECTORY)).join(CA_FILE);
+                config::write_ca(&path, &pem)?;
+                Some(path)
+            }
+            Some(CaCert::Path(path)) => Some(path),
+            None => None,
+        };
         Ok(Settings {
-            url: url.to_owned(),
-            token,
-            http: HttpConfig {
-                ca_cert: given(service.cacert.as_deref()).map(PathBuf::from),
-                insecure: switch(&service.insecure).context("--insecure")?,
-            },
-            infra_env_id: infra_env.context("no infra-env: give --infra-env-id or set LANDFALL_INFRA_ENV_ID")?,
-            agent_version: self.agent_version.clone(),
-            host_id: match &dry {
-                Some(DryRun { host_id: Some(pretended), .. }) => Some(*pretended),
-                _ => parsed("--host-id", service.host_id.as_deref())?,
-            },
+            url: configured.url,
+            token: configured.token,
+            http: HttpConfig { ca_cert, insecure: configured.insecure },
+            infra_env_id: configured.infra_env_id,
+            agent_version: configured.agent_version,
+            host_id: dry.as_ref().and_then(|dry| dry.host_id).or(configured.host_id),
             dry,
             program: OURSELVES.into(),
             media: Media::default(),
@@ -195,7 +245,7 @@ impl Agent {
             limits: Limits::default(),
             outputs: Outputs { directory: self.state_dir.clone(), consoles: self.console.then(Consoles::default) },
             pace: Pace {
-                interval: seconds("--interval", &self.interval, pace.interval)?,
+                interval: configured.interval,
                 refused: seconds("--refused-interval", &self.refused_interval, pace.refused)?,
                 answer: seconds("--answer-timeout", &self.answer_timeout, pace.answer)?,
                 inventory: check.min(pace.inventory),
@@ -248,6 +298,16 @@ fn switch(text: &str) -> anyhow::Result<bool> {
     }
 }
 
+/// Replaces this process by one of the same program with these variables; returns only when that fails.
+fn with_proxies(variables: &[(&'static str, Secret)]) -> io::Error {
+    let mut arguments = env::args_os();
+    let mut command = process::Command::new(OURSELVES);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command.args(arguments).envs(variables.iter().map(|(name, value)| (name, value.expose()))).exec()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,7 +318,14 @@ mod tests {
     fn settings(args: &[&str]) -> anyhow::Result<Settings> {
         let command = Agent::augment_args(clap::Command::new("agent"));
         let matches = command.try_get_matches_from(std::iter::once(&"agent").chain(args))?;
-        Agent::from_arg_matches(&matches)?.settings(Secret::new("t0ken"))
+        let agent = Agent::from_arg_matches(&matches)?;
+        let nothing = tempfile::tempdir()?;
+        let root = Root::open(nothing.path())?;
+        let environment = |name: &str| (name == "PULL_SECRET_TOKEN").then(|| "t0ken".to_owned());
+        let sources = Sources { command_line: agent.given(), environment: &environment, file: None, root: &root };
+        let settings = agent.settings(Config::read(&sources)?.resolve()?)?;
+        assert_eq!(settings.token.expose(), "t0ken");
+        Ok(settings)
     }
 
     #[test]
@@ -290,8 +357,12 @@ mod tests {
         let error = |args: &[&str]| format!("{:#}", settings(args).unwrap_err());
         assert!(error(&["--infra-env-id", ENV]).contains("LANDFALL_URL"));
         assert!(error(&["--url", "http://s", "--infra-env-id", ""]).contains("LANDFALL_INFRA_ENV_ID"));
-        assert!(error(&["--url", "http://s", "--infra-env-id", "x"]).starts_with("--infra-env-id 'x' is not usable: "));
-        assert!(error(&[&base[..], &["--interval", "soon"]].concat()).starts_with("--interval 'soon'"));
+        assert!(
+            error(&["--url", "http://s", "--infra-env-id", "x"])
+                .starts_with("infra_env_id from the command line is not usable: 'x': ")
+        );
+        assert!(error(&[&base[..], &["--interval", "soon"]].concat()).starts_with("interval from the command line"));
+        assert!(error(&[&base[..], &["--check-deadline", "soon"]].concat()).starts_with("--check-deadline 'soon'"));
         assert!(error(&[&base[..], &["--insecure=maybe"]].concat()).contains("maybe"));
         let settings =
             settings(&[&base[..], &["--insecure", "--host-id", "", "--interval", "0", "--no-reboot"]].concat());

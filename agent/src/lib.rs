@@ -9,6 +9,7 @@ pub mod beacon;
 pub mod child;
 pub mod cli;
 mod clock;
+pub mod config;
 mod disk;
 pub mod dropin;
 pub mod dry;

@@ -1,0 +1,348 @@
+//! What the agent is told, from wherever it is told: the most deliberate source wins, and each value remembers its own.
+
+pub mod cli;
+mod resolve;
+mod sources;
+
+pub use resolve::{CaCert, Resolved};
+
+use api::{Secret, http::public_url};
+use inventory::Root;
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+/// The file, unless another is named.
+pub const CONFIG_FILE: &str = "/etc/landfall/agent.toml";
+
+/// A longer value is refused, except certificates.
+const MAX_VALUE_BYTES: usize = 8 << 10;
+/// Bundles of a whole organisation are below this.
+const MAX_PEM_BYTES: usize = 1 << 20;
+
+/// One thing that can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// Base URL of the service.
+    Url,
+    /// Infra-env to register with.
+    InfraEnvId,
+    /// Sent as `X-Secret-Key`.
+    Token,
+    /// PEM text, or the path of a bundle.
+    CaCert,
+    /// Whether the service's certificate is not checked.
+    Insecure,
+    /// Reported agent image.
+    AgentVersion,
+    /// Identity of the host.
+    HostId,
+    /// Seconds between registrations.
+    Interval,
+    /// Proxy for both schemes.
+    Proxy,
+    /// Proxy for http.
+    HttpProxy,
+    /// Proxy for https.
+    HttpsProxy,
+    /// What is reached without a proxy.
+    NoProxy,
+}
+
+impl Key {
+    /// Each of them.
+    pub const ALL: [Self; 12] = [
+        Self::Url,
+        Self::InfraEnvId,
+        Self::Token,
+        Self::CaCert,
+        Self::Insecure,
+        Self::AgentVersion,
+        Self::HostId,
+        Self::Interval,
+        Self::Proxy,
+        Self::HttpProxy,
+        Self::HttpsProxy,
+        Self::NoProxy,
+    ];
+
+    /// Its name in the file, and after a prefix everywhere else.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Url => "url",
+            Self::InfraEnvId => "infra_env_id",
+            Self::Token => "token",
+            Self::CaCert => "cacert",
+            Self::Insecure => "insecure",
+            Self::AgentVersion => "agent_version",
+            Self::HostId => "host_id",
+            Self::Interval => "interval",
+            Self::Proxy => "proxy",
+            Self::HttpProxy => "http_proxy",
+            Self::HttpsProxy => "https_proxy",
+            Self::NoProxy => "no_proxy",
+        }
+    }
+
+    /// Dashes are as good as underscores, as the kernel has it.
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name.replace('-', "_"))
+    }
+
+    /// Its variables in the environment, the first that is set wins.
+    pub fn variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Url => &["LANDFALL_URL"],
+            Self::InfraEnvId => &["LANDFALL_INFRA_ENV_ID"],
+            Self::Token => &["PULL_SECRET_TOKEN"],
+            Self::CaCert => &["LANDFALL_CACERT"],
+            Self::Insecure => &["LANDFALL_INSECURE"],
+            Self::AgentVersion => &["LANDFALL_AGENT_VERSION"],
+            Self::HostId => &["LANDFALL_HOST_ID"],
+            Self::Interval => &["LANDFALL_INTERVAL"],
+            Self::Proxy => &[],
+            Self::HttpProxy => &["HTTP_PROXY", "http_proxy"],
+            Self::HttpsProxy => &["HTTPS_PROXY", "https_proxy"],
+            Self::NoProxy => &["NO_PROXY", "no_proxy"],
+        }
+    }
+
+    fn max_bytes(self) -> usize {
+        if self == Self::CaCert { MAX_PEM_BYTES } else { MAX_VALUE_BYTES }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a value is from, best first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// An option.
+    CommandLine,
+    /// A variable.
+    Environment(&'static str),
+    /// A file.
+    File(PathBuf),
+    /// An argument of the kernel, by name.
+    KernelArgument(String),
+    /// An SMBIOS OEM string, by its start.
+    OemString(String),
+    /// A file of QEMU's fw_cfg.
+    FwCfg(PathBuf),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CommandLine => f.write_str("the command line"),
+            Self::Environment(name) => write!(f, "the environment variable {name}"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::KernelArgument(name) => write!(f, "the kernel argument {name}"),
+            Self::OemString(name) => write!(f, "the SMBIOS OEM string {name}"),
+            Self::FwCfg(path) => write!(f, "QEMU's fw_cfg file {}", path.display()),
+        }
+    }
+}
+
+/// A value and where it is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Of any key may be secret: a proxy has a password.
+    text: Secret,
+    /// Where it is from.
+    pub source: Source,
+}
+
+impl Value {
+    /// What may be shown of it.
+    pub fn shown(&self, key: Key) -> String {
+        let text = self.text.expose();
+        match key {
+            Key::Token => format!("(a secret of {} bytes)", text.len()),
+            Key::CaCert if is_pem(text) => format!("(PEM text of {} bytes)", text.len()),
+            Key::Url | Key::Proxy | Key::HttpProxy | Key::HttpsProxy => public_url(text),
+            _ => text.to_owned(),
+        }
+    }
+}
+
+fn is_pem(text: &str) -> bool {
+    text.trim_start().starts_with("-----BEGIN ")
+}
+
+/// Why there is no configuration. Values of the firmware and of the kernel's command line are anybody's.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Can't be read, or is too large.
+    #[error("cannot read the agent's configuration file {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// No TOML, or not of this form. The line is named, not shown: it may hold the token.
+    #[error("the agent's configuration file {} is not usable{}: {reason}", path.display(), line.map_or_else(String::new, |line| format!(" (line {line})")))]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: Option<usize>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A value that is none of its kind.
+    #[error("{key} from {from} is not usable: {reason}")]
+    Value {
+        /// Which.
+        key: Key,
+        /// Where it is from.
+        from: Source,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Nobody names a service.
+    #[error("no {}: it was looked for {}", missing.iter().map(|key| key.name()).collect::<Vec<_>>().join(" and no "), places.join("; "))]
+    Missing {
+        /// What.
+        missing: Vec<Key>,
+        /// Where it was looked for.
+        places: Vec<String>,
+    },
+    /// The certificate can't be put where the installer finds it.
+    #[error("cannot write the CA certificate to {}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// Where to look.
+pub struct Sources<'a> {
+    /// Options and their values.
+    pub command_line: Vec<(Key, String)>,
+    /// The environment.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// A file that must be there, instead of [`CONFIG_FILE`].
+    pub file: Option<PathBuf>,
+    /// The system.
+    pub root: &'a Root,
+}
+
+/// All that was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    values: BTreeMap<Key, Value>,
+    file: PathBuf,
+    has_file: bool,
+}
+
+impl Config {
+    /// Looks everywhere. Empty values count as absent: units set variables to nothing.
+    pub fn read(sources: &Sources) -> Result<Self, ConfigError> {
+        let path = sources.file.clone().unwrap_or_else(|| CONFIG_FILE.into());
+        let mut config = Self { values: BTreeMap::new(), file: path.clone(), has_file: false };
+        for (key, text) in &sources.command_line {
+            config.put(*key, text, Source::CommandLine);
+        }
+        for key in Key::ALL {
+            for &name in key.variables() {
+                config.put(key, &(sources.environment)(name).unwrap_or_default(), Source::Environment(name));
+            }
+        }
+        if let Some(values) = sources::file(sources.root, &path, sources.file.is_some())? {
+            config.has_file = true;
+            for (key, text) in values {
+                config.put(key, &text, Source::File(path.clone()));
+            }
+        }
+        let given = sources::kernel_arguments(sources.root)
+            .into_iter()
+            .chain(sources::oem_strings(sources.root))
+            .chain(sources::fw_cfg(sources.root));
+        for (key, text, source) in given {
+            config.put(key, &text, source);
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The first value counts.
+    fn put(&mut self, key: Key, text: &str, source: Source) {
+        let text = text.trim();
+        if !text.is_empty() {
+            self.values.entry(key).or_insert_with(|| Value { text: Secret::new(text), source });
+        }
+    }
+
+    /// What no value may be, whatever it means.
+    fn check(&self) -> Result<(), ConfigError> {
+        for (&key, value) in &self.values {
+            let text = value.text.expose();
+            let fail = |reason| Err(ConfigError::Value { key, from: value.source.clone(), reason });
+            if text.len() > key.max_bytes() {
+                return fail(format!("it has {} bytes, {} at most make sense", text.len(), key.max_bytes()));
+            }
+            let allowed = |c: char| !c.is_control() || (key == Key::CaCert && matches!(c, '\n' | '\r' | '\t'));
+            if let Some(c) = text.chars().find(|&c| !allowed(c) || c == char::REPLACEMENT_CHARACTER) {
+                return fail(format!("it has the character {c:?} in it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: Key) -> Option<&Value> {
+        self.values.get(&key)
+    }
+
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = (Key, &Value)> {
+        self.values.iter().map(|(key, value)| (*key, value))
+    }
+
+    /// Whether somebody wants the agent to run here.
+    pub fn is_configured(&self) -> bool {
+        self.values.contains_key(&Key::Url)
+    }
+
+    /// Where `key` was looked for.
+    pub fn places(&self, key: Key) -> Vec<String> {
+        let name = key.name();
+        let file = if self.has_file { "" } else { " (there is no such file)" };
+        let mut places = vec![format!("on the command line (--{})", name.replace('_', "-"))];
+        places.extend(key.variables().iter().map(|variable| format!("in the environment ({variable})")));
+        places.push(format!("in {}{file}", self.file.display()));
+        places.extend(sources::places(name));
+        places
+    }
+
+    fn missing(&self, missing: Vec<Key>) -> ConfigError {
+        let places = missing.first().map(|key| self.places(*key)).unwrap_or_default();
+        ConfigError::Missing { missing, places }
+    }
+}
+
+/// Puts a certificate where it can be named, readable by all; it is public.
+pub(crate) fn write_ca(path: &Path, pem: &str) -> Result<(), ConfigError> {
+    let write = || {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let draft = path.with_extension("draft");
+        std::fs::write(&draft, pem)?;
+        std::fs::rename(draft, path)
+    };
+    write().map_err(|source| ConfigError::CaFile { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests;

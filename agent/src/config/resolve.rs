@@ -1,0 +1,117 @@
+//! What the values mean.
+
+use super::{Config, ConfigError, Key, is_pem};
+use api::{HostId, InfraEnvId, Secret, http::has_certificate};
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+/// What is in force.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// Base URL.
+    pub url: String,
+    /// Infra-env.
+    pub infra_env_id: InfraEnvId,
+    /// Token; empty without one.
+    pub token: Secret,
+    /// Certificates trusted besides the system's.
+    pub ca_cert: Option<CaCert>,
+    /// Whether certificates are not checked.
+    pub insecure: bool,
+    /// Agent image; empty without one.
+    pub agent_version: String,
+    /// Identity, where given.
+    pub host_id: Option<HostId>,
+    /// Between registrations that failed.
+    pub interval: Duration,
+    /// Variables that programs take their proxies from, where the environment doesn't have them itself.
+    pub proxies: Vec<(&'static str, Secret)>,
+}
+
+/// Certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaCert {
+    /// In a file.
+    Path(PathBuf),
+    /// This PEM text.
+    Pem(String),
+}
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Config {
+    /// Parses each value.
+    pub fn resolve(&self) -> Result<Resolved, ConfigError> {
+        let missing: Vec<_> = [Key::Url, Key::InfraEnvId].into_iter().filter(|key| self.get(*key).is_none()).collect();
+        let (Some(url), Some(infra_env_id)) = (self.text(Key::Url), self.parsed(Key::InfraEnvId)?) else {
+            return Err(self.missing(missing));
+        };
+        let interval: Option<u64> = self.parsed(Key::Interval)?;
+        Ok(Resolved {
+            url: url.to_owned(),
+            infra_env_id,
+            token: Secret::new(self.text(Key::Token).unwrap_or_default()),
+            ca_cert: self.ca_cert()?,
+            insecure: self.switch(Key::Insecure)?,
+            agent_version: self.text(Key::AgentVersion).unwrap_or_default().to_owned(),
+            host_id: self.parsed(Key::HostId)?,
+            interval: interval.map_or(DEFAULT_INTERVAL, |seconds| Duration::from_secs(seconds.clamp(1, 86_400))),
+            proxies: self.proxies(),
+        })
+    }
+
+    fn text(&self, key: Key) -> Option<&str> {
+        self.get(key).map(|value| value.text.expose())
+    }
+
+    fn parsed<T: FromStr>(&self, key: Key) -> Result<Option<T>, ConfigError>
+    where
+        T::Err: std::fmt::Display,
+    {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let text = value.text.expose();
+        text.parse().map(Some).map_err(|error| self.unusable(key, format!("'{}': {error}", start(text))))
+    }
+
+    fn unusable(&self, key: Key, reason: String) -> ConfigError {
+        let from = self.get(key).map_or(super::Source::CommandLine, |value| value.source.clone());
+        ConfigError::Value { key, from, reason }
+    }
+
+    /// A boolean as the flags of the real agent take it.
+    fn switch(&self, key: Key) -> Result<bool, ConfigError> {
+        let text = self.text(key).unwrap_or_default();
+        match text.to_lowercase().as_str() {
+            "1" | "t" | "true" => Ok(true),
+            "" | "0" | "f" | "false" => Ok(false),
+            _ => Err(self.unusable(key, format!("'{}' is neither true nor false", start(text)))),
+        }
+    }
+
+    fn ca_cert(&self) -> Result<Option<CaCert>, ConfigError> {
+        let Some(text) = self.text(Key::CaCert) else { return Ok(None) };
+        if !is_pem(text) {
+            return Ok(Some(CaCert::Path(text.into())));
+        }
+        if !has_certificate(text.as_bytes()) {
+            return Err(self.unusable(Key::CaCert, "there is no certificate in its PEM text".to_owned()));
+        }
+        Ok(Some(CaCert::Pem(format!("{text}\n"))))
+    }
+
+    /// Both spellings, since programs disagree about them.
+    fn proxies(&self) -> Vec<(&'static str, Secret)> {
+        let mut variables = Vec::new();
+        for key in [Key::HttpProxy, Key::HttpsProxy, Key::NoProxy] {
+            let value = self.get(key).or_else(|| self.get(Key::Proxy).filter(|_| key != Key::NoProxy));
+            let Some(value) = value else { continue };
+            if !matches!(value.source, super::Source::Environment(_)) {
+                variables.extend(key.variables().iter().map(|&name| (name, value.text.clone())));
+            }
+        }
+        variables
+    }
+}
+
+fn start(text: &str) -> String {
+    text.chars().take(80).collect()
+}
