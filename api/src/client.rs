@@ -4,13 +4,13 @@ use crate::clock::Offset;
 use crate::http::{HttpConfig, HttpConfigError, agent, public_url};
 use crate::{
     ApiError, Cluster, ClusterCreateParams, ClusterId, Host, HostCreateParams, HostId, HostProgress, HostRegistration,
-    HostRole, HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, RetryPolicy, Secret, StepReply,
-    Steps, Timestamp, Transience, backoff, read_body,
+    HostRole, HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, LogsState, RetryPolicy, Secret,
+    StepReply, Steps, Timestamp, Transience, backoff, read_body,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt,
-    io::Read,
+    io::{self, Read},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -28,6 +28,10 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// A larger answer to an agent is refused: the addresses of a thousand hosts, to be probed, are a megabyte.
 const MAX_AGENT_BYTES: u64 = 8 << 20;
+/// An upload of which nothing is taken for so long has failed.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for the service to put an upload away and say so.
+const STORE_TIMEOUT: Duration = Duration::from_secs(180);
 /// How often a pause looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 /// A larger JSON answer is refused: a cluster with 1000 full inventories is below this.
@@ -237,6 +241,45 @@ impl Client {
         self.call(Method::PUT, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/progress"), Some(progress)).map(drop)
     }
 
+    /// `v2UpdateHostLogsProgress`.
+    pub fn put_logs_progress(&self, infra_env: InfraEnvId, host: HostId, state: LogsState) -> Result<(), ClientError> {
+        let body = serde_json::json!({ "logs_state": state });
+        self.call(Method::PUT, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/logs-progress"), Some(&body)).map(drop)
+    }
+
+    /// `v2UploadLogs` of a host. The archive is read from what `open` gives, once for each attempt, and never held whole: its
+    /// length need not be known. A reader that fails ends the attempt, and the service keeps nothing of it.
+    pub fn upload_host_logs<R: Read + 'static>(
+        &self,
+        cluster: ClusterId,
+        infra_env: Option<InfraEnvId>,
+        host: HostId,
+        mut open: impl FnMut() -> io::Result<R>,
+    ) -> Result<(), ClientError> {
+        let infra_env = infra_env.map(|id| format!("&infra_env_id={id}")).unwrap_or_default();
+        let path = format!("/v2/clusters/{cluster}/logs?host_id={host}{infra_env}&logs_type=host");
+        let boundary = uuid::Uuid::new_v4().simple().to_string();
+        let content_type = format!("multipart/form-data; boundary={boundary}");
+        let head = format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"logs.tar.gz\"\r\n\
+             Content-Type: application/x-gzip\r\n\r\n"
+        );
+        let tail = format!("\r\n--{boundary}--\r\n");
+        self.retrying(|| {
+            let transport = |source: ureq::Error| self.no_answer(&Method::POST, &path, source);
+            let archive = open().map_err(|error| transport(error.into()))?;
+            let body = io::Cursor::new(head.clone()).chain(archive).chain(io::Cursor::new(tail.clone()));
+            let request = self.request(&Method::POST, &path).header("Content-Type", &content_type);
+            let request = request.body(ureq::SendBody::from_owned_reader(body));
+            let request = request.map_err(|error| transport(error.into()))?;
+            let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
+            // No limit of the whole: a slow network is no failure, one that takes nothing is.
+            let request = request.timeout_per_write(Some(STALL_TIMEOUT)).timeout_recv_response(Some(STORE_TIMEOUT));
+            let mut response = self.agent.run(request.build()).map_err(transport)?;
+            self.answer(Method::POST, &path, &mut response).map(drop)
+        })
+    }
+
     /// `v2DownloadHostIgnition`; note the singular `infra-env` of the path.
     pub fn host_ignition(&self, infra_env: InfraEnvId, host: HostId) -> Result<Vec<u8>, ClientError> {
         self.call(Method::GET, &format!("/v2/infra-env/{infra_env}/hosts/{host}/downloads/ignition"), None::<&()>)
@@ -319,9 +362,13 @@ impl Client {
     fn call(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Vec<u8>, ClientError> {
         // A value of ours that does not serialize is a bug; `null` would be refused by the service and so be seen.
         let body = body.map(|body| serde_json::to_vec(body).unwrap_or_else(|_| b"null".to_vec()));
+        self.retrying(|| self.try_call(method.clone(), path, body.as_deref()))
+    }
+
+    fn retrying<T>(&self, mut call: impl FnMut() -> Result<T, ClientError>) -> Result<T, ClientError> {
         let mut attempt = 0;
         loop {
-            let error = match self.try_call(method.clone(), path, body.as_deref()) {
+            let error = match call() {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -353,21 +400,8 @@ impl Client {
     }
 
     fn try_call(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, ClientError> {
-        let transport = |source: ureq::Error| ClientError::Transport {
-            method: method.clone(),
-            path: path.to_owned(),
-            url: public_url(&self.base),
-            source: Box::new(source),
-        };
-        let mut request = Request::builder()
-            .method(method.clone())
-            .uri(format!("{}{API_PATH}{path}", self.base))
-            .header("Accept", "application/json")
-            .header("X-Secret-Key", self.token.expose())
-            .header("X-Request-Id", &self.request_id);
-        if !self.agent_version.is_empty() {
-            request = request.header("Discovery_agent_version", &self.agent_version);
-        }
+        let transport = |source: ureq::Error| self.no_answer(&method, path, source);
+        let request = self.request(&method, path);
         let mut response = match body {
             Some(body) => {
                 let request = request.header("Content-Type", "application/json").body(body);
@@ -376,6 +410,33 @@ impl Client {
             None => self.run(request.body(()).map_err(|error| transport(error.into()))?),
         }
         .map_err(transport)?;
+        self.answer(method, path, &mut response)
+    }
+
+    fn no_answer(&self, method: &Method, path: &str, source: ureq::Error) -> ClientError {
+        ClientError::Transport {
+            method: method.clone(),
+            path: path.to_owned(),
+            url: public_url(&self.base),
+            source: Box::new(source),
+        }
+    }
+
+    /// What every request has.
+    fn request(&self, method: &Method, path: &str) -> ureq::http::request::Builder {
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(format!("{}{API_PATH}{path}", self.base))
+            .header("Accept", "application/json")
+            .header("X-Secret-Key", self.token.expose())
+            .header("X-Request-Id", &self.request_id);
+        match self.agent_version.as_str() {
+            "" => request,
+            version => request.header("Discovery_agent_version", version),
+        }
+    }
+
+    fn answer(&self, method: Method, path: &str, response: &mut Response<ureq::Body>) -> Result<Vec<u8>, ClientError> {
         if let Some(date) = response.headers().get("Date").and_then(|date| date.to_str().ok()) {
             self.offset.told(date);
         }
@@ -386,7 +447,7 @@ impl Client {
         } else {
             MAX_JSON_BYTES
         };
-        let answer = read_body(&mut response, limit).map_err(|error| transport(error.into_ureq()))?;
+        let answer = read_body(response, limit).map_err(|error| self.no_answer(&method, path, error.into_ureq()))?;
         let status = response.status().as_u16();
         if response.status().is_success() {
             return Ok(answer);

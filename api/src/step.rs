@@ -188,6 +188,36 @@ pub struct NextStepRequest {
     pub infra_env_id: InfraEnvId,
 }
 
+/// `logs_gather_cmd_request`: the JSON inside the logs-gather step's argument (agent contract §6.13).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogsGatherRequest {
+    /// The cluster they are kept with.
+    pub cluster_id: ClusterId,
+    /// The host.
+    pub host_id: HostId,
+    /// Its infra-env.
+    pub infra_env_id: InfraEnvId,
+    /// Whether it carries the temporary control plane.
+    pub bootstrap: bool,
+    /// Whether all is wanted: kernel's log, crashes, the whole journal, and of a bootstrap host the cluster's own bundle.
+    pub installer_gather: bool,
+    /// Control plane hosts that a bootstrap host asks for theirs.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub master_ips: Vec<std::net::IpAddr>,
+}
+
+/// `logs_state`: how far an upload of logs is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogsState {
+    /// Asked for, or being gathered.
+    Requested,
+    /// On their way.
+    Collecting,
+    /// There.
+    Completed,
+}
+
 /// `install_cmd_request`: the JSON inside the install step's argument (agent contract §6.11).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstallRequest {
