@@ -67,7 +67,7 @@ struct NotYet {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     // What people and programs read is standard error; only what they should know is added to it.
-    crate::log::start("warn", &agent::dropin::Logging::default());
+    crate::log::start("warn", &agent::dropin::Logging::default(), None);
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => {

@@ -1,13 +1,21 @@
 //! Where our log goes.
 
-use agent::dropin::Logging;
+use agent::{
+    dropin::Logging,
+    journal::{self, JournalLayer},
+};
 use std::{
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
     path::Path,
     sync::Arc,
 };
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::{
+    EnvFilter, Layer,
+    fmt::{MakeWriter, layer},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// Names the log levels: a level, or per part as in `info,diskwrite=debug`.
 const LOG_VARIABLE: &str = "LANDFALL_LOG";
@@ -16,8 +24,14 @@ pub const STEP_VARIABLE: &str = "LANDFALL_STEP";
 /// Set by whoever adds the time to each line of our log itself: the journal, and the agent.
 const TIMED_BY_OTHERS: [&str; 2] = ["JOURNAL_STREAM", STEP_VARIABLE];
 
-/// Starts it at `level` where [`LOG_VARIABLE`] says nothing else.
-pub fn start(level: &str, logging: &Logging) {
+/// The made-up identity of a host that is not one.
+const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
+
+/// Starts it at `level` where [`LOG_VARIABLE`] says nothing else; with a `tag` it also goes to the journal, where there is one.
+///
+/// No line comes to the journal twice. Where standard error leads there by itself, the record with its fields is enough; and what
+/// a child logs is written by the child, not once more by the agent that shows it.
+pub fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
     let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let filter = if filter.trim().is_empty() { level.to_owned() } else { filter };
     let (filter, bad) = match EnvFilter::try_new(&filter) {
@@ -28,16 +42,23 @@ pub fn start(level: &str, logging: &Logging) {
         Ok(text) => (text, None),
         Err(error) => (None, Some(error)),
     };
-    let streams = Streams::of(logging, text);
-    let on_terminal =
-        matches!(streams, Streams { stream: Some(Stream::Error), text: None }) && io::stderr().is_terminal();
-    // A log that nobody reads any more is no reason to stop: an installation outlives the agent at its pipe.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(on_terminal).log_internal_errors(false);
-    if streams.text.is_none() && TIMED_BY_OTHERS.iter().any(|name| std::env::var_os(name).is_some()) {
-        log.with_writer(streams).without_time().init();
-    } else {
-        log.with_writer(streams).init();
+    let forced_id = std::env::var(FORCED_ID_VARIABLE).unwrap_or_default();
+    let journal = tag.and_then(|tag| JournalLayer::new(Path::new(journal::SOCKET), tag, &forced_id).ok());
+    let mut streams = Streams::of(logging, text);
+    if journal.is_some() && journal::stderr_is_journal() {
+        streams.stream = streams.stream.filter(|stream| *stream != Stream::Error);
     }
+    let on_terminal = matches!(streams, Streams { stream: Some(Stream::Error), text: None })
+        && io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none();
+    let timed_by_others = TIMED_BY_OTHERS.iter().any(|name| std::env::var_os(name).is_some());
+    let lines = (streams.stream.is_some() || streams.text.is_some()).then(|| {
+        let is_timed = streams.text.is_none() && timed_by_others;
+        // A log that nobody reads any more is no reason to stop: an installation outlives the agent at its pipe.
+        let lines = layer().with_ansi(on_terminal).log_internal_errors(false).with_writer(streams);
+        if is_timed { lines.without_time().boxed() } else { lines.boxed() }
+    });
+    tracing_subscriber::registry().with(filter).with(lines).with(journal).init();
     if let Some(error) = bad {
         tracing::warn!(%error, "{LOG_VARIABLE} is not understood, logging at level {level}");
     }

@@ -46,6 +46,7 @@ enum Command {
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
     Image(rootfs_overlay::image_cli::Image),
+    Logs(agent::logs::cli::Logs),
     Serve(service_stub::cli::Serve),
 }
 
@@ -64,6 +65,7 @@ impl Command {
             Self::Ignition(ignition) => ignition.run(),
             Self::Iso(iso) => iso.run().map(success),
             Self::Image(image) => image.run().map(success),
+            Self::Logs(logs) => logs.run(),
             Self::Serve(serve) => serve.run().map(success),
         }
     }
@@ -72,6 +74,17 @@ impl Command {
         match self {
             Self::Agent(agent) => agent.logging(),
             _ => Logging::default(),
+        }
+    }
+
+    /// What the agent's records and those of its steps are called in the journal, where people and the gathering of logs look
+    /// for them. What is run by hand writes none.
+    fn tag(&self) -> Option<&'static str> {
+        match self {
+            Self::Agent(agent) => agent.logging().journal.then_some("agent"),
+            _ if std::env::var_os(STEP_VARIABLE).is_none() => None,
+            Self::Install(_) => Some("installer"),
+            _ => Some("agent"),
         }
     }
 
@@ -105,6 +118,7 @@ impl Command {
             | Self::Reclaim(_)
             | Self::Iso(_)
             | Self::Image(_)
+            | Self::Logs(_)
             | Self::Serve(_) => false,
         }
     }
@@ -140,7 +154,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let cli = Cli::parse();
-    log::start("info", &cli.command.logging());
+    log::start("info", &cli.command.logging(), cli.command.tag());
     cli.command.carry_out()
 }
 
@@ -152,7 +166,7 @@ fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCo
     let name: Name = called.to_str()?.parse().ok()?;
     let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let landfall = Landfall {
-        start_log: &|logging| log::start("info", logging),
+        start_log: &|logging| log::start("info", logging, logging.journal.then_some("agent")),
         run: &|words| {
             let cli = Cli::try_parse_from(std::iter::once(NAME.to_owned()).chain(words))?;
             cli.command.run()

@@ -1,6 +1,6 @@
 //! What a step means: the command that carries it out, or why it is refused. Nothing runs here.
 
-use crate::{disk, network, settings::Settings};
+use crate::{disk, logs, network, settings::Settings};
 use api::{BootArtifactsRequest, HostId, InstallRequest, RebootForReclaimRequest, Secret, Step, StepType};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -115,8 +115,9 @@ struct InstallDocument<'a> {
     stage_file: Option<PathBuf>,
 }
 
+/// How a child reaches the service.
 #[derive(Serialize)]
-struct ServiceDocument<'a> {
+pub(crate) struct ServiceDocument<'a> {
     url: &'a str,
     token: &'a Secret,
     ca_cert: Option<&'a PathBuf>,
@@ -133,6 +134,18 @@ struct ReclaimDocument<'a, R> {
     reboot: bool,
 }
 
+impl<'a> ServiceDocument<'a> {
+    pub(crate) fn of(settings: &'a Settings) -> Self {
+        Self {
+            url: &settings.url,
+            token: &settings.token,
+            ca_cert: settings.http.ca_cert.as_ref(),
+            insecure: settings.http.insecure,
+            agent_version: &settings.agent_version,
+        }
+    }
+}
+
 /// Decides on `step` for `host`.
 pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
     match step.step_type {
@@ -146,6 +159,7 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
         StepType::RebootForReclaim => {
             reclaim::<RebootForReclaimRequest>(step, settings, "reboot", RECLAIM_REBOOT_DEADLINE)
         }
+        StepType::LogsGather => logs::step::action(step, settings, host),
         _ => network::action(step, &settings.pace).unwrap_or_else(|| Err(Refusal::Unknown(step.step_type.clone()))),
     }
 }
@@ -184,13 +198,7 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
     }
     let document = InstallDocument {
         request: &request,
-        service: ServiceDocument {
-            url: &settings.url,
-            token: &settings.token,
-            ca_cert: settings.http.ca_cert.as_ref(),
-            insecure: settings.http.insecure,
-            agent_version: &settings.agent_version,
-        },
+        service: ServiceDocument::of(settings),
         reboot: settings.reboot,
         stage_file: settings.outputs.stage_file(),
     };
@@ -379,6 +387,7 @@ pub(crate) mod tests {
                     | StepType::StopInstallation
                     | StepType::DownloadBootArtifacts
                     | StepType::RebootForReclaim
+                    | StepType::LogsGather
             ) || network::action(
                 &Step { args: Vec::new(), step_id: String::new(), step_type: kind.clone() },
                 &Pace::default(),

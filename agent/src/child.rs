@@ -2,6 +2,7 @@
 
 use crate::{
     action::Run,
+    journal::RELAYED,
     privileges,
     stop::Stop,
     sys::{self, Confinement},
@@ -44,10 +45,11 @@ const LOOK: Duration = Duration::from_millis(20);
 pub const OURSELVES: &str = "/proc/self/exe";
 /// What a child finds in its environment: nothing that could be a secret. The token comes, where needed, on its standard input,
 /// proxies in a file.
-const PASSED_ON: [&str; 19] = [
+const PASSED_ON: [&str; 20] = [
     "CONTAINERS_CONF",
     "CONTAINERS_REGISTRIES_CONF",
     "CONTAINERS_STORAGE_CONF",
+    "DRY_HOST_ID",
     "HOME",
     "LANDFALL_LOG",
     "LANG",
@@ -329,7 +331,7 @@ fn keep_start(mut pipe: impl Read, kept: &Mutex<Vec<u8>>, limit: usize, flooded:
     }
 }
 
-/// Logs line by line and keeps the last `limit` bytes.
+/// Shows the log line by line and keeps the last `limit` bytes.
 fn keep_end(pipe: impl Read, kept: &Mutex<VecDeque<u8>>, limit: usize) {
     // A line without an end is cut into pieces of this size.
     const LINE_BYTES: u64 = 8 << 10;
@@ -343,7 +345,8 @@ fn keep_end(pipe: impl Read, kept: &Mutex<VecDeque<u8>>, limit: usize) {
         }
         let text = printable(&String::from_utf8_lossy(&line));
         if !text.is_empty() {
-            tracing::info!("{text}");
+            // A child of ours has sent it to the journal itself.
+            tracing::info!(target: RELAYED, "{text}");
         }
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(&line);

@@ -13,6 +13,8 @@ pub mod config;
 mod disk;
 pub mod dropin;
 pub mod dry;
+pub mod journal;
+pub mod logs;
 pub mod media;
 mod network;
 mod notify;

@@ -369,12 +369,11 @@ fn polls_that_fail_for_too_long_end_in_a_registration() {
 #[test]
 fn steps_of_later_milestones_and_wrong_arguments_are_answered() {
     let dir = Dir::new();
-    let steps =
-        [step("logs-gather", &["{}"]), step("no-such-step", &[]), step("install", &["{}"]), step("inventory", &[])];
+    let steps = [step("execute", &["{}"]), step("no-such-step", &[]), step("install", &["{}"]), step("inventory", &[])];
     let service = service(json!(steps));
     with_agent(&settings(&service.url, &dir, "echo never"), || {
         service.wait_for("four replies", |r| {
-            ["logs-gather", "no-such-step", "install", "inventory"]
+            ["execute", "no-such-step", "install", "inventory"]
                 .iter()
                 .all(|kind| r.iter().any(|r| r.body["step_type"] == *kind))
         });
@@ -388,7 +387,7 @@ fn steps_of_later_milestones_and_wrong_arguments_are_answered() {
         assert!(body.get("output").is_none());
         body["error"].as_str().unwrap().to_owned()
     };
-    assert_eq!(error("logs-gather"), "failed to find action for step type logs-gather");
+    assert_eq!(error("execute"), "failed to find action for step type execute");
     assert_eq!(error("no-such-step"), "failed to find action for step type no-such-step");
     assert!(error("install").starts_with("validation failure list:\n"));
     assert_eq!(error("inventory"), "inventory cmd accepts 1 params in args, given args []");

@@ -6,8 +6,8 @@ use crate::net::Cidr;
 use crate::service::Settings;
 use crate::state::HostState;
 use api::{
-    ConnectivityCheckHost, ConnectivityCheckNic, InstallRequest, Interface, Inventory, PostStepAction, Proxy, Step,
-    StepType, Steps,
+    ConnectivityCheckHost, ConnectivityCheckNic, InstallRequest, Interface, Inventory, LogsGatherRequest,
+    PostStepAction, Proxy, Step, StepType, Steps,
 };
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub fn next(situation: &Situation) -> Steps {
             &[StepType::Inventory]
         }
         S::Installing => &[StepType::Install],
-        S::Error | S::Cancelled => &[StepType::StopInstallation],
+        S::Error | S::Cancelled => &[StepType::LogsGather, StepType::StopInstallation],
         _ => &[],
     };
     let steps: Vec<Step> = kinds.iter().filter_map(|kind| step(situation, kind)).collect();
@@ -56,6 +56,7 @@ fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
         StepType::Inventory => vec![situation.record.host.id.to_string()],
         StepType::ConnectivityCheck => vec![connectivity_check(situation)?],
         StepType::Install => vec![serde_json::to_string(&install_request(situation)?).ok()?],
+        StepType::LogsGather => vec![serde_json::to_string(&logs_request(situation)?).ok()?],
         _ => Vec::new(),
     };
     Some(Step { args, step_id: format!("{kind}-{:08x}", fastrand::u32(..)), step_type: kind.clone() })
@@ -85,6 +86,19 @@ fn connectivity_nic(nic: &Interface) -> ConnectivityCheckNic {
         mac: nic.mac_address.clone(),
         name: nic.name.clone(),
     }
+}
+
+/// Asks for all there is, until it has come.
+fn logs_request(situation: &Situation) -> Option<LogsGatherRequest> {
+    let host = &situation.record.host;
+    host.logs_collected_at.is_zero().then_some(LogsGatherRequest {
+        cluster_id: situation.cluster?.cluster.id,
+        host_id: host.id,
+        infra_env_id: host.infra_env_id,
+        bootstrap: false,
+        installer_gather: true,
+        master_ips: Vec::new(),
+    })
 }
 
 /// What the installer is asked to do. No control plane is counted: nobody brings one up, so no host carries a temporary

@@ -263,7 +263,7 @@ fn progress_never_goes_back_and_failures_end_it() {
     assert_eq!((host.status.as_str(), host.status_info.as_str()), ("error", "Failed - the disk is gone"));
     assert_eq!(host.progress.unwrap().current_stage, Some(HostStage::WritingImageToDisk));
     assert_eq!(world.status(), "error");
-    assert_eq!(world.poll(machine), [StepType::StopInstallation]);
+    assert_eq!(world.poll(machine), [StepType::LogsGather, StepType::StopInstallation]);
 
     let reset = world.running.json("POST", &format!("/v2/clusters/{}/actions/reset", world.cluster.id), &json!({}));
     assert_eq!(reset.status, 202, "{:?}", reset.document());

@@ -1,14 +1,22 @@
 //! `logs_sender`: `landfall logs send` (agent contract §1.6, §8).
 
 use super::{
-    NEGATIVE, Plan, Refusal, Work,
+    DOCUMENT, NEGATIVE, Plan, Refusal, Work,
     flags::{Flag, Values},
     logging::{self, logging},
-    words,
+    passed_on, words,
 };
 
 /// What the real program wants to be given, whatever its defaults say.
 const REQUIRED: [&str; 3] = ["url", "cluster-id", "host-id"];
+const PASSED_ON: [&str; 7] = ["url", "cluster-id", "infra-env-id", "host-id", "since", "cacert", "masters-ips"];
+/// Its switches and ours.
+const SWITCHES: [(&str, &str); 4] = [
+    ("bootstrap", "--bootstrap"),
+    ("dont-clean", "--keep"),
+    ("insecure", "--insecure"),
+    ("with-installer-gather-logging", "--installer-gather"),
+];
 
 pub(super) fn flags(dry: Vec<Flag>) -> Vec<Flag> {
     let own = [
@@ -41,5 +49,15 @@ pub(super) fn plan(values: &Values, _variable: &dyn Fn(&str) -> Option<String>) 
         return Err(Refusal::Required(missing));
     }
     let log = logging(values, "logs-sender", false);
-    Ok(Plan { log, work: Work::command(words(["logs", "send"])), failed: NEGATIVE })
+    let mut words = words(["logs", "send"]);
+    words.extend(passed_on(values, &PASSED_ON));
+    let switch = |flag: &str, ours: &str| values.is_on(flag).then(|| ours.to_owned());
+    words.extend(SWITCHES.into_iter().filter_map(|(flag, ours)| switch(flag, ours)));
+    // Not as a word: those are read by whoever reads a usage error.
+    let token = values.text("pull-secret-token");
+    let document = (!token.is_empty()).then(|| token.to_owned());
+    if document.is_some() {
+        words.extend(["--token-file".to_owned(), DOCUMENT.to_owned()]);
+    }
+    Ok(Plan { log, work: Work::Command { words, document }, failed: NEGATIVE })
 }
