@@ -1,6 +1,6 @@
 //! What a step means: the command that carries it out, or why it is refused. Nothing runs here.
 
-use crate::{disk, logs, network, settings::Settings};
+use crate::{disk, logs, network, settings::Settings, upgrade};
 use api::{BootArtifactsRequest, HostId, InstallRequest, RebootForReclaimRequest, Secret, Step, StepType};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -160,6 +160,7 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
             reclaim::<RebootForReclaimRequest>(step, settings, "reboot", RECLAIM_REBOOT_DEADLINE)
         }
         StepType::LogsGather => logs::step::action(step, settings, host),
+        StepType::UpgradeAgent => upgrade::action(step),
         _ => network::action(step, &settings.pace).unwrap_or_else(|| Err(Refusal::Unknown(step.step_type.clone()))),
     }
 }
@@ -388,6 +389,7 @@ pub(crate) mod tests {
                     | StepType::DownloadBootArtifacts
                     | StepType::RebootForReclaim
                     | StepType::LogsGather
+                    | StepType::UpgradeAgent
             ) || network::action(
                 &Step { args: Vec::new(), step_id: String::new(), step_type: kind.clone() },
                 &Pace::default(),

@@ -9,8 +9,9 @@ use crate::{
     status::Status,
     steps::Steps,
     stop::{Stop, jittered},
+    upgrade,
 };
-use api::{Client, RetryPolicy};
+use api::{Client, RetryPolicy, StepType};
 use std::{io, sync::Arc};
 
 /// Why the agent can't work at all.
@@ -47,8 +48,8 @@ pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Stop) -> R
     }
 }
 
-/// Runs until stopped.
-pub fn run(settings: &Settings, stop: &Stop) -> Result<(), AgentError> {
+/// Runs until stopped, or until another program is there to go on as ([`upgrade::become_staged`]).
+pub fn run(settings: &Settings, stop: &Stop) -> Result<End, AgentError> {
     let pace = settings.pace;
     let settings = Arc::new(settings.clone());
     let status = Arc::new(Status::new(&settings, Notifier::from_env()));
@@ -67,9 +68,13 @@ pub fn run(settings: &Settings, stop: &Stop) -> Result<(), AgentError> {
         if end == End::Unknown && status.wait(stop, jittered(pace.refused, 20)) {
             break;
         }
+        // A running installation is its thread's here, and would end unheard in another program.
+        if end == End::Upgraded && upgrade::is_staged() && !steps.runs(&StepType::Install) {
+            return Ok(End::Upgraded);
+        }
         if stop.is_stopped() {
             break;
         }
     }
-    Ok(())
+    Ok(End::Stopped)
 }

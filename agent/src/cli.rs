@@ -7,10 +7,12 @@ use crate::{
     dropin::Logging,
     dry::DryRun,
     media::Media,
+    poll::End,
     register::Registered,
     settings::{Pace, Settings},
     status::{self, Consoles, Outputs},
     stop::Stop,
+    upgrade,
 };
 use anyhow::{Context, bail};
 use api::{Secret, http::HttpConfig};
@@ -171,7 +173,14 @@ impl Agent {
         match self.command {
             Some(Command::Poll) => agent::poll_only(&settings, &registered(&settings)?, &stop)?,
             Some(Command::Beacon) => beacon::run(&settings, &stop)?,
-            _ => agent::run(&settings, &stop)?,
+            // Only a program that is no good comes back from there.
+            _ => {
+                while agent::run(&settings, &stop)? == End::Upgraded {
+                    if let Err(error) = upgrade::become_staged() {
+                        tracing::error!(error = &error as &dyn std::error::Error, "this agent stays");
+                    }
+                }
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -27,3 +27,4 @@ pub mod status;
 mod steps;
 pub mod stop;
 mod sys;
+pub mod upgrade;

@@ -8,11 +8,14 @@ use crate::{
     steps::Steps,
     stop::{Stop, jittered},
 };
-use api::{Client, PostStepAction, Steps as Answer};
+use api::{Client, PostStepAction, StepType, Steps as Answer};
 use std::{
     error::Error,
     time::{Duration, Instant},
 };
+
+/// How often a running upgrade is looked at.
+const UPGRADE_LOOK: Duration = Duration::from_millis(200);
 
 /// Why polling ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub enum End {
     Unknown,
     /// No answer for too long.
     GaveUp,
+    /// Another agent's image has come, and the service was told.
+    Upgraded,
     /// Stopped.
     Stopped,
 }
@@ -53,14 +58,39 @@ pub(crate) fn poll(
             "instructions"
         );
         let route = Route { client: session, infra_env_id: registered.infra_env_id, host_id: registered.host_id };
+        let upgrades = instructions.iter().any(|step| step.step_type == StepType::UpgradeAgent);
         steps.start(instructions, &route);
         let pause = pause(answer.next_instruction_seconds, pace);
         status.next_poll(pause, outbox.waiting());
-        if status.wait(stop, pause) {
-            return End::Stopped;
+        if let Some(end) = wait(pause, upgrades, steps, outbox, status, stop) {
+            return end;
         }
         if exit {
             return End::Exit;
+        }
+    }
+}
+
+/// Until the next poll, or until an upgrade has come and its reply has gone.
+fn wait(pause: Duration, upgrades: bool, steps: &Steps, outbox: &Outbox, status: &Status, stop: &Stop) -> Option<End> {
+    let until = Instant::now() + pause;
+    let mut upgraded = false;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let watches = upgrades || upgraded || steps.runs(&StepType::UpgradeAgent);
+        if status.wait(stop, if watches { left.min(UPGRADE_LOOK) } else { left }) {
+            return Some(End::Stopped);
+        }
+        upgraded |= steps.take_upgrade();
+        if upgraded && outbox.waiting() == 0 {
+            return Some(End::Upgraded);
+        }
+        if left.is_zero() && !upgraded {
+            return None;
+        }
+        if left.is_zero() {
+            // The service is out of reach; the next polls will tell.
+            return Some(End::Upgraded);
         }
     }
 }

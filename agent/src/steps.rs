@@ -8,12 +8,16 @@ use crate::{
     settings::Settings,
     status::Status,
     stop::Stop,
+    upgrade,
 };
 use api::{Step, StepReply, StepType};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -27,6 +31,7 @@ pub(crate) struct Steps {
     status: Arc<Status>,
     stop: Stop,
     running: Arc<Mutex<HashSet<StepType>>>,
+    upgraded: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -51,7 +56,17 @@ impl Drop for Turn {
 
 impl Steps {
     pub(crate) fn new(settings: Arc<Settings>, outbox: Arc<Outbox>, status: Arc<Status>, stop: Stop) -> Self {
-        Self { settings, outbox, status, stop, running: Arc::default(), threads: Vec::new() }
+        Self { settings, outbox, status, stop, running: Arc::default(), upgraded: Arc::default(), threads: Vec::new() }
+    }
+
+    /// Whether a step of this type runs.
+    pub(crate) fn runs(&self, kind: &StepType) -> bool {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).contains(kind)
+    }
+
+    /// Whether another agent's image has come since this was asked last, and the reply about it is on its way.
+    pub(crate) fn take_upgrade(&self) -> bool {
+        self.upgraded.swap(false, Ordering::AcqRel)
     }
 
     /// Starts all of them; returns at once.
@@ -77,6 +92,7 @@ impl Steps {
         };
         let (settings, outbox, status, stop) =
             (self.settings.clone(), self.outbox.clone(), self.status.clone(), self.stop.clone());
+        let upgraded = self.upgraded.clone();
         let (name, id) = (step.step_type.to_string(), step.step_id.clone());
         let work = move || {
             let _span = tracing::info_span!("step", id = step.step_id).entered();
@@ -90,8 +106,12 @@ impl Steps {
             status.step_ended(&kind, outcome.exit_code, &outcome.error);
             log_memory();
             let Outcome { exit_code, output, error } = outcome;
+            let is_upgrade = kind == StepType::UpgradeAgent && upgrade::succeeded(&output);
             outbox
                 .post(route, StepReply { error, exit_code, output, step_id: step.step_id, step_type: step.step_type });
+            if is_upgrade {
+                upgraded.store(true, Ordering::Release);
+            }
         };
         match thread::Builder::new().name(name).spawn(work) {
             Ok(thread) => self.threads.push(thread),

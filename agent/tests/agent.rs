@@ -109,7 +109,7 @@ fn with_agent(settings: &Settings, test: impl FnOnce()) {
         let agent = scope.spawn(|| run(settings, &stop));
         test();
         stop.stop();
-        agent.join().unwrap().unwrap();
+        let _ = agent.join().unwrap().unwrap();
     });
 }
 

@@ -90,6 +90,36 @@ enum When {
 }
 
 impl Image {
+    /// One image, fetched as a step does: into the store of a podman that is there, else natively.
+    pub(super) fn one(name: &str, timeout_s: u32) -> Self {
+        Self {
+            images: vec![name.to_owned()],
+            request: None,
+            timeout_s: Some(timeout_s),
+            authfile: None,
+            registries_conf: None,
+            ca: Vec::new(),
+            architecture: None,
+            store: Some(When::Auto),
+            json: true,
+        }
+    }
+
+    /// Whether podman has pulled it; `None` where there is no podman.
+    pub(super) fn pull(&self) -> anyhow::Result<Option<bool>> {
+        let Some(podman) = self.podman(Path::new(Podman::PATH))? else { return Ok(None) };
+        let findings = check(&self.read()?, &Options::default(), Some(&podman), &|_| ())?;
+        log(&findings);
+        Ok(Some(findings.all_available()))
+    }
+
+    /// Whether it can be had, all of it.
+    pub(super) fn can_be_had(&self) -> anyhow::Result<bool> {
+        let findings = check(&self.read()?, &self.options()?, None, &|_| ())?;
+        log(&findings);
+        Ok(findings.all_available())
+    }
+
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let request = self.read()?;
         let podman = self.podman(Path::new(Podman::PATH))?;
@@ -134,7 +164,8 @@ impl Image {
         Ok(Some(podman))
     }
 
-    fn options(&self) -> anyhow::Result<Options> {
+    /// Credentials, registries and certificates of this host.
+    pub(super) fn options(&self) -> anyhow::Result<Options> {
         let from_environment = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let credentials = match self.authfile.clone().or_else(|| from_environment("REGISTRY_AUTH_FILE")) {
             Some(path) => Credentials::load(&path)?,

@@ -13,6 +13,7 @@ mod mesh;
 mod ntp;
 mod sweep;
 mod tang;
+mod upgrade;
 mod vip;
 
 use crate::endpoint::ReadConfig;
@@ -49,6 +50,7 @@ enum Command {
     Ntp(ntp::Ntp),
     Sweep(sweep::Sweep),
     Tang(tang::Tang),
+    Upgrade(upgrade::Upgrade),
     Vip(vip::Vip),
 }
 
@@ -67,6 +69,7 @@ impl Netcheck {
             Command::Ntp(ntp) => ntp.run(),
             Command::Sweep(sweep) => sweep.run(),
             Command::Tang(tang) => tang.run(),
+            Command::Upgrade(upgrade) => upgrade.run(),
             Command::Vip(vip) => vip.run(),
         }
     }

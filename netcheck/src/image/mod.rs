@@ -11,6 +11,7 @@ mod error;
 mod fetch;
 pub mod manifest;
 mod process;
+pub mod program;
 pub mod reference;
 pub mod registries;
 mod store;

@@ -1,0 +1,94 @@
+//! `landfall netcheck upgrade`.
+
+use super::{image::Image, print, read_request};
+use crate::{image::program, privileges};
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Fetch the image of another agent, and the agent in it.
+///
+/// Where the host has a podman, that pulls and keeps the image, as it would for the real agent; else it is fetched and
+/// verified. If the image is labelled as one of this project's (org.landfall.agent), its program is put where --stage says.
+///
+/// The exit status is 0 whatever comes of it: the answer says so, in the form of an upgrade-agent step.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = r#"The request is what the service sends with an upgrade-agent step:
+  {"agent_image":"registry.example.com/landfall-agent:2.0"}
+and the answer the same with "result": "success" or "failure".
+
+Examples:
+  landfall netcheck upgrade --request request.json
+  landfall netcheck upgrade --request request.json --stage /run/landfall/agent && /run/landfall/agent --version"#)]
+pub struct Upgrade {
+    /// File with the request, as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    request: PathBuf,
+    /// Where the program is put, if there is one; what is there is removed first
+    #[arg(long, value_name = "FILE")]
+    stage: Option<PathBuf>,
+    /// Time for each of pulling and fetching, seconds
+    #[arg(long, value_name = "N", default_value_t = 600)]
+    timeout_s: u32,
+}
+
+#[derive(Debug, Deserialize)]
+struct Request {
+    agent_image: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    agent_image: String,
+    result: &'static str,
+}
+
+impl Upgrade {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let Request { agent_image } = serde_json::from_slice(&read_request(&self.request)?)
+            .context("the request is not one for an agent: expected {\"agent_image\":\"…\"}")?;
+        let is_there = self.fetch(&agent_image).unwrap_or_else(|error| {
+            tracing::error!("the agent's image {agent_image} can't be had: {error:#}");
+            false
+        });
+        let answer = Answer { agent_image, result: if is_there { "success" } else { "failure" } };
+        print(true, &answer, String::new)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn fetch(&self, name: &str) -> anyhow::Result<bool> {
+        if let Some(stage) = &self.stage {
+            let _ = std::fs::remove_file(stage);
+        }
+        let image = Image::one(name, self.timeout_s);
+        let pulled = image.pull()?;
+        if pulled == Some(false) {
+            return Ok(false);
+        }
+        let Some(stage) = &self.stage else { return pulled.map_or_else(|| image.can_be_had(), Ok) };
+        if let Some(directory) = stage.parent() {
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        }
+        // What comes from here on is others' bytes, and needs nothing but the network and a file of our own.
+        privileges::drop_all()?;
+        let timeout = Duration::from_secs(self.timeout_s.into());
+        match program::take(name, &image.options()?, timeout, stage) {
+            Ok(Some(version)) => {
+                tracing::info!(version, "the image has another landfall");
+                Ok(true)
+            }
+            Ok(None) => {
+                tracing::warn!(
+                    "the image {name} holds no landfall: it is there now, and this program stays what it is"
+                );
+                pulled.map_or_else(|| image.can_be_had(), Ok)
+            }
+            // The service wanted the image, and podman has it.
+            Err(error) if pulled == Some(true) => {
+                tracing::warn!("no program can be taken from the image {name}: {:#}", anyhow::Error::from(error));
+                Ok(true)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
