@@ -23,8 +23,8 @@ pub const STAGED: &str = "/run/landfall/agent.new";
 /// Where it runs from, so that a later one can be staged.
 const CURRENT: &str = "/run/landfall/agent";
 /// Pulling and fetching watch their own time, [`FETCH_SECONDS`] each.
-const DEADLINE: Duration = Duration::from_secs(1260);
-const FETCH_SECONDS: &str = "600";
+const DEADLINE: Duration = Duration::from_secs(960);
+const FETCH_SECONDS: &str = "450";
 /// Longest time for a program to tell its version.
 const TRIAL: Duration = Duration::from_secs(5);
 const TRIAL_LOOK: Duration = Duration::from_millis(20);
