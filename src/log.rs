@@ -12,6 +12,7 @@ use std::{
 };
 use tracing_subscriber::{
     EnvFilter, Layer,
+    filter::filter_fn,
     fmt::{MakeWriter, layer},
     layer::SubscriberExt,
     util::SubscriberInitExt,
@@ -24,6 +25,8 @@ pub const STEP_VARIABLE: &str = "LANDFALL_STEP";
 /// Set by whoever adds the time to each line of our log itself: the journal, and the agent.
 const TIMED_BY_OTHERS: [&str; 2] = ["JOURNAL_STREAM", STEP_VARIABLE];
 
+/// Of what was said on standard error already, and is wanted in the journal too: why a step failed.
+pub const SAID: &str = "landfall::said";
 /// The made-up identity of a host that is not one.
 const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
 
@@ -56,7 +59,8 @@ pub fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
         let is_timed = streams.text.is_none() && timed_by_others;
         // A log that nobody reads any more is no reason to stop: an installation outlives the agent at its pipe.
         let lines = layer().with_ansi(on_terminal).log_internal_errors(false).with_writer(streams);
-        if is_timed { lines.without_time().boxed() } else { lines.boxed() }
+        let lines = if is_timed { lines.without_time().boxed() } else { lines.boxed() };
+        lines.with_filter(filter_fn(|metadata| metadata.target() != SAID))
     });
     tracing_subscriber::registry().with(filter).with(lines).with(journal).init();
     if let Some(error) = bad {

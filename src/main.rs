@@ -98,7 +98,10 @@ impl Command {
             Err(error) => {
                 match std::env::var_os(STEP_VARIABLE) {
                     // The service and people look for the start of some of these texts.
-                    Some(_) => complain(format_args!("{error:#}")),
+                    Some(_) => {
+                        complain(format_args!("{error:#}"));
+                        tracing::error!(target: log::SAID, "{error:#}");
+                    }
                     None => complain(format_args!("landfall: error: {error:#}")),
                 }
                 ExitCode::FAILURE

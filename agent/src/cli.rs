@@ -107,8 +107,8 @@ struct ServiceArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Where the log goes")]
 struct LogArgs {
-    /// To the journal, with TAG=agent
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = switch)]
+    /// To the journal too, with TAG=agent, where there is one
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_parser = switch)]
     with_journal_logging: bool,
     /// To the end of /var/log/agent_registration.log
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = switch)]
