@@ -435,6 +435,30 @@ impl Rack {
         Ok(())
     }
 
+    /// Waits until a host that failed, or was cancelled, has sent its logs, and puts them beside the others.
+    pub fn logs_of_failed(&mut self, limit: Duration) -> Result<PathBuf, RackError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            self.check()?;
+            let hosts = self.hosts()?;
+            let failed =
+                hosts.iter().enumerate().find(|(_, host)| matches!(host.status.as_str(), "error" | "cancelled"));
+            if let Some((index, host)) = failed.filter(|(_, host)| host.logs_info == "completed") {
+                let kept = ["state", "logs", &self.cluster.to_string(), &host.id.to_string(), "logs.tar.gz"];
+                let path = self.logs.join(format!("{}-logs.tar.gz", node_name_of(index)));
+                std::fs::copy(self.dir.path().join(kept.iter().collect::<PathBuf>()), &path)
+                    .map_err(RackError::Setup)?;
+                return Ok(path);
+            }
+            if Instant::now() >= deadline {
+                let seen = hosts.iter().map(|host| format!("    {}: logs '{}'\n", host.id, host.logs_info)).collect();
+                let what = "a failed host's logs at the service".to_owned();
+                return Err(RackError::Limit { what, limit, seen, logs: self.logs.clone() });
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
     /// Waits until all hosts are installed.
     pub fn wait_installed(&mut self, limit: Duration) -> Result<Vec<HostView>, RackError> {
         let count = usize::from(self.config.hosts);

@@ -58,6 +58,40 @@ fn a_host_that_fails_fails_the_demo_with_its_reason() {
         reason.starts_with("demo: node-0 failed:") && reason.contains("4096") && reason.contains("vm/logs/demo"),
         "{reason}"
     );
+    let (_, bundle) = progress.split_once("its logs are in ").expect("the failed host's logs");
+    check_bundle(bundle.lines().next().unwrap().trim());
+}
+
+/// What a host sends when all is asked for, by the contract's names, and that it says what happened.
+fn check_bundle(path: &str) {
+    let tar = |arguments: &[&str]| {
+        let output = Command::new("tar").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let list = tar(&["-tzf", path]);
+    println!("{list}");
+    let (directory, _) = list.split_once('/').unwrap();
+    assert!(directory.starts_with("logs_host_"), "{directory}");
+    for name in ["mount.logs", "agent.logs", "installer.logs", "dmesg.logs", "journal.logs"] {
+        assert!(list.lines().any(|line| line == format!("{directory}/{name}")), "{name} is missing");
+    }
+    let read = |name: &str| tar(&["-xzOf", path, &format!("{directory}/{name}")]);
+    for (name, wanted) in [
+        ("agent.logs", "Step execution failed"),
+        ("installer.logs", "4096"),
+        ("dmesg.logs", "Linux version"),
+        ("journal.logs", "systemd"),
+        ("mount.logs", "vda"),
+    ] {
+        let text = read(name);
+        assert!(text.contains(wanted), "{name} does not say '{wanted}':\n{text}");
+    }
+    // Each record once: the installer writes its own, and the agent shows them without writing them again.
+    let installer = read("installer.logs");
+    let message =
+        installer.lines().rfind(|line| line.contains("4096")).and_then(|line| line.split("msg=").nth(1)).unwrap();
+    assert_eq!(read("journal.logs").matches(message).count(), installer.matches(message).count(), "{message}");
 }
 
 fn start(arguments: &[&str]) -> Child {

@@ -97,6 +97,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// A failed host polls, gathers and sends within seconds; under emulation, more.
+const LOGS_LIMIT: Duration = Duration::from_secs(180);
+
 impl Demo {
     fn run(&self, stop: &Arc<AtomicBool>) -> Result<()> {
         let began = Instant::now();
@@ -162,7 +165,17 @@ impl Demo {
         rack.wait_ready(limit)?;
         step("installing");
         rack.install()?;
-        let views = rack.wait_installed(limit)?;
+        let views = match rack.wait_installed(limit) {
+            Err(error @ RackError::Host { .. }) => {
+                step("a host failed and sends its logs");
+                match rack.logs_of_failed(LOGS_LIMIT) {
+                    Ok(path) => step(&format!("its logs are in {}", path.display())),
+                    Err(error) => step(&format!("its logs did not come: {error}")),
+                }
+                return Err(error.into());
+            }
+            views => views?,
+        };
         step("installed");
         let facts = if self.image.is_none() { rack.facts()? } else { Vec::new() };
         println!();
