@@ -28,6 +28,11 @@ impl Timestamp {
         self.0.unix_timestamp()
     }
 
+    /// Milliseconds since 1970, negative before.
+    pub fn unix_milliseconds(&self) -> i64 {
+        self.unix_seconds().saturating_mul(1000).saturating_add(self.0.millisecond().into())
+    }
+
     /// The point `seconds` since 1970; out of range gives [`Timestamp::ZERO`].
     pub fn from_unix_seconds(seconds: i64) -> Self {
         OffsetDateTime::from_unix_timestamp(seconds).map_or(Self::ZERO, Self)
@@ -98,6 +103,8 @@ mod tests {
         for beyond in ["0000-01-01T00:00:00+01:00", "9999-12-31T23:59:59-23:59"] {
             assert!(serde_json::from_value::<Timestamp>(beyond.into()).is_err(), "{beyond}");
         }
+        let text = "\"1970-01-01T00:00:01.250Z\"";
+        assert_eq!(serde_json::from_str::<Timestamp>(text).unwrap().unix_milliseconds(), 1250);
         assert_eq!(Timestamp::from_unix_seconds(60).seconds_since(Timestamp::from_unix_seconds(0)), 60);
     }
 }

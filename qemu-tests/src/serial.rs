@@ -65,6 +65,11 @@ pub struct Serial {
 }
 
 impl Serial {
+    /// Since the machine was started.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Reads `output` to its end, into `log` and into memory.
     pub fn follow(mut output: impl Read + Send + 'static, mut log: File, started: Instant) -> Self {
         let state = State { markers: Vec::new(), tail: VecDeque::new(), fate: Fate::Running, bytes: 0 };

@@ -7,9 +7,15 @@ use crate::service::Settings;
 use crate::state::HostState;
 use api::{
     ConnectivityCheckHost, ConnectivityCheckNic, InstallRequest, Interface, Inventory, LogsGatherRequest,
-    PostStepAction, Proxy, Step, StepType, Steps,
+    PostStepAction, Proxy, Step, StepType, Steps, Timestamp,
 };
 use std::sync::Arc;
+
+/// A host is on its way to be known for so long, and what it waits for is a poll, nothing else. One that stays where it is needs
+/// somebody, and then a poll now and then will do.
+const SOON_FOR_S: u64 = 60;
+/// By a second more after each so many, so that one that is stuck is not kept busy with its inventory.
+const SLOWER_AFTER_S: u64 = 10;
 
 /// Everything that decides on a host's instructions.
 pub struct Situation<'a> {
@@ -25,6 +31,8 @@ pub struct Situation<'a> {
     pub settings: &'a Settings,
     /// File name of the image to install.
     pub image: Option<&'a str>,
+    /// When it polls.
+    pub now: Timestamp,
 }
 
 /// The answer to a poll. Steps that can't be built are left out.
@@ -42,12 +50,25 @@ pub fn next(situation: &Situation) -> Steps {
         _ => &[],
     };
     let steps: Vec<Step> = kinds.iter().filter_map(|kind| step(situation, kind)).collect();
-    let slow = matches!(situation.record.state, S::Disconnected | S::DisconnectedUnbound | S::Error | S::Cancelled);
     let interval = situation.settings.poll_interval;
+    let record = situation.record;
     Steps {
         instructions: (!steps.is_empty()).then_some(steps),
-        next_instruction_seconds: if slow { interval.saturating_mul(2) } else { interval },
+        next_instruction_seconds: pause(record.state, record.host.status_updated_at, situation.now, interval),
         post_step_action: PostStepAction::Continue,
+    }
+}
+
+/// Seconds until the next poll of a host that has been in `state` since then.
+fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64) -> u64 {
+    use HostState as S;
+    match (state, u64::try_from(now.seconds_since(since))) {
+        (S::Disconnected | S::DisconnectedUnbound | S::Error | S::Cancelled, _) => interval.saturating_mul(2),
+        (
+            S::Discovering | S::Insufficient | S::PendingForInput | S::DiscoveringUnbound | S::InsufficientUnbound,
+            Ok(age @ ..SOON_FOR_S),
+        ) => interval.min(1 + age / SLOWER_AFTER_S),
+        _ => interval,
     }
 }
 
@@ -218,6 +239,22 @@ mod tests {
             "routes": [{"destination": "0.0.0.0", "gateway": "10.0.0.254", "interface": "eth1", "family": 2}],
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn a_host_on_its_way_polls_soon_and_one_that_is_stuck_or_settled_does_not() {
+        use HostState as S;
+        let at = Timestamp::from_unix_seconds;
+        let after = |state, seconds: i64| pause(state, at(1000), at(1000 + seconds), 60);
+        for state in [S::Discovering, S::Insufficient, S::PendingForInput, S::InsufficientUnbound] {
+            assert_eq!(
+                [after(state, 0), after(state, 59), after(state, 60), after(state, -5)],
+                [1, 1, 60, 60],
+                "{state:?}"
+            );
+        }
+        assert_eq!([after(S::Known, 0), after(S::Installing, 0), after(S::Error, 0)], [60, 60, 120]);
+        assert_eq!(pause(S::Discovering, at(0), at(0), 0), 0);
     }
 
     #[test]

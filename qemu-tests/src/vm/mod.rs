@@ -119,6 +119,11 @@ impl Vm {
         &self.config.disks
     }
 
+    /// Since the last start of the process, which [`Marker::at`] is counted from.
+    pub fn uptime(&self) -> Duration {
+        self.serial.elapsed()
+    }
+
     /// All markers since the last start of the process, reboots included.
     pub fn markers(&self) -> Vec<Marker> {
         self.serial.markers()

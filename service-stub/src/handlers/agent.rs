@@ -129,6 +129,7 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         machine_networks: &machine_networks,
         settings: &service.settings,
         image: service.media.first_image(),
+        now: Timestamp::now(),
     });
     let installs = steps.instructions.iter().flatten().any(|step| step.step_type == StepType::Install);
     if installs && record.host.installer_version != service.settings.installer_image {
