@@ -112,8 +112,24 @@ enum Cut {
 
 /// Runs `program` as `run` says for the step `step_id` of type `kind`, and waits for it.
 pub fn run(program: &Path, run: &Run, kind: &StepType, step_id: &str, limits: Limits, stop: &Stop) -> Outcome {
-    let started =
-        command(program, run, kind, step_id).and_then(|mut command| Watched::new(command.spawn()?, run, limits));
+    run_telling(program, run, kind, step_id, limits, stop, |_| ())
+}
+
+/// As [`run`]; `tell` gets the child's process id as soon as there is one.
+pub(crate) fn run_telling(
+    program: &Path,
+    run: &Run,
+    kind: &StepType,
+    step_id: &str,
+    limits: Limits,
+    stop: &Stop,
+    tell: impl FnOnce(u32),
+) -> Outcome {
+    let started = command(program, run, kind, step_id).and_then(|mut command| {
+        let child = command.spawn()?;
+        tell(child.id());
+        Watched::new(child, run, limits)
+    });
     let mut watched = match started {
         Ok(watched) => watched,
         Err(error) => return Outcome::failed(format!("cannot start {}: {error}", program.display())),

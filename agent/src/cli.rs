@@ -7,8 +7,10 @@ use crate::{
     dropin::Logging,
     dry::DryRun,
     media::Media,
+    offline,
     poll::End,
-    register::Registered,
+    register::{Registered, identity},
+    replay,
     settings::{Pace, Settings},
     status::{self, Consoles, Outputs},
     stop::Stop,
@@ -150,6 +152,8 @@ enum Command {
     Beacon,
     Status(status::cli::Status),
     Config(config::cli::Show),
+    Offline(offline::Offline),
+    Replay(replay::cli::Replay),
 }
 
 impl Agent {
@@ -158,6 +162,12 @@ impl Agent {
         let given = self.given();
         let settings = match self.command {
             Some(Command::Status(status)) => return status.run(),
+            Some(Command::Offline(offline)) => {
+                return offline.run(identity(parsed("--host-id", self.service.host_id.as_deref())?)?);
+            }
+            Some(Command::Replay(replay)) => {
+                return replay.run(parsed("--host-id", self.service.host_id.as_deref())?);
+            }
             Some(Command::Config(show)) => return show.run(given, self.service.config),
             _ => self.configured()?,
         };

@@ -107,7 +107,12 @@ pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Res
 
 /// The identity of this host: the given one, or what its hardware says.
 pub fn identify(settings: &Settings) -> Result<HostId, RootError> {
-    if let Some(given) = settings.host_id {
+    identity(settings.host_id)
+}
+
+/// As [`identify`], of a host that may have been given an id.
+pub(crate) fn identity(given: Option<HostId>) -> Result<HostId, RootError> {
+    if let Some(given) = given {
         return Ok(given);
     }
     let Identity { id, source } = host_id(&Root::open("/")?);

@@ -159,7 +159,8 @@ fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Stat
     };
     tracing::debug!(?run, "step starts");
     status.step_started(step, run.deadline);
-    let mut outcome = child::run(&settings.program, &run, &step.step_type, &step.step_id, settings.limits, stop);
+    let (kind, tell) = (&step.step_type, |pid| status.step_runs_as(&step.step_type, pid));
+    let mut outcome = child::run_telling(&settings.program, &run, kind, &step.step_id, settings.limits, stop, tell);
     if outcome.exit_code != 0 {
         // People search for the start of this line.
         tracing::error!(

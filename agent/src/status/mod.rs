@@ -104,6 +104,8 @@ impl Status {
 
     /// The service answered as it should.
     pub(crate) fn service_answered(&self, client: &Client) {
+        // Signs of life come from the loop alone: steps that end say nothing of it.
+        self.notifier.alive();
         let offset = client.clock_offset_s();
         self.update(|now| {
             now.service.reached(Timestamp::now());
@@ -114,6 +116,7 @@ impl Status {
 
     /// The service did not, which is `state`. Says the cause in other words where that helps.
     pub(crate) fn service_failed(&self, state: ServiceState, error: &ClientError, client: &Client) {
+        self.notifier.alive();
         let offset = client.clock_offset_s().filter(|_| error.status().is_some());
         let at = Timestamp::now();
         let hint = clock::certificate(error, at);
@@ -153,6 +156,15 @@ impl Status {
             deadline: until.map(|seconds| Timestamp::from_unix_seconds(since.unix_seconds() + seconds)),
         };
         self.update(|now| now.running.push(running));
+    }
+
+    /// Its process is this one.
+    pub(crate) fn step_runs_as(&self, kind: &StepType, pid: u32) {
+        self.update(|now| {
+            if let Some(running) = now.running.iter_mut().find(|running| running.step_type == *kind) {
+                running.pid = Some(pid);
+            }
+        });
     }
 
     /// A step ended; `error` is its log, or why it was not run.
@@ -209,7 +221,6 @@ impl Status {
     }
 
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
-        self.notifier.alive();
         let mut state = self.lock();
         let before = state.now.clone();
         change(&mut state.now);

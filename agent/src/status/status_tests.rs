@@ -61,13 +61,14 @@ fn the_file_tells_what_happens_and_nothing_secret() {
     status.registered(&registered());
     status.service_answered(&client());
     status.step_started(&step(StepType::Inventory), Some(Duration::from_secs(60)));
+    status.step_runs_as(&StepType::Inventory, 77);
     status.next_poll(Duration::from_secs(60), 2);
     let during = json(&dir);
     assert_eq!(during["schema_version"], 1);
     assert_eq!(during["host_id"], HOST);
     assert_eq!(during["agent_version"], "r.io/agent:2");
     assert_eq!(during["replies_waiting"], 2);
-    assert_eq!(during["running"][0]["step_type"], "inventory");
+    assert_eq!((&during["running"][0]["step_type"], &during["running"][0]["pid"]), (&"inventory".into(), &77.into()));
     assert_eq!(during["last_error"]["resolved"], true);
     status.step_ended(&StepType::Inventory, 5, "first\nwhy it failed\n\n");
     let after = json(&dir);
