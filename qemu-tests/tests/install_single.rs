@@ -1,6 +1,8 @@
 //! One machine from the live ISO to its own disk, over firmware, sector sizes, every kind of disk and every compression images come
 //! in.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use api::Timestamp;
