@@ -247,11 +247,7 @@ mod tests {
         let at = Timestamp::from_unix_seconds;
         let after = |state, seconds: i64| pause(state, at(1000), at(1000 + seconds), 60);
         for state in [S::Discovering, S::Insufficient, S::PendingForInput, S::InsufficientUnbound] {
-            assert_eq!(
-                [after(state, 0), after(state, 59), after(state, 60), after(state, -5)],
-                [1, 1, 60, 60],
-                "{state:?}"
-            );
+            assert_eq!([0, 15, 59, 60, -5].map(|age| after(state, age)), [1, 2, 6, 60, 60], "{state:?}");
         }
         assert_eq!([after(S::Known, 0), after(S::Installing, 0), after(S::Error, 0)], [60, 60, 120]);
         assert_eq!(pause(S::Discovering, at(0), at(0), 0), 0);
