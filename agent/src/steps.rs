@@ -161,6 +161,10 @@ fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Stat
     status.step_started(step, run.deadline);
     let (kind, tell) = (&step.step_type, |pid| status.step_runs_as(&step.step_type, pid));
     let mut outcome = child::run_telling(&settings.program, &run, kind, &step.step_id, settings.limits, stop, tell);
+    outcome.exit_code = contract_code(&step.step_type, outcome.exit_code);
+    if prints_json(&step.step_type) {
+        outcome.output.truncate(outcome.output.trim_end().len());
+    }
     if outcome.exit_code != 0 {
         // People search for the start of this line.
         tracing::error!(
@@ -178,6 +182,35 @@ fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Stat
         }
     }
     outcome
+}
+
+/// A program's plain failure as the service and its people know it from the real agent: -1 from what that does in its own process,
+/// 255 from what it runs in a container (agent contract §1.6, §6.0). An installation's failure is 1 there, too.
+fn contract_code(kind: &StepType, exit_code: i64) -> i64 {
+    match (exit_code, kind) {
+        (1, StepType::Install | StepType::StopInstallation) => 1,
+        (
+            1,
+            StepType::FreeNetworkAddresses
+            | StepType::InstallationDiskSpeedCheck
+            | StepType::Inventory
+            | StepType::LogsGather,
+        ) => 255,
+        (1, _) => -1,
+        (other, _) => other,
+    }
+}
+
+/// Whether the output is a document, of which the line end that a terminal wants is no part.
+fn prints_json(kind: &StepType) -> bool {
+    !matches!(
+        kind,
+        StepType::Install
+            | StepType::StopInstallation
+            | StepType::LogsGather
+            | StepType::DownloadBootArtifacts
+            | StepType::RebootForReclaim
+    )
 }
 
 fn start_of(output: &str) -> String {

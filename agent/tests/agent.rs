@@ -316,7 +316,7 @@ fn failures_are_sent_every_time() {
         service.wait_for("three failures", |r| count(r, "reply") > 2);
     });
     let requests = service.requests();
-    let expected = json!({"error": "why\n", "exit_code": 7, "output": "half\n", "step_id": "inventory-00000001", "step_type": "inventory"});
+    let expected = json!({"error": "why\n", "exit_code": 7, "output": "half", "step_id": "inventory-00000001", "step_type": "inventory"});
     assert!(of(&requests, "reply").iter().all(|reply| reply.body == expected), "{requests:#?}");
 }
 
@@ -443,7 +443,7 @@ fn a_day_2_config_that_is_not_there_is_a_success_with_an_error() {
     let reply = |kind: &str| &of(&requests, "reply").into_iter().find(|r| r.body["step_type"] == kind).unwrap().body;
     assert_eq!(
         *reply(kinds[0]),
-        json!({"step_type": kinds[0], "step_id": format!("{}-00000001", kinds[0]), "output": "{}\n",
+        json!({"step_type": kinds[0], "step_id": format!("{}-00000001", kinds[0]), "output": "{}",
             "error": "ignition download error"})
     );
     assert_eq!(reply(kinds[1]).get("error"), None, "the log of other successes is no answer");
