@@ -377,7 +377,8 @@ impl Client {
             }
             let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
             let delay = backoff(attempt).max(asked);
-            tracing::warn!(%error, attempt, delay_ms = delay.as_millis(), "request failed, trying again");
+            let cause = &error as &dyn std::error::Error;
+            tracing::warn!(error = cause, attempt, delay_ms = delay.as_millis(), "request failed, trying again");
             self.pause(delay);
             attempt += 1;
         }

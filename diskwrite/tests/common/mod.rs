@@ -52,7 +52,16 @@ pub struct LoopDisk {
 
 impl LoopDisk {
     pub fn new(bytes: u64, sector: u32, partition_scan: bool) -> Self {
-        let dir = tempfile::Builder::new().prefix("diskwrite-test-").tempdir().unwrap();
+        Self::below(&std::env::temp_dir(), bytes, sector, partition_scan)
+    }
+
+    /// One that has nothing to wait for.
+    pub fn in_memory(bytes: u64, sector: u32) -> Self {
+        Self::below(Path::new("/dev/shm"), bytes, sector, true)
+    }
+
+    fn below(directory: &Path, bytes: u64, sector: u32, partition_scan: bool) -> Self {
+        let dir = tempfile::Builder::new().prefix("diskwrite-test-").tempdir_in(directory).unwrap();
         let file = dir.path().join("disk");
         File::create(&file).unwrap().set_len(bytes).unwrap();
         let (sector, file) = (sector.to_string(), file.display().to_string());

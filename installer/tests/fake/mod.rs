@@ -170,12 +170,17 @@ fn serve(stream: TcpStream, log: &Log, handler: &Handler) -> std::io::Result<()>
 
 /// The recorded traffic, when it is there.
 pub fn wire() -> Option<std::path::PathBuf> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/wire");
-    if !path.is_dir() {
-        eprintln!("skipped the comparison with recorded traffic: {} is not there", path.display());
-        return None;
+    // Beside the workspace, of which the manifest may be a member's.
+    let manifest = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = ["../shared/data/wire", "../../shared/data/wire"].map(|path| manifest.join(path));
+    let found = path.into_iter().find(|path| path.is_dir());
+    if found.is_none() {
+        eprintln!(
+            "skipped the comparison with recorded traffic: there is no shared/data/wire beside {}",
+            manifest.display()
+        );
     }
-    Some(path)
+    found
 }
 
 /// A recorded exchange.

@@ -1,0 +1,371 @@
+//! What the real service was seen to send, sent to our agent: each request of ours has the method, path, headers and keys that the
+//! real agent's had, and each reply is as the service defines it. What writes or reboots is turned to a device of the test's own.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../diskwrite/tests/common/mod.rs"]
+mod disk;
+#[path = "../installer/tests/fake/mod.rs"]
+mod fake;
+#[path = "../netcheck/tests/common/mod.rs"]
+mod net;
+
+use disk::{Image, LoopDisk, MIB};
+use fake::{Answer, FakeService, Request, header_names, keys, recorded, recorded_headers};
+use net::{
+    Host, Segment,
+    server::{Server, command, packages},
+    wire::assert_fits,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+};
+
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A recorded exchange: what was asked, in our terms, and what was answered.
+struct Exchange {
+    name: String,
+    method: String,
+    path: String,
+    raw: Value,
+}
+
+fn exchanges(directory: &Path) -> Vec<Exchange> {
+    let mut files: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+        .into_iter()
+        .map(|file| {
+            let raw = recorded(&file);
+            let line = raw["request"]["line"].as_str().unwrap();
+            let mut words = line.split([' ', '?']);
+            let method = words.next().unwrap().to_owned();
+            let path = words.next().unwrap().strip_prefix("/api/assisted-install").unwrap().to_owned();
+            Exchange { name: file.file_name().unwrap().to_string_lossy().into_owned(), method, path, raw }
+        })
+        .collect()
+}
+
+impl Exchange {
+    fn is(&self, method: &str, path_end: &str) -> bool {
+        self.method == method && self.path.ends_with(path_end)
+    }
+
+    fn status(&self) -> u16 {
+        self.raw["response"]["status"].as_u64().unwrap().try_into().unwrap()
+    }
+
+    fn asked(&self) -> &Value {
+        &self.raw["request"]["body"]
+    }
+
+    fn instructions(&self) -> Vec<Value> {
+        self.raw["response"]["body"]["instructions"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+/// What is left to hand out, and what was handed out and not yet answered.
+struct Script {
+    batches: Vec<Vec<Value>>,
+    open: BTreeSet<String>,
+    /// What the real agent answered of what it was sent: the same result twice is sent once.
+    answered: BTreeSet<String>,
+    /// How replies to these step ids are refused.
+    refusals: BTreeMap<String, (u16, Value)>,
+    /// How the next polls and registrations are refused.
+    polls: Vec<(u16, Value)>,
+    registrations: Vec<(u16, Value)>,
+}
+
+impl Script {
+    fn next(&mut self) -> Answer {
+        if self.open.is_empty() && !self.batches.is_empty() {
+            let batch = self.batches.remove(0);
+            let ids = batch.iter().map(|step| step["step_id"].as_str().unwrap().to_owned());
+            self.open = ids.filter(|id| self.answered.contains(id)).collect();
+            return poll(json!(batch));
+        }
+        if self.open.is_empty()
+            && let Some((status, body)) = self.polls.pop()
+        {
+            return Answer::Json(status, body);
+        }
+        poll(Value::Null)
+    }
+}
+
+fn poll(instructions: Value) -> Answer {
+    Answer::Json(
+        200,
+        json!({"instructions": instructions, "next_instruction_seconds": 1, "post_step_action": "continue"}),
+    )
+}
+
+/// The recorded step with what it names of the recording machine's disk turned to ours.
+fn rewritten(mut step: Value, device: &str, image: &Path) -> Value {
+    let kind = step["step_type"].as_str().unwrap().to_owned();
+    let change = |text: &Value, change: &dyn Fn(&mut Value)| {
+        let mut value: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+        change(&mut value);
+        Value::String(value.to_string())
+    };
+    match kind.as_str() {
+        "installation-disk-speed-check" => {
+            step["args"][0] = change(&step["args"][0], &|request| request["path"] = device.into());
+        }
+        "install" => {
+            step["args"][0] = change(&step["args"][0], &|request| {
+                request["boot_device"] = device.into();
+                // A role that this version carries out, and an image that is there.
+                request["role"] = "master".into();
+                request["control_plane_count"] = 3.into();
+                request["installer_args"] = json!(["--image-file", image]).to_string().into();
+            });
+        }
+        _ => {}
+    }
+    assert!(!step.to_string().contains("/dev/vda"), "{step}");
+    step
+}
+
+fn start_agent(binary: &str, url: &str, first: &Exchange, directory: &Path) -> Agent {
+    let ids = first.asked();
+    let infra_env = first.path.split('/').nth(3).unwrap();
+    // Names of the internet are asked for of a server that is not there, which is known at once.
+    let names = directory.join("resolv.conf");
+    fs::write(&names, "nameserver 127.0.0.1\n").unwrap();
+    let script = format!("mount --bind {} /etc/resolv.conf\nexec \"$@\"", names.display());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", &script, "sh", binary]);
+    command.args(["agent", "--url", url, "--infra-env-id", infra_env, "--no-reboot"]);
+    command.args(["--host-id", ids["host_id"].as_str().unwrap()]);
+    command.args(["--agent-version", ids["discovery_agent_version"].as_str().unwrap()]);
+    command.args(["--interval", "1", "--refused-interval", "1"]).arg("--state-dir").arg(directory);
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "LANDFALL_LOG"] {
+        command.env_remove(name);
+    }
+    Agent(command.env("PULL_SECRET_TOKEN", "dummy").stdin(Stdio::null()).spawn().unwrap())
+}
+
+/// A time server's client, which the recorded host had. It leaves the clock alone.
+fn chronyd(packages: &Path, host: &Host, directory: &Path) -> Server {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o750)).unwrap();
+    let here = directory.display();
+    let own = "bindcmdaddress 127.0.0.1\nuser root\nserver 192.168.131.1\n";
+    fs::write(directory.join("conf"), format!("bindcmdaddress {here}/chronyd.sock\npidfile {here}/pid\n{own}"))
+        .unwrap();
+    let mut chronyd = command(packages, &host.namespace, "usr/sbin/chronyd");
+    chronyd.args(["-x", "-d", "-f"]).arg(directory.join("conf"));
+    let mut server = Server::start(chronyd, &directory.join("log"));
+    server.await_ready(|| directory.join("chronyd.sock").exists());
+    server
+}
+
+/// The recorded exchanges that are of the same kind as `request`, with the keys they had.
+fn like<'a>(request: &Request, recorded: &'a [Exchange]) -> Vec<&'a Exchange> {
+    let same = recorded.iter().filter(|exchange| exchange.method == request.method && exchange.path == request.path);
+    let part = |body: &Value| (body["step_type"].clone(), body["current_stage"].clone());
+    same.filter(|exchange| part(exchange.asked()) == part(&request.body)).collect()
+}
+
+fn definition(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "inventory" => "inventory",
+        "free-network-addresses" => "free_networks_addresses",
+        "ntp-synchronizer" => "ntp_synchronization_response",
+        "domain-resolution" => "domain_resolution_response",
+        "installation-disk-speed-check" => "disk_speed_check_response",
+        "container-image-availability" => "container_image_availability_response",
+        "connectivity-check" => "connectivity-report",
+        "verify-vips" => "verify_vips_response",
+        _ => return None,
+    })
+}
+
+#[test]
+fn our_agent_in_the_place_of_the_real_one() {
+    let Some(wire) = fake::wire() else { return };
+    if disk::skipped() {
+        return;
+    }
+    let (Some(segment), Some(packages)) = (Segment::new(), packages()) else { return };
+    let sno = exchanges(&wire.join("sno-install"));
+    let errors = exchanges(&wire.join("errors"));
+    let steps = wire.join("steps");
+
+    let image = Image::new(512);
+    let disk = LoopDisk::in_memory(64 * MIB, 512);
+    let (raw, device) = (image.packed(None), disk.path().display().to_string());
+    let directory = tempfile::tempdir().unwrap();
+
+    let polls = sno.iter().filter(|exchange| exchange.is("GET", "/instructions"));
+    let mut batches: Vec<Vec<Value>> = polls.map(Exchange::instructions).filter(|batch| !batch.is_empty()).collect();
+    // Those types that a single node is never sent.
+    batches.push(
+        ["connectivity-check", "verify-vips"]
+            .iter()
+            .flat_map(|kind| {
+                let recorded = recorded(steps.join(format!("step-{kind}.json")));
+                let all = recorded["instructions"].as_array().unwrap().clone();
+                all.into_iter().filter(move |step| step["step_type"] == *kind)
+            })
+            .collect(),
+    );
+    let stop = errors.iter().find(|exchange| exchange.raw.to_string().contains("stop-installation-")).unwrap();
+    batches.push(stop.instructions());
+    // Replies that are refused as real ones were.
+    let mut refusals = BTreeMap::new();
+    for (n, exchange) in errors.iter().filter(|e| e.is("POST", "/instructions") && e.status() >= 400).enumerate() {
+        let id = format!("domain-resolution-{n:08x}");
+        let domains = json!({"domains": [{"domain_name": format!("n{n}.example.com")}]}).to_string();
+        batches.push(vec![json!({"step_type": "domain-resolution", "step_id": id, "args": [domains]})]);
+        refusals.insert(id, (exchange.status(), exchange.raw["response"]["body"].clone()));
+    }
+    let refused = |path_end: &str| -> Vec<(u16, Value)> {
+        let method = if path_end == "/hosts" { "POST" } else { "GET" };
+        let all = errors.iter().filter(|e| e.is(method, path_end) && e.status() >= 400);
+        all.map(|e| (e.status(), e.raw["response"]["body"].clone())).collect()
+    };
+    let mut script = Script {
+        batches: batches
+            .into_iter()
+            .map(|batch| batch.into_iter().map(|step| rewritten(step, &device, &raw)).collect())
+            .collect(),
+        open: BTreeSet::new(),
+        answered: BTreeSet::new(),
+        refusals,
+        polls: refused("/instructions"),
+        registrations: Vec::new(),
+    };
+    let replies = sno.iter().filter_map(|exchange| exchange.asked()["step_id"].as_str());
+    let silent: BTreeSet<&str> = {
+        let sent = sno.iter().flat_map(|exchange| exchange.raw["response"]["body"]["instructions"].as_array());
+        let sent = sent.flatten().filter_map(|step| step["step_id"].as_str()).collect::<BTreeSet<_>>();
+        sent.difference(&replies.collect()).copied().collect()
+    };
+    let all = script.batches.iter().flatten().filter(|step| !silent.contains(step["step_id"].as_str().unwrap()));
+    let handed_out: Vec<Value> = all.cloned().collect();
+    script.answered = handed_out.iter().map(|step| step["step_id"].as_str().unwrap().to_owned()).collect();
+    let all_errors = script.polls.len() + script.refusals.len() + refused("/hosts").len();
+    let registrations = refused("/hosts");
+    let script = Arc::new(Mutex::new(script));
+
+    let agent = segment.host("agent", "52:54:00:aa:bb:0e", &["192.168.131.14/24"]);
+    let server = segment.host("service", "52:54:00:aa:bb:01", &["192.168.131.1/24"]);
+    let chrony = tempfile::tempdir().unwrap();
+    let _chronyd = chronyd(&packages, &agent, chrony.path());
+    let ignition: Arc<Vec<(String, Value)>> = Arc::new(
+        sno.iter()
+            .filter(|exchange| exchange.path.contains("/downloads/"))
+            .map(|exchange| (exchange.path.clone(), exchange.raw["response"]["body"].clone()))
+            .collect(),
+    );
+    let registered = sno[0].raw["response"]["body"].clone();
+    let requests = server.namespace.enter(|| {
+        let listener = TcpListener::bind("192.168.131.1:0").unwrap();
+        let shared = script.clone();
+        let service = FakeService::on(listener, move |request| {
+            let mut script = shared.lock().unwrap();
+            match (request.method.as_str(), request.path.as_str()) {
+                ("POST", path) if path.ends_with("/hosts") => match script.registrations.pop() {
+                    Some((status, body)) => Answer::Json(status, body),
+                    None => Answer::Json(201, registered.clone()),
+                },
+                ("GET", path) if path.ends_with("/instructions") => script.next(),
+                ("POST", path) if path.ends_with("/instructions") => {
+                    let id = request.body["step_id"].as_str().unwrap();
+                    script.open.remove(id);
+                    match script.refusals.remove(id) {
+                        Some((status, body)) => Answer::Json(status, body),
+                        None => Answer::Status(204),
+                    }
+                }
+                ("PUT", _) => Answer::Json(200, Value::Null),
+                (_, path) => match ignition.iter().find(|(known, _)| known == path) {
+                    Some((_, config)) => Answer::Json(200, config.clone()),
+                    None => Answer::Status(404),
+                },
+            }
+        });
+        let _agent = agent
+            .namespace
+            .enter(|| start_agent(env!("CARGO_BIN_EXE_landfall"), &service.url, &sno[0], directory.path()));
+        let is_reply = |request: &&Request| request.ends_with("POST", "/instructions");
+        service
+            .wait_for("a reply to each step", |requests| requests.iter().filter(is_reply).count() >= handed_out.len());
+        // Then the service has no more of this host, nor of what it belongs to, and at last it has.
+        script.lock().unwrap().registrations = registrations;
+        let idle = |requests: &[Request]| {
+            let script = script.lock().unwrap();
+            let registered = requests.iter().rposition(|request| request.ends_with("POST", "/hosts")).unwrap();
+            script.polls.is_empty()
+                && script.registrations.is_empty()
+                && requests[registered..].iter().filter(|request| request.ends_with("GET", "/instructions")).count() > 1
+        };
+        service.wait_for("polls after every refusal", idle)
+    });
+
+    let mut compared = BTreeMap::<String, usize>::new();
+    for request in &requests {
+        let known = like(request, &sno);
+        let kind = request.body["step_type"].as_str().unwrap_or_default();
+        let what = format!("{} {} {kind}", request.method, request.path.rsplit('/').next().unwrap());
+        let Some(first) = known.first() else {
+            // Types that only other recordings have; their form is the same.
+            let other = ["connectivity-check", "verify-vips", "stop-installation"].contains(&kind);
+            assert!(other, "the real agent never asked this: {request:?}");
+            continue;
+        };
+        let ours = header_names(request.headers.iter().map(|(name, _)| name.as_str()));
+        assert_eq!(ours, recorded_headers(&first.raw), "{what} as in {}", first.name);
+        if !request.body.is_null() {
+            let mut theirs: Vec<_> = known.iter().map(|exchange| keys(exchange.asked())).collect();
+            // What can't be done here (images of the internet, names) is answered as the contract says failures are.
+            theirs.push(["error", "exit_code", "output", "step_id", "step_type"].map(str::to_owned).to_vec());
+            assert!(theirs.contains(&keys(&request.body)), "{what}: {} but {theirs:?}", request.body);
+        }
+        *compared.entry(what).or_default() += 1;
+    }
+    for (what, count) in &compared {
+        println!("{count:4} as recorded: {what}");
+    }
+    let replies: BTreeMap<&str, &Value> = requests
+        .iter()
+        .filter(|request| request.ends_with("POST", "/instructions"))
+        .map(|request| (request.body["step_id"].as_str().unwrap(), &request.body))
+        .collect();
+    for step in &handed_out {
+        let reply = replies[step["step_id"].as_str().unwrap()];
+        assert_fits("step-reply", reply);
+        let kind = step["step_type"].as_str().unwrap();
+        assert_eq!(reply["step_type"], *kind);
+        if let Some(definition) = definition(kind) {
+            let text = reply["output"].as_str().unwrap_or_else(|| panic!("{reply}"));
+            let output: Value = serde_json::from_str(text).unwrap();
+            assert_fits(definition, &output);
+        }
+        println!(
+            "{:40} exit_code {}",
+            step["step_id"].as_str().unwrap(),
+            reply.get("exit_code").unwrap_or(&Value::Null)
+        );
+    }
+    let speed = replies.values().find(|reply| reply["step_type"] == "installation-disk-speed-check").unwrap();
+    assert!(speed["output"].as_str().unwrap().contains(&device), "{speed}");
+    assert_eq!(disk.partitions(), [1, 2, 3, 4], "the installation was a real one");
+    println!("{} requests, {} steps, {all_errors} recorded errors", requests.len(), handed_out.len());
+}
