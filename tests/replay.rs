@@ -353,6 +353,8 @@ fn our_agent_in_the_place_of_the_real_one() {
         assert_fits("step-reply", reply);
         let kind = step["step_type"].as_str().unwrap();
         assert_eq!(reply["step_type"], *kind);
+        let expected = if kind == "container-image-availability" { json!(2) } else { Value::Null };
+        assert_eq!(reply.get("exit_code").unwrap_or(&Value::Null), &expected, "{reply}");
         if let Some(definition) = definition(kind) {
             let text = reply["output"].as_str().unwrap_or_else(|| panic!("{reply}"));
             let output: Value = serde_json::from_str(text).unwrap();
