@@ -1,7 +1,11 @@
 //! The one place with `unsafe`: what a child does between fork and exec.
 #![allow(unsafe_code)]
 
-use nix::sys::{prctl, signal::Signal};
+use nix::sys::{
+    prctl,
+    resource::{Resource, getrlimit, setrlimit},
+    signal::Signal,
+};
 use std::{
     io,
     os::{
@@ -16,7 +20,7 @@ const CAPABILITY_BITS: u8 = 64;
 /// `_LINUX_CAPABILITY_VERSION_3`.
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 /// More than any step opens: a leak ends in an error of its own, not in the host's.
-const MAX_OPEN_FILES: libc::rlim_t = 16_384;
+const MAX_OPEN_FILES: u64 = 16_384;
 
 /// What a child may do and use.
 #[derive(Debug)]
@@ -69,9 +73,9 @@ pub(crate) fn confine(command: &mut Command, confinement: Confinement) {
             keep_open(file.as_raw_fd())?;
         }
         write_file(c"/proc/self/oom_score_adj", score.as_bytes())?;
-        limit(libc::RLIMIT_CORE, 0)?;
-        limit(libc::RLIMIT_NOFILE, MAX_OPEN_FILES)?;
-        limit(libc::RLIMIT_DATA, confinement.memory_bytes)?;
+        limit(Resource::RLIMIT_CORE, 0)?;
+        limit(Resource::RLIMIT_NOFILE, MAX_OPEN_FILES)?;
+        limit(Resource::RLIMIT_DATA, confinement.memory_bytes)?;
         drop_capabilities(confinement.capabilities)?;
         Ok(prctl::set_no_new_privs()?)
     };
@@ -102,15 +106,10 @@ fn write_file(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Lowers a limit to `most`; one that is lower already stays.
-fn limit(what: libc::__rlimit_resource_t, most: libc::rlim_t) -> io::Result<()> {
-    let mut bounds = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls get a valid struct of the type they know.
-    unsafe {
-        checked(libc::getrlimit(what, &raw mut bounds))?;
-        bounds.rlim_max = bounds.rlim_max.min(most);
-        bounds.rlim_cur = bounds.rlim_max;
-        checked(libc::setrlimit(what, &raw const bounds))
-    }
+fn limit(what: Resource, most: u64) -> io::Result<()> {
+    let (_, hard) = getrlimit(what)?;
+    let most = hard.min(most);
+    Ok(setrlimit(what, most, most)?)
 }
 
 /// Leaves the thread, and whatever it executes, at most the capabilities whose bits are set.
@@ -189,12 +188,12 @@ mod tests {
 
     #[test]
     fn limits_hold_for_the_child_alone() {
-        let before = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_DATA).unwrap();
+        let before = getrlimit(Resource::RLIMIT_DATA).unwrap();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "ulimit -c; ulimit -n; ulimit -d; cat /proc/self/oom_score_adj"]);
         confine(&mut command, confinement(true));
         let output = command.output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "0\n16384\n65536\n321\n");
-        assert_eq!(nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_DATA).unwrap(), before);
+        assert_eq!(getrlimit(Resource::RLIMIT_DATA).unwrap(), before);
     }
 }

@@ -244,7 +244,8 @@ fn answer(request: &str, body: &[u8], stream: &mut impl Write, state: &State) ->
     };
     let text = if status == 204 { String::new() } else { value.to_string() };
     let length = if status == 204 { String::new() } else { format!("Content-Length: {}\r\n", text.len()) };
-    write!(stream, "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n{length}\r\n{text}")?;
+    let answer = format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n{length}\r\n{text}");
+    stream.write_all(answer.as_bytes())?;
     stream.flush()
 }
 
