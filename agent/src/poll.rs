@@ -7,6 +7,7 @@ use crate::{
     status::{ServiceState, Status},
     steps::Steps,
     stop::{Stop, jittered},
+    sys,
 };
 use api::{Client, PostStepAction, StepType, Steps as Answer};
 use std::{
@@ -16,6 +17,11 @@ use std::{
 
 /// How often a running upgrade is looked at.
 const UPGRADE_LOOK: Duration = Duration::from_millis(200);
+
+/// What starting, a registration or some trouble took of the program is let go of at the third poll, and again after so many: a host
+/// that waits to be installed has better uses for its memory.
+const RELEASE_AT: u64 = 3;
+const RELEASE_EVERY: u64 = 100;
 
 /// Why polling ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +48,7 @@ pub(crate) fn poll(
     pace: Pace,
     stop: &Stop,
 ) -> End {
+    let mut polls = 0_u64;
     loop {
         // One request id for the poll and all replies to what it brings.
         let (session, answer) = match ask(client, registered, outbox, status, pace, stop) {
@@ -62,6 +69,10 @@ pub(crate) fn poll(
         steps.start(instructions, &route);
         let pause = pause(answer.next_instruction_seconds, pace);
         status.next_poll(pause, outbox.waiting());
+        polls = polls.wrapping_add(1);
+        if polls % RELEASE_EVERY == RELEASE_AT {
+            sys::release_code();
+        }
         if let Some(end) = wait(pause, upgrades, steps, outbox, status, stop) {
             return end;
         }
