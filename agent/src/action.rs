@@ -1,6 +1,6 @@
 //! What a step means: the command that carries it out, or why it is refused. Nothing runs here.
 
-use crate::{disk, logs, network, settings::Settings, upgrade};
+use crate::{disk, logs, network, request, settings::Settings, upgrade};
 use api::{BootArtifactsRequest, HostId, InstallRequest, RebootForReclaimRequest, Secret, Step, StepType};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -65,6 +65,9 @@ pub enum Refusal {
         /// As given, cut.
         value: String,
     },
+    /// What the request lacks, or has in another form.
+    #[error("validation failure list:\n{}", .0.join("\n"))]
+    Fields(Vec<String>),
     /// JSON that doesn't fit.
     #[error("validation failure list:\n{what}: {error}")]
     Json {
@@ -148,6 +151,7 @@ impl<'a> ServiceDocument<'a> {
 
 /// Decides on `step` for `host`.
 pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
+    request::check(step)?;
     match step.step_type {
         StepType::Inventory => inventory(step, settings),
         StepType::Install => install(step, settings, host),
@@ -307,7 +311,7 @@ pub(crate) mod tests {
         act(kind, args).unwrap_err().to_string()
     }
 
-    fn request(change: impl Fn(&mut Value)) -> String {
+    fn a_request(change: impl Fn(&mut Value)) -> String {
         let mut request = json!({
             "boot_device": "/dev/null", "check_cvo": false, "cluster_id": "11111111-2222-3333-4444-555555555555",
             "control_plane_count": 3, "controller_image": "r.io/c:1", "disks_to_format": ["/dev/zero"], "host_id": HOST,
@@ -330,7 +334,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_installer_understands_what_it_is_given() {
-        let run = act(StepType::Install, &[&request(|_| ())]).unwrap();
+        let run = act(StepType::Install, &[&a_request(|_| ())]).unwrap();
         let document: installer::document::Document = serde_json::from_slice(&run.stdin).unwrap();
         assert!(document.reboot && document.stage_file.is_none());
         assert_eq!(document.request.boot_device, "/dev/null");
@@ -343,12 +347,16 @@ pub(crate) mod tests {
 
     #[test]
     fn an_install_request_that_does_not_fit_this_host_is_refused() {
-        let text = |change: &dyn Fn(&mut Value)| refused(StepType::Install, &[&request(change)]);
+        let text = |change: &dyn Fn(&mut Value)| refused(StepType::Install, &[&a_request(change)]);
         assert!(text(&|r| r["boot_device"] = "sda".into()).ends_with("boot_device sda must start with /dev/"));
         assert!(text(&|r| r["boot_device"] = "/dev/landfall-none".into()).ends_with("does not exist on this host"));
         assert!(text(&|r| r["disks_to_format"] = json!(["/etc/x"])).contains("disks_to_format /etc/x"));
         assert!(text(&|r| r["host_id"] = "aaaaaaaa-0000-0000-0000-000000000002".into()).contains("is not this host"));
-        assert!(text(&|r| r["role"] = "king".into()).starts_with("validation failure list:\ninstall request: "));
+        assert!(
+            text(&|r| r["role"] = "king".into())
+                .starts_with("validation failure list:\nrole in body should be one of ")
+        );
+        assert!(text(&|r| r["check_cvo"] = 5.into()).starts_with("validation failure list:\ninstall request: "));
         assert!(refused(StepType::Install, &["{"]).starts_with("validation failure list:\n"));
         assert_eq!(refused(StepType::Install, &[]), "install cmd accepts 1 params in args, given args []");
     }
@@ -368,10 +376,7 @@ pub(crate) mod tests {
             serde_json::from_slice(&run.stdin).unwrap();
         assert!(document.reboot);
         let text = refused(StepType::DownloadBootArtifacts, &[&format!("{{{urls}}}")]);
-        assert!(
-            text.starts_with("validation failure list:\nreclaim request: missing field `host_fs_mount_dir`"),
-            "{text}"
-        );
+        assert_eq!(text, "validation failure list:\nhost_fs_mount_dir in body is required");
         let text = refused(StepType::RebootForReclaim, &[]);
         assert_eq!(text, "reboot-for-reclaim cmd accepts 1 params in args, given args []");
     }

@@ -24,6 +24,7 @@ pub mod poll;
 pub mod privileges;
 pub mod register;
 pub mod replay;
+mod request;
 pub mod settings;
 pub mod status;
 mod steps;

@@ -5,6 +5,7 @@ use api::{Client, ClientError, HostId, InfraEnvId, StepReply, StepType};
 use std::{
     collections::HashMap,
     error::Error,
+    hash::{DefaultHasher, Hash, Hasher},
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
@@ -38,21 +39,32 @@ struct Waiting {
     due: Instant,
 }
 
-/// What was last accepted, by step type (agent contract §5.5).
+/// What was last accepted, by step type (agent contract §5.5): not the outputs themselves, which may have megabytes.
 #[derive(Debug, Default)]
-struct Cache(HashMap<StepType, (String, Instant)>);
+struct Cache(HashMap<StepType, (Fingerprint, Instant)>);
+
+/// A hash and a length. Two outputs that share both would cost an hour, once in a universe.
+type Fingerprint = (u64, usize);
+
+fn fingerprint(output: &str) -> Fingerprint {
+    let mut hasher = DefaultHasher::new();
+    output.hash(&mut hasher);
+    (hasher.finish(), output.len())
+}
 
 impl Cache {
     /// Whether the service has just this already.
     fn has(&self, reply: &StepReply, now: Instant, ttl: Duration) -> bool {
         let known = self.0.get(&reply.step_type);
         reply.exit_code == 0
-            && known.is_some_and(|(output, at)| *output == reply.output && now.saturating_duration_since(*at) < ttl)
+            && known.is_some_and(|(known, at)| {
+                *known == fingerprint(&reply.output) && now.saturating_duration_since(*at) < ttl
+            })
     }
 
     fn store(&mut self, reply: StepReply, now: Instant) {
         if reply.exit_code == 0 {
-            self.0.insert(reply.step_type, (reply.output, now));
+            self.0.insert(reply.step_type, (fingerprint(&reply.output), now));
         }
     }
 }

@@ -400,8 +400,8 @@ fn crashing_hanging_and_flooding_children_are_reported_and_survived() {
         step("inventory", &[HOST]),
         step("connectivity-check", &["[]"]),
         step("install", &[&json!({
-            "boot_device": "/dev/null", "cluster_id": HOST, "controller_image": "c", "host_id": HOST, "infra_env_id": INFRA_ENV,
-            "installer_image": "i", "role": "master"
+            "boot_device": "/dev/null", "cluster_id": HOST, "controller_image": "r.io/c:1", "host_id": HOST, "infra_env_id": INFRA_ENV,
+            "installer_image": "r.io/i:1", "role": "master"
         }).to_string()]),
     ];
     let service = service(json!(steps));
@@ -453,8 +453,8 @@ fn a_day_2_config_that_is_not_there_is_a_success_with_an_error() {
 fn a_second_installation_is_neither_started_nor_answered() {
     let dir = Dir::new();
     let request = json!({
-        "boot_device": "/dev/null", "cluster_id": HOST, "controller_image": "c", "host_id": HOST, "infra_env_id": INFRA_ENV,
-        "installer_image": "i", "role": "master"
+        "boot_device": "/dev/null", "cluster_id": HOST, "controller_image": "r.io/c:1", "host_id": HOST, "infra_env_id": INFRA_ENV,
+        "installer_image": "r.io/i:1", "role": "master"
     });
     let service = service(json!([step("install", &[&request.to_string()])]));
     let (runs, gate) = (dir.0.join("runs"), dir.0.join("gate"));
