@@ -150,7 +150,9 @@ fn what_the_real_service_refuses_we_refuse_alike() {
     let running = Running::start_with(Files::default(), |store| {
         let mut host = HostRecord::new(key, Some(cluster_id), api::Timestamp::now());
         host.state = HostState::Error;
-        host.host = Host { status_info: "Failed".into(), ..host.host };
+        // Its logs have come, so only the stop is asked for.
+        let logs_collected_at = api::Timestamp::now();
+        host.host = Host { status_info: "Failed".into(), logs_collected_at, ..host.host };
         put(store, cluster(cluster_id, ClusterState::Error), infra_env(key.infra_env, cluster_id), Some(host));
     });
     let mut seen = 0;
