@@ -382,7 +382,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn steps_of_later_milestones_get_the_text_the_service_looks_for() {
+    fn types_without_an_action_get_the_text_the_service_looks_for() {
         for name in StepType::NAMES.into_iter().chain(["step-not-exists"]) {
             let kind: StepType = serde_json::from_value(name.into()).unwrap();
             let known = matches!(

@@ -1,4 +1,4 @@
-//! The programs of others that are run, all of them, by name. LVM's metadata is only told in full by its own tools; and the
+//! The programs of others that gathering logs runs, all of them, by name. LVM's metadata is only told in full by its own tools; and the
 //! cluster's gather scripts are the cluster's, shipped by its bootstrap. Where they are not there, nothing is run.
 
 use std::{
