@@ -1,10 +1,18 @@
 //! What the role flow does to the machine it runs on; tests put a fake in its place.
+//!
+//! Everything that only the host's own programs can do goes through [`Host::run`]; the rest is native.
 
-use crate::{cancel::Cancel, plan::ImageWrite, sys};
+use crate::{
+    cancel::Cancel,
+    plan::ImageWrite,
+    programs::{self, Program, ProgramError},
+    sys,
+};
 use api::http::HttpConfig;
 use diskwrite::{DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, SourceError, install};
 use std::{
     error::Error,
+    ffi::OsStr,
     fmt,
     fs::OpenOptions,
     io::{self, Write},
@@ -14,9 +22,15 @@ use std::{
 };
 
 /// The machine.
-pub trait Host {
+pub trait Host: Sync {
+    /// The live system's root: `/`. All that is read and written natively is below it.
+    fn root(&self) -> &Path;
+    /// Runs one of the host's programs. Returns what it wrote, both streams merged, trimmed. Ended when `cancel` is set.
+    fn run(&self, program: Program, args: &[&OsStr], cancel: &Cancel) -> Result<String, ProgramError>;
     /// Zeroes the first 512 bytes of a disk nobody uses.
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError>;
+    /// Takes down what an earlier life left on a disk, and wipes its signatures; other disks stay as they are.
+    fn clean_disk(&self, device: &Path) -> Result<(), HostError>;
     /// Writes an image once.
     fn write_image(
         &self,
@@ -25,6 +39,10 @@ pub trait Host {
         cancel: &Cancel,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<(), WriteError>;
+    /// Makes the firmware start from this disk at the next boot and after it.
+    fn set_boot_order(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError>;
+    /// Sends the host's logs to the service; `bootstrap` adds those of the temporary control plane.
+    fn send_logs(&self, bootstrap: bool) -> Result<(), HostError>;
     /// Reboots after `delay`; returns before.
     fn reboot(&self, delay: Duration) -> Result<(), HostError>;
 }
@@ -54,6 +72,18 @@ pub enum HostError {
         /// Cause.
         source: io::Error,
     },
+    /// The disk's earlier life.
+    #[error("{0}")]
+    Clean(#[source] Box<dyn Error + Send + Sync>),
+    /// The firmware.
+    #[error("{0}")]
+    BootOrder(#[source] Box<dyn Error + Send + Sync>),
+    /// No logs at the service.
+    #[error("the host's logs were not sent")]
+    Logs(#[source] Box<dyn Error + Send + Sync>),
+    /// One of the host's programs.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// Nobody said it may.
     #[error("rebooting is not allowed: the request must say \"reboot\": true")]
     RebootNotAllowed,
@@ -86,16 +116,22 @@ impl Error for WriteError {
     }
 }
 
+/// Gathers and sends the host's logs; who carries out a request says how.
+pub type SendLogs<'a> = dyn Fn(bool) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
+
 /// The machine itself.
-#[derive(Debug)]
-pub struct LiveHost {
+pub struct LiveHost<'a> {
     /// TLS for images by URL.
     pub http: HttpConfig,
+    /// What the host's programs get in their environment besides ours: proxies.
+    pub environment: Vec<(String, String)>,
+    /// How logs get to the service.
+    pub send_logs: &'a SendLogs<'a>,
     /// Whether [`Host::reboot`] does it; refused otherwise.
     pub allow_reboot: bool,
 }
 
-impl LiveHost {
+impl LiveHost<'_> {
     /// What the image writer is told.
     pub fn options(&self, write: &ImageWrite, ignition: Option<&[u8]>, cancel: &Cancel) -> InstallOptions {
         InstallOptions {
@@ -115,7 +151,29 @@ impl LiveHost {
     }
 }
 
-impl Host for LiveHost {
+impl Host for LiveHost<'_> {
+    fn root(&self) -> &Path {
+        Path::new("/")
+    }
+
+    fn run(&self, program: Program, args: &[&OsStr], cancel: &Cancel) -> Result<String, ProgramError> {
+        programs::run(program, args, &self.environment, cancel)
+    }
+
+    fn clean_disk(&self, device: &Path) -> Result<(), HostError> {
+        tracing::debug!(device = %device.display(), "nothing takes down what is on the disk yet");
+        Ok(())
+    }
+
+    fn set_boot_order(&self, device: &Path, _cancel: &Cancel) -> Result<(), HostError> {
+        tracing::debug!(device = %device.display(), "the firmware's boot order is left as it is");
+        Ok(())
+    }
+
+    fn send_logs(&self, bootstrap: bool) -> Result<(), HostError> {
+        (self.send_logs)(bootstrap).map_err(HostError::Logs)
+    }
+
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
         let device = &std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
         let open_error = |source| HostError::Open { device: device.clone(), source };
@@ -170,15 +228,19 @@ mod tests {
     use crate::plan::{Action, plan, tests::request};
     use api::InstallRequest;
 
+    fn live_host() -> LiveHost<'static> {
+        LiveHost { http: HttpConfig::default(), environment: Vec::new(), send_logs: &|_| Ok(()), allow_reboot: false }
+    }
+
     #[test]
     fn a_machine_reboots_only_when_that_was_allowed() {
-        let host = LiveHost { http: HttpConfig::default(), allow_reboot: false };
+        let host = live_host();
         assert!(matches!(host.reboot(Duration::ZERO), Err(HostError::RebootNotAllowed)));
     }
 
     #[test]
     fn what_the_plan_keeps_is_kept() {
-        let host = LiveHost { http: HttpConfig::default(), allow_reboot: false };
+        let host = live_host();
         let args = r#"["--save-partlabel","data*","--save-partindex","5-,2","--image-file","/i"]"#;
         let request = InstallRequest { installer_args: Some(args.into()), ..request() };
         let plan = plan(&request, false, Duration::ZERO).unwrap();
@@ -193,7 +255,7 @@ mod tests {
 
     #[test]
     fn only_block_devices_lose_their_boot_sector() {
-        let host = LiveHost { http: HttpConfig::default(), allow_reboot: false };
+        let host = live_host();
         let path = std::env::temp_dir().join(format!("landfall-boot-sector-{}", std::process::id()));
         std::fs::write(&path, [7; 1024]).unwrap();
         let refused = host.clear_boot_sector(&path);

@@ -13,6 +13,7 @@ pub mod flow;
 pub mod host;
 pub mod ignition_source;
 pub mod plan;
+pub mod programs;
 pub mod reclaim;
 pub mod report;
 pub mod running;

@@ -11,10 +11,11 @@ use installer::{
     flow::{FlowError, Pace, run},
     host::{Host, HostError, WriteError},
     plan::ImageWrite,
+    programs::{Program, ProgramError},
 };
 use serde_json::{Value, json};
 use std::{
-    cell::RefCell,
+    ffi::OsStr,
     path::Path,
     sync::{Arc, Condvar, Mutex},
     time::Duration,
@@ -50,31 +51,59 @@ fn friendly(request: &Request) -> Answer {
     }
 }
 
-type Write<'a> = Box<dyn FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + 'a>;
+type Write<'a> = Box<dyn FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a>;
 
 /// Records what is done to it.
 struct FakeHost<'a> {
-    did: RefCell<Vec<String>>,
-    ignition: RefCell<Option<Vec<u8>>>,
-    attempts: RefCell<u32>,
-    write: RefCell<Write<'a>>,
+    did: Mutex<Vec<String>>,
+    ignition: Mutex<Option<Vec<u8>>>,
+    attempts: Mutex<u32>,
+    write: Mutex<Write<'a>>,
 }
 
 impl<'a> FakeHost<'a> {
-    fn new(write: impl FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + 'a) -> Self {
+    fn new(write: impl FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a) -> Self {
         let write: Write = Box::new(write);
-        Self {
-            did: RefCell::default(),
-            ignition: RefCell::default(),
-            attempts: RefCell::default(),
-            write: write.into(),
-        }
+        Self { did: Mutex::default(), ignition: Mutex::default(), attempts: Mutex::default(), write: write.into() }
+    }
+
+    fn note(&self, did: String) {
+        self.did.lock().unwrap().push(did);
+    }
+
+    fn did(&self) -> Vec<String> {
+        self.did.lock().unwrap().clone()
     }
 }
 
 impl Host for FakeHost<'_> {
+    fn root(&self) -> &Path {
+        Path::new("/nonexistent")
+    }
+
+    fn run(&self, program: Program, args: &[&OsStr], _cancel: &Cancel) -> Result<String, ProgramError> {
+        let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+        self.note(format!("{} {}", program.path(), args.join(" ")));
+        Ok(String::new())
+    }
+
+    fn clean_disk(&self, device: &Path) -> Result<(), HostError> {
+        self.note(format!("clean {}", device.display()));
+        Ok(())
+    }
+
+    fn set_boot_order(&self, device: &Path, _cancel: &Cancel) -> Result<(), HostError> {
+        self.note(format!("boot from {}", device.display()));
+        Ok(())
+    }
+
+    fn send_logs(&self, bootstrap: bool) -> Result<(), HostError> {
+        self.note(format!("send logs, bootstrap {bootstrap}"));
+        Ok(())
+    }
+
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
-        self.did.borrow_mut().push(format!("clear {}", device.display()));
+        self.note(format!("clear {}", device.display()));
         Err(HostError::NotABlockDevice { device: device.to_owned() })
     }
 
@@ -85,15 +114,15 @@ impl Host for FakeHost<'_> {
         cancel: &Cancel,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<(), WriteError> {
-        self.did.borrow_mut().push(format!("write {}", write.device.display()));
-        *self.ignition.borrow_mut() = ignition.map(Into::into);
-        *self.attempts.borrow_mut() += 1;
-        let attempt = *self.attempts.borrow();
-        (self.write.borrow_mut())(attempt, cancel, on_event)
+        self.note(format!("write {}", write.device.display()));
+        *self.ignition.lock().unwrap() = ignition.map(Into::into);
+        *self.attempts.lock().unwrap() += 1;
+        let attempt = *self.attempts.lock().unwrap();
+        (self.write.lock().unwrap())(attempt, cancel, on_event)
     }
 
     fn reboot(&self, delay: Duration) -> Result<(), HostError> {
-        self.did.borrow_mut().push(format!("reboot after {delay:?}"));
+        self.note(format!("reboot after {delay:?}"));
         Ok(())
     }
 }
@@ -124,10 +153,10 @@ fn a_master_is_installed_and_every_stage_reported() {
     run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| events += 1).unwrap();
     assert_eq!(events, 1);
 
-    let did = host.did.borrow().clone();
+    let did = host.did();
     let expected = ["clear /dev/landfall-test-other", "write /dev/landfall-test-disk", "reboot after 3s"];
     assert_eq!(did, expected, "a boot sector that can't be cleared stops nothing");
-    assert_eq!(host.ignition.borrow().as_deref(), Some(IGNITION.as_bytes()));
+    assert_eq!(host.ignition.lock().unwrap().as_deref(), Some(IGNITION.as_bytes()));
     let mut progress = service.progress();
     // Whether the percentage gets out before the next stage replaces it is a matter of time.
     progress.retain(|report| report != "Writing image to disk: 7%");
@@ -159,7 +188,7 @@ fn without_leave_the_machine_stays_up() {
     let host = FakeHost::new(|_, _, _| Ok(()));
     let document = document(&service, |d| drop(d.as_object_mut().unwrap().remove("reboot")));
     run(&document, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
-    assert!(!host.did.borrow().iter().any(|did| did.starts_with("reboot")));
+    assert!(!host.did().iter().any(|did| did.starts_with("reboot")));
     assert_eq!(service.progress().last().unwrap(), "Rebooting");
 }
 
@@ -168,20 +197,20 @@ fn a_cause_that_may_pass_is_tried_three_times_and_another_once() {
     let service = FakeService::start(friendly);
     let host = FakeHost::new(|attempt, _, _| if attempt < 3 { Err(failed(true)) } else { Ok(()) });
     run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
-    assert_eq!(*host.attempts.borrow(), 3);
+    assert_eq!(*host.attempts.lock().unwrap(), 3);
 
     for (transient, attempts) in [(true, 3), (false, 1)] {
         let service = FakeService::start(friendly);
         let host = FakeHost::new(|_, _, _| Err(failed(transient)));
         let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
         assert!(matches!(error, FlowError::Write { attempt, .. } if attempt == attempts), "{error:?}");
-        assert_eq!(*host.attempts.borrow(), attempts);
+        assert_eq!(*host.attempts.lock().unwrap(), attempts);
         let last = service.progress().pop().unwrap();
         assert_eq!(
             last,
             format!("Failed: cannot write /i.raw to /dev/landfall-test-disk (attempt {attempts} of 3): the cause")
         );
-        assert!(!host.did.borrow().iter().any(|did| did.starts_with("reboot")));
+        assert!(!host.did().iter().any(|did| did.starts_with("reboot")));
     }
 }
 
@@ -224,7 +253,7 @@ fn a_service_that_refuses_progress_stops_nothing() {
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
     run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
-    assert_eq!(host.did.borrow().last().unwrap(), "reboot after 3s");
+    assert_eq!(host.did().last().unwrap(), "reboot after 3s");
 }
 
 #[test]
@@ -234,7 +263,7 @@ fn what_cannot_be_planned_is_reported_and_nothing_touched() {
     let bootstrap = document(&service, |d| d["request"]["role"] = "bootstrap".into());
     let error = run(&bootstrap, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::Plan(_)));
-    assert!(host.did.borrow().is_empty());
+    assert!(host.did().is_empty());
     let progress = service.progress();
     assert_eq!(progress.len(), 1);
     assert!(progress[0].starts_with("Failed: role bootstrap"), "{progress:?}");
@@ -249,7 +278,7 @@ fn a_page_instead_of_an_ignition_config_never_reaches_a_disk() {
     let host = FakeHost::new(|_, _, _| Ok(()));
     let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::NotIgnition { .. }));
-    assert_eq!(*host.attempts.borrow(), 0);
+    assert_eq!(*host.attempts.lock().unwrap(), 0);
     assert!(service.progress().last().unwrap().starts_with("Failed: "));
 }
 
@@ -307,7 +336,7 @@ fn a_worker_of_an_existing_cluster_does_not_wait() {
     let host = FakeHost::new(|_, _, _| Ok(()));
     let worker = document(&service, |d| d["request"]["role"] = "worker".into());
     run(&worker, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
-    assert_eq!(host.did.borrow().last().unwrap(), "reboot after 3s");
+    assert_eq!(host.did().last().unwrap(), "reboot after 3s");
 }
 
 #[test]
@@ -319,7 +348,7 @@ fn cancelling_ends_the_flow_without_another_attempt() {
     });
     let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::WriteCancelled { .. }));
-    assert_eq!(*host.attempts.borrow(), 1);
+    assert_eq!(*host.attempts.lock().unwrap(), 1);
     assert!(service.progress().last().unwrap().starts_with("Failed: cancelled by a signal"));
 }
 

@@ -50,7 +50,12 @@ impl Install {
             return Ok(ExitCode::from(EXIT_ALREADY_RUNNING));
         };
         let cancel = self.cancel_on_signals()?;
-        let host = LiveHost { http: document.service.http(), allow_reboot: document.reboot };
+        let host = LiveHost {
+            http: document.service.http(),
+            environment: Vec::new(),
+            send_logs: &|_| Ok(()),
+            allow_reboot: document.reboot,
+        };
         let mut display = self.display();
         let result = flow::run(&document, &host, &cancel, Pace::default(), &mut |event| display.show(event));
         display.close();
