@@ -1,6 +1,7 @@
 //! `landfall serve`.
 
 use crate::check::requirements::Requirements;
+use crate::cluster_files::ClusterFiles;
 use crate::media::Media;
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -22,6 +23,10 @@ Examples:
 
   An ISO of a distribution, which doesn't carry the agent:
     landfall serve --state-dir ./state --iso live.x86_64.iso --deliver-agent --image os.raw.xz
+
+  Clusters with a control plane, of what openshift-install has made:
+    openshift-install create ignition-configs --dir ./rack
+    landfall serve --state-dir ./state --iso live.iso --image os.raw.gz --cluster-files ./rack
 
   On a free port, for tests (the first line of stdout names it):
     landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
@@ -74,6 +79,19 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     pub requirements: Option<PathBuf>,
 
+    /// Directory with the install-time files of clusters with a control plane: bootstrap.ign, master.ign and worker.ign,
+    /// and if wanted arbiter.ign, custom_manifests.json, custom_manifests.yaml, metadata.json, install-config.yaml,
+    /// kubeconfig, kubeconfig-noingress and kubeadmin-password. One control-plane host is then elected to bootstrap, and
+    /// the cluster's own controller reports when a host is done. All clusters of this service get the same files. Without
+    /// it no control plane is brought up, and each host reports for itself
+    #[arg(long, value_name = "DIR")]
+    pub cluster_files: Option<PathBuf>,
+
+    /// Image reference of the machine-config operator in install requests, for installers that need it to apply
+    /// bootstrap.ign
+    #[arg(long, value_name = "IMAGE", requires = "cluster_files")]
+    pub mco_image: Option<String>,
+
     /// Image reference told to agents that don't say which one they are
     #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer-agent:latest")]
     pub agent_image: String,
@@ -98,6 +116,7 @@ impl Serve {
             Some(path) => Requirements::read(path)?,
             None => Requirements::default(),
         };
+        let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
         let store = Store::open(&self.state_dir)?;
         logs::clean(&self.state_dir).context("cannot clean up unfinished uploads")?;
@@ -117,6 +136,8 @@ impl Serve {
                 installer_image: self.installer_image,
                 controller_image: self.controller_image,
                 deliver_agent: self.deliver_agent,
+                cluster_files,
+                mco_image: self.mco_image,
             };
             tracing::info!(url = settings.url, state_dir = %self.state_dir.display(), iso = media.has_iso(), "serving");
             if media.first_image().is_none() {

@@ -1,7 +1,8 @@
 //! The Ignition configs handed out: to the live host, to the installed one, and behind its pointer.
 
+use crate::cluster_files::ClusterFiles;
 use crate::http::Refusal;
-use crate::model::{HostRecord, InfraEnvRecord, Model};
+use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
 use crate::service::Service;
 use ignition::{AgentBinary, Discovery, HostConfig, host};
 use serde_json::{Value, json};
@@ -34,10 +35,39 @@ pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(),
     ignition::check_budget(&discovery(service, record)?).map(drop).map_err(|error| Refusal::invalid(chain(&error)))
 }
 
-/// The config written to an installed host's disk: its name, its user, where the rest of its config is, and a beacon
-/// that tells us when it has booted.
+/// The config written to an installed host's disk.
 pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    let config = match &service.settings.cluster_files {
+        Some(files) => node_of_cluster(files, cluster.map(AsRef::as_ref), record)?,
+        None => node_alone(service, model, cluster.map(AsRef::as_ref), record),
+    };
+    let config = host::build(&config).map_err(|error| Refusal::invalid(chain(&error)))?;
+    Ok(config.to_json())
+}
+
+/// Its role's config with its name and override. A single node is also told the network that its kubelet is to use.
+fn node_of_cluster(
+    files: &ClusterFiles,
+    cluster: Option<&ClusterRecord>,
+    record: &HostRecord,
+) -> Result<HostConfig, Refusal> {
+    let name = ClusterFiles::name_of(record.effective_role());
+    let role_config = files.read(name).map_err(|error| Refusal::internal(&error))?;
+    let role_config = role_config.ok_or_else(|| Refusal::not_found(format!("{name} was not found")))?;
+    let single = cluster.filter(|cluster| cluster.single_node());
+    let network = single.and_then(|cluster| cluster.cluster.machine_networks.first());
+    Ok(HostConfig {
+        role_config: Some(role_config),
+        hostname: record.hostname().unwrap_or_default().to_owned(),
+        nodeip_hint: network.and_then(|network| network.cidr.split('/').next()?.parse().ok()),
+        ignition_override: record.host.ignition_config_overrides.clone(),
+        ..HostConfig::default()
+    })
+}
+
+/// Its name, its user, where the rest of its config is, and a beacon that tells us when it has booted.
+fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>, record: &HostRecord) -> HostConfig {
     let infra_env = model.infra_envs.get(&record.host.infra_env_id);
     let key = cluster.map(|record| record.cluster.ssh_public_key.as_str()).filter(|key| !key.is_empty());
     let key = key.or(infra_env.map(|record| record.infra_env.ssh_authorized_key.as_str()));
@@ -52,7 +82,7 @@ pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> 
             token: None,
         },
     });
-    let config = HostConfig {
+    HostConfig {
         hostname: record.hostname().unwrap_or_default().to_owned(),
         ssh_authorized_key: key.unwrap_or_default().to_owned(),
         pointer: Some(host::Pointer { source: format!("{url}/landfall/config/{role}?host={id}"), headers: Vec::new() }),
@@ -60,9 +90,7 @@ pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> 
         ca_pem: None,
         ignition_override: record.host.ignition_config_overrides.clone(),
         ..HostConfig::default()
-    };
-    let config = host::build(&config).map_err(|error| Refusal::invalid(chain(&error)))?;
-    Ok(config.to_json())
+    }
 }
 
 /// Whether a host's override can be merged.

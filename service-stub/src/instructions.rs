@@ -6,7 +6,7 @@ use crate::net::Cidr;
 use crate::service::Settings;
 use crate::state::HostState;
 use api::{
-    ConnectivityCheckHost, ConnectivityCheckNic, InstallRequest, Interface, Inventory, LogsGatherRequest,
+    ConnectivityCheckHost, ConnectivityCheckNic, HostRole, InstallRequest, Interface, Inventory, LogsGatherRequest,
     PostStepAction, Proxy, Step, StepType, Steps, Timestamp,
 };
 use std::sync::Arc;
@@ -116,38 +116,40 @@ fn logs_request(situation: &Situation) -> Option<LogsGatherRequest> {
         cluster_id: situation.cluster?.cluster.id,
         host_id: host.id,
         infra_env_id: host.infra_env_id,
-        bootstrap: false,
+        bootstrap: host.bootstrap,
         installer_gather: true,
         master_ips: Vec::new(),
     })
 }
 
-/// What the installer is asked to do. No control plane is counted: nobody brings one up, so no host carries a temporary
-/// one. Only the installation disk is touched; `disks_to_format` stays empty.
+/// What the installer is asked to do. Without a control plane none is counted: no host carries a temporary one. Only the
+/// installation disk is touched; `disks_to_format` stays empty.
 pub fn install_request(situation: &Situation) -> Option<InstallRequest> {
     let (host, cluster) = (&situation.record.host, &situation.cluster?.cluster);
     let boot_device =
         [&host.installation_disk_id, &host.installation_disk_path].into_iter().find(|id| !id.is_empty())?;
     let proxy = proxy(situation.cluster?);
+    let settings = situation.settings;
+    let with_control_plane = settings.cluster_files.is_some();
     Some(InstallRequest {
         boot_device: boot_device.clone(),
         check_cvo: false,
         cluster_id: cluster.id,
-        control_plane_count: 0,
-        controller_image: situation.settings.controller_image.clone(),
+        control_plane_count: if with_control_plane { cluster.control_plane_count } else { 0 },
+        controller_image: settings.controller_image.clone(),
         coreos_image: None,
         disks_to_format: Vec::new(),
         enable_skip_mco_reboot: false,
         host_id: host.id,
         infra_env_id: host.infra_env_id,
         installer_args: serde_json::to_string(&installer_args(situation)).ok(),
-        installer_image: situation.settings.installer_image.clone(),
-        mco_image: None,
+        installer_image: settings.installer_image.clone(),
+        mco_image: settings.mco_image.clone(),
         must_gather_image: None,
         notify_num_reboots: true,
         openshift_version: Some(cluster.openshift_version.clone()),
         proxy,
-        role: situation.record.effective_role(),
+        role: if host.bootstrap { HostRole::Bootstrap } else { situation.record.effective_role() },
         service_ips: None,
         skip_installation_disk_cleanup: false,
     })

@@ -4,13 +4,19 @@
 //! connectivity, judges them, installs them, and follows them until they have booted from their disks. What it does not
 //! do it refuses with 501: it never pretends.
 //!
-//! # Without a control plane
+//! # With and without a control plane
 //!
-//! Nobody gives this service role configs, so it brings up no Kubernetes control plane. Hosts get a minimal config of
-//! their own instead: a name, the user `core` with the cluster's key, a pointer to `/landfall/config/{role}`, and a
-//! beacon. No host is elected to carry a temporary control plane: roles are `master` and `worker` only, and the install
+//! This service makes no role configs. An operator who has them, as `openshift-install` makes them, lays them into a
+//! directory ([`cluster_files`]): then one master is elected to carry the temporary control plane, and gets
+//! `bootstrap.ign` to do so; every host's config is its role's with its own part merged in; and the cluster's own
+//! controller reports `Joined` and `Done`.
+//!
+//! Without them there is no control plane to bring up. Hosts get a minimal config of their own instead: a name, the user
+//! `core` with the cluster's key, a pointer to `/landfall/config/{role}`, and a beacon. No host is elected, and the install
 //! request leaves `control_plane_count` out. A host that follows its pointer after the reboot moves to `Configuring`,
-//! and reports `Joined` and `Done` itself; when all hosts are installed, so is the cluster.
+//! and reports `Joined` and `Done` itself.
+//!
+//! Either way, when all hosts are installed, so is the cluster.
 //!
 //! # Layout
 //!
@@ -19,6 +25,7 @@
 
 pub mod check;
 pub mod cli;
+pub mod cluster_files;
 pub mod documents;
 pub mod events;
 pub mod handlers;

@@ -205,9 +205,9 @@ fn masters(cluster: &ClusterRecord) -> usize {
     usize::try_from(cluster.cluster.control_plane_count).unwrap_or(usize::MAX)
 }
 
-/// The stages a host passes. No host carries a temporary control plane: nobody brings one up.
-pub fn stages(record: &HostRecord) -> StageList {
-    StageList::of(record.effective_role(), false, false)
+/// The stages a host passes.
+pub fn stages(record: &HostRecord, cluster: Option<&ClusterRecord>) -> StageList {
+    StageList::of(record.effective_role(), record.host.bootstrap, cluster.is_some_and(ClusterRecord::single_node))
 }
 
 fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProgressInfo {
@@ -221,7 +221,7 @@ fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProg
     }
     info.preparing_for_installation_stage_percentage = 100;
     info.installing_stage_percentage =
-        progress::installing_percent(hosts.iter().map(|host| (host.stage(), stages(host).stages())));
+        progress::installing_percent(hosts.iter().map(|host| (host.stage(), stages(host, Some(record)).stages())));
     info.total_percentage = match record.state {
         ClusterState::Installed => 100,
         _ => 10 + info.installing_stage_percentage * 70 / 100,

@@ -1,9 +1,12 @@
-//! Roles the service would give (service contract §9).
+//! Roles the service would give, and who bootstraps the control plane (service contract §9).
 
 use crate::check::requirements::Requirements;
+use crate::events::{self, Severity};
 use crate::model::{ClusterRecord, HostRecord};
+use crate::state::HostState;
 use crate::store::Change;
-use api::{HostRole, Inventory};
+use api::{ClusterId, HostRole, Inventory};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Gives every host of the cluster that has no role of its own a suggested one, once all hosts sent their inventory.
@@ -49,6 +52,25 @@ fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostR
         roles[index] = if masters < wanted && fits { HostRole::Master } else { HostRole::Worker };
     }
     roles
+}
+
+/// Has one master carry the temporary control plane: the one that was to before, else the last that is ready.
+pub fn elect_bootstrap(change: &mut Change, cluster: ClusterId) {
+    let hosts = change.model().hosts_of_cluster(cluster);
+    let ready = |host: &&Arc<HostRecord>| {
+        host.host.role == HostRole::Master
+            && matches!(host.state, HostState::Known | HostState::PreparingForInstallation)
+    };
+    let elected = hosts.iter().filter(ready).find(|host| host.host.bootstrap).or(hosts.iter().rfind(ready));
+    let Some(elected) = elected.map(|host| host.key()) else { return };
+    for host in hosts.iter().filter(|host| host.host.bootstrap != (host.key() == elected)) {
+        let mut record = HostRecord::clone(host);
+        record.host.bootstrap = !record.host.bootstrap;
+        if record.host.bootstrap {
+            events::host(change, &record, "host_bootstrap_set", Severity::Info, "set as bootstrap", Value::Null);
+        }
+        change.put_host(record);
+    }
 }
 
 /// Hosts with accelerators last, then the weakest first.

@@ -1,6 +1,7 @@
 //! The service: settings, store and files on offer, and what handlers do with them.
 
 use crate::check::requirements::Requirements;
+use crate::cluster_files::ClusterFiles;
 use crate::media::Media;
 use crate::store::{Change, Store};
 use crate::{http::Refusal, pass};
@@ -23,6 +24,10 @@ pub struct Settings {
     pub controller_image: String,
     /// Have the discovery config fetch the binary: for an ISO that doesn't carry it.
     pub deliver_agent: bool,
+    /// Clusters have a control plane, and these are its files.
+    pub cluster_files: Option<ClusterFiles>,
+    /// Name of the machine-config operator's image, with which installers of other makers apply `bootstrap.ign`.
+    pub mco_image: Option<String>,
 }
 
 /// The running service.

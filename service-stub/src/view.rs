@@ -17,8 +17,11 @@ pub fn host(service: &Service, record: &HostRecord) -> Host {
     host.checked_in_at = presence.checked_in_at;
     host.timestamp = presence.clock;
     host.requested_hostname = record.hostname().map_or_else(|| host.id.to_string(), str::to_owned);
+    let model = service.store.model();
+    let cluster = host.cluster_id.and_then(|id| model.clusters.get(&id));
     // Null for a role without stages, as the real service has it.
-    host.progress_stages = Some(pass::stages(record).stages().to_vec()).filter(|stages| !stages.is_empty());
+    host.progress_stages =
+        Some(pass::stages(record, cluster.map(AsRef::as_ref)).stages().to_vec()).filter(|stages| !stages.is_empty());
     host
 }
 

@@ -311,7 +311,8 @@ pub fn report(
 ) -> Result<(), Refusal> {
     let detail = detail.char_indices().nth(MAX_PROGRESS_INFO_CHARS).map_or(detail, |(end, _)| &detail[..end]);
     let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-    let list = pass::stages(&record).stages();
+    let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned());
+    let list = pass::stages(&record, cluster.as_deref()).stages();
     let decided = stages::report(record.state, record.host.progress.as_ref(), list, stage, detail, change.now);
     let (progress, step) = match decided.map_err(Refusal::conflict)? {
         stages::Report::Same => return Ok(()),

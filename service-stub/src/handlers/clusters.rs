@@ -8,6 +8,7 @@ use crate::logs;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::pass;
+use crate::roles;
 use crate::service::Service;
 use crate::state::{ClusterState, cluster as machine, host as host_machine};
 use crate::store::Change;
@@ -260,6 +261,9 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             return Err(Refusal::conflict(format!("Cluster is not ready for installation, {info}: {validations}")));
         }
         fix_roles(change, id);
+        if service.settings.cluster_files.is_some() {
+            roles::elect_bootstrap(change, id);
+        }
         record.cluster.install_started_at = change.now;
         record.cluster.install_completed_at = Timestamp::ZERO;
         pass::enter_cluster(change, &mut record, ClusterState::PreparingForInstallation, machine::info::PREPARING);

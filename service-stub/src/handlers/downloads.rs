@@ -19,6 +19,7 @@ const CLUSTER_FILES: [&str; 8] = [
     "custom_manifests.yaml",
     "arbiter.ign",
 ];
+const CREDENTIALS: [&str; 3] = ["kubeadmin-password", "kubeconfig", "kubeconfig-noingress"];
 
 /// GET /v2/infra-envs/{id}/downloads/files.
 pub fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
@@ -39,12 +40,33 @@ pub fn image_url(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::OK, &document))
 }
 
-/// GET /v2/clusters/{id}/downloads/files. Install-time files come from a control plane's own tools; there are none here.
+/// GET /v2/clusters/{id}/downloads/files.
 pub fn cluster_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    given_file(service, call, &CLUSTER_FILES)
+}
+
+/// GET /v2/clusters/{id}/downloads/credentials.
+pub fn credentials(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    given_file(service, call, &CREDENTIALS)
+}
+
+/// Install-time files come from a control plane's own tools: what nobody gave us is not here.
+fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let name = call.query_one_of("file_name", &CLUSTER_FILES)?;
-    find_cluster(&service.store.model(), id)?;
-    Err(Refusal::not_implemented(&format!("file_name={name}")))
+    let wanted = call.query_one_of("file_name", names)?;
+    let state = find_cluster(&service.store.model(), id)?.state;
+    let files = service.settings.cluster_files.as_ref().zip(names.iter().find(|name| **name == wanted));
+    let Some((files, name)) = files else { return Err(Refusal::not_implemented(&format!("file_name={wanted}"))) };
+    if !state.files_available() {
+        return Err(Refusal::conflict(format!(
+            "{name} can be downloaded once cluster {id} is being installed; its status is {state}"
+        )));
+    }
+    match files.read(name) {
+        Ok(Some(contents)) => Ok(Answer::file(name, contents)),
+        Ok(None) => Err(Refusal::not_found(format!("{name} of cluster {id} was not found"))),
+        Err(error) => Err(Refusal::internal(&error)),
+    }
 }
 
 /// GET /v2/infra-env/{id}/hosts/{id}/downloads/ignition (the singular is the contract's).

@@ -4,6 +4,7 @@
 use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
 use service_stub::check::requirements::Requirements;
+use service_stub::cluster_files::ClusterFiles;
 use service_stub::media::Media;
 use service_stub::server;
 use service_stub::service::{Service, Settings};
@@ -28,6 +29,7 @@ pub struct Files {
     pub iso: Option<PathBuf>,
     pub images: Vec<PathBuf>,
     pub agent: Option<PathBuf>,
+    pub cluster: Option<PathBuf>,
 }
 
 /// A running service; it stops when dropped.
@@ -61,6 +63,8 @@ impl Running {
             installer_image: "quay.io/edge-infrastructure/assisted-installer:latest".into(),
             controller_image: "quay.io/edge-infrastructure/assisted-installer-controller:latest".into(),
             deliver_agent: false,
+            cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
+            mco_image: None,
         };
         let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();
         let service = Arc::new(Service::new(settings, store, media));

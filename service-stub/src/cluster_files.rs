@@ -1,0 +1,118 @@
+//! The install-time files of clusters with a control plane, as an operator lays them into a directory (service contract §7.3).
+
+use api::HostRole;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// Without these there is no control plane.
+const REQUIRED: [&str; 3] = ["bootstrap.ign", "master.ign", "worker.ign"];
+/// A larger file is a mistake: configs are a few MB at most.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Files that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterFilesError {
+    /// Can't be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Larger than any such file.
+    #[error("{} is larger than {MAX_BYTES} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A required file isn't there.
+    #[error("{} is not there: a control plane needs {}", path.display(), REQUIRED.join(", "))]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Ignition would not take it.
+    #[error("{} is no usable Ignition config: {reason}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A directory of such files, the same for every cluster of the service. They are read anew for each request, so that they
+/// may be replaced while the service runs.
+#[derive(Clone, Debug)]
+pub struct ClusterFiles {
+    directory: PathBuf,
+}
+
+impl ClusterFiles {
+    /// Checks that the required files are there and are Ignition configs.
+    pub fn open(directory: &Path) -> Result<Self, ClusterFilesError> {
+        let files = Self { directory: directory.to_owned() };
+        for name in REQUIRED {
+            let path = directory.join(name);
+            let Some(config) = files.read(name)? else { return Err(ClusterFilesError::Missing { path }) };
+            let reason = match ignition::parse(&config) {
+                Ok((_, _, report)) if report.is_fatal() => report.to_string(),
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            return Err(ClusterFilesError::Config { path, reason });
+        }
+        Ok(files)
+    }
+
+    /// The contents of one of the contract's files, or none where it isn't there. `name` must not come from a client.
+    pub fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, ClusterFilesError> {
+        let path = self.directory.join(name);
+        let failed = |source| ClusterFilesError::Read { path: path.clone(), source };
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        let mut contents = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut contents).map_err(failed)?;
+        if u64::try_from(contents.len()).is_ok_and(|len| len > MAX_BYTES) {
+            return Err(ClusterFilesError::TooLarge { path });
+        }
+        Ok(Some(contents))
+    }
+
+    /// The file with the config of a role.
+    pub fn name_of(role: HostRole) -> &'static str {
+        match role {
+            HostRole::Worker | HostRole::AutoAssign => "worker.ign",
+            HostRole::Arbiter => "arbiter.ign",
+            HostRole::Master | HostRole::Bootstrap => "master.ign",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_missing_or_no_config_is_told_by_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        let told = || ClusterFiles::open(directory.path()).unwrap_err().to_string();
+        write("bootstrap.ign", r#"{"ignition":{"version":"3.2.0"}}"#);
+        write("master.ign", r#"{"ignition":{"version":"3.1.0"}}"#);
+        assert!(told().contains("worker.ign is not there"), "{}", told());
+        write("worker.ign", r#"{"ignition":{"version":"9.0.0"}}"#);
+        assert!(told().contains("worker.ign is no usable Ignition config"), "{}", told());
+        write("worker.ign", r#"{"ignition":{"version":"3.4.0"}}"#);
+        let files = ClusterFiles::open(directory.path()).unwrap();
+        assert_eq!(files.read("arbiter.ign").unwrap(), None);
+        assert_eq!(files.read("worker.ign").unwrap().unwrap(), br#"{"ignition":{"version":"3.4.0"}}"#);
+    }
+}

@@ -1,0 +1,240 @@
+//! Clusters with a control plane: who bootstraps, what each host is given, and the stages of each role.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
+
+mod common;
+
+use api::{
+    Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage, InfraEnv,
+    InfraEnvCreateParams, InstallRequest, MachineNetwork, Secret, StageList, StepReply, StepType,
+};
+use common::{API, Files, Running, inventory, pull_secret};
+use serde_json::{Value, json};
+use std::fs;
+
+struct World {
+    running: Running,
+    cluster: Cluster,
+    infra_env: InfraEnv,
+    hosts: Vec<HostId>,
+    files: tempfile::TempDir,
+}
+
+fn role_file(role: &str) -> String {
+    let merge = json!([{"source": format!("https://192.0.2.5:22623/config/{role}")}]);
+    json!({"ignition": {"version": "3.2.0", "config": {"merge": merge}}}).to_string()
+}
+
+impl World {
+    /// A cluster whose hosts are known.
+    fn new(masters: u32, hosts: usize) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(files.path().join(name), text).unwrap();
+        write("os.raw.gz", "image");
+        write("bootstrap.ign", r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/bootstrap"}]}}"#);
+        write("master.ign", &role_file("master"));
+        write("worker.ign", &role_file("worker"));
+        write("kubeconfig-noingress", "apiVersion: v1");
+        let running = Running::start(Files {
+            images: vec![files.path().join("os.raw.gz")],
+            cluster: Some(files.path().to_owned()),
+            ..Files::default()
+        });
+        let client = running.client();
+        let cluster = client
+            .create_cluster(&ClusterCreateParams {
+                name: "rack".into(),
+                openshift_version: "4.22".into(),
+                base_dns_domain: Some("example.com".into()),
+                control_plane_count: Some(masters),
+                machine_networks: Some(vec![MachineNetwork { cidr: "10.0.0.0/24".into(), cluster_id: None }]),
+                user_managed_networking: Some(true),
+                pull_secret: Secret::new(pull_secret()),
+                ..ClusterCreateParams::default()
+            })
+            .unwrap();
+        let infra_env = client
+            .create_infra_env(&InfraEnvCreateParams {
+                name: "rack".into(),
+                cluster_id: Some(cluster.id),
+                pull_secret: Secret::new(pull_secret()),
+                ..InfraEnvCreateParams::default()
+            })
+            .unwrap();
+        let world = Self { running, cluster, infra_env, hosts: (0..hosts).map(|_| HostId::random()).collect(), files };
+        world.discover();
+        world
+    }
+
+    fn discover(&self) {
+        for host in &self.hosts {
+            let params = HostCreateParams { host_id: *host, discovery_agent_version: "localhost/agent:1".into() };
+            self.running.client().register_host(self.infra_env.id, &params).unwrap();
+        }
+        for _ in 0..3 {
+            for (index, host) in self.hosts.iter().enumerate() {
+                self.answer(index, *host);
+            }
+        }
+        assert_eq!(self.running.client().cluster(self.cluster.id).unwrap().status, "ready");
+    }
+
+    fn answer(&self, index: usize, host: HostId) {
+        let client = self.running.client();
+        for step in client.next_steps(self.infra_env.id, host).unwrap().instructions.unwrap_or_default() {
+            let output = match step.step_type {
+                StepType::Inventory => inventory(
+                    &format!("node-{index}"),
+                    &format!("10.0.0.{}", index + 1),
+                    &format!("52:54:00:00:00:{index:02x}"),
+                ),
+                StepType::ConnectivityCheck => {
+                    let remotes: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
+                    let seen = remotes.iter().map(|remote| {
+                        let (ip, mac) = (&remote.nics[0].ip_addresses[0], &remote.nics[0].mac);
+                        json!({"host_id": remote.host_id,
+                            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": ip, "remote_mac": mac, "successful": true}],
+                            "l3_connectivity": [{"remote_ip_address": ip, "successful": true}]})
+                    });
+                    json!({"remote_hosts": seen.collect::<Vec<_>>()})
+                }
+                _ => continue,
+            };
+            let reply = StepReply {
+                error: String::new(),
+                exit_code: 0,
+                output: output.to_string(),
+                step_id: step.step_id,
+                step_type: step.step_type,
+            };
+            client.post_reply(self.infra_env.id, host, &reply).unwrap();
+        }
+    }
+
+    fn install(&self) {
+        self.running.client().install_cluster(self.cluster.id).unwrap();
+    }
+
+    fn host(&self, id: HostId) -> api::Host {
+        let hosts = self.running.client().hosts(self.infra_env.id).unwrap();
+        hosts.into_iter().find(|host| host.id == id).unwrap()
+    }
+
+    fn request(&self, id: HostId) -> InstallRequest {
+        let steps = self.running.client().next_steps(self.infra_env.id, id).unwrap().instructions.unwrap();
+        assert_eq!((steps.len(), &steps[0].step_type), (1, &StepType::Install));
+        serde_json::from_str(&steps[0].args[0]).unwrap()
+    }
+
+    fn config(&self, id: HostId) -> Value {
+        serde_json::from_slice(&self.running.client().host_ignition(self.infra_env.id, id).unwrap()).unwrap()
+    }
+
+    fn put(&self, id: HostId, current_stage: HostStage) -> Result<(), api::ClientError> {
+        let progress = HostProgress { current_stage, progress_info: String::new() };
+        self.running.client().put_progress(self.infra_env.id, id, &progress)
+    }
+
+    /// Every stage of its list, in order; those of no list of its are refused.
+    fn pass_all(&self, id: HostId, list: StageList) {
+        assert_eq!(self.host(id).progress_stages.as_deref(), Some(list.stages()));
+        for stage in HostStage::ALL {
+            if stage != HostStage::Failed && !list.stages().contains(&stage) {
+                assert_eq!(self.put(id, stage).unwrap_err().status(), Some(409), "{stage}");
+            }
+        }
+        for stage in list.stages() {
+            self.put(id, *stage).unwrap();
+        }
+        assert_eq!(self.host(id).status, "installed");
+    }
+
+    fn file(&self, path: &str) -> common::Answer {
+        self.running.get(&format!("{API}/v2/clusters/{}/downloads/{path}", self.cluster.id))
+    }
+
+    fn installed(&self) -> bool {
+        self.running.client().cluster(self.cluster.id).unwrap().status == "installed"
+    }
+}
+
+#[test]
+fn one_of_three_masters_bootstraps_and_each_role_has_its_stages() {
+    let world = World::new(3, 4);
+    assert_eq!(world.file("files?file_name=bootstrap.ign").status, 409, "too early");
+    assert!(world.hosts.iter().all(|id| !world.host(*id).bootstrap));
+    world.install();
+
+    let hosts: Vec<api::Host> = world.hosts.iter().map(|id| world.host(*id)).collect();
+    let mut masters: Vec<HostId> =
+        hosts.iter().filter(|host| host.role == HostRole::Master).map(|host| host.id).collect();
+    masters.sort();
+    let bootstrap = *masters.last().unwrap();
+    assert_eq!(masters.len(), 3);
+    for host in &hosts {
+        assert_eq!(host.bootstrap, host.id == bootstrap, "the last of the masters, and nobody else");
+        let request = world.request(host.id);
+        let role = if host.bootstrap { HostRole::Bootstrap } else { host.role };
+        assert_eq!((request.role, request.control_plane_count, request.mco_image), (role, 3, None));
+        let config = world.config(host.id);
+        let source = format!("https://192.0.2.5:22623/config/{}", host.role);
+        assert_eq!(
+            config["ignition"]["config"]["merge"],
+            json!([{"source": source}]),
+            "its role's, and no other pointer"
+        );
+        let names: Vec<&str> =
+            config["storage"]["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+        assert_eq!(names, ["/etc/hostname"], "no sign of life: the controller reports");
+    }
+    assert!(world.file("files?file_name=bootstrap.ign").document()["storage"].is_object());
+    assert_eq!(world.file("files?file_name=custom_manifests.json").status, 404, "not given");
+    assert_eq!(world.file("files?file_name=../master.ign").status, 400);
+    assert_eq!(world.file("credentials?file_name=kubeconfig-noingress").body, b"apiVersion: v1");
+    fs::write(world.files.path().join("custom_manifests.json"), "[]").unwrap();
+    assert_eq!(world.file("files?file_name=custom_manifests.json").body, b"[]", "given later");
+
+    let events = world.running.get(&format!("{API}/v2/events?cluster_id={}", world.cluster.id)).document();
+    let set: Vec<&Value> =
+        events.as_array().unwrap().iter().filter(|event| event["name"] == "host_bootstrap_set").collect();
+    assert_eq!((set.len(), &set[0]["host_id"]), (1, &json!(bootstrap)));
+
+    let worker = hosts.iter().find(|host| host.role == HostRole::Worker).unwrap();
+    world.pass_all(worker.id, StageList::Worker);
+    for id in &masters {
+        assert!(!world.installed());
+        world.pass_all(*id, if *id == bootstrap { StageList::Bootstrap } else { StageList::Master });
+    }
+    assert!(world.installed());
+}
+
+#[test]
+fn a_single_node_bootstraps_itself() {
+    let world = World::new(1, 1);
+    world.install();
+    let id = world.hosts[0];
+    let request = world.request(id);
+    assert_eq!((request.role, request.control_plane_count), (HostRole::Bootstrap, 1));
+    assert!(world.host(id).bootstrap);
+    let hint = "/etc/default/nodeip-configuration";
+    let config = world.config(id);
+    let file = config["storage"]["files"].as_array().unwrap().iter().find(|file| file["path"] == hint).unwrap();
+    assert_eq!(file["contents"]["source"], "data:,KUBELET_NODEIP_HINT%3D10.0.0.0");
+    world.pass_all(id, StageList::SingleNode);
+    assert!(world.installed());
+}
+
+#[test]
+fn who_was_to_bootstrap_does_so_after_a_reset() {
+    let world = World::new(3, 3);
+    world.install();
+    let bootstraps = |id: &&HostId| world.host(**id).bootstrap;
+    let elected = *world.hosts.iter().find(bootstraps).unwrap();
+    assert_eq!(
+        world.running.json("POST", &format!("/v2/clusters/{}/actions/reset", world.cluster.id), &json!({})).status,
+        202
+    );
+    world.discover();
+    assert!(!world.hosts.iter().any(|id| world.host(*id).bootstrap), "forgotten with all else");
+    world.install();
+    assert_eq!(*world.hosts.iter().find(bootstraps).unwrap(), elected, "the order of the hosts is the same");
+}
