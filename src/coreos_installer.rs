@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Install(install) => install.run_as(installer::cli::Voice::CoreosInstaller),
+            Self::Install(install) => install.run_as(installer::cli::Voice::CoreosInstaller, &crate::send_logs),
             Self::Iso(iso) => iso.run().map(|()| ExitCode::SUCCESS),
             Self::Download(command) => command.run("download"),
             Self::ListStream(command) => command.run("list-stream"),

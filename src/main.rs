@@ -6,8 +6,12 @@
 mod coreos_installer;
 mod log;
 
-use agent::dropin::{self, Landfall, Logging, Name, UnknownName, cp};
+use agent::{
+    dropin::{self, Landfall, Logging, Name, UnknownName, cp},
+    logs,
+};
 use clap::{CommandFactory, Parser};
+use installer::document::Document;
 use log::STEP_VARIABLE;
 use std::{
     ffi::{OsStr, OsString},
@@ -46,7 +50,7 @@ enum Command {
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
     Image(rootfs_overlay::image_cli::Image),
-    Logs(agent::logs::cli::Logs),
+    Logs(logs::cli::Logs),
     Serve(service_stub::cli::Serve),
 }
 
@@ -58,7 +62,7 @@ impl Command {
             Self::Report(report) => report.run(),
             Self::Capture(capture) => capture.run().map(success),
             Self::Netcheck(netcheck) => netcheck.run(|json| Ok(ignition::day2::filtered(json)?)),
-            Self::Install(install) => install.run(),
+            Self::Install(install) => install.run(&send_logs),
             Self::Disk(disk) => disk.run(),
             Self::Wipe(wipe) => wipe.run(),
             Self::Reclaim(reclaim) => reclaim.run(),
@@ -125,6 +129,30 @@ impl Command {
             | Self::Serve(_) => false,
         }
     }
+}
+
+/// An installation's logs, before the host reboots into what may be silent (installer contract A.15).
+fn send_logs(document: &Document, bootstrap: bool) -> anyhow::Result<()> {
+    let request = &document.request;
+    let settings = logs::Settings {
+        client: document.service.client_config(),
+        cluster_id: request.cluster_id,
+        infra_env_id: Some(request.infra_env_id),
+        wanted: logs::Wanted {
+            host_id: request.host_id,
+            since: String::new(),
+            bootstrap,
+            installer_gather: false,
+            masters: Vec::new(),
+        },
+        keep: false,
+        places: logs::Places::default(),
+    };
+    let left_out = logs::run(&settings)?;
+    if !left_out.is_empty() {
+        tracing::warn!("the logs are not complete: {left_out}");
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {

@@ -288,7 +288,7 @@ pub(crate) mod tests {
         Settings {
             url: "http://s".into(),
             token: Secret::new("t0ken"),
-            http: api::http::HttpConfig { ca_cert: Some("/ca.pem".into()), insecure: false },
+            http: api::http::HttpConfig { ca_cert: Some("/ca.pem".into()), insecure: false, proxies: None },
             infra_env_id: "bbbbbbbb-0000-0000-0000-000000000001".parse().unwrap(),
             agent_version: "r.io/agent:1".into(),
             host_id: Some(HOST.parse().unwrap()),

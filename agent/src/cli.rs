@@ -253,7 +253,7 @@ impl Agent {
         Ok(Settings {
             url: configured.url,
             token: configured.token,
-            http: HttpConfig { ca_cert, insecure: configured.insecure },
+            http: HttpConfig { ca_cert, insecure: configured.insecure, proxies: None },
             infra_env_id: configured.infra_env_id,
             agent_version: configured.agent_version,
             host_id: dry.as_ref().and_then(|dry| dry.host_id).or(configured.host_id),

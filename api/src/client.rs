@@ -148,6 +148,9 @@ impl ClientError {
     }
 }
 
+/// How a client passes the time between two attempts; may return early.
+pub type Pause = Arc<dyn Fn(Duration) + Send + Sync>;
+
 /// A client of one service. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Client {
@@ -159,6 +162,7 @@ pub struct Client {
     retry: RetryPolicy,
     answer_timeout: Duration,
     stop: Option<Arc<AtomicBool>>,
+    pause: Option<Pause>,
     offset: Offset,
 }
 
@@ -185,6 +189,7 @@ impl Client {
             retry,
             answer_timeout: config.answer_timeout.unwrap_or(ANSWER_TIMEOUT),
             stop: None,
+            pause: None,
             offset: Offset::default(),
         })
     }
@@ -192,6 +197,11 @@ impl Client {
     /// The same client, giving up its retries as soon as `stop` is set.
     pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// The same client, with pauses of the caller's making.
+    pub fn pausing_with(self, pause: Pause) -> Self {
+        Self { pause: Some(pause), ..self }
     }
 
     /// The same client with a new `X-Request-Id`: one per registration attempt, poll or logical operation.
@@ -390,6 +400,9 @@ impl Client {
 
     /// Sleeps, with an eye on the flag.
     fn pause(&self, delay: Duration) {
+        if let Some(pause) = &self.pause {
+            return pause(delay);
+        }
         let until = Instant::now() + delay;
         while !self.is_stopped() {
             let left = until.saturating_duration_since(Instant::now());

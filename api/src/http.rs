@@ -20,6 +20,8 @@ pub struct HttpConfig {
     pub ca_cert: Option<PathBuf>,
     /// Skip certificate verification; `ca_cert` is then not read.
     pub insecure: bool,
+    /// Which proxies to use; those of the environment when `None`.
+    pub proxies: Option<ProxyVariables>,
 }
 
 /// Why no client could be made.
@@ -61,7 +63,8 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// Statuses are not errors, proxies are those of the environment by the rules of [`crate::proxy`].
 pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
-    Ok(build(configuration(config.ca_cert.as_slice(), config.insecure)?, ProxyVariables::from_env()))
+    let proxies = config.proxies.clone().unwrap_or_else(ProxyVariables::from_env);
+    Ok(build(configuration(config.ca_cert.as_slice(), config.insecure)?, proxies))
 }
 
 /// A client that asks for each URL, also for one it is redirected to, through the proxy that `proxies` name for it.

@@ -1,11 +1,12 @@
 //! Stopping an installation: SIGINT and SIGTERM set a flag that everything long looks at.
 
+use api::{Client, ClientConfig, ClientError, RetryPolicy};
 use nix::sys::signal::{SigSet, Signal};
 use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -14,28 +15,56 @@ use std::{
 /// How often a wait looks at the flag.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A flag shared by all who work on one installation.
+/// A flag shared by all who work on one installation, and how they pass the time.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    flag: Arc<AtomicBool>,
+    /// Milliseconds that have passed, where time is simulated.
+    simulated: Option<Arc<AtomicU64>>,
+}
 
 impl Cancel {
+    /// Where sleeping takes no time, for tests of what takes hours.
+    pub fn in_simulated_time() -> Self {
+        Self { flag: Arc::default(), simulated: Some(Arc::default()) }
+    }
+
+    /// The simulated time that has been slept by all.
+    pub fn slept(&self) -> Duration {
+        self.simulated.as_ref().map_or(Duration::ZERO, |ms| Duration::from_millis(ms.load(Ordering::Relaxed)))
+    }
+
     /// Asks everyone to stop.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::Relaxed);
     }
 
     /// Whether to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.flag.load(Ordering::Relaxed)
     }
 
     /// The flag itself, for the image writer.
     pub fn flag(&self) -> Arc<AtomicBool> {
-        self.0.clone()
+        self.flag.clone()
+    }
+
+    /// A client of the service whose pauses end when this is cancelled.
+    pub fn client(&self, config: &ClientConfig, retry: RetryPolicy) -> Result<Client, ClientError> {
+        let clone = self.clone();
+        let pause = move |duration| {
+            clone.sleep(duration);
+        };
+        Ok(Client::new(config, retry)?.stopped_by(self.flag()).pausing_with(Arc::new(pause)))
     }
 
     /// Sleeps; returns early, with `true`, when cancelled.
     pub fn sleep(&self, duration: Duration) -> bool {
+        if let Some(simulated) = &self.simulated {
+            simulated.fetch_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            thread::yield_now();
+            return self.is_cancelled();
+        }
         let end = Instant::now() + duration;
         while !self.is_cancelled() {
             let left = end.saturating_duration_since(Instant::now());

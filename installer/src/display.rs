@@ -1,5 +1,6 @@
 //! Progress for whoever watches: a bar on a terminal, lines elsewhere, JSON lines for machines.
 
+use api::{HostProgress, HostStage, Timestamp};
 use diskwrite::{Event, InstallError, Phase, Stage};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -49,8 +50,9 @@ pub enum Display {
 /// What frames the events: first a line that says how to read them, after a failure one that says what it left.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Frame {
+enum Frame<'a> {
     Schema { schema: u32 },
+    Stage { stage: HostStage, info: &'a str, at: Timestamp },
     Failed { error: String, disk: String },
 }
 
@@ -96,6 +98,14 @@ impl Display {
                 }
                 log(event);
             }
+        }
+    }
+
+    /// Tells a machine that reads events of a stage of a role's flow. For people it is in the log.
+    pub fn stage(&mut self, progress: &HostProgress) {
+        if let Self::Json = self {
+            let info = progress.progress_info.as_str();
+            print(&Frame::Stage { stage: progress.current_stage, info, at: Timestamp::now() });
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It comes on standard input or from a file, so that no token is in an argument list or an environment.
 
-use api::{ClientConfig, InstallRequest, Secret, http::HttpConfig};
+use api::{ClientConfig, InstallRequest, Secret, http::HttpConfig, proxy::ProxyVariables};
 use serde::Deserialize;
 use std::{
     fs::File,
@@ -109,6 +109,36 @@ impl Document {
         serde_json::from_slice(&text).map_err(|source| DocumentError::Decode { from: from.to_owned(), source })
     }
 
+    /// How the image is fetched: as the service is reached, but through the request's proxies where it names some.
+    pub fn image_http(&self) -> HttpConfig {
+        let named = self.proxies();
+        HttpConfig { proxies: (!named.is_empty()).then(|| ProxyVariables::from_pairs(&named)), ..self.service.http() }
+    }
+
+    /// The request's proxies, for programs that know them only by their environment. Those in lower case are for the ones that
+    /// follow curl.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let both = self
+            .proxies()
+            .into_iter()
+            .flat_map(|(name, value)| [(name.to_owned(), value), (name.to_lowercase(), value)]);
+        both.map(|(name, value)| (name, value.to_owned())).collect()
+    }
+
+    /// The variables by which they are known.
+    fn proxies(&self) -> Vec<(&'static str, &str)> {
+        let Some(proxy) = &self.request.proxy else { return Vec::new() };
+        let set = |text: &'_ Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        // Exceptions alone would take the environment's proxies away.
+        if !set(&proxy.http_proxy) && !set(&proxy.https_proxy) {
+            return Vec::new();
+        }
+        let named =
+            [("HTTP_PROXY", &proxy.http_proxy), ("HTTPS_PROXY", &proxy.https_proxy), ("NO_PROXY", &proxy.no_proxy)];
+        let named = named.into_iter().filter(|(_, text)| set(text));
+        named.filter_map(|(name, text)| Some((name, text.as_deref()?))).collect()
+    }
+
     /// Delay before the reboot; a day at most.
     pub fn reboot_delay(&self) -> Duration {
         Duration::from_secs(self.reboot_delay_seconds.min(86_400))
@@ -118,7 +148,7 @@ impl Document {
 impl Service {
     /// TLS settings, for the service and for the image.
     pub fn http(&self) -> HttpConfig {
-        HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure }
+        HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure, proxies: None }
     }
 
     /// Settings of a client; the installer's requests carry no agent version.
@@ -156,6 +186,24 @@ mod tests {
         let document = read(&huge).unwrap();
         assert!(document.reboot);
         assert_eq!(document.reboot_delay(), Duration::from_secs(86_400));
+    }
+
+    #[test]
+    fn the_image_goes_through_the_requests_proxies() {
+        let with = |proxy: &str| {
+            let request = REQUEST.replacen('{', &format!("{{\"proxy\":{proxy},"), 1);
+            read(&format!(r#"{{"request":{request},"service":{{"url":"http://s"}}}}"#)).unwrap()
+        };
+        for none in ["null", "{}", r#"{"http_proxy":""}"#, r#"{"no_proxy":"a"}"#] {
+            assert_eq!(with(none).image_http().proxies, None, "{none}");
+            assert!(with(none).environment().is_empty());
+        }
+        let document = with(r#"{"http_proxy":"http://u:pa55@p:3128","no_proxy":"a,b"}"#);
+        let pairs = [("HTTP_PROXY", "http://u:pa55@p:3128"), ("NO_PROXY", "a,b")];
+        assert_eq!(document.image_http().proxies, Some(ProxyVariables::from_pairs(&pairs)));
+        let names: Vec<_> = document.environment().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"]);
+        assert!(!format!("{document:?}").contains("pa55"));
     }
 
     #[test]

@@ -4,12 +4,14 @@
 
 use crate::{
     cancel::Cancel,
-    plan::ImageWrite,
+    plan::{Image, ImageWrite},
     programs::{self, Program, ProgramError},
+    source::{self, Choice},
     sys,
+    writable::{self, WritableError},
 };
 use api::http::HttpConfig;
-use diskwrite::{DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, SourceError, install};
+use diskwrite::{DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, Source, SourceError, install};
 use std::{
     error::Error,
     ffi::OsStr,
@@ -39,6 +41,8 @@ pub trait Host: Sync {
         cancel: &Cancel,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<(), WriteError>;
+    /// Makes the file system mounted at `path` writable.
+    fn make_writable(&self, path: &Path) -> Result<(), HostError>;
     /// Makes the firmware start from this disk at the next boot and after it.
     fn set_boot_order(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError>;
     /// Sends the host's logs to the service; `bootstrap` adds those of the temporary control plane.
@@ -84,6 +88,9 @@ pub enum HostError {
     /// One of the host's programs.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// Read-only for good.
+    #[error(transparent)]
+    Writable(#[from] WritableError),
     /// Nobody said it may.
     #[error("rebooting is not allowed: the request must say \"reboot\": true")]
     RebootNotAllowed,
@@ -135,7 +142,12 @@ impl LiveHost<'_> {
     /// What the image writer is told.
     pub fn options(&self, write: &ImageWrite, ignition: Option<&[u8]>, cancel: &Cancel) -> InstallOptions {
         InstallOptions {
-            source: write.image.clone().into(),
+            source: match &write.image {
+                Image::Url(url) => Source::Url(url.clone()),
+                Image::File(path) => Source::File(path.clone()),
+                // Until it is chosen.
+                Image::Live => InstallOptions::default().source,
+            },
             http: self.http.clone(),
             device: write.device.clone(),
             ignition: ignition.map(Into::into),
@@ -163,6 +175,10 @@ impl Host for LiveHost<'_> {
     fn clean_disk(&self, device: &Path) -> Result<(), HostError> {
         tracing::debug!(device = %device.display(), "nothing takes down what is on the disk yet");
         Ok(())
+    }
+
+    fn make_writable(&self, path: &Path) -> Result<(), HostError> {
+        Ok(writable::make_writable(path)?)
     }
 
     fn set_boot_order(&self, device: &Path, _cancel: &Cancel) -> Result<(), HostError> {
@@ -193,7 +209,12 @@ impl Host for LiveHost<'_> {
         cancel: &Cancel,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<(), WriteError> {
-        let options = self.options(write, ignition, cancel);
+        let mut options = self.options(write, ignition, cancel);
+        if write.image == Image::Live {
+            let origin = source::choose(&Choice::default(), &mut options)
+                .map_err(|error| WriteError { transient: true, cause: error.into() })?;
+            tracing::info!("{origin}");
+        }
         match install(&options, &mut |event| on_event(&event)) {
             Ok(_) => Ok(()),
             Err(error) => Err(WriteError { transient: may_pass(&error.cause), cause: error.into() }),

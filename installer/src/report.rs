@@ -1,6 +1,8 @@
 //! Progress to the service: sent from a thread of its own, so that a slow service slows nothing else.
 
-use api::{Client, ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy, Timestamp};
+use api::{ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy, Timestamp};
+use diskwrite::Event;
+use serde::Serialize;
 use std::{
     collections::VecDeque,
     fs, io,
@@ -14,8 +16,10 @@ use crate::cancel::Cancel;
 
 /// A percentage this many points above the last is worth a request (installer contract A.11).
 const STEP_POINTS: u8 = 5;
+/// Who looks at this host sees the image grow so often.
+const STAGE_FILE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Which percentages are sent: every five points or more, never 100 (the next stage says that).
+/// Which percentages are sent: every five points or more, and 100 once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thinning {
     last: u8,
@@ -24,7 +28,8 @@ pub struct Thinning {
 impl Thinning {
     /// Whether `percent` is sent. A second attempt starts at 0 again and stays silent until it passes the first.
     pub fn take(&mut self, percent: u8) -> bool {
-        let worth = percent < 100 && percent >= self.last.saturating_add(STEP_POINTS);
+        let percent = percent.min(100);
+        let worth = percent >= self.last.saturating_add(STEP_POINTS) || (percent == 100 && self.last != 100);
         if worth {
             self.last = percent;
         }
@@ -75,7 +80,51 @@ pub struct Reporter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     thinning: Thinning,
+    rate: Rate,
     stage_file: Option<PathBuf>,
+}
+
+/// How fast something grows, asked once a second at most.
+#[derive(Debug, Default)]
+struct Rate {
+    last: Option<(u64, Instant)>,
+}
+
+impl Rate {
+    /// Bytes per second since the last answer; `None` before a second is over. 0 at the start of each attempt.
+    fn per_second(&mut self, bytes: u64, now: Instant) -> Option<u64> {
+        let Some((before, then)) = self.last.filter(|(before, _)| *before <= bytes) else {
+            self.last = Some((bytes, now));
+            return Some(0);
+        };
+        let elapsed = now.saturating_duration_since(then);
+        if elapsed < STAGE_FILE_INTERVAL {
+            return None;
+        }
+        self.last = Some((bytes, now));
+        let per_second = u128::from(bytes - before) * 1000 / elapsed.as_millis().max(1);
+        Some(u64::try_from(per_second).unwrap_or(u64::MAX))
+    }
+}
+
+/// How far the image is.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct ImageBytes {
+    read_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_bytes: Option<u64>,
+    written_bytes: u64,
+    bytes_per_second: u64,
+}
+
+/// What the stage file has.
+#[derive(Debug, Serialize)]
+struct StageDocument<'a> {
+    stage: HostStage,
+    info: &'a str,
+    at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<ImageBytes>,
 }
 
 /// Why there is no reporter.
@@ -94,10 +143,15 @@ pub enum ReporterError {
 
 impl Reporter {
     /// Starts the thread.
-    pub fn start(config: &ClientConfig, infra_env: InfraEnvId, host: HostId) -> Result<Self, ReporterError> {
+    pub fn start(
+        config: &ClientConfig,
+        infra_env: InfraEnvId,
+        host: HostId,
+        cancel: &Cancel,
+    ) -> Result<Self, ReporterError> {
         // Stages are worth half an hour of retries, details are not: a newer one comes.
-        let patient = Client::new(config, RetryPolicy::Installer)?;
-        let brief = Client::new(config, RetryPolicy::Never)?;
+        let patient = cancel.client(config, RetryPolicy::Installer)?;
+        let brief = cancel.client(config, RetryPolicy::Never)?;
         let shared = Arc::new(Shared::default());
         let reader = shared.clone();
         let send = move |letter: &Letter| {
@@ -106,7 +160,7 @@ impl Reporter {
         };
         let thread = thread::Builder::new().name("progress".into()).spawn(move || post(&reader, send));
         let thread = Some(thread.map_err(|source| ReporterError::Thread { source })?);
-        Ok(Self { shared, thread, thinning: Thinning::default(), stage_file: None })
+        Ok(Self { shared, thread, thinning: Thinning::default(), rate: Rate::default(), stage_file: None })
     }
 
     /// Tells the present stage also to the file at `path`, which is replaced each time.
@@ -120,20 +174,46 @@ impl Reporter {
         self.put(stage, info.to_owned(), false);
     }
 
-    /// Reports how much of the image is read, when that is worth it.
-    pub fn written(&mut self, percent: u8) {
-        if self.thinning.take(percent) {
-            self.put(HostStage::WritingImageToDisk, format!("{percent}%"), true);
+    /// Reports how much of the image is read, when that is worth it. The stage file has every second of it.
+    pub fn image(&mut self, event: &Event) {
+        let Event::Progress { source_bytes_read, source_total, written_bytes, percent, .. } = event else { return };
+        let (info, worth) = match *percent {
+            Some(percent) => (format!("{}%", percent.min(100)), self.thinning.take(percent)),
+            None => (String::new(), false),
+        };
+        let rate = self.rate.per_second(*source_bytes_read, Instant::now());
+        let progress = HostProgress { current_stage: HostStage::WritingImageToDisk, progress_info: info };
+        if let Some(bytes_per_second) = rate {
+            let image = ImageBytes {
+                read_bytes: *source_bytes_read,
+                total_bytes: *source_total,
+                written_bytes: *written_bytes,
+                bytes_per_second,
+            };
+            self.write_stage(&progress, Some(image));
+        }
+        if worth {
+            // That all is read is no detail: it is not said again.
+            let replaceable = progress.progress_info != "100%";
+            self.send(progress, replaceable);
         }
     }
 
     fn put(&self, current_stage: HostStage, progress_info: String, replaceable: bool) {
         let progress = HostProgress { current_stage, progress_info };
+        self.write_stage(&progress, None);
+        self.send(progress, replaceable);
+    }
+
+    fn write_stage(&self, progress: &HostProgress, image: Option<ImageBytes>) {
         if let Some(path) = &self.stage_file
-            && let Err(error) = write_stage(path, &progress)
+            && let Err(error) = write_stage(path, progress, image)
         {
             tracing::debug!(path = %path.display(), %error, "the stage is not told there");
         }
+    }
+
+    fn send(&self, progress: HostProgress, replaceable: bool) {
         self.shared.lock().put(Letter { progress, replaceable });
         self.shared.changed.notify_all();
     }
@@ -166,10 +246,10 @@ impl Reporter {
     }
 }
 
-/// `{"stage", "info", "at"}`, replaced at once.
-fn write_stage(path: &Path, progress: &HostProgress) -> io::Result<()> {
-    let (stage, info) = (progress.current_stage, &progress.progress_info);
-    let text = serde_json::json!({"stage": stage, "info": info, "at": Timestamp::now()}).to_string();
+/// Replaced at once.
+fn write_stage(path: &Path, progress: &HostProgress, image: Option<ImageBytes>) -> io::Result<()> {
+    let (stage, info) = (progress.current_stage, progress.progress_info.as_str());
+    let text = serde_json::to_string(&StageDocument { stage, info, at: Timestamp::now(), image })?;
     let draft = path.with_extension("draft");
     fs::write(&draft, text)?;
     fs::rename(draft, path)
@@ -201,16 +281,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_go_in_steps_of_five_points_and_never_reach_100() {
+    fn percentages_go_in_steps_of_five_points_and_reach_100_once() {
         let sent = |percents: &[u8]| {
             let mut thinning = Thinning::default();
             percents.iter().copied().filter(|&p| thinning.take(p)).collect::<Vec<_>>()
         };
-        assert_eq!(sent(&[0, 4, 5, 9, 10, 25, 29, 30, 95, 99, 100]), [5, 10, 25, 30, 95]);
-        assert_eq!(sent(&[7, 100]), [7]);
-        assert_eq!(sent(&(0..=100).collect::<Vec<_>>()).len(), 19);
+        assert_eq!(sent(&[0, 4, 5, 9, 10, 25, 29, 30, 95, 99, 100]), [5, 10, 25, 30, 95, 100]);
+        assert_eq!(sent(&[7, 98, 100, 100]), [7, 98, 100]);
+        assert_eq!(sent(&(0..=100).collect::<Vec<_>>()).len(), 20);
         assert_eq!(sent(&[60, 0, 30, 64, 65]), [60, 65], "a second attempt");
-        assert_eq!(sent(&[255]), [] as [u8; 0]);
+        assert_eq!(sent(&[255, 255]), [255]);
     }
 
     #[test]
@@ -218,11 +298,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stage.json");
         for (info, stage) in [("", HostStage::Installing), ("25%", HostStage::WritingImageToDisk)] {
-            write_stage(&path, &HostProgress { current_stage: stage, progress_info: info.into() }).unwrap();
+            write_stage(&path, &HostProgress { current_stage: stage, progress_info: info.into() }, None).unwrap();
         }
         let told: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!((&told["stage"], &told["info"]), (&"Writing image to disk".into(), &"25%".into()));
+        assert_eq!(told["image"], serde_json::Value::Null);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_rate_is_told_once_a_second() {
+        let (mut rate, start) = (Rate::default(), Instant::now());
+        let after = |ms| start + Duration::from_millis(ms);
+        let told: Vec<_> = [(0, 0), (500, 100), (2000, 600), (2500, 700), (3000, 700), (4000, 10), (6000, 4010)]
+            .into_iter()
+            .map(|(ms, bytes)| rate.per_second(bytes, after(ms)))
+            .collect();
+        assert_eq!(told, [Some(0), None, Some(300), None, Some(100), Some(0), Some(2000)], "the sixth starts again");
     }
 
     #[test]

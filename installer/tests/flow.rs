@@ -2,21 +2,19 @@
 #![allow(clippy::unwrap_used)]
 
 mod fake;
+mod machine;
 
 use diskwrite::Event;
 use fake::{Answer, FakeService, PATIENCE, Request, header_names, keys, recorded, recorded_headers, wire};
 use installer::{
     cancel::Cancel,
     document::Document,
-    flow::{FlowError, Pace, run},
-    host::{Host, HostError, WriteError},
-    plan::ImageWrite,
-    programs::{Program, ProgramError},
+    flow::{FlowError, News, Pace, run},
+    host::WriteError,
 };
+use machine::FakeHost;
 use serde_json::{Value, json};
 use std::{
-    ffi::OsStr,
-    path::Path,
     sync::{Arc, Condvar, Mutex},
     time::Duration,
 };
@@ -51,82 +49,6 @@ fn friendly(request: &Request) -> Answer {
     }
 }
 
-type Write<'a> = Box<dyn FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a>;
-
-/// Records what is done to it.
-struct FakeHost<'a> {
-    did: Mutex<Vec<String>>,
-    ignition: Mutex<Option<Vec<u8>>>,
-    attempts: Mutex<u32>,
-    write: Mutex<Write<'a>>,
-}
-
-impl<'a> FakeHost<'a> {
-    fn new(write: impl FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a) -> Self {
-        let write: Write = Box::new(write);
-        Self { did: Mutex::default(), ignition: Mutex::default(), attempts: Mutex::default(), write: write.into() }
-    }
-
-    fn note(&self, did: String) {
-        self.did.lock().unwrap().push(did);
-    }
-
-    fn did(&self) -> Vec<String> {
-        self.did.lock().unwrap().clone()
-    }
-}
-
-impl Host for FakeHost<'_> {
-    fn root(&self) -> &Path {
-        Path::new("/nonexistent")
-    }
-
-    fn run(&self, program: Program, args: &[&OsStr], _cancel: &Cancel) -> Result<String, ProgramError> {
-        let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
-        self.note(format!("{} {}", program.path(), args.join(" ")));
-        Ok(String::new())
-    }
-
-    fn clean_disk(&self, device: &Path) -> Result<(), HostError> {
-        self.note(format!("clean {}", device.display()));
-        Ok(())
-    }
-
-    fn set_boot_order(&self, device: &Path, _cancel: &Cancel) -> Result<(), HostError> {
-        self.note(format!("boot from {}", device.display()));
-        Ok(())
-    }
-
-    fn send_logs(&self, bootstrap: bool) -> Result<(), HostError> {
-        self.note(format!("send logs, bootstrap {bootstrap}"));
-        Ok(())
-    }
-
-    fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
-        self.note(format!("clear {}", device.display()));
-        Err(HostError::NotABlockDevice { device: device.to_owned() })
-    }
-
-    fn write_image(
-        &self,
-        write: &ImageWrite,
-        ignition: Option<&[u8]>,
-        cancel: &Cancel,
-        on_event: &mut dyn FnMut(&Event),
-    ) -> Result<(), WriteError> {
-        self.note(format!("write {}", write.device.display()));
-        *self.ignition.lock().unwrap() = ignition.map(Into::into);
-        *self.attempts.lock().unwrap() += 1;
-        let attempt = *self.attempts.lock().unwrap();
-        (self.write.lock().unwrap())(attempt, cancel, on_event)
-    }
-
-    fn reboot(&self, delay: Duration) -> Result<(), HostError> {
-        self.note(format!("reboot after {delay:?}"));
-        Ok(())
-    }
-}
-
 fn at(percent: u8) -> Event {
     let source_bytes_read = u64::from(percent) * 10;
     Event::Progress {
@@ -150,11 +72,22 @@ fn a_master_is_installed_and_every_stage_reported() {
         Ok(())
     });
     let mut events = 0;
-    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| events += 1).unwrap();
+    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |news| {
+        events += usize::from(matches!(news, News::Image(_)))
+    })
+    .unwrap();
     assert_eq!(events, 1);
 
     let did = host.did();
-    let expected = ["clear /dev/landfall-test-other", "write /dev/landfall-test-disk", "reboot after 3s"];
+    let expected = [
+        "clear /dev/landfall-test-other",
+        "clean /dev/landfall-test-disk",
+        "write /dev/landfall-test-disk",
+        "boot from /dev/landfall-test-disk",
+        "send logs, bootstrap false",
+        "systemctl list-units --no-legend ironic-agent.service",
+        "reboot after 3s",
+    ];
     assert_eq!(did, expected, "a boot sector that can't be cleared stops nothing");
     assert_eq!(host.ignition.lock().unwrap().as_deref(), Some(IGNITION.as_bytes()));
     let mut progress = service.progress();
@@ -169,6 +102,7 @@ fn a_master_is_installed_and_every_stage_reported() {
         ignition.path,
         "/v2/infra-env/bbbbbbbb-0000-0000-0000-000000000001/hosts/aaaaaaaa-0000-0000-0000-000000000001/downloads/ignition"
     );
+    assert!(requests.iter().any(|r| r.ends_with("PUT", "/logs-progress") && r.body["logs_state"] == "requested"));
     let ids: Vec<_> = requests.iter().map(|r| r.header("X-Request-Id").unwrap()).collect();
     assert!(ids.iter().enumerate().all(|(i, id)| !ids[..i].contains(id)), "one id an operation: {ids:?}");
     assert!(requests.iter().all(|r| r.header("X-Secret-Key") == Some("t0ken")));
@@ -242,7 +176,7 @@ fn a_slow_service_does_not_slow_the_writer() {
     run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
     let progress = service.progress();
     assert_eq!(progress.last().unwrap(), "Rebooting");
-    assert!(!progress.iter().any(|report| report.contains("100%")), "{progress:?}");
+    assert_eq!(progress[progress.len() - 2], "Writing image to disk: 100%", "{progress:?}");
 }
 
 #[test]
@@ -260,13 +194,13 @@ fn a_service_that_refuses_progress_stops_nothing() {
 fn what_cannot_be_planned_is_reported_and_nothing_touched() {
     let service = FakeService::start(friendly);
     let host = FakeHost::new(|_, _, _| Ok(()));
-    let bootstrap = document(&service, |d| d["request"]["role"] = "bootstrap".into());
+    let bootstrap = document(&service, |d| d["request"]["role"] = "auto-assign".into());
     let error = run(&bootstrap, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::Plan(_)));
     assert!(host.did().is_empty());
     let progress = service.progress();
     assert_eq!(progress.len(), 1);
-    assert!(progress[0].starts_with("Failed: role bootstrap"), "{progress:?}");
+    assert!(progress[0].starts_with("Failed: role auto-assign"), "{progress:?}");
 }
 
 #[test]
@@ -353,19 +287,115 @@ fn cancelling_ends_the_flow_without_another_attempt() {
 }
 
 #[test]
-fn recorded_requests_are_planned_or_refused_for_a_reason() {
+fn recorded_requests_report_the_stages_that_were_recorded_of_their_roles() {
     let Some(wire) = wire() else { return };
+    let stages = recorded(wire.join("steps/progress-stages.json"));
+    let stages: Vec<(&str, Vec<&str>)> = stages
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(who, stages)| {
+            let stages = stages.as_array().unwrap().iter().map(|stage| stage.as_str().unwrap()).collect();
+            (who.rsplit('/').next().unwrap(), stages)
+        })
+        .collect();
     for n in 0..5 {
         let steps = recorded(wire.join(format!("steps/install-step-{n}.json")));
         let request = steps["instructions"][0]["args"][0].as_str().unwrap();
         let request: api::InstallRequest = serde_json::from_str(request).unwrap();
-        // None names an image: what is recorded relies on the real installer's own.
-        let error = installer::plan::plan(&request, false, Duration::ZERO).unwrap_err();
-        use api::HostRole::Bootstrap;
-        use installer::plan::PlanError;
-        match request.role {
-            Bootstrap => assert!(matches!(error, PlanError::Bootstrap { .. }), "{error}"),
-            _ => assert!(matches!(error, PlanError::NoImage), "{error}"),
-        }
+        let plan = installer::plan::plan(&request, false, Duration::ZERO).unwrap();
+        let reported: Vec<_> = plan
+            .actions
+            .iter()
+            .filter_map(|action| match action {
+                installer::plan::Action::Report { stage, .. } => Some(stage.as_str()),
+                _ => None,
+            })
+            .collect();
+        let role = request.role.as_str();
+        let fits = |listed: &Vec<&str>| {
+            let mut listed = listed.iter();
+            reported.iter().all(|stage| listed.any(|listed| listed == stage))
+        };
+        assert!(
+            stages.iter().any(|(who, listed)| *who == role && fits(listed)),
+            "{role}: {reported:?} is in none of {stages:#?}"
+        );
     }
+}
+
+#[test]
+fn a_disk_that_cannot_be_cleaned_is_told_and_written_all_the_same() {
+    let service = FakeService::start(friendly);
+    let mut host = FakeHost::new(|_, _, _| Ok(()));
+    host.unclean = true;
+    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    let progress = service.progress();
+    assert_eq!(
+        progress[..3],
+        [
+            "Starting installation: master",
+            "Starting installation: Could not clean install device /dev/landfall-test-disk. The installation will \
+             continue. If the installation fails, clean the disk and try again",
+            "Installing: master",
+        ]
+    );
+    assert_eq!(host.did().last().unwrap(), "reboot after 3s");
+}
+
+#[test]
+fn a_host_that_ironic_started_is_rebooted_by_it() {
+    let service = FakeService::start(friendly);
+    let host = FakeHost::new(|_, _, _| Ok(()));
+    host.answer("ironic-agent.service loaded active running Ironic Agent");
+    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    assert_eq!(service.progress().last().unwrap(), "Rebooting: Ironic will reboot the node shortly");
+    assert_eq!(host.did().last().unwrap(), "systemctl --no-block stop agent.service");
+}
+
+#[test]
+fn the_running_root_is_deployed_to_whatever_an_attempt_before_left() {
+    let service = FakeService::start(friendly);
+    let host = FakeHost::new(|_, _, _| unreachable!("no disk is written"));
+    let root = host.root.path();
+    for dir in ["ostree/repo/refs/heads/coreos", "ostree/repo/tmp", "boot/ignition", "etc/nm"] {
+        std::fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    for (file, content) in [
+        ("ostree/repo/refs/heads/coreos/node-image", ""),
+        ("boot/ignition/config.ign", "of the attempt before"),
+        ("etc/nm/eth0.nmconnection", "[connection]"),
+    ] {
+        std::fs::write(root.join(file), content).unwrap();
+    }
+    host.fail("ostree container", 1);
+    let document = document(&service, |d| {
+        d["request"]["coreos_image"] = "r.io/os:1".into();
+        d["request"]["installer_args"] =
+            r#"["--append-karg","a=1","--delete-karg","b","--copy-network","--network-dir","/etc/nm"]"#.into();
+    });
+    run(&document, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    let deploy = "ostree container image deploy --stateroot install --sysroot / --authfile /root/.docker/config.json --karg \
+                  $ignition_firstboot --karg ignition.platform.id=metal --image r.io/os:1";
+    let attempt = [
+        "make sysroot writable",
+        "make boot writable",
+        "ostree refs --repo /ostree/repo --delete coreos/node-image",
+        "ostree admin stateroot-init install",
+        deploy,
+    ];
+    let mut expected: Vec<_> = attempt.iter().chain(&attempt).copied().collect();
+    expected.extend([
+        "ostree admin finalize-staged",
+        "rpm-ostree kargs --os install --append a=1 --delete-if-present b",
+        "ostree admin finalize-staged",
+        "send logs, bootstrap false",
+        "systemctl list-units --no-legend ironic-agent.service",
+        "reboot after 3s",
+    ]);
+    assert_eq!(host.did(), expected);
+    assert!(root.join("ostree/repo/tmp/node-image").exists());
+    assert_eq!(std::fs::read_to_string(root.join("boot/ignition/config.ign")).unwrap(), IGNITION);
+    assert!(root.join("boot/ignition.firstboot").exists());
+    assert!(root.join("boot/coreos-firstboot-network/eth0.nmconnection").exists());
 }

@@ -5,6 +5,7 @@ use api::{BootArtifactsRequest, http::HttpConfig};
 use installer::reclaim::{
     Architecture, Host, HostError, NodeHost, Pace, ReclaimError, download, loader_entry, reboot, zipl_options,
 };
+use installer::writable::WritableError;
 use std::{
     cell::{Cell, RefCell},
     fs,
@@ -99,7 +100,8 @@ impl Host for FakeHost {
         let left = self.read_only_times.get();
         self.read_only_times.set(left.saturating_sub(1));
         if left > 0 {
-            return Err(HostError::Remount { path: boot.into(), source: std::io::Error::from_raw_os_error(30) });
+            let error = WritableError { path: boot.into(), source: std::io::Error::from_raw_os_error(30) };
+            return Err(error.into());
         }
         Ok(())
     }
@@ -196,7 +198,7 @@ fn a_node_gets_kernel_initramfs_and_entry_once() {
     host.read_only_times.set(5);
     fs::remove_file(node.root().join(ENTRY)).unwrap();
     let error = node.download(&server, &host).unwrap_err();
-    assert!(matches!(error, ReclaimError::Host(HostError::Remount { .. })), "{error:?}");
+    assert!(matches!(error, ReclaimError::Host(HostError::Writable(_))), "{error:?}");
 }
 
 #[test]

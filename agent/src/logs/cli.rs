@@ -165,7 +165,7 @@ impl Send {
             client: ClientConfig {
                 url,
                 token: Secret::new(token),
-                http: HttpConfig { ca_cert: self.cacert, insecure: self.insecure },
+                http: HttpConfig { ca_cert: self.cacert, insecure: self.insecure, proxies: None },
                 agent_version: String::new(),
                 answer_timeout: None,
             },
@@ -208,7 +208,7 @@ impl Document {
             client: ClientConfig {
                 url: service.url,
                 token: service.token,
-                http: HttpConfig { ca_cert: service.ca_cert, insecure: service.insecure },
+                http: HttpConfig { ca_cert: service.ca_cert, insecure: service.insecure, proxies: None },
                 agent_version: service.agent_version,
                 answer_timeout: None,
             },

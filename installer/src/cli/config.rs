@@ -4,7 +4,7 @@
 //! name, and what a config file says goes through the same parser as the command line.
 
 use super::values::{self, FetchRetries, Sha256, StallTimeout};
-use crate::args::NETWORK_DIR;
+use crate::{args::NETWORK_DIR, source::Choice};
 use diskwrite::{InstallOptions, SignatureAt, Trust};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -158,6 +158,18 @@ pub enum ConfigError {
 }
 
 impl InstallConfig {
+    /// What is said of the image.
+    pub fn choice(&self) -> Choice<'_> {
+        Choice {
+            image_file: self.image_file.as_ref(),
+            image_url: self.image_url.as_deref(),
+            offline: self.offline,
+            stream: self.stream.as_deref(),
+            architecture: self.architecture.as_deref(),
+            stream_base_url: self.stream_base_url.as_deref(),
+        }
+    }
+
     /// What the image writer is told, all but the image and the Ignition config, which may have to be fetched.
     pub fn options(&self) -> Result<InstallOptions, ConfigError> {
         if self.secure_ipl {
@@ -167,7 +179,7 @@ impl InstallConfig {
         let network_dir = || self.network_dir.clone().unwrap_or_else(|| NETWORK_DIR.into());
         let defaults = InstallOptions::default();
         Ok(InstallOptions {
-            http: api::http::HttpConfig { ca_cert: self.cacert.clone(), insecure: false },
+            http: api::http::HttpConfig { ca_cert: self.cacert.clone(), insecure: false, proxies: None },
             trust: Trust {
                 required: !self.insecure,
                 signature: self.signature.as_deref().map(signature_at),

@@ -4,13 +4,13 @@ pub mod config;
 mod expand;
 mod live;
 mod request;
-mod source;
 mod values;
 mod write;
 
 use crate::{
     cancel::Cancel,
     display::{Display, Style},
+    document::Document,
 };
 use anyhow::Context;
 use clap::{Args, FromArgMatches};
@@ -26,6 +26,9 @@ use std::{
 
 const PROGRESS: &str = "Plan and progress";
 const OTHER: &str = "Other ways to say what to install";
+
+/// Sends the host's logs to the service of a request; `true` adds those of the temporary control plane.
+pub type SendLogs<'a> = dyn Fn(&Document, bool) -> anyhow::Result<()> + Sync + 'a;
 
 /// In whose words people and programs are talked to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,13 +105,13 @@ pub struct Install {
 }
 
 impl Install {
-    /// Runs the command.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
-        self.run_as(Voice::Landfall)
+    /// Runs the command. `send_logs` gathers the host's logs and sends them to the service of a request.
+    pub fn run(self, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
+        self.run_as(Voice::Landfall, send_logs)
     }
 
     /// Runs the command in the words of `voice`.
-    pub fn run_as(mut self, voice: Voice) -> anyhow::Result<ExitCode> {
+    pub fn run_as(mut self, voice: Voice, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
         if self.json {
             self.progress = Style::Json;
         }
@@ -116,7 +119,7 @@ impl Install {
             return self.run_stop();
         }
         if let Some(path) = &self.request {
-            return self.run_request(path);
+            return self.run_request(path, send_logs);
         }
         if self.live {
             self.config = self.read_live()?;

@@ -1,9 +1,9 @@
 //! Carrying out a service's request.
 
-use super::Install;
+use super::{Install, SendLogs};
 use crate::{
     document::Document,
-    flow::{self, Pace},
+    flow::{self, News, Pace},
     host::LiveHost,
     plan::plan,
     running::{LOCK_FILE, Stopped, lock, stop},
@@ -36,8 +36,12 @@ impl Install {
         }
     }
 
-    pub(super) fn run_request(&self, path: &Path) -> anyhow::Result<ExitCode> {
-        let document = Document::read(path)?;
+    pub(super) fn run_request(&self, path: &Path, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
+        self.run_document(&Document::read(path)?, send_logs)
+    }
+
+    /// A role's flow, or its plan.
+    pub(super) fn run_document(&self, document: &Document, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
         if self.dry_run {
             let plan = plan(&document.request, document.reboot, document.reboot_delay())?;
             return self.print(&plan, &plan.to_string());
@@ -51,13 +55,16 @@ impl Install {
         };
         let cancel = self.cancel_on_signals()?;
         let host = LiveHost {
-            http: document.service.http(),
-            environment: Vec::new(),
-            send_logs: &|_| Ok(()),
+            http: document.image_http(),
+            environment: document.environment(),
+            send_logs: &|bootstrap| send_logs(document, bootstrap).map_err(Into::into),
             allow_reboot: document.reboot,
         };
         let mut display = self.display();
-        let result = flow::run(&document, &host, &cancel, Pace::default(), &mut |event| display.show(event));
+        let result = flow::run(document, &host, &cancel, Pace::default(), &mut |news| match news {
+            News::Stage(progress) => display.stage(progress),
+            News::Image(event) => display.show(event),
+        });
         display.close();
         result?;
         if document.reboot {

@@ -1,9 +1,10 @@
 //! Installing to one disk by hand.
 
-use super::{Install, Voice, config::InstallConfig, source};
+use super::{Install, Voice, config::InstallConfig};
 use crate::{
     cancel::Cancel,
     ignition_source::{self, IgnitionSourceError},
+    source,
 };
 use diskwrite::{
     DecodeError, DiskError, DiskState, Failure, ImageError, InstallError, InstallOptions, Use, VerifyError,
@@ -22,7 +23,7 @@ impl Install {
         options.ignition = self.ignition(&options, &cancel)?;
         // Before anything is said of the image, as coreos-installer does.
         diskwrite::check_filters(&options)?;
-        let origin = source::choose(&self.config, &mut options)?;
+        let origin = source::choose(&self.config.choice(), &mut options)?;
         if self.dry_run {
             let plan = diskwrite::plan(&options)?;
             self.print(&plan, &plan.to_string())?;

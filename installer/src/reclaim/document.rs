@@ -70,6 +70,6 @@ impl<R: DeserializeOwned> Document<R> {
 
     /// TLS settings.
     pub fn http(&self) -> HttpConfig {
-        HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure }
+        HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure, proxies: None }
     }
 }

@@ -1,11 +1,11 @@
 //! What reclaiming does to the node; tests put a fake in its place.
 
 use super::programs;
-use crate::sys;
-use nix::{
-    mount::{MsFlags, mount},
-    sys::statvfs::{FsFlags, statvfs},
+use crate::{
+    sys,
+    writable::{WritableError, make_writable},
 };
+use nix::sys::statvfs::statvfs;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -35,13 +35,8 @@ pub trait Host {
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// Read-only for good.
-    #[error("cannot make the file system at {} writable", path.display())]
-    Remount {
-        /// The mount point.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Writable(#[from] WritableError),
     /// No such file system.
     #[error("cannot find out how much space is left at {}", path.display())]
     Space {
@@ -96,23 +91,7 @@ pub struct NodeHost {
 
 impl Host for NodeHost {
     fn make_writable(&self, boot: &Path) -> Result<(), HostError> {
-        let fail = |errno: nix::Error| HostError::Remount { path: boot.to_owned(), source: errno.into() };
-        let flags = statvfs(boot).map_err(fail)?.flags();
-        if !flags.contains(FsFlags::ST_RDONLY) {
-            return Ok(());
-        }
-        // What else the mount has is kept by those flags alone that are named.
-        let kept = [
-            (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
-            (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
-            (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
-        ];
-        let kept = kept.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, flag)| flag);
-        let flags = kept.fold(MsFlags::MS_REMOUNT, |flags, flag| flags | flag);
-        mount(None::<&str>, boot, None::<&str>, flags, None::<&str>).map_err(fail)?;
-        // What was waiting to be written when it was made read-only.
-        nix::unistd::sync();
-        Ok(())
+        Ok(make_writable(boot)?)
     }
 
     fn free_bytes(&self, boot: &Path) -> Result<u64, HostError> {

@@ -62,7 +62,7 @@ impl Doctor {
 
     fn options(&self) -> Options {
         Options {
-            http: HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure },
+            http: HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure, proxies: None },
             proxy: ProxyVariables::from_env(),
             ntp_servers: self.ntp_servers.clone(),
             chrony_conf: self.chrony_conf.clone(),
@@ -98,7 +98,7 @@ mod tests {
         let flags = ["--ca-cert", "ca", "--insecure", "--ntp", "a", "--ntp", "b", "--chrony-conf", "c"];
         let given = options(&[&flags[..], &["--resolv-conf", "r", "--timeout-s", "9"]].concat());
         let expected = Options {
-            http: HttpConfig { ca_cert: Some("ca".into()), insecure: true },
+            http: HttpConfig { ca_cert: Some("ca".into()), insecure: true, proxies: None },
             ntp_servers: vec!["a".into(), "b".into()],
             chrony_conf: "c".into(),
             resolv_conf: "r".into(),

@@ -44,7 +44,7 @@ fn a_sound_way_is_passed_from_link_to_service() {
     let (Some(_service), Some(_names)) = (lab.tls_service(&certificate), lab.name_server()) else { return };
     let _time = Fake::sntp(&lab.gateway, 0.0);
     let options = Options {
-        http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false },
+        http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None },
         ntp_servers: vec![TIME_SERVER.to_owned()],
         ..lab.options(&format!("https://{NAME}"))
     };
@@ -74,7 +74,7 @@ fn a_sound_way_of_ipv6_alone_is_passed_from_link_to_service() {
     let Some(lab) = Lab::of_ipv6() else { return };
     let certificate = lab.certificate(-1, 30);
     let (Some(_service), Some(_names)) = (lab.tls_service(&certificate), lab.name_server()) else { return };
-    let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false };
+    let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None };
     for (host, dns) in [
         (NAME.to_owned(), format!("{NAME} is {SERVICE_V6}, by {NAME_SERVER_V6}")),
         (format!("[{SERVICE_V6}]"), format!("not needed: {SERVICE_V6} is an address")),
@@ -225,7 +225,7 @@ fn a_clock_two_years_off_is_named_as_what_ails_the_certificate() {
     let Some(_service) = lab.tls_service(&certificate) else { return };
     let _time = Fake::sntp(&lab.gateway, 730.0 * DAY_S + 3600.0);
     let options = Options {
-        http: HttpConfig { ca_cert: Some(certificate.ca.clone()), insecure: false },
+        http: HttpConfig { ca_cert: Some(certificate.ca.clone()), insecure: false, proxies: None },
         ntp_servers: vec![TIME_SERVER.to_owned()],
         ..lab.options(&format!("https://{SERVICE}"))
     };
@@ -324,7 +324,7 @@ fn a_proxy_that_works() {
     let _proxy = Fake::proxy(&lab.gateway, 3128, &format!("{SERVICE}:443"));
     let options = Options {
         proxy: ProxyVariables::from_pairs(&[("HTTPS_PROXY", "http://user:secret@203.0.113.8:3128")]),
-        http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false },
+        http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None },
         ..lab.options(&format!("https://{SERVICE}"))
     };
     let report = lab.diagnose(&options);
@@ -350,7 +350,7 @@ fn a_certificate_of_an_unknown_issuer() {
     let next = "give the CA certificate of CN=Lab CA as --ca-cert FILE (PEM), or have the service send its whole chain";
     assert_cause(&report, &broken(Station::Tls, Code::UnknownIssuer, &seen, next));
 
-    let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false };
+    let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None };
     let trusting = Options { http: http.clone(), ..options.clone() };
     let report = lab.diagnose(&trusting);
     assert!(report.reachable, "with --ca-cert it is");
@@ -438,7 +438,8 @@ fn bad_arguments_are_told() {
     let text = "'ftp://host/' is not the URL of a service: expected http:// or https:// and a host";
     assert_eq!(error(&Options::new("ftp://user:secret@host/")), text);
     let ca_cert = Some(Path::new("/nonexistent/ca.pem").to_owned());
-    let options = Options { http: HttpConfig { ca_cert, insecure: false }, ..Options::new("https://host") };
+    let options =
+        Options { http: HttpConfig { ca_cert, insecure: false, proxies: None }, ..Options::new("https://host") };
     assert_eq!(error(&options), "cannot read the CA bundle /nonexistent/ca.pem");
     let options = Options { timeout: Duration::from_secs(61), ..Options::new("https://host") };
     assert_eq!(error(&options), "the time limit is 61 s, but must be from 1 to 60");

@@ -1,9 +1,8 @@
 //! Which image: the one named, the one inside the live system, or a stream's newest (installer contract C.3, step 6).
 
-use super::config::InstallConfig;
 use crate::streams::{self, STREAM_BASE_URL, StreamQuery};
 use diskwrite::{InstallOptions, SignatureAt, Source};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The stream of a disk that nothing else is said for.
 const STREAM: &str = "stable";
@@ -12,6 +11,23 @@ const OSMET_DIR: &str = "/run/coreos-installer/osmet";
 /// The two sector sizes there are images for, in bytes.
 const SECTOR: u32 = 512;
 const LARGE_SECTOR: u32 = 4096;
+
+/// What was said of it; by default nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice<'a> {
+    /// A file, or `-` for standard input.
+    pub image_file: Option<&'a PathBuf>,
+    /// http or https.
+    pub image_url: Option<&'a str>,
+    /// The one inside the live system or none.
+    pub offline: bool,
+    /// A stream's newest.
+    pub stream: Option<&'a str>,
+    /// As the kernel names it; this machine's when not said.
+    pub architecture: Option<&'a str>,
+    /// Where streams are described.
+    pub stream_base_url: Option<&'a str>,
+}
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +42,8 @@ pub enum ChoiceError {
 
 /// Sets the image in `options`, whose disk must be set, and for one of a stream what vouches for it. Returns what
 /// coreos-installer tells of it.
-pub fn choose(config: &InstallConfig, options: &mut InstallOptions) -> anyhow::Result<String> {
-    if let Some(source) = named(config) {
+pub fn choose(choice: &Choice, options: &mut InstallOptions) -> anyhow::Result<String> {
+    if let Some(source) = named(choice) {
         let origin = match &source {
             Source::Url(_) => format!("Downloading image from {source}\nDownloading signature from {source}.sig"),
             _ => format!("Copying image from {source}\nReading signature from {source}.sig"),
@@ -38,20 +54,20 @@ pub fn choose(config: &InstallConfig, options: &mut InstallOptions) -> anyhow::R
     // Looks at the disk and all else that is asked for, before anything is fetched.
     let disk_sector = diskwrite::plan(options)?.disk.sector_bytes;
     let sector_bytes = if disk_sector == LARGE_SECTOR { LARGE_SECTOR } else { SECTOR };
-    let architecture = config.architecture.as_deref().unwrap_or(std::env::consts::ARCH);
-    if config.offline || config.stream.is_none() {
+    let architecture = choice.architecture.unwrap_or(std::env::consts::ARCH);
+    if choice.offline || choice.stream.is_none() {
         if let Some(image) = diskwrite::osmet(Path::new(OSMET_DIR), architecture, sector_bytes)? {
             let origin = format!("Installing {image}");
             options.source = Source::Osmet(image);
             return Ok(origin);
         }
-        if config.offline {
+        if choice.offline {
             return Err(ChoiceError::NoOfflineImage.into());
         }
     }
     let query = StreamQuery {
-        base_url: config.stream_base_url.as_deref().unwrap_or(STREAM_BASE_URL),
-        stream: config.stream.as_deref().unwrap_or(STREAM),
+        base_url: choice.stream_base_url.unwrap_or(STREAM_BASE_URL),
+        stream: choice.stream.unwrap_or(STREAM),
         architecture,
         sector_bytes,
         retries: options.retries,
@@ -67,11 +83,11 @@ pub fn choose(config: &InstallConfig, options: &mut InstallOptions) -> anyhow::R
     Ok(image.description)
 }
 
-fn named(config: &InstallConfig) -> Option<Source> {
-    match (&config.image_file, &config.image_url) {
+fn named(choice: &Choice) -> Option<Source> {
+    match (choice.image_file, choice.image_url) {
         (Some(path), _) if path == Path::new("-") => Some(Source::Stdin),
         (Some(path), _) => Some(Source::File(path.clone())),
-        (None, Some(url)) => Some(Source::Url(url.clone())),
+        (None, Some(url)) => Some(Source::Url(url.to_owned())),
         (None, None) => None,
     }
 }
