@@ -87,6 +87,11 @@ fn default_delay() -> u64 {
 }
 
 impl Document {
+    /// Of one who asks by hand.
+    pub fn new(request: InstallRequest, service: Service, reboot: bool) -> Self {
+        Self { request, service, reboot, reboot_delay_seconds: REBOOT_DELAY_SECONDS, stage_file: None }
+    }
+
     /// Reads the document from `path`, or from standard input when it is `-`.
     pub fn read(path: &Path) -> Result<Self, DocumentError> {
         if path == Path::new("-") {

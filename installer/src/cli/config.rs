@@ -139,7 +139,7 @@ pub struct InstallConfig {
     #[arg(long, value_name = "NAME", conflicts_with = "dest_device")]
     pub disk: Option<PathBuf>,
     /// The disk to install to: a device node or a link to one. Its contents are destroyed
-    #[arg(required_unless_present_any = ["config_file", "disk", "live", "request", "stop"])]
+    #[arg(required_unless_present_any = ["config_file", "disk", "live", "request", "role", "stop"])]
     pub dest_device: Option<PathBuf>,
 }
 

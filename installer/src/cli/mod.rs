@@ -4,6 +4,7 @@ pub mod config;
 mod expand;
 mod live;
 mod request;
+mod role;
 mod values;
 mod write;
 
@@ -16,6 +17,7 @@ use anyhow::Context;
 use clap::{Args, FromArgMatches};
 use config::InstallConfig;
 use diskwrite::InstallError;
+use role::RoleArgs;
 use serde::Serialize;
 use std::{
     ffi::OsStr,
@@ -55,7 +57,7 @@ Exit codes:
   0    installed (or the plan was printed)
   1    failed; the message says what is on the disk: untouched, cleared of its partition table, or kept as asked
   2    wrong usage
-  125  with --request: another installation is running
+  125  with --request or --role: another installation is running
 
 Examples:
   landfall install -i host.ign /dev/sdb       the live system's image, or the newest stable one
@@ -64,6 +66,7 @@ Examples:
   landfall install -u http://10.0.0.1/coreos.raw.gz --console ttyS0,115200 --append-karg debug /dev/sdb
   landfall install -i host.ign --save-partlabel 'data*' --save-partindex 5- /dev/sdb
   landfall install --dry-run -i host.ign /dev/sdb
+  landfall install --role bootstrap --control-plane-count 3 --boot-device /dev/sdb --dry-run
   landfall install -c edge.yaml -c site.yaml  options from files
   landfall install --live                     as kernel arguments and Ignition said
 
@@ -97,6 +100,8 @@ pub struct Install {
     /// Carry out a service's install request from a JSON file, or from standard input with '-'
     #[arg(long, value_name = "PATH", help_heading = OTHER, conflicts_with = "InstallConfig")]
     request: Option<PathBuf>,
+    #[command(flatten)]
+    role: RoleArgs,
     /// Stop the installation that a service's request started on this host, and print its name if there was one
     ///
     /// It gets 30 seconds to leave the disk without a partition table, so that it can't boot half-written; then it is killed.
@@ -117,6 +122,9 @@ impl Install {
         }
         if self.stop {
             return self.run_stop();
+        }
+        if let Some(role) = self.role.role {
+            return self.run_document(&self.role_document(role)?, send_logs);
         }
         if let Some(path) = &self.request {
             return self.run_request(path, send_logs);
