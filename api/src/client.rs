@@ -1,5 +1,7 @@
 //! A client of the service, for agent, installer and command line.
 
+mod of_cluster;
+
 use crate::clock::Offset;
 use crate::http::{HttpConfig, HttpConfigError, agent, public_url};
 use crate::{
@@ -264,29 +266,38 @@ impl Client {
         cluster: ClusterId,
         infra_env: Option<InfraEnvId>,
         host: HostId,
-        mut open: impl FnMut() -> io::Result<R>,
+        open: impl FnMut() -> io::Result<R>,
     ) -> Result<(), ClientError> {
         let infra_env = infra_env.map(|id| format!("&infra_env_id={id}")).unwrap_or_default();
         let path = format!("/v2/clusters/{cluster}/logs?host_id={host}{infra_env}&logs_type=host");
+        self.upload(&path, "logs.tar.gz", open)
+    }
+
+    fn upload<R: Read + 'static>(
+        &self,
+        path: &str,
+        file_name: &str,
+        mut open: impl FnMut() -> io::Result<R>,
+    ) -> Result<(), ClientError> {
         let boundary = uuid::Uuid::new_v4().simple().to_string();
         let content_type = format!("multipart/form-data; boundary={boundary}");
         let head = format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"logs.tar.gz\"\r\n\
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"{file_name}\"\r\n\
              Content-Type: application/x-gzip\r\n\r\n"
         );
         let tail = format!("\r\n--{boundary}--\r\n");
         self.retrying(|| {
-            let transport = |source: ureq::Error| self.no_answer(&Method::POST, &path, source);
+            let transport = |source: ureq::Error| self.no_answer(&Method::POST, path, source);
             let archive = open().map_err(|error| transport(error.into()))?;
             let body = io::Cursor::new(head.clone()).chain(archive).chain(io::Cursor::new(tail.clone()));
-            let request = self.request(&Method::POST, &path).header("Content-Type", &content_type);
+            let request = self.request(&Method::POST, path).header("Content-Type", &content_type);
             let request = request.body(ureq::SendBody::from_owned_reader(body));
             let request = request.map_err(|error| transport(error.into()))?;
             let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
             // No limit of the whole: a slow network is no failure, one that takes nothing is.
             let request = request.timeout_per_write(Some(STALL_TIMEOUT)).timeout_recv_response(Some(STORE_TIMEOUT));
             let mut response = self.agent.run(request.build()).map_err(transport)?;
-            self.answer(Method::POST, &path, &mut response).map(drop)
+            self.answer(Method::POST, path, &mut response).map(drop)
         })
     }
 

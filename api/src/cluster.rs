@@ -209,6 +209,9 @@ pub struct Cluster {
     #[allow(missing_docs)]
     #[serde(default)]
     pub install_started_at: Timestamp,
+    /// JSON that people had merged into the cluster's install configuration; passwords may be in it.
+    #[serde(default, skip_serializing_if = "Secret::is_empty")]
+    pub install_config_overrides: Secret,
     /// `Cluster`, `AddHostsCluster` or `DisconnectedCluster`.
     #[serde(default)]
     pub kind: String,

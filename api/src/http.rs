@@ -9,7 +9,7 @@ use std::{
 };
 use ureq::{
     config::ConfigBuilder,
-    tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsConfigBuilder, parse_pem},
+    tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsConfigBuilder, parse_pem},
     typestate::AgentScope,
 };
 
@@ -127,6 +127,46 @@ pub fn agent_trusting_only(pem: &[u8]) -> Option<ureq::Agent> {
     let roots: Vec<_> = certificates(pem).collect();
     let tls = tls().root_certs(RootCerts::new_with_certs(&roots)).build();
     (!roots.is_empty()).then(|| builder(tls).build().into())
+}
+
+/// A certificate of the client's own, and the key to it.
+#[derive(Clone)]
+pub struct Identity(ClientCert);
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Identity(*****)")
+    }
+}
+
+impl Identity {
+    /// From PEM text. `None` unless there are a certificate and a key that can be used with it.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Option<Self> {
+        let chain: Vec<_> = certificates(certificate).collect();
+        let key = PrivateKey::from_pem(key).ok()?;
+        // What rustls would refuse, ureq takes for a fault of the program.
+        let der = rustls::pki_types::PrivateKeyDer::try_from(key.der()).ok()?;
+        let ders = chain.iter().map(|certificate| certificate.der().to_vec().into()).collect();
+        let usable = rustls::sign::CertifiedKey::from_der(ders, der.clone_key(), &ring::default_provider());
+        (!chain.is_empty() && usable.is_ok()).then(|| Self(ClientCert::new_with_certs(&chain, key)))
+    }
+}
+
+/// As [`configuration`], for a server that knows its clients: it trusts the certificates in `ca` alone where there are any, the
+/// system's otherwise, anybody if `insecure`, and shows `identity`. `None` when there is no certificate in a `ca` that is there.
+pub fn configuration_as(
+    identity: Option<Identity>,
+    ca: Option<&[u8]>,
+    insecure: bool,
+) -> Option<ConfigBuilder<AgentScope>> {
+    let tls = tls().client_cert(identity.map(|identity| identity.0));
+    let roots = match ca {
+        _ if insecure => return Some(builder(tls.disable_verification(true).build())),
+        Some(pem) => certificates(pem).collect(),
+        None => system_roots(),
+    };
+    let is_usable = ca.is_none() || !roots.is_empty();
+    is_usable.then(|| builder(tls.root_certs(RootCerts::new_with_certs(&roots)).build()))
 }
 
 fn tls() -> TlsConfigBuilder {
