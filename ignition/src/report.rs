@@ -65,7 +65,7 @@ impl Report {
     }
 
     /// The first errors, on one line.
-    pub(crate) fn summary(&self) -> String {
+    pub fn summary(&self) -> String {
         let errors = || self.entries.iter().filter(|entry| entry.severity == Severity::Error);
         let shown: Vec<_> = errors().take(SUMMARY_ENTRIES).map(ToString::to_string).collect();
         let more = errors().count().saturating_sub(shown.len());

@@ -85,7 +85,7 @@ impl<'c> Entry<'c> {
     }
 
     pub fn write(&self, root: &Root, accounts: &Accounts<'_>, fetcher: &Fetcher) -> Result<(), ApplyError> {
-        if self.what.overwrites() {
+        if self.what.overwrites() && !self.is_replaced(root)? {
             root.remove(&self.place).map_err(|source| self.fail("removing", source))?;
         }
         match self.what {
@@ -94,6 +94,13 @@ impl<'c> Entry<'c> {
             What::Link(link) if self.what.is_hard() => self.write_hard_link(link, root),
             What::Link(link) => self.write_symlink(link, root, accounts),
         }
+    }
+
+    /// Whether it takes another file's place at once: somebody may be about to read that.
+    fn is_replaced(&self, root: &Root) -> Result<bool, ApplyError> {
+        let What::File(file) = self.what else { return Ok(false) };
+        let found = root.stat(&self.place).map_err(|source| self.fail("looking for", source))?;
+        Ok(file.contents.source.is_some() && found.is_some_and(|found| is_regular(&found)))
     }
 
     fn write_directory(
@@ -129,7 +136,11 @@ impl<'c> Entry<'c> {
         fetcher: &Fetcher,
     ) -> Result<(), ApplyError> {
         let fail = |source| self.fail("writing the file", source);
-        let found = root.stat(&self.place).map_err(fail)?;
+        let found = if self.what.overwrites() && file.contents.source.is_some() {
+            None
+        } else {
+            root.stat(&self.place).map_err(fail)?
+        };
         if found.is_some_and(|found| !is_regular(&found)) {
             return Err(self.exists("and is not a regular file"));
         }

@@ -63,6 +63,60 @@ pub fn apply(root: &Root, config: &Document<'_>, now: &Now, fetcher: &Fetcher) -
     write_result(root, now)
 }
 
+/// What [`apply_running`] leaves to its caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Units to enable: only the system's own systemd knows where their links go.
+    pub enable: Vec<String>,
+    /// Units to disable.
+    pub disable: Vec<String>,
+    /// Accounts that could not be made, as text.
+    pub accounts: Vec<String>,
+}
+
+/// Carries out a config on a system that has started long ago, any number of times, as a machine-config daemon does once: files and
+/// links take the place of what is there, directories keep what is in them, nothing is preset, and no result is written, as this is
+/// nobody's first boot. Accounts fail for themselves. New files have the labels of the directories they are in.
+///
+/// A file that is only appended to is so each time.
+pub fn apply_running(
+    root: &Root,
+    mut config: Document<'_>,
+    now: &Now,
+    fetcher: &Fetcher,
+) -> Result<Running, ApplyError> {
+    let storage = &mut config.storage;
+    for file in storage.files.iter_mut().filter(|file| file.contents.source.is_some()) {
+        file.overwrite = Some(true);
+    }
+    storage.links.iter_mut().for_each(|link| link.overwrite = Some(true));
+    storage.directories.iter_mut().for_each(|directory| directory.overwrite = None);
+    let mut running = Running::default();
+    for unit in &mut config.systemd.units {
+        // What is masked can't be enabled.
+        match unit.enabled.take() {
+            Some(true) if unit.mask != Some(true) => running.enable.push(unit.name.to_string()),
+            Some(false) => running.disable.push(unit.name.to_string()),
+            _ => {}
+        }
+    }
+    let accounts = Accounts::new(root, now.days);
+    let made = accounts.groups(&config.passwd.groups).and_then(|()| accounts.users(&config.passwd.users));
+    if let Err(error) = made {
+        running.accounts.push(chain(&error));
+    }
+    for entry in Entry::all(root, &config)? {
+        entry.write(root, &accounts, fetcher)?;
+    }
+    units::write(root, &config.systemd)?;
+    Ok(running)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |cause| cause.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 /// A config of any version as one of the newest stable, by Ignition's own translation.
 pub fn newest(mut config: Document<'_>, from: Version) -> Document<'_> {
     let to = Version::NEWEST_STABLE;
