@@ -4,6 +4,7 @@
 //! ([`host::Host`]) and the service, telling the latter how far it is ([`report`]).
 
 pub mod args;
+pub mod bootstrap;
 pub mod cancel;
 pub mod cli;
 pub mod disk_cli;
@@ -12,6 +13,7 @@ pub mod document;
 pub mod flow;
 pub mod host;
 pub mod ignition_source;
+pub mod kube;
 pub mod plan;
 pub mod programs;
 pub mod reclaim;

@@ -1,0 +1,123 @@
+//! Why a bootstrap host can't go on.
+
+use crate::{kube::KubeError, programs::ProgramError};
+use api::ClientError;
+use ignition::{ParseError, TranslateError, apply::ApplyError, fetch::FetchError};
+use std::{io, path::PathBuf};
+
+/// Why a bootstrap host can't go on. Secrets are in none of them.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// The service did not give a file.
+    #[error("cannot get {what} from the service")]
+    Download {
+        /// Which.
+        what: &'static str,
+        /// Cause.
+        source: ClientError,
+    },
+    /// Something else came.
+    #[error("what the service sent as {what} ({len} bytes) is no Ignition config")]
+    NotIgnition {
+        /// Which.
+        what: &'static str,
+        /// Size in bytes.
+        len: usize,
+        /// Cause.
+        source: ParseError,
+    },
+    /// Ignition would refuse it.
+    #[error("{what} is not a valid Ignition config: {summary}")]
+    Invalid {
+        /// Which.
+        what: &'static str,
+        /// What is wrong with it.
+        summary: String,
+    },
+    /// No registry credentials.
+    #[error("bootstrap.ign has no file {path}: images can't be pulled without it")]
+    NoCredentials {
+        /// The file.
+        path: &'static str,
+    },
+    /// Credentials that can't be read.
+    #[error("{path} in bootstrap.ign can't be read")]
+    Credentials {
+        /// The file.
+        path: &'static str,
+        /// Cause.
+        source: Box<FetchError>,
+    },
+    /// A file of this host.
+    #[error("{doing} {} failed", path.display())]
+    File {
+        /// What was being done, `writing`.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The config can't be carried out.
+    #[error("cannot apply bootstrap.ign to this system (attempt {attempt} of {attempts})")]
+    Apply {
+        /// Which attempt it was.
+        attempt: u32,
+        /// How many there are.
+        attempts: u32,
+        /// Cause.
+        source: Box<ApplyError>,
+    },
+    /// No SSH key.
+    #[error("cannot make an SSH key: the system has no random numbers")]
+    Key,
+    /// A manifest that can't be written as YAML.
+    #[error("cannot write the manifest {name} as YAML")]
+    Manifest {
+        /// Its file.
+        name: &'static str,
+    },
+    /// One of the host's programs.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A unit that must run does not.
+    #[error("{unit} has failed; see journalctl -u {unit}")]
+    UnitFailed {
+        /// Which.
+        unit: &'static str,
+    },
+    /// No client for the cluster.
+    #[error("{path} is missing although node-image-overlay.service has run: the bootstrap's scripts need it")]
+    NoOc {
+        /// The program.
+        path: &'static str,
+    },
+    /// The cluster.
+    #[error(transparent)]
+    Kube(#[from] KubeError),
+    /// No config for the single node.
+    #[error("the bootstrap control plane has ended without making {}", path.display())]
+    NoMasterIgnition {
+        /// Where it should be.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The single node's configs don't go together.
+    #[error("{what} can't be used for this host")]
+    Merge {
+        /// Which of them, or both.
+        what: &'static str,
+        /// Cause.
+        source: TranslateError,
+    },
+    /// No thread.
+    #[error("cannot start the thread that watches hosts being configured")]
+    Thread {
+        /// Cause.
+        source: io::Error,
+    },
+    /// SIGINT or SIGTERM.
+    #[error("cancelled by a signal while {0}")]
+    Cancelled(&'static str),
+}

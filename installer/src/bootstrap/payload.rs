@@ -1,0 +1,126 @@
+//! `bootstrap.ign`: fetched, and made this system's own.
+
+use super::{BootstrapError, Context, files, services};
+use crate::{cancel::Cancel, host::Host, programs::ProgramError};
+use api::{Client, ClientError};
+use ignition::{
+    apply::{ApplyError, Now, Root, Running, apply_running, newest, plan},
+    fetch::{Fetcher, Location, Options},
+    model::Document,
+};
+use std::{path::Path, time::Instant};
+
+/// In errors, and at the service.
+pub(super) const NAME: &str = "bootstrap.ign";
+const CREDENTIALS: &str = "/root/.docker/config.json";
+/// As many as the machine-config daemon gets (installer contract A.8).
+const ATTEMPTS: u32 = 3;
+
+/// Asks the service for a file until it has it: hosts get their orders while it still makes them. `what` is for errors.
+pub(super) fn fetch(
+    ctx: &Context<'_>,
+    what: &'static str,
+    get: impl Fn(&Client) -> Result<Vec<u8>, ClientError>,
+    cancel: &Cancel,
+) -> Result<Vec<u8>, BootstrapError> {
+    let began = Instant::now();
+    loop {
+        let source = match get(&ctx.patient.session()) {
+            Ok(file) => return Ok(file),
+            Err(_) if cancel.is_cancelled() => {
+                return Err(BootstrapError::Cancelled("getting a file from the service"));
+            }
+            Err(error) => error,
+        };
+        let may_come = matches!(source.status(), Some(404 | 409 | 423 | 425));
+        if !may_come || began.elapsed() >= ctx.pace.file_patience {
+            return Err(BootstrapError::Download { what, source });
+        }
+        tracing::warn!(what, error = &source as &dyn std::error::Error, "the service has not got it yet");
+        if cancel.sleep(ctx.pace.file_retry) {
+            return Err(BootstrapError::Cancelled("waiting for a file of the service"));
+        }
+    }
+}
+
+/// Reads a config, of the newest version from then on. `what` is for errors.
+pub(super) fn parse<'a>(what: &'static str, text: &'a [u8]) -> Result<Document<'a>, BootstrapError> {
+    let not = |source| BootstrapError::NotIgnition { what, len: text.len(), source };
+    let (config, version, report) = ignition::parse(text).map_err(not)?;
+    if report.is_fatal() {
+        return Err(BootstrapError::Invalid { what, summary: report.summary() });
+    }
+    Ok(newest(config, version))
+}
+
+/// Puts the registry credentials where podman looks for them, before anything else of the config is done.
+pub(super) fn write_credentials(root: &Path, config: &Document<'_>) -> Result<(), BootstrapError> {
+    let file = config.storage.files.iter().find(|file| file.path == CREDENTIALS && file.contents.source.is_some());
+    let file = file.ok_or(BootstrapError::NoCredentials { path: CREDENTIALS })?;
+    let fetcher = Fetcher::new(Options { offline: true, ..Options::default() });
+    let fetched = fetcher.fetch(&Location::from(&file.contents));
+    let text = fetched.map_err(|source| BootstrapError::Credentials { path: CREDENTIALS, source: Box::new(source) })?;
+    files::write(&files::below(root, CREDENTIALS), &text, 0o600)
+}
+
+/// Carries the config out on the running system, as the machine-config daemon does when it is told to do so once.
+pub(super) fn apply(host: &dyn Host, config: &Document<'_>, cancel: &Cancel) -> Result<(), BootstrapError> {
+    let mut attempt = 1;
+    let done = loop {
+        if cancel.is_cancelled() {
+            return Err(BootstrapError::Cancelled("applying bootstrap.ign"));
+        }
+        let source = match try_apply(host.root(), config) {
+            Ok(done) => break done,
+            Err(error) => Box::new(error),
+        };
+        let error = BootstrapError::Apply { attempt, attempts: ATTEMPTS, source };
+        if attempt >= ATTEMPTS {
+            return Err(error);
+        }
+        tracing::warn!(error = &error as &dyn std::error::Error, "trying again");
+        attempt += 1;
+    };
+    for error in &done.accounts {
+        tracing::warn!(error, "users of bootstrap.ign are not as it says, going on without");
+    }
+    switch(host, "enable", &done.enable, cancel)?;
+    switch(host, "disable", &done.disable, cancel)
+}
+
+fn try_apply(root: &Path, config: &Document<'_>) -> Result<Running, ApplyError> {
+    let root = Root::open(root).map_err(|source| ApplyError::Root { path: root.to_owned(), source })?;
+    let (actions, left) = plan(&root, config)?;
+    tracing::info!(actions = actions.len(), "applying bootstrap.ign to this system");
+    for action in &actions {
+        tracing::debug!(%action, "bootstrap.ign");
+    }
+    // Labels are those of the directories, which is what the scripts and units in there have to live with in either case.
+    for left in &left {
+        tracing::warn!(at = left.at, why = left.why, "not done of bootstrap.ign");
+    }
+    apply_running(&root, config.clone(), &Now::read(), &Fetcher::new(Options::default()))
+}
+
+/// All at once; one by one where that fails, to know which. What must run is started by name later.
+fn switch(host: &dyn Host, verb: &str, units: &[String], cancel: &Cancel) -> Result<(), BootstrapError> {
+    if units.is_empty() {
+        return Ok(());
+    }
+    let args: Vec<&str> = [verb].into_iter().chain(units.iter().map(String::as_str)).collect();
+    match services::systemctl(host, &args, cancel) {
+        Ok(_) => return Ok(()),
+        Err(error @ (ProgramError::Cancelled { .. } | ProgramError::Start { .. })) => return Err(error.into()),
+        Err(_) => {}
+    }
+    for unit in units {
+        match services::systemctl(host, &[verb, unit], cancel) {
+            Err(error @ ProgramError::Cancelled { .. }) => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(unit, error = &error as &dyn std::error::Error, "cannot {verb} a unit of bootstrap.ign")
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(())
+}
