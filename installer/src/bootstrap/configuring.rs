@@ -31,10 +31,13 @@ const MAX_LOGS: usize = 256;
 const MAX_BYTES: u64 = 8 << 20;
 /// What is longer is no line of the server's.
 const MAX_LINE_BYTES: usize = 64 << 10;
+/// How often its end is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The thread that looks.
 #[derive(Debug)]
 pub struct Watcher {
+    cancel: Cancel,
     stop: Cancel,
     thread: JoinHandle<()>,
 }
@@ -61,12 +64,18 @@ impl Watcher {
             }
         };
         let thread = thread::Builder::new().name("configuring".into()).spawn(run);
-        Ok(Self { stop, thread: thread.map_err(|source| BootstrapError::Thread { source })? })
+        Ok(Self { cancel: cancel.clone(), stop, thread: thread.map_err(|source| BootstrapError::Thread { source })? })
     }
 
-    /// Ends it. A request that is under way is waited for.
+    /// Ends it. A request that is under way is waited for, unless the installation is cancelled.
     pub fn finish(self) {
         self.stop.cancel();
+        while !self.thread.is_finished() {
+            if self.cancel.is_cancelled() {
+                return tracing::debug!("leaving the thread that watches hosts being configured behind");
+            }
+            thread::sleep(LOOK);
+        }
         if self.thread.join().is_err() {
             tracing::warn!("the thread that watches hosts being configured has ended by a fault of this program");
         }
@@ -75,7 +84,6 @@ impl Watcher {
 
 /// Until one of two is cancelled.
 fn sleep(duration: Duration, ends: &[Cancel; 2]) {
-    const LOOK: Duration = Duration::from_millis(100);
     let [first, second] = ends;
     let mut left = duration;
     while !left.is_zero() && !second.is_cancelled() {

@@ -10,11 +10,7 @@ use crate::{
 };
 use api::Timestamp;
 use flate2::{Compression, write::GzEncoder};
-use std::{
-    error::Error,
-    io,
-    time::{Duration, Instant},
-};
+use std::{error::Error, io, time::Duration};
 
 const READY: &str = "AssistedControllerIsReady";
 /// How far back its logs are sent.
@@ -24,7 +20,7 @@ const LOG_NAME: &str = "assisted-installer-controller.logs";
 
 /// Waits for the controller's event.
 pub(super) fn wait(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<(), BootstrapError> {
-    let mut sent = Instant::now();
+    let mut since_sent = Duration::ZERO;
     loop {
         match kube.events(NAMESPACE, READY) {
             Ok(events) if !events.is_empty() => return Ok(()),
@@ -33,13 +29,14 @@ pub(super) fn wait(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<
                 tracing::warn!(error = &error as &dyn Error, "cannot ask for the controller's event, trying again")
             }
         }
-        if sent.elapsed() >= ctx.pace.controller_logs && !cancel.is_cancelled() {
+        if since_sent >= ctx.pace.controller_logs && !cancel.is_cancelled() {
             upload_logs(kube, ctx);
-            sent = Instant::now();
+            since_sent = Duration::ZERO;
         }
         if cancel.sleep(ctx.pace.poll) {
             return Err(BootstrapError::Cancelled("waiting for the controller"));
         }
+        since_sent = since_sent.saturating_add(ctx.pace.poll);
     }
 }
 

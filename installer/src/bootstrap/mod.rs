@@ -59,7 +59,7 @@ impl Context<'_> {
 }
 
 /// Tells the service the stage of this host, and its detail.
-pub type Report<'a> = dyn Fn(HostStage, &str) + 'a;
+pub type Report<'a> = dyn FnMut(HostStage, &str) + 'a;
 
 /// How long things take; tests make it short.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use ignition::{
     fetch::{Fetcher, Location, Options},
     model::Document,
 };
-use std::{path::Path, time::Instant};
+use std::{path::Path, time::Duration};
 
 /// In errors, and at the service.
 pub(super) const NAME: &str = "bootstrap.ign";
@@ -23,7 +23,7 @@ pub(super) fn fetch(
     get: impl Fn(&Client) -> Result<Vec<u8>, ClientError>,
     cancel: &Cancel,
 ) -> Result<Vec<u8>, BootstrapError> {
-    let began = Instant::now();
+    let mut waited = Duration::ZERO;
     loop {
         let source = match get(&ctx.patient.session()) {
             Ok(file) => return Ok(file),
@@ -33,13 +33,14 @@ pub(super) fn fetch(
             Err(error) => error,
         };
         let may_come = matches!(source.status(), Some(404 | 409 | 423 | 425));
-        if !may_come || began.elapsed() >= ctx.pace.file_patience {
+        if !may_come || waited >= ctx.pace.file_patience {
             return Err(BootstrapError::Download { what, source });
         }
         tracing::warn!(what, error = &source as &dyn std::error::Error, "the service has not got it yet");
         if cancel.sleep(ctx.pace.file_retry) {
             return Err(BootstrapError::Cancelled("waiting for a file of the service"));
         }
+        waited = waited.saturating_add(ctx.pace.file_retry);
     }
 }
 

@@ -22,7 +22,7 @@ const PROGRESS: &str = "progress.service";
 pub fn wait_for_control_plane(
     host: &dyn Host,
     ctx: &Context<'_>,
-    report: &Report<'_>,
+    report: &mut Report<'_>,
     cancel: &Cancel,
 ) -> Result<(), BootstrapError> {
     let kube = kube::Client::open(&below(host.root(), KUBECONFIG), cancel)?;
