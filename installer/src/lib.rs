@@ -14,6 +14,7 @@ pub mod flow;
 pub mod host;
 pub mod ignition_source;
 pub mod kube;
+pub mod network;
 pub mod plan;
 pub mod programs;
 pub mod reclaim;

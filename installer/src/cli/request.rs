@@ -5,7 +5,6 @@ use crate::{
     document::Document,
     flow::{self, News, Pace},
     host::LiveHost,
-    plan::plan,
     running::{LOCK_FILE, Stopped, lock, stop},
 };
 use std::{path::Path, process::ExitCode, time::Duration};
@@ -43,7 +42,7 @@ impl Install {
     /// A role's flow, or its plan.
     pub(super) fn run_document(&self, document: &Document, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
         if self.dry_run {
-            let plan = plan(&document.request, document.reboot, document.reboot_delay())?;
+            let plan = flow::planned(document, Path::new("/"))?;
             return self.print(&plan, &plan.to_string());
         }
         let Some(lock) = lock(Path::new(LOCK_FILE))? else {

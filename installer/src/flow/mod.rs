@@ -9,7 +9,8 @@ use crate::{
     cancel::Cancel,
     document::Document,
     host::{Host, HostError, WriteError},
-    plan::{Action, PlanError, RootDeploy, plan},
+    network::LiveNetwork,
+    plan::{Action, Plan, PlanError, RootDeploy, plan},
     programs::Program,
     report::{Reporter, ReporterError},
     root_deploy::{self, DeployError},
@@ -144,7 +145,7 @@ pub fn run(
         reporter.tell(path);
     }
     let result = (|| {
-        let plan = plan(request, document.reboot, document.reboot_delay())?;
+        let plan = planned(document, host.root())?;
         for (index, action) in plan.actions.iter().enumerate() {
             tracing::info!("plan: {}. {action}", index + 1);
         }
@@ -169,6 +170,15 @@ pub fn run(
     }
     reporter.finish(pace.flush, cancel);
     result
+}
+
+/// The plan for the host whose root is `root`.
+pub fn planned(document: &Document, root: &Path) -> Result<Plan, PlanError> {
+    let mut plan = plan(&document.request, document.reboot, document.reboot_delay())?;
+    if let Some(reason) = plan.keep_address(&LiveNetwork::read(root, &document.service.url)) {
+        tracing::warn!("{reason}");
+    }
+    Ok(plan)
 }
 
 fn tell(reporter: &Reporter, on_news: &mut dyn FnMut(News), stage: HostStage, info: &str) {

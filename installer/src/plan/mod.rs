@@ -2,7 +2,10 @@
 
 mod show;
 
-use crate::args::{self, ArgsError, InstallerArgs};
+use crate::{
+    args::{self, ArgsError, InstallerArgs},
+    network::{FirstBoot, LiveNetwork},
+};
 use api::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, InstallRequest};
 use diskwrite::Source;
 use serde::{Serialize, Serializer};
@@ -283,6 +286,19 @@ pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> R
     let delay = if part == Part::Bootstrap { reboot_delay.max(BOOTSTRAP_REBOOT_DELAY) } else { reboot_delay };
     actions.push(Action::Reboot { delay_seconds: delay.as_secs(), allowed: reboot });
     Ok(Plan { actions })
+}
+
+impl Plan {
+    /// Lets the installed system have the address by which the service knows this host. Says what was added and why.
+    pub fn keep_address(&mut self, live: &LiveNetwork) -> Option<String> {
+        self.actions.iter_mut().find_map(|action| match action {
+            Action::WriteImage(ImageWrite { append_kargs, network_dir, .. })
+            | Action::DeployToRoot(RootDeploy { append_kargs, network_dir, .. }) => {
+                live.carry_over(FirstBoot { append_kargs, network_dir })
+            }
+            _ => None,
+        })
+    }
 }
 
 fn write_image(device: PathBuf, args: &InstallerArgs) -> Action {

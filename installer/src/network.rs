@@ -1,0 +1,234 @@
+//! The network the host was found by goes on to the installed system: an address that was set by hand, in a NetworkManager
+//! profile or on the kernel's command line, is not lost to a service that knows only DHCP.
+//!
+//! A service that knows of a static network says so itself, with `--copy-network` or `ip=` (service contract §6.3); then nothing
+//! is added.
+
+use crate::args::NETWORK_DIR;
+use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags};
+use std::{
+    fs::{self, File},
+    io::Read,
+    net::{IpAddr, ToSocketAddrs, UdpSocket},
+    path::{Path, PathBuf},
+};
+
+/// A larger profile is none.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+/// More profiles than this are not looked at.
+const MAX_FILES: usize = 256;
+/// Kernel arguments that make a network before the root file system is there (dracut.cmdline(7)).
+const NETWORK_KARGS: [&str; 12] = [
+    "ip",
+    "ifname",
+    "rd.route",
+    "bootdev",
+    "BOOTIF",
+    "rd.bootif",
+    "nameserver",
+    "rd.peerdns",
+    "vlan",
+    "bond",
+    "team",
+    "bridge",
+];
+
+/// What there is of the live host's network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveNetwork {
+    /// The address that the service sees.
+    pub address: Option<IpAddr>,
+    /// Hardware address of its interface, lower case with colons.
+    pub mac: Option<String>,
+    /// Addresses set in NetworkManager's profiles.
+    pub in_profiles: Vec<IpAddr>,
+    /// The kernel's command line.
+    pub command_line: String,
+}
+
+/// What an image's first boot is told of the network.
+#[derive(Debug)]
+pub(crate) struct FirstBoot<'a> {
+    pub append_kargs: &'a mut Vec<String>,
+    pub network_dir: &'a mut Option<PathBuf>,
+}
+
+impl LiveNetwork {
+    /// That of the system whose root is `root`, as it reaches the service at `url`. What can't be read is not there.
+    pub fn read(root: &Path, url: &str) -> Self {
+        let address = address_towards(url);
+        Self {
+            address,
+            mac: address.and_then(|address| mac_of(root, address)),
+            in_profiles: profile_addresses(&root.join(NETWORK_DIR.trim_start_matches('/'))),
+            command_line: read(&root.join("proc/cmdline")).unwrap_or_default(),
+        }
+    }
+
+    /// Adds to `first_boot` what it needs to come up with the same address. Says what was added and why.
+    pub(crate) fn carry_over(&self, first_boot: FirstBoot) -> Option<String> {
+        let address = self.address.filter(|address| !address.is_loopback())?;
+        let is_there = |karg: &String| static_address(karg) == Some(address);
+        if first_boot.network_dir.is_some() || first_boot.append_kargs.iter().any(is_there) {
+            return None;
+        }
+        let reason = format!("{address}, by which the service knows this host, is set by hand");
+        if self.in_profiles.contains(&address) {
+            self.drop_dhcp(first_boot.append_kargs);
+            *first_boot.network_dir = Some(NETWORK_DIR.into());
+            return Some(format!("{reason} in {NETWORK_DIR}: its profiles go on to the installed system"));
+        }
+        let words = || self.command_line.split_ascii_whitespace();
+        if !words().any(|word| static_address(word) == Some(address)) {
+            return None;
+        }
+        self.drop_dhcp(first_boot.append_kargs);
+        let carried = |word: &&str| {
+            word.split_once('=').is_some_and(|(name, _)| NETWORK_KARGS.contains(&name))
+                && !first_boot.append_kargs.iter().any(|karg| karg == word)
+        };
+        let carried: Vec<String> = words().filter(carried).map(str::to_owned).collect();
+        first_boot.append_kargs.extend(carried);
+        Some(format!(
+            "{reason} on the kernel's command line: what that says of the network goes on to the installed system"
+        ))
+    }
+
+    /// The same interface can't have both.
+    fn drop_dhcp(&self, kargs: &mut Vec<String>) {
+        let Some(mac) = &self.mac else { return };
+        let prefix = format!("ip={}:dhcp", mac.replace(':', "-"));
+        kargs.retain(|karg| !karg.to_ascii_lowercase().starts_with(&prefix));
+    }
+}
+
+/// `ip=ADDRESS:…`, with the brackets of IPv6.
+fn static_address(karg: &str) -> Option<IpAddr> {
+    let value = karg.strip_prefix("ip=")?;
+    let text = match value.strip_prefix('[') {
+        Some(rest) => rest.split(']').next()?,
+        None => value.split(':').next()?,
+    };
+    text.split('/').next()?.parse().ok()
+}
+
+/// The one the kernel chooses; nothing is sent.
+fn address_towards(url: &str) -> Option<IpAddr> {
+    let uri: ureq::http::Uri = url.parse().ok()?;
+    let endpoint = api::proxy::Endpoint::of(&uri)?;
+    (endpoint.host.as_str(), endpoint.port).to_socket_addrs().ok()?.find_map(|to| {
+        let from = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(from).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    })
+}
+
+fn mac_of(root: &Path, address: IpAddr) -> Option<String> {
+    let owner = getifaddrs().ok()?.find(|interface| {
+        let found = interface.address.as_ref().and_then(|found| match found.as_sockaddr_in() {
+            Some(v4) => Some(IpAddr::V4(v4.ip())),
+            None => found.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())),
+        });
+        found == Some(address) && !interface.flags.contains(InterfaceFlags::IFF_LOOPBACK)
+    })?;
+    let text = read(&root.join("sys/class/net").join(&owner.interface_name).join("address"))?;
+    Some(text.trim().to_ascii_lowercase())
+}
+
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn profile_addresses(dir: &Path) -> Vec<IpAddr> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let files = entries.flatten().take(MAX_FILES).map(|entry| entry.path()).filter(|path| path.is_file());
+    files.filter_map(|path| read(&path)).flat_map(|text| manual_addresses(&text)).collect()
+}
+
+/// `addressN=ADDRESS/PREFIX[,GATEWAY]` of a keyfile (nm-settings-keyfile(5)).
+fn manual_addresses(keyfile: &str) -> Vec<IpAddr> {
+    let values = keyfile.lines().filter_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        let number = key.trim().strip_prefix("address")?;
+        number.bytes().all(|byte| byte.is_ascii_digit()).then_some(value)
+    });
+    values.filter_map(|value| value.trim().split(['/', ',', ';']).next()?.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DHCP: &str = "ip=52-54-00-aa-bb-00:dhcp";
+
+    fn live() -> LiveNetwork {
+        LiveNetwork {
+            address: "192.0.2.7".parse().ok(),
+            mac: Some("52:54:00:aa:bb:00".into()),
+            in_profiles: Vec::new(),
+            command_line: "quiet ip=dhcp".into(),
+        }
+    }
+
+    /// Arguments and directory before and after.
+    fn carried(live: &LiveNetwork, kargs: &[&str], dir: Option<&str>) -> (Vec<String>, Option<PathBuf>, bool) {
+        let mut append_kargs = kargs.iter().map(|karg| (*karg).to_owned()).collect();
+        let mut network_dir = dir.map(PathBuf::from);
+        let first_boot = FirstBoot { append_kargs: &mut append_kargs, network_dir: &mut network_dir };
+        let said = live.carry_over(first_boot).is_some();
+        (append_kargs, network_dir, said)
+    }
+
+    #[test]
+    fn an_address_by_dhcp_stays_one() {
+        assert_eq!(carried(&live(), &[DHCP], None), (vec![DHCP.to_owned()], None, false));
+        let unknown = LiveNetwork { address: None, in_profiles: vec!["192.0.2.7".parse().unwrap()], ..live() };
+        assert!(!carried(&unknown, &[DHCP], None).2);
+    }
+
+    #[test]
+    fn an_address_in_a_profile_goes_with_the_profiles() {
+        let live = LiveNetwork { in_profiles: vec!["192.0.2.7".parse().unwrap()], ..live() };
+        let other = "ip=52-54-00-aa-bb-01:dhcp";
+        assert_eq!(carried(&live, &[DHCP, other], None), (vec![other.to_owned()], Some(NETWORK_DIR.into()), true));
+        assert!(!carried(&live, &[DHCP], Some("/etc/nm")).2, "the service has its own");
+        let fixed = "ip=192.0.2.7::192.0.2.1:255.255.255.0::eth0:none";
+        assert!(!carried(&live, &[fixed], None).2, "the service says the same");
+    }
+
+    #[test]
+    fn an_address_on_the_command_line_goes_with_all_it_says_of_the_network() {
+        let line =
+            "coreos.liveiso=x ip=192.0.2.7::192.0.2.1:255.255.255.0:node-7:eth0:none nameserver=192.0.2.53 quiet";
+        let live = LiveNetwork { command_line: line.into(), ..live() };
+        let (kargs, dir, said) = carried(&live, &[DHCP, "rw"], None);
+        assert_eq!(kargs, ["rw", "ip=192.0.2.7::192.0.2.1:255.255.255.0:node-7:eth0:none", "nameserver=192.0.2.53"]);
+        assert!(dir.is_none() && said);
+        let six = LiveNetwork {
+            address: "2001:db8::7".parse().ok(),
+            command_line: "ip=[2001:db8::7]::[2001:db8::1]:64::eth0:none".into(),
+            ..live
+        };
+        assert!(carried(&six, &[DHCP], None).2);
+    }
+
+    #[test]
+    fn keyfiles_tell_their_addresses() {
+        let keyfile = "[connection]\nid=a\n[ipv4]\nmethod=manual\naddress1=192.0.2.7/24,192.0.2.1\naddress2 = 192.0.2.8/24\n\
+                       address-data=x\n[ipv6]\naddress1=2001:db8::7/64\naddresses=bad\naddress3=\n";
+        let found: Vec<_> = manual_addresses(keyfile).iter().map(IpAddr::to_string).collect();
+        assert_eq!(found, ["192.0.2.7", "192.0.2.8", "2001:db8::7"]);
+    }
+
+    #[test]
+    fn a_host_without_any_of_it_is_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let live = LiveNetwork::read(dir.path(), "http://127.0.0.1:8090");
+        assert_eq!(live.address, "127.0.0.1".parse().ok());
+        assert_eq!((live.mac, live.in_profiles.len(), live.command_line.as_str()), (None, 0, ""));
+        assert_eq!(LiveNetwork::read(dir.path(), "nonsense").address, None);
+    }
+}
