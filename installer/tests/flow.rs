@@ -19,8 +19,11 @@ use std::{
     time::Duration,
 };
 
-const PACE: Pace =
-    Pace { write_retry: Duration::from_millis(1), masters_poll: Duration::from_millis(1), flush: PATIENCE };
+fn pace() -> Pace {
+    let soon = Duration::from_millis(1);
+    Pace { write_retry: soon, masters_poll: soon, flush: PATIENCE, ..Pace::default() }
+}
+
 const IGNITION: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
 
 fn document(service: &FakeService, change: impl Fn(&mut Value)) -> Document {
@@ -72,7 +75,7 @@ fn a_master_is_installed_and_every_stage_reported() {
         Ok(())
     });
     let mut events = 0;
-    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |news| {
+    run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |news| {
         events += usize::from(matches!(news, News::Image(_)))
     })
     .unwrap();
@@ -121,7 +124,7 @@ fn without_leave_the_machine_stays_up() {
     let service = FakeService::start(friendly);
     let host = FakeHost::new(|_, _, _| Ok(()));
     let document = document(&service, |d| drop(d.as_object_mut().unwrap().remove("reboot")));
-    run(&document, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&document, &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     assert!(!host.did().iter().any(|did| did.starts_with("reboot")));
     assert_eq!(service.progress().last().unwrap(), "Rebooting");
 }
@@ -130,13 +133,13 @@ fn without_leave_the_machine_stays_up() {
 fn a_cause_that_may_pass_is_tried_three_times_and_another_once() {
     let service = FakeService::start(friendly);
     let host = FakeHost::new(|attempt, _, _| if attempt < 3 { Err(failed(true)) } else { Ok(()) });
-    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     assert_eq!(*host.attempts.lock().unwrap(), 3);
 
     for (transient, attempts) in [(true, 3), (false, 1)] {
         let service = FakeService::start(friendly);
         let host = FakeHost::new(|_, _, _| Err(failed(transient)));
-        let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+        let error = run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap_err();
         assert!(matches!(error, FlowError::Write { attempt, .. } if attempt == attempts), "{error:?}");
         assert_eq!(*host.attempts.lock().unwrap(), attempts);
         let last = service.progress().pop().unwrap();
@@ -173,7 +176,7 @@ fn a_slow_service_does_not_slow_the_writer() {
         written.1.notify_all();
         Ok(())
     });
-    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     let progress = service.progress();
     assert_eq!(progress.last().unwrap(), "Rebooting");
     assert_eq!(progress[progress.len() - 2], "Writing image to disk: 100%", "{progress:?}");
@@ -186,7 +189,7 @@ fn a_service_that_refuses_progress_stops_nothing() {
         _ => friendly(request),
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
-    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     assert_eq!(host.did().last().unwrap(), "reboot after 3s");
 }
 
@@ -195,7 +198,7 @@ fn what_cannot_be_planned_is_reported_and_nothing_touched() {
     let service = FakeService::start(friendly);
     let host = FakeHost::new(|_, _, _| Ok(()));
     let bootstrap = document(&service, |d| d["request"]["role"] = "auto-assign".into());
-    let error = run(&bootstrap, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    let error = run(&bootstrap, &host, &Cancel::default(), pace(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::Plan(_)));
     assert!(host.did().is_empty());
     let progress = service.progress();
@@ -210,7 +213,7 @@ fn a_page_instead_of_an_ignition_config_never_reaches_a_disk() {
         _ => friendly(request),
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
-    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::NotIgnition { .. }));
     assert_eq!(*host.attempts.lock().unwrap(), 0);
     assert!(service.progress().last().unwrap().starts_with("Failed: "));
@@ -223,7 +226,7 @@ fn a_refused_ignition_config_is_a_failure_with_the_services_reason() {
         _ => friendly(request),
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
-    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::Ignition { .. }));
     let last = service.progress().pop().unwrap();
     assert!(last.contains("403: not yours"), "{last}");
@@ -255,7 +258,7 @@ fn a_worker_reboots_when_two_masters_are_done() {
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
     let worker = document(&service, |d| d["request"]["role"] = "worker".into());
-    run(&worker, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&worker, &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     let progress = service.progress();
     assert_eq!(progress[progress.len() - 2..], ["Waiting for control plane", "Rebooting"]);
     assert_eq!(service.requests().iter().filter(|r| r.path.starts_with("/v2/clusters/")).count(), 9);
@@ -269,7 +272,7 @@ fn a_worker_of_an_existing_cluster_does_not_wait() {
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
     let worker = document(&service, |d| d["request"]["role"] = "worker".into());
-    run(&worker, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&worker, &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     assert_eq!(host.did().last().unwrap(), "reboot after 3s");
 }
 
@@ -280,7 +283,7 @@ fn cancelling_ends_the_flow_without_another_attempt() {
         cancel.cancel();
         Err(failed(true))
     });
-    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap_err();
+    let error = run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::WriteCancelled { .. }));
     assert_eq!(*host.attempts.lock().unwrap(), 1);
     assert!(service.progress().last().unwrap().starts_with("Failed: cancelled by a signal"));
@@ -329,7 +332,7 @@ fn a_disk_that_cannot_be_cleaned_is_told_and_written_all_the_same() {
     let service = FakeService::start(friendly);
     let mut host = FakeHost::new(|_, _, _| Ok(()));
     host.unclean = true;
-    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     let progress = service.progress();
     assert_eq!(
         progress[..3],
@@ -348,7 +351,7 @@ fn a_host_that_ironic_started_is_rebooted_by_it() {
     let service = FakeService::start(friendly);
     let host = FakeHost::new(|_, _, _| Ok(()));
     host.answer("ironic-agent.service loaded active running Ironic Agent");
-    run(&document(&service, |_| ()), &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&document(&service, |_| ()), &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     assert_eq!(service.progress().last().unwrap(), "Rebooting: Ironic will reboot the node shortly");
     assert_eq!(host.did().last().unwrap(), "systemctl --no-block stop agent.service");
 }
@@ -374,7 +377,7 @@ fn the_running_root_is_deployed_to_whatever_an_attempt_before_left() {
         d["request"]["installer_args"] =
             r#"["--append-karg","a=1","--delete-karg","b","--copy-network","--network-dir","/etc/nm"]"#.into();
     });
-    run(&document, &host, &Cancel::default(), PACE, &mut |_| ()).unwrap();
+    run(&document, &host, &Cancel::default(), pace(), &mut |_| ()).unwrap();
     let deploy = "ostree container image deploy --stateroot install --sysroot / --authfile /root/.docker/config.json --karg \
                   $ignition_firstboot --karg ignition.platform.id=metal --image r.io/os:1";
     let attempt = [

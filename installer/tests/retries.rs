@@ -19,7 +19,6 @@ use std::{
     time::Duration,
 };
 
-const PACE: Pace = Pace { write_retry: Duration::from_secs(1), masters_poll: Duration::from_secs(5), flush: PATIENCE };
 const IGNITION: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
 const MASTER: [&str; 4] = ["Starting installation: master", "Installing: master", "Writing image to disk", "Rebooting"];
 
@@ -54,7 +53,7 @@ fn ask(answer: impl Fn(u32, Duration) -> Answer + Send + Sync + 'static) -> (u32
         false => friendly(request),
     });
     let host = FakeHost::new(|_, _, _| Ok(()));
-    let result = run(&document(&service), &host, &cancel, PACE, &mut |_| ());
+    let result = run(&document(&service), &host, &cancel, Pace { flush: PATIENCE, ..Pace::default() }, &mut |_| ());
     let asked = service.requests().iter().filter(|request| is_ignition(request)).count();
     let last = service.progress().pop().unwrap();
     match &result {
@@ -120,7 +119,7 @@ fn a_service_that_is_away_is_waited_for_half_an_hour() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     document.service.url = format!("http://{free}");
     let host = FakeHost::new(|_, _, _| Ok(()));
-    let error = run(&document, &host, &cancel, PACE, &mut |_| ()).unwrap_err();
+    let error = run(&document, &host, &cancel, Pace { flush: PATIENCE, ..Pace::default() }, &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::Ignition { .. }), "{error}");
     // Reports are tried beside it, in the same simulated time.
     assert!(cancel.slept() > Duration::from_secs(20 * 60), "{:?}", cancel.slept());
@@ -134,7 +133,14 @@ fn a_report_that_is_refused_is_not_repeated_and_one_that_fails_is() {
             _ => friendly(request),
         });
         let host = FakeHost::new(|_, _, _| Ok(()));
-        run(&document(&service), &host, &Cancel::in_simulated_time(), PACE, &mut |_| ()).unwrap();
+        run(
+            &document(&service),
+            &host,
+            &Cancel::in_simulated_time(),
+            Pace { flush: PATIENCE, ..Pace::default() },
+            &mut |_| (),
+        )
+        .unwrap();
         let progress = service.progress();
         let reports = progress.iter().filter(|report| *report == "Installing: master").count();
         assert_eq!(reports, attempts, "{status}");
@@ -152,7 +158,7 @@ fn writing_that_fails_for_a_passing_cause_is_tried_three_times_a_second_apart() 
     let lost = || WriteError { transient: true, cause: "the connection was lost".into() };
     let host = FakeHost::new(move |_, _, _| Err(lost()));
     let cancel = Cancel::in_simulated_time();
-    run(&document(&service), &host, &cancel, PACE, &mut |_| ()).unwrap_err();
+    run(&document(&service), &host, &cancel, Pace { flush: PATIENCE, ..Pace::default() }, &mut |_| ()).unwrap_err();
     assert_eq!(*host.attempts.lock().unwrap(), 3);
     assert_eq!(cancel.slept(), Duration::from_secs(2));
     assert_eq!(

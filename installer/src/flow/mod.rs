@@ -6,6 +6,7 @@ mod write;
 pub use write::write_disk;
 
 use crate::{
+    bootstrap::{self, BootstrapError, Context, configuring::Watcher},
     cancel::Cancel,
     document::Document,
     host::{Host, HostError, WriteError},
@@ -38,6 +39,8 @@ pub struct Pace {
     pub write_retry: Duration,
     /// Between looks at the masters.
     pub masters_poll: Duration,
+    /// What a bootstrap host waits for.
+    pub bootstrap: bootstrap::Pace,
     /// How long reports may take to get out at the end; a restarting service is retried for about half an hour.
     pub flush: Duration,
 }
@@ -47,6 +50,7 @@ impl Default for Pace {
         Self {
             write_retry: Duration::from_secs(1),
             masters_poll: Duration::from_secs(5),
+            bootstrap: bootstrap::Pace::default(),
             flush: Duration::from_secs(35 * 60),
         }
     }
@@ -92,6 +96,9 @@ pub enum FlowError {
         /// Cause.
         source: WriteError,
     },
+    /// The temporary control plane, or what becomes of it.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
     /// The image, into the running root.
     #[error("cannot deploy {image} to the running system's root (attempt {attempt} of {attempts})")]
     Deploy {
@@ -151,7 +158,6 @@ pub fn run(
         }
         let client = |retry| cancel.client(&config, retry).map_err(FlowError::Client);
         let (patient, brief) = (client(RetryPolicy::Installer)?, client(RetryPolicy::Never)?);
-        let ignition = None;
         let mut flow = Flow {
             document,
             host,
@@ -161,7 +167,8 @@ pub fn run(
             pace,
             reporter: &mut reporter,
             on_news: &mut *on_news,
-            ignition,
+            ignition: None,
+            watcher: None,
         };
         plan.actions.iter().try_for_each(|action| flow.carry_out(action))
     })();
@@ -198,6 +205,8 @@ struct Flow<'a> {
     reporter: &'a mut Reporter,
     on_news: &'a mut dyn FnMut(News),
     ignition: Option<Vec<u8>>,
+    /// Of a bootstrap host.
+    watcher: Option<Watcher>,
 }
 
 impl Flow<'_> {
@@ -242,13 +251,38 @@ impl Flow<'_> {
             }
             Action::SendLogs { bootstrap } => self.send_logs(*bootstrap),
             Action::Reboot { delay_seconds, allowed } => self.reboot(Duration::from_secs(*delay_seconds), *allowed)?,
-            Action::StartBootstrap { .. }
-            | Action::WatchConfiguring { .. }
-            | Action::WaitForBootkube
-            | Action::MergeIgnition
-            | Action::WaitForControlPlane { .. } => return Err(FlowError::NotYet(action.to_string())),
+            Action::StartBootstrap { .. } => bootstrap::start(self.host, &self.bootstrap(), self.cancel)?,
+            Action::WatchConfiguring { .. } => {
+                self.watcher = Some(Watcher::start(self.host.root(), &self.bootstrap(), self.cancel)?);
+            }
+            Action::WaitForBootkube => bootstrap::wait_for_bootkube(self.host, &self.bootstrap(), self.cancel)?,
+            Action::MergeIgnition { .. } => {
+                self.ignition = Some(bootstrap::single_node_ignition(self.host, &self.bootstrap(), self.cancel)?);
+            }
+            Action::WaitForControlPlane { .. } => {
+                let context = Context {
+                    request: &self.document.request,
+                    service: &self.document.service,
+                    patient: &self.patient,
+                    brief: &self.brief,
+                    pace: self.pace.bootstrap,
+                };
+                let (reporter, on_news) = (&*self.reporter, &mut *self.on_news);
+                let mut report = |stage, info: &str| tell(reporter, on_news, stage, info);
+                bootstrap::wait_for_control_plane(self.host, &context, &mut report, self.cancel)?;
+            }
         }
         Ok(())
+    }
+
+    fn bootstrap(&self) -> Context<'_> {
+        Context {
+            request: &self.document.request,
+            service: &self.document.service,
+            patient: &self.patient,
+            brief: &self.brief,
+            pace: self.pace.bootstrap,
+        }
     }
 
     fn tell(&mut self, stage: HostStage, info: &str) {
@@ -308,6 +342,9 @@ impl Flow<'_> {
 
     /// Installer contract A.16.
     fn reboot(&mut self, delay: Duration, allowed: bool) -> Result<(), FlowError> {
+        if let Some(watcher) = self.watcher.take() {
+            watcher.finish();
+        }
         let ironic = self.ironic_reboots();
         self.tell(HostStage::Rebooting, if ironic { "Ironic will reboot the node shortly" } else { "" });
         // The service must know of the reboot, or it takes the silence for a failure.

@@ -118,8 +118,13 @@ pub enum Action {
         /// The host.
         host_id: HostId,
     },
-    /// Merge the host's Ignition config over the one that the temporary control plane made.
-    MergeIgnition,
+    /// Get the host's Ignition config and merge it over the one that the temporary control plane made.
+    MergeIgnition {
+        /// Its infra-env.
+        infra_env_id: InfraEnvId,
+        /// The host.
+        host_id: HostId,
+    },
     /// Write the disk.
     WriteImage(ImageWrite),
     /// Install into the running system's root.
@@ -252,13 +257,13 @@ pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> R
     }
     let becomes = if part == Part::Bootstrap { HostRole::Master } else { request.role };
     actions.push(report(HostStage::Installing, becomes.as_str()));
-    let fetch = Action::FetchIgnition { infra_env_id: request.infra_env_id, host_id: request.host_id };
+    let (infra_env_id, host_id) = (request.infra_env_id, request.host_id);
     if part == Part::SingleNode {
         actions.push(Action::StartBootstrap { cluster_id, single_node: true });
         actions.push(report(HostStage::WaitingForBootkube, ""));
-        actions.extend([Action::WaitForBootkube, fetch, Action::MergeIgnition]);
+        actions.extend([Action::WaitForBootkube, Action::MergeIgnition { infra_env_id, host_id }]);
     } else {
-        actions.push(fetch);
+        actions.push(Action::FetchIgnition { infra_env_id, host_id });
     }
     actions.push(report(HostStage::WritingImageToDisk, ""));
     actions.push(match &coreos_image {

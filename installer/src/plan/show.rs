@@ -62,7 +62,9 @@ impl fmt::Display for Action {
             }
             Self::WaitForBootkube => f.write_str("wait for /opt/openshift/.bootkube.done"),
             Self::FetchIgnition { host_id, .. } => write!(f, "get the Ignition config of host {host_id}"),
-            Self::MergeIgnition => f.write_str("merge it over /opt/openshift/master.ign"),
+            Self::MergeIgnition { host_id, .. } => {
+                write!(f, "get the Ignition config of host {host_id} and merge it over /opt/openshift/master.ign")
+            }
             Self::WriteImage(write) => write.fmt(f),
             Self::DeployToRoot(deploy) => deploy.fmt(f),
             Self::WaitForMasters { ready, .. } => write!(f, "wait until {ready} masters are done"),

@@ -118,7 +118,6 @@ fn a_single_node_writes_what_its_own_control_plane_made() {
             "start-bootstrap",
             "Waiting for bootkube",
             "wait-for-bootkube",
-            "fetch-ignition",
             "merge-ignition",
             "Writing image to disk",
             "write-image",
@@ -129,7 +128,7 @@ fn a_single_node_writes_what_its_own_control_plane_made() {
         ]
     );
     assert_eq!(plan.actions[4], Action::StartBootstrap { cluster_id: request().cluster_id, single_node: true });
-    assert_eq!(plan.actions[14], Action::Reboot { delay_seconds: 10, allowed: false });
+    assert_eq!(plan.actions[13], Action::Reboot { delay_seconds: 10, allowed: false });
 }
 
 #[test]
