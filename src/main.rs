@@ -46,6 +46,7 @@ enum Command {
     Install(installer::cli::Install),
     Disk(installer::disk_cli::Disk),
     Wipe(installer::wipe_cli::Wipe),
+    BootOrder(installer::boot_order::cli::BootOrder),
     Reclaim(installer::reclaim::cli::Reclaim),
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
@@ -65,6 +66,7 @@ impl Command {
             Self::Install(install) => install.run(&send_logs),
             Self::Disk(disk) => disk.run(),
             Self::Wipe(wipe) => wipe.run(),
+            Self::BootOrder(order) => order.run(),
             Self::Reclaim(reclaim) => reclaim.run(),
             Self::Ignition(ignition) => ignition.run(),
             Self::Iso(iso) => iso.run().map(success),
@@ -122,6 +124,7 @@ impl Command {
             | Self::Install(_)
             | Self::Disk(_)
             | Self::Wipe(_)
+            | Self::BootOrder(_)
             | Self::Reclaim(_)
             | Self::Iso(_)
             | Self::Image(_)

@@ -3,6 +3,7 @@
 //! Everything that only the host's own programs can do goes through [`Host::run`]; the rest is native.
 
 use crate::{
+    boot_order,
     cancel::Cancel,
     plan::{Image, ImageWrite},
     programs::{self, Program, ProgramError},
@@ -181,9 +182,9 @@ impl Host for LiveHost<'_> {
         Ok(writable::make_writable(path)?)
     }
 
-    fn set_boot_order(&self, device: &Path, _cancel: &Cancel) -> Result<(), HostError> {
-        tracing::debug!(device = %device.display(), "the firmware's boot order is left as it is");
-        Ok(())
+    fn set_boot_order(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError> {
+        let done = boot_order::set(self, device, false, cancel);
+        done.map(drop).map_err(|error| HostError::BootOrder(error.into()))
     }
 
     fn send_logs(&self, bootstrap: bool) -> Result<(), HostError> {

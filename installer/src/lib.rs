@@ -4,6 +4,7 @@
 //! ([`host::Host`]) and the service, telling the latter how far it is ([`report`]).
 
 pub mod args;
+pub mod boot_order;
 pub mod bootstrap;
 pub mod cancel;
 pub mod cli;

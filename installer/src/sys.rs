@@ -1,11 +1,15 @@
-//! The one place with system calls that need `unsafe`: a reboot that outlives the process that asks for it, and programs that run
-//! in another root.
+//! The one place with system calls that need `unsafe`: a reboot that outlives the process that asks for it, programs that run in
+//! another root, flags of files.
 #![allow(unsafe_code)]
 
 use std::{
     ffi::CString,
+    fs::File,
     io,
-    os::unix::{ffi::OsStrExt, process::CommandExt},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
     path::Path,
     process::Command,
     time::Duration,
@@ -76,6 +80,28 @@ fn sleep(duration: libc::timespec) {
     let mut left = duration;
     // SAFETY: both pointers are to a live timespec; it is updated with what is left when a signal interrupts.
     while unsafe { libc::nanosleep(&raw const left, &raw mut left) } != 0 {}
+}
+
+/// `FS_IMMUTABLE_FL` of linux/fs.h.
+const IMMUTABLE: libc::c_int = 0x10;
+
+mod ioctl {
+    // FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of linux/fs.h: their numbers are made with the size of a long, and the kernel reads and
+    // writes an int.
+    nix::ioctl_read_bad!(get_flags, nix::request_code_read!(b'f', 1, size_of::<libc::c_long>()), libc::c_int);
+    nix::ioctl_write_ptr_bad!(set_flags, nix::request_code_write!(b'f', 2, size_of::<libc::c_long>()), libc::c_int);
+}
+
+/// Lets a file be changed that was protected against root too (`chattr -i`). Where there are no such flags, none is set.
+pub(crate) fn clear_immutable(file: &File) -> io::Result<()> {
+    let mut flags: libc::c_int = 0;
+    // SAFETY: the descriptor is open and the kernel writes one int to a live int.
+    if unsafe { ioctl::get_flags(file.as_raw_fd(), &raw mut flags) }.is_err() || flags & IMMUTABLE == 0 {
+        return Ok(());
+    }
+    let flags = flags & !IMMUTABLE;
+    // SAFETY: the descriptor is open and the kernel reads one int from a live int.
+    unsafe { ioctl::set_flags(file.as_raw_fd(), &raw const flags) }.map(drop).map_err(io::Error::from)
 }
 
 /// Makes `command` run with `root` as its root directory; with `writable_boot` also with a mount table of its own, where /boot can

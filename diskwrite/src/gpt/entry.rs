@@ -40,7 +40,11 @@ impl Entry {
     }
 
     pub fn is_used(&self) -> bool {
-        guid_at(&self.0, 0) != [0; 16]
+        self.type_guid() != [0; 16]
+    }
+
+    pub fn type_guid(&self) -> [u8; 16] {
+        guid_at(&self.0, 0)
     }
 
     pub fn guid(&self) -> [u8; 16] {

@@ -1,0 +1,127 @@
+//! What a disk's GUID partition table says, for who starts from the disk or looks for one: read, nothing more.
+
+use crate::gpt::{self, FindError, TableError};
+use crate::sys;
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Why a disk's partitions are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadLayoutError {
+    /// Nothing there, or nothing that may be read.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// As given.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A file, say.
+    #[error("{} is no block device", path.display())]
+    NotABlockDevice {
+        /// As given.
+        path: PathBuf,
+    },
+    /// Both copies of the table.
+    #[error("cannot read the partition table of {}", path.display())]
+    Find {
+        /// The disk.
+        path: PathBuf,
+        /// Cause.
+        source: FindError,
+    },
+    /// A partition that can't be.
+    #[error("the partition table of {} is wrong", path.display())]
+    Table {
+        /// The disk.
+        path: PathBuf,
+        /// Cause.
+        source: TableError,
+    },
+    /// An MBR, or nothing.
+    #[error("{} has no GUID partition table", path.display())]
+    None {
+        /// The disk.
+        path: PathBuf,
+    },
+}
+
+/// A partition as it stands in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutPartition {
+    /// From 1.
+    pub number: u32,
+    /// What it is for, in the byte order of the table.
+    pub type_guid: [u8; 16],
+    /// Which one it is, in the byte order of the table.
+    pub guid: [u8; 16],
+    /// Its name.
+    pub name: String,
+    /// First sector, of the disk's logical size.
+    pub first_lba: u64,
+    /// How many sectors.
+    pub sectors: u64,
+    /// First byte.
+    pub start: u64,
+    /// Size in bytes.
+    pub len: u64,
+}
+
+/// A disk's partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Size of the disk in bytes.
+    pub size_bytes: u64,
+    /// Logical sector size in bytes.
+    pub sector_bytes: u32,
+    /// By number.
+    pub partitions: Vec<LayoutPartition>,
+}
+
+impl Layout {
+    /// The partition of this number.
+    pub fn partition(&self, number: u32) -> Option<&LayoutPartition> {
+        self.partitions.iter().find(|partition| partition.number == number)
+    }
+
+    /// Reads the table in `disk`, a disk or an image of one, of `size_bytes` with sectors of `sector_bytes`; `path` is for errors.
+    pub fn read(disk: &File, path: &Path, size_bytes: u64, sector_bytes: u32) -> Result<Self, ReadLayoutError> {
+        let path = || path.to_owned();
+        let mut read = |offset, len| {
+            let mut bytes = vec![0; len];
+            disk.read_exact_at(&mut bytes, offset).map(|()| bytes)
+        };
+        let found = gpt::find(&mut read, size_bytes, sector_bytes);
+        let found = found.map_err(|source| ReadLayoutError::Find { path: path(), source })?;
+        let table = found.ok_or_else(|| ReadLayoutError::None { path: path() })?.table;
+        let extents = table.partitions().map_err(|source| ReadLayoutError::Table { path: path(), source })?;
+        let partitions = table.entries().zip(extents).map(|((number, entry), extent)| LayoutPartition {
+            number,
+            type_guid: entry.type_guid(),
+            guid: entry.guid(),
+            name: extent.name,
+            first_lba: entry.first_lba(),
+            sectors: extent.len / u64::from(sector_bytes).max(1),
+            start: extent.start,
+            len: extent.len,
+        });
+        Ok(Self { size_bytes, sector_bytes, partitions: partitions.collect() })
+    }
+}
+
+/// Opens a disk for reading, in use or not, with its partitions.
+pub fn open_layout(path: &Path) -> Result<(File, Layout), ReadLayoutError> {
+    let open = |source| ReadLayoutError::Open { path: path.to_owned(), source };
+    // A drive without a medium is not waited for.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(open)?;
+    if !file.metadata().map_err(open)?.file_type().is_block_device() {
+        return Err(ReadLayoutError::NotABlockDevice { path: path.to_owned() });
+    }
+    let (size, sector) = (sys::size_bytes(&file).map_err(open)?, sys::sector_bytes(&file).map_err(open)?);
+    let layout = Layout::read(&file, path, size, sector)?;
+    Ok((file, layout))
+}
