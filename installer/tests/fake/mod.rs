@@ -24,6 +24,7 @@ pub struct Request {
     pub query: String,
     /// Names as sent.
     pub headers: Vec<(String, String)>,
+    /// Text where it is no JSON.
     pub body: Value,
 }
 
@@ -145,12 +146,19 @@ fn serve(stream: TcpStream, log: &Log, handler: &Handler) -> std::io::Result<()>
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.push((name.to_owned(), value.trim().to_owned()));
         }
-        let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-        let mut body = vec![0; length.map_or(0, |(_, value)| value.parse().unwrap())];
+        let header = |wanted| headers.iter().find(|(name, _): &&(String, String)| name.eq_ignore_ascii_case(wanted));
+        let mut body = vec![0; header("content-length").map_or(0, |(_, value)| value.parse().unwrap())];
         reader.read_exact(&mut body)?;
+        if header("transfer-encoding").is_some() {
+            body = read_chunks(&mut reader)?;
+        }
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let path = path.strip_prefix("/api/assisted-install").unwrap_or(path).to_owned();
-        let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+        let body = match serde_json::from_slice(&body) {
+            Ok(body) => body,
+            Err(_) if body.is_empty() => Value::Null,
+            Err(_) => String::from_utf8_lossy(&body).into(),
+        };
         let request = Request { method, path, query: query.to_owned(), headers, body };
         let answer = handler(&request);
         log.requests.lock().unwrap().push(request);
@@ -167,6 +175,22 @@ fn serve(stream: TcpStream, log: &Log, handler: &Handler) -> std::io::Result<()>
         // In one piece: the kernel holds the second of two small ones back until the first is acknowledged, which takes 40 ms.
         let answer = format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n{length}\r\n{text}");
         stream.write_all(answer.as_bytes())?;
+    }
+}
+
+fn read_chunks(reader: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let mut chunk = vec![0; usize::from_str_radix(line.trim(), 16).unwrap()];
+        reader.read_exact(&mut chunk)?;
+        // And the end of its line.
+        reader.read_exact(&mut [0; 2])?;
+        if chunk.is_empty() {
+            return Ok(body);
+        }
+        body.extend(chunk);
     }
 }
 

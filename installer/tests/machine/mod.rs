@@ -23,6 +23,8 @@ pub struct FakeHost<'a> {
     pub unclean: bool,
     /// What its programs write, in turn; nothing when there is none left.
     answers: Mutex<VecDeque<String>>,
+    /// How a command starts, and what it always writes.
+    says: Mutex<Vec<(String, String)>>,
     /// How a command starts that fails, and how often.
     failures: Mutex<Vec<(String, u32)>>,
 }
@@ -38,12 +40,20 @@ impl<'a> FakeHost<'a> {
             root: tempfile::tempdir().unwrap(),
             unclean: false,
             answers: Mutex::default(),
+            says: Mutex::default(),
             failures: Mutex::default(),
         }
     }
 
     pub fn answer(&self, said: &str) {
         self.answers.lock().unwrap().push_back(said.to_owned());
+    }
+
+    /// From now on commands that start so write this, whatever else is to be answered. The longest start counts.
+    pub fn says(&self, start: &str, said: &str) {
+        let mut says = self.says.lock().unwrap();
+        says.retain(|(known, _)| known != start);
+        says.push((start.to_owned(), said.to_owned()));
     }
 
     /// The next `times` commands that start so fail.
@@ -73,6 +83,12 @@ impl Host for FakeHost<'_> {
         if let Some((_, times)) = failures.iter_mut().find(|(start, times)| *times > 0 && line.starts_with(start)) {
             *times -= 1;
             return Err(ProgramError::Start { program, source: std::io::ErrorKind::NotFound.into() });
+        }
+        let says = self.says.lock().unwrap();
+        if let Some((_, said)) =
+            says.iter().filter(|(start, _)| line.starts_with(start)).max_by_key(|(start, _)| start.len())
+        {
+            return Ok(said.clone());
         }
         Ok(self.answers.lock().unwrap().pop_front().unwrap_or_default())
     }
