@@ -71,12 +71,6 @@ pub enum BootstrapError {
     /// No SSH key.
     #[error("cannot make an SSH key: the system has no random numbers")]
     Key,
-    /// A manifest that can't be written as YAML.
-    #[error("cannot write the manifest {name} as YAML")]
-    Manifest {
-        /// Its file.
-        name: &'static str,
-    },
     /// One of the host's programs.
     #[error(transparent)]
     Program(#[from] ProgramError),

@@ -37,7 +37,7 @@ pub(super) fn write_ssh_key(root: &Path, key: &str) -> Result<(), BootstrapError
             "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": [key]}]},
         }},
     });
-    files::write(&files::below(root, SSH_KEY), yaml(name, &manifest)?.as_bytes(), 0o644)
+    files::write(&files::below(root, SSH_KEY), &yaml(&manifest), 0o644)
 }
 
 /// The controller (installer contract A.8, B).
@@ -52,13 +52,14 @@ pub(super) fn write_controller(root: &Path, ctx: &Context<'_>) -> Result<(), Boo
         ("assisted-installer-controller-secret.yaml", secret(ctx), 0o600),
         ("assisted-installer-controller-pod.yaml", job(ctx), 0o644),
     ] {
-        files::write(&dir.join(name), yaml(name, &manifest)?.as_bytes(), mode)?;
+        files::write(&dir.join(name), &yaml(&manifest), mode)?;
     }
     Ok(())
 }
 
-fn yaml(name: &'static str, manifest: &Value) -> Result<String, BootstrapError> {
-    serde_norway::to_string(manifest).map_err(|_| BootstrapError::Manifest { name })
+/// JSON is YAML too, in which every text has quotes: readers of older YAML take a bare `on` or `1_0` for something else.
+fn yaml(manifest: &Value) -> Vec<u8> {
+    format!("{manifest:#}\n").into_bytes()
 }
 
 fn namespace() -> Value {

@@ -346,10 +346,86 @@ fn what_is_no_bootstrap_config_changes_nothing() {
 #[test]
 fn a_config_that_cannot_be_applied_is_tried_three_times() {
     let mut config = config("one");
-    config["storage"]["files"][3]["path"] = "/etc/kept".into();
-    config["storage"]["directories"] = json!([]);
-    config["storage"]["files"][3]["contents"] = json!({"source": "http://127.0.0.1:9/refused"});
+    config["storage"]["files"][3]["path"] = "/etc/passwd/below-a-file".into();
     let service = service(&config);
     let error = start(&live(), &Setup::new(&service, |_| {}).context(), &Cancel::default()).unwrap_err();
     assert!(matches!(error, BootstrapError::Apply { attempt: 3, attempts: 3, .. }), "{error}");
+}
+
+/// Where a run of this very program is to be made a bootstrap host, when it is one that will be killed.
+const KILLED: &str = "LANDFALL_TEST_BOOTSTRAP_SERVICE";
+
+/// All files of a tree with their modes and contents, but for keys and what has them in it.
+fn tree(root: &std::path::Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let (mut found, mut pending) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let name = path.strip_prefix(root).unwrap().to_owned();
+            let has_key = name.to_string_lossy().contains("id_rsa") || name.to_string_lossy().contains("master-ssh");
+            if metadata.is_dir() {
+                pending.push(path);
+            } else {
+                let text = if metadata.is_symlink() || has_key { Vec::new() } else { fs::read(&path).unwrap() };
+                found.push((name, metadata.permissions().mode(), text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_moment_is_made_good_by_the_next() {
+    if let Ok(url) = std::env::var(KILLED) {
+        // Its root is in a directory of the parent's.
+        let host = live();
+        let service = json!({"url": url, "token": "t0ken: '\"#", "insecure": true});
+        let service: Service = serde_json::from_value(service).unwrap();
+        let client = Cancel::default().client(&service.client_config(), RetryPolicy::Never).unwrap();
+        let parent = FakeService::start(not_found);
+        let setup = Setup { service, client, ..Setup::new(&parent, |_| {}) };
+        fs::write(std::env::temp_dir().join("begins"), "").unwrap();
+        let _ = start(&host, &setup.context(), &Cancel::default());
+        thread::sleep(Duration::from_secs(60));
+    }
+    let mut config = config("one");
+    // Enough for a killer to hit them.
+    let files = config["storage"]["files"].as_array_mut().unwrap();
+    files.extend((0..60).map(|n| json!({"path": format!("/etc/many/{n}"), "contents": {"source": data("x")}})));
+    let service = service(&config);
+    let setup = Setup::new(&service, |_| {});
+    let whole = live();
+    start(&whole, &setup.context(), &Cancel::default()).unwrap();
+    let whole = tree(whole.root.path());
+    let mut torn = 0;
+    for round in 0..8 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "start::a_run_that_is_killed_at_any_moment_is_made_good_by_the_next", "--nocapture"]);
+        child.env(KILLED, &service.url).env("TMPDIR", dir.path()).stdout(std::process::Stdio::null());
+        let mut child = child.spawn().unwrap();
+        while !dir.path().join("begins").exists() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(2 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let killed = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+        let host = live();
+        fs::remove_dir_all(host.root.path()).unwrap();
+        fs::rename(killed.unwrap(), host.root.path()).unwrap();
+        torn += usize::from(tree(host.root.path()) != whole);
+        start(&host, &setup.context(), &Cancel::default()).unwrap();
+        let after = tree(host.root.path());
+        let drafts = after.iter().filter(|(name, ..)| name.to_string_lossy().contains("/.landfall-")).count();
+        assert!(drafts <= 1, "of the file it was killed in");
+        let after: Vec<_> =
+            after.into_iter().filter(|(name, ..)| !name.to_string_lossy().contains("/.landfall-")).collect();
+        assert_eq!(after.len(), whole.len(), "round {round}");
+        assert!(after == whole, "round {round}");
+        assert_eq!(host.did().last().unwrap(), "systemctl start progress.service");
+    }
+    assert!(torn > 0, "none was killed in the middle of its work");
 }
