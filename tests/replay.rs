@@ -130,10 +130,11 @@ fn rewritten(mut step: Value, device: &str, image: &Path) -> Value {
         "install" => {
             step["args"][0] = change(&step["args"][0], &|request| {
                 request["boot_device"] = device.into();
-                // A role that this version carries out, and an image that is there.
-                request["role"] = "master".into();
-                request["control_plane_count"] = 3.into();
-                request["installer_args"] = json!(["--image-file", image]).to_string().into();
+                // The recorded host had an image of its own.
+                let args = request["installer_args"].as_str().unwrap();
+                let mut args: Vec<Value> = serde_json::from_str(args).unwrap();
+                args.extend([json!("--image-file"), json!(image)]);
+                request["installer_args"] = json!(args).to_string().into();
             });
         }
         _ => {}
@@ -142,15 +143,51 @@ fn rewritten(mut step: Value, device: &str, image: &Path) -> Value {
     step
 }
 
-fn start_agent(binary: &str, url: &str, first: &Exchange, directory: &Path) -> Agent {
+/// A root of the agent's own for what a bootstrap host does to its live system: this machine's below, and in memory what is
+/// changed. Names of the internet are asked for of a server that is not there, which is known at once. In the place of systemd
+/// there is a stand-in, whose bootkube makes at once what the real one makes in half an hour.
+const LIVE_SYSTEM: &str = r#"
+scratch=$1 binary=$2; shift 2
+mount -t tmpfs scratch "$scratch"
+mkdir "$scratch/upper" "$scratch/work" "$scratch/root"
+root=$scratch/root
+mount -t overlay live -o "lowerdir=/,upperdir=$scratch/upper,workdir=$scratch/work" "$root"
+for dir in /proc /sys /dev /tmp "$(dirname "$binary")"; do
+    mkdir -p "$root$dir"
+    mount --rbind "$dir" "$root$dir"
+done
+mount -t tmpfs run "$root/run"
+rm -f "$root/etc/resolv.conf"
+echo nameserver 127.0.0.1 >"$root/etc/resolv.conf"
+cat >"$root/usr/bin/systemctl" <<'END'
+#!/bin/sh
+echo "systemctl $*" >>/tmp/CALLS
+case "$*" in
+"start bootkube.service")
+    echo '{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/made-by-bootkube"}]}}' >/opt/openshift/master.ign
+    : >/opt/openshift/.bootkube.done ;;
+esac
+END
+printf '#!/bin/sh
+exit 1
+' >"$root/usr/bin/oc"
+rm -f "$root/usr/bin/hostnamectl"
+printf '#!/bin/sh
+echo "hostnamectl $*" >>/tmp/CALLS
+' >"$root/usr/bin/hostnamectl"
+chmod 755 "$root/usr/bin/systemctl" "$root/usr/bin/hostnamectl" "$root/usr/bin/oc"
+exec chroot "$root" "$binary" "$@"
+"#;
+
+fn start_agent(binary: &str, url: &str, first: &Exchange, directory: &Path, scratch: &Path) -> Agent {
     let ids = first.asked();
     let infra_env = first.path.split('/').nth(3).unwrap();
-    // Names of the internet are asked for of a server that is not there, which is known at once.
-    let names = directory.join("resolv.conf");
-    fs::write(&names, "nameserver 127.0.0.1\n").unwrap();
-    let script = format!("mount --bind {} /etc/resolv.conf\nexec \"$@\"", names.display());
+    // Below /tmp, which is the same inside and outside.
+    let calls = calls(scratch);
+    let script = LIVE_SYSTEM.replace("/tmp/CALLS", &calls.display().to_string());
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "sh", "-ec", &script, "sh", binary]);
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", &script, "sh"]);
+    command.arg(scratch).arg(binary);
     command.args(["agent", "--url", url, "--infra-env-id", infra_env, "--no-reboot"]);
     command.args(["--host-id", ids["host_id"].as_str().unwrap()]);
     command.args(["--agent-version", ids["discovery_agent_version"].as_str().unwrap()]);
@@ -159,6 +196,39 @@ fn start_agent(binary: &str, url: &str, first: &Exchange, directory: &Path) -> A
         command.env_remove(name);
     }
     Agent(command.env("PULL_SECRET_TOKEN", "dummy").stdin(Stdio::null()).spawn().unwrap())
+}
+
+/// Where the stand-in for systemd notes what it is asked.
+fn calls(scratch: &Path) -> PathBuf {
+    scratch.with_extension("calls")
+}
+
+/// What a request of the installation is, in a word: percentages are one, since they come as the disk is fast.
+fn word(method: &str, path: &str, body: &Value) -> String {
+    let end = path.rsplit('/').next().unwrap();
+    match (&body["current_stage"], &body["progress_info"], &body["logs_state"]) {
+        (Value::String(stage), Value::String(info), _) if info.ends_with('%') => format!("{stage} …%"),
+        (Value::String(stage), Value::String(info), _) => format!("{stage}, {info}"),
+        (Value::String(stage), ..) => stage.clone(),
+        (_, _, Value::String(state)) => format!("logs {state}"),
+        _ => format!("{method} {end}"),
+    }
+}
+
+/// The requests of the installation, from its first report to its reply.
+fn installation<'a>(requests: impl Iterator<Item = (&'a str, &'a str, &'a Value)>) -> Vec<String> {
+    let polls = |method: &str, path: &str| path.ends_with("/instructions") && method == "GET";
+    let mut words: Vec<String> = requests
+        .filter(|(method, path, body)| {
+            !polls(method, path) && body["step_type"].as_str().is_none_or(|kind| kind == "install")
+        })
+        .map(|(method, path, body)| word(method, path, body))
+        .skip_while(|word| !word.starts_with("Starting installation"))
+        .collect();
+    let end = words.iter().position(|word| word == "POST instructions").unwrap();
+    words.truncate(end + 1);
+    words.dedup();
+    words
 }
 
 /// A time server's client, which the recorded host had. It leaves the clock alone.
@@ -211,6 +281,7 @@ fn our_agent_in_the_place_of_the_real_one() {
     let disk = LoopDisk::in_memory(64 * MIB, 512);
     let (raw, device) = (image.packed(None), disk.path().display().to_string());
     let directory = tempfile::tempdir().unwrap();
+    let scratch = tempfile::Builder::new().prefix("landfall-replay-").tempdir_in("/tmp").unwrap();
 
     let polls = sno.iter().filter(|exchange| exchange.is("GET", "/instructions"));
     let mut batches: Vec<Vec<Value>> = polls.map(Exchange::instructions).filter(|batch| !batch.is_empty()).collect();
@@ -301,9 +372,9 @@ fn our_agent_in_the_place_of_the_real_one() {
                 },
             }
         });
-        let _agent = agent
-            .namespace
-            .enter(|| start_agent(env!("CARGO_BIN_EXE_landfall"), &service.url, &sno[0], directory.path()));
+        let _agent = agent.namespace.enter(|| {
+            start_agent(env!("CARGO_BIN_EXE_landfall"), &service.url, &sno[0], directory.path(), scratch.path())
+        });
         let is_reply = |request: &&Request| request.ends_with("POST", "/instructions");
         service
             .wait_for("a reply to each step", |requests| requests.iter().filter(is_reply).count() >= handed_out.len());
@@ -332,7 +403,7 @@ fn our_agent_in_the_place_of_the_real_one() {
         };
         let ours = header_names(request.headers.iter().map(|(name, _)| name.as_str()));
         assert_eq!(ours, recorded_headers(&first.raw), "{what} as in {}", first.name);
-        if !request.body.is_null() {
+        if request.body.is_object() {
             let mut theirs: Vec<_> = known.iter().map(|exchange| keys(exchange.asked())).collect();
             // What can't be done here (images of the internet, names) is answered as the contract says failures are.
             theirs.push(["error", "exit_code", "output", "step_id", "step_type"].map(str::to_owned).to_vec());
@@ -369,5 +440,21 @@ fn our_agent_in_the_place_of_the_real_one() {
     let speed = replies.values().find(|reply| reply["step_type"] == "installation-disk-speed-check").unwrap();
     assert!(speed["output"].as_str().unwrap().contains(&device), "{speed}");
     assert_eq!(disk.partitions(), [1, 2, 3, 4], "the installation was a real one");
+    let theirs = installation(sno.iter().map(|e| (e.method.as_str(), e.path.as_str(), e.asked())));
+    let ours = installation(requests.iter().map(|r| (r.method.as_str(), r.path.as_str(), &r.body)));
+    println!("the installation, as recorded:\n  {}", ours.join("\n  "));
+    assert_eq!(ours, theirs);
+    let calls = fs::read_to_string(calls(scratch.path())).unwrap();
+    fs::remove_file(self::calls(scratch.path())).unwrap();
+    assert_eq!(
+        calls.lines().collect::<Vec<_>>(),
+        [
+            "systemctl daemon-reload",
+            "systemctl start bootkube.service",
+            "systemctl start approve-csr.service",
+            "systemctl start progress.service",
+            "systemctl list-units --no-legend ironic-agent.service",
+        ]
+    );
     println!("{} requests, {} steps, {all_errors} recorded errors", requests.len(), handed_out.len());
 }

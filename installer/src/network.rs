@@ -42,6 +42,8 @@ pub struct LiveNetwork {
     pub mac: Option<String>,
     /// Addresses set in NetworkManager's profiles.
     pub in_profiles: Vec<IpAddr>,
+    /// Whether somebody at the console has changed a profile.
+    pub by_operator: bool,
     /// The kernel's command line.
     pub command_line: String,
 }
@@ -57,16 +59,24 @@ impl LiveNetwork {
     /// That of the system whose root is `root`, as it reaches the service at `url`. What can't be read is not there.
     pub fn read(root: &Path, url: &str) -> Self {
         let address = address_towards(url);
+        let profiles = root.join(NETWORK_DIR.trim_start_matches('/'));
         Self {
             address,
             mac: address.and_then(|address| mac_of(root, address)),
-            in_profiles: profile_addresses(&root.join(NETWORK_DIR.trim_start_matches('/'))),
+            in_profiles: profile_addresses(&profiles),
+            by_operator: by_operator(&root.join("var/log/agent"), &profiles),
             command_line: read(&root.join("proc/cmdline")).unwrap_or_default(),
         }
     }
 
     /// Adds to `first_boot` what it needs to come up with the same address. Says what was added and why.
     pub(crate) fn carry_over(&self, first_boot: FirstBoot) -> Option<String> {
+        if self.by_operator && first_boot.network_dir.is_none() {
+            *first_boot.network_dir = Some(NETWORK_DIR.into());
+            return Some(format!(
+                "the network was set at the console: the profiles in {NETWORK_DIR} go on to the installed system"
+            ));
+        }
         let address = self.address.filter(|address| !address.is_loopback())?;
         let is_there = |karg: &String| static_address(karg) == Some(address);
         if first_boot.network_dir.is_some() || first_boot.append_kargs.iter().any(is_there) {
@@ -142,6 +152,19 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
+/// Whether the console program for the network ran, and a profile is younger than the directory of its log (installer contract A.1).
+fn by_operator(log: &Path, profiles: &Path) -> bool {
+    if !log.join("agent-tui.log").is_file() {
+        return false;
+    }
+    let Ok(began) = fs::metadata(log).and_then(|metadata| metadata.created()) else { return false };
+    let Ok(entries) = fs::read_dir(profiles) else { return false };
+    entries.flatten().take(MAX_FILES).map(|entry| entry.path()).any(|path| {
+        let changed = fs::metadata(&path).and_then(|metadata| metadata.modified());
+        changed.is_ok_and(|changed| changed >= began) && read(&path).is_some_and(|text| text.contains("[connection]"))
+    })
+}
+
 fn profile_addresses(dir: &Path) -> Vec<IpAddr> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let files = entries.flatten().take(MAX_FILES).map(|entry| entry.path()).filter(|path| path.is_file());
@@ -169,6 +192,7 @@ mod tests {
             address: "192.0.2.7".parse().ok(),
             mac: Some("52:54:00:aa:bb:00".into()),
             in_profiles: Vec::new(),
+            by_operator: false,
             command_line: "quiet ip=dhcp".into(),
         }
     }
@@ -216,6 +240,28 @@ mod tests {
     }
 
     #[test]
+    fn what_was_set_at_the_console_goes_on_to_the_installed_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, profiles) = (dir.path().join("log"), dir.path().join("profiles"));
+        fs::create_dir(&profiles).unwrap();
+        let old = profiles.join("old.nmconnection");
+        fs::write(&old, "[connection]\n").unwrap();
+        let before = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
+        fs::create_dir(&log).unwrap();
+        assert!(!by_operator(&log, &profiles), "the program has not run");
+        fs::write(log.join("agent-tui.log"), "").unwrap();
+        assert!(!by_operator(&log, &profiles), "it changed nothing");
+        fs::write(profiles.join("note"), "no profile").unwrap();
+        assert!(!by_operator(&log, &profiles));
+        fs::write(profiles.join("new.nmconnection"), "[connection]\n").unwrap();
+        assert!(by_operator(&log, &profiles));
+        let live = LiveNetwork { by_operator: true, ..live() };
+        assert_eq!(carried(&live, &[DHCP], None), (vec![DHCP.to_owned()], Some(NETWORK_DIR.into()), true));
+        assert!(!carried(&live, &[DHCP], Some("/etc/nm")).2);
+    }
+
+    #[test]
     fn keyfiles_tell_their_addresses() {
         let keyfile = "[connection]\nid=a\n[ipv4]\nmethod=manual\naddress1=192.0.2.7/24,192.0.2.1\naddress2 = 192.0.2.8/24\n\
                        address-data=x\n[ipv6]\naddress1=2001:db8::7/64\naddresses=bad\naddress3=\n";
@@ -229,6 +275,7 @@ mod tests {
         let live = LiveNetwork::read(dir.path(), "http://127.0.0.1:8090");
         assert_eq!(live.address, "127.0.0.1".parse().ok());
         assert_eq!((live.mac, live.in_profiles.len(), live.command_line.as_str()), (None, 0, ""));
+        assert!(!live.by_operator);
         assert_eq!(LiveNetwork::read(dir.path(), "nonsense").address, None);
     }
 }

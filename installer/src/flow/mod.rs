@@ -27,6 +27,8 @@ use std::{
 
 /// The longest text sent as the info of `Failed`: the service keeps 2048 characters, and people read one line.
 const MAX_FAILURE_CHARS: usize = 1000;
+/// A service that does not answer holds nothing up for longer.
+const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 /// Where a live medium that carries a registry has it.
 const LIVE_REGISTRY: &str = "run/media/iso/registry";
 /// On hosts that bare-metal provisioning started: it reboots them itself.
@@ -215,6 +217,11 @@ impl Flow<'_> {
             return Err(FlowError::Cancelled("installing"));
         }
         tracing::debug!(%action, "next");
+        // What is asked of the service comes behind what it was told, so that its records are in the order in which things
+        // happened. Writing doesn't wait: it asks for nothing.
+        if !matches!(action, Action::Report { .. } | Action::WriteImage(_)) {
+            self.reporter.flush(ORDER_PATIENCE, self.cancel);
+        }
         match action {
             Action::ClearBootSector { device } => {
                 warn(self.host.clear_boot_sector(device), "a disk's boot sector stays as it is");
