@@ -68,6 +68,19 @@ fn v6(text: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::V6(address).to_canonical())
 }
 
+/// Reads a line, and lines that the server would have written for what was found in it: they must tell the same.
+///
+/// # Panics
+/// If they don't.
+#[doc(hidden)]
+pub fn fuzz_mcs_log(line: &[u8]) {
+    for address in requests(line) {
+        let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
+        let again = format!("by address:\"{host}:1\" User-Agent:\"Ignition/2\"");
+        assert!(requests(again.as_bytes()).eq([address]), "{address}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +142,7 @@ mod tests {
             prop_assert_eq!(all, expected);
             let hostile = [noise.as_bytes(), AGENT, &bytes, AGENT].concat();
             prop_assert!(requests(&hostile).count() <= 2);
+            fuzz_mcs_log(&hostile);
         }
     }
 }

@@ -32,6 +32,9 @@ pub use error::BootstrapError;
 pub use start::start;
 pub use wait::{wait_for_bootkube, wait_for_control_plane};
 
+#[doc(hidden)]
+pub use mcs_log::fuzz_mcs_log;
+
 use crate::document::Service;
 use api::{Client, HostStage, InstallRequest};
 use std::time::Duration;
