@@ -83,7 +83,7 @@ pub enum DiskError {
         path: PathBuf,
     },
     /// Somebody uses it.
-    #[error("{} is in use: {}", path.display(), join(uses))]
+    #[error("{} is in use: {}{}", path.display(), join(uses), release_hint(path, uses))]
     InUse {
         /// Links resolved.
         path: PathBuf,
@@ -91,7 +91,7 @@ pub enum DiskError {
         uses: Vec<Use>,
     },
     /// Somebody who can't be seen from here has claimed it, such as a mount in another namespace.
-    #[error("{} is in use by a process or mount that cannot be seen from here", path.display())]
+    #[error("{0} is in use by a process or mount that cannot be seen from here (see `landfall wipe --release --dry-run {0}`)", path.display())]
     Claimed {
         /// Links resolved.
         path: PathBuf,
@@ -120,6 +120,15 @@ fn join<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join("; ")
 }
 
+/// What can be done about devices of an earlier life.
+fn release_hint(path: &Path, uses: &[Use]) -> String {
+    if uses.iter().any(|used| matches!(used, Use::Held { .. })) {
+        format!(" (`landfall wipe --release {}` takes down what nobody uses)", path.display())
+    } else {
+        String::new()
+    }
+}
+
 /// What is known of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geometry {
@@ -143,6 +152,17 @@ pub(crate) struct Inspection {
     pub twins: Vec<String>,
 }
 
+/// A disk that is to be made free.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Links resolved.
+    pub path: PathBuf,
+    /// Its sysfs directory.
+    pub sysfs: PathBuf,
+    /// What speaks against it but its users.
+    pub refusals: Vec<DiskError>,
+}
+
 /// An open disk nobody else uses.
 #[derive(Debug)]
 pub(crate) struct Disk {
@@ -160,7 +180,7 @@ const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a live system has its medium mounted: dracut's dmsquash-live, and CoreOS's (contract C.9).
-const LIVE_MOUNTS: [&str; 3] = ["/run/initramfs/live", "/run/media/iso", "/run/live/medium"];
+pub(crate) const LIVE_MOUNTS: [&str; 3] = ["/run/initramfs/live", "/run/media/iso", "/run/live/medium"];
 
 /// A block device that is a whole disk.
 struct Found {
@@ -302,6 +322,19 @@ impl Disk {
         }
         refuse_live_medium(&file, &geometry)?;
         Ok(Self { geometry, identity: found.identity, sysfs: found.sysfs, number: found.number, file })
+    }
+
+    /// What a path means to who wants to make the disk free.
+    pub fn target(given: &Path) -> Result<Target, DiskError> {
+        let found = Found::new(given)?;
+        let is_other = |refusal: &DiskError| !matches!(refusal, DiskError::InUse { .. } | DiskError::BootMedium { .. });
+        let mut refusals: Vec<_> = found.refusals()?.into_iter().filter(is_other).collect();
+        if !refusals.iter().any(|refusal| matches!(refusal, DiskError::NoMedium { .. })) {
+            let file = found.open(false, 0)?;
+            // That it is mounted is seen with the other users.
+            refusals.extend(refuse_live_medium(&file, &found.geometry(&file)?).err());
+        }
+        Ok(Target { path: found.path, sysfs: found.sysfs, refusals })
     }
 
     /// Finds out all about the disk, what speaks against writing to it too, without write access.

@@ -50,8 +50,9 @@ pub fn fuzz_superblock(start: &[u8]) {
     let _ = label::superblock(start);
 }
 
-/// Reads what NVMe and ATA disks say of themselves.
+/// Reads what NVMe and ATA disks say of themselves, and the device mapper of what lies on them.
 pub fn fuzz_erasure(bytes: &[u8]) {
+    crate::release::fuzz(bytes);
     crate::wipe::fuzz(bytes);
 }
 

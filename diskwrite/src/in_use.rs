@@ -104,7 +104,7 @@ fn node(dir: &Path) -> io::Result<Node> {
 }
 
 /// Deeper than any real stack of devices.
-const MAX_STACK: u32 = 32;
+pub(crate) const MAX_STACK: u32 = 32;
 
 /// One line of mountinfo.
 #[derive(Debug, PartialEq, Eq)]

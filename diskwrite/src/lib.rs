@@ -30,6 +30,7 @@ mod plan;
 mod prepare;
 pub mod probe;
 mod record;
+pub mod release;
 mod request;
 mod saved;
 mod source;

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub mod admin;
+pub mod mapper;
 pub mod ring;
 
 use nix::errno::Errno;

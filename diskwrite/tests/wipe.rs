@@ -15,7 +15,7 @@ use std::{
 const DISK_BYTES: u64 = 96 * MIB;
 
 fn options(device: PathBuf, level: Level) -> WipeOptions {
-    WipeOptions { device, level, allow_weaker: false, verify_all: false, cancel: Arc::default() }
+    WipeOptions { device, level, release: false, allow_weaker: false, verify_all: false, cancel: Arc::default() }
 }
 
 fn wiped(options: &WipeOptions) -> Result<Wiped, WipeError> {

@@ -105,13 +105,18 @@ pub(super) fn bitlocker(area: &Area<'_>) -> Option<Signature> {
     (jump && area.has(3, b"-FVE-FS-")).then(|| Signature::new(Kind::BitLocker, vec![area.on_disk(3, 8)]))
 }
 
-/// Ceph's BlueStore label: text, with the OSD's UUID in the second line.
+/// Ceph's BlueStore label: text, with the OSD's UUID in the second line. Since Squid it has copies further in, by which it can be
+/// brought back (Ceph `src/os/bluestore/BlueStore.cc`, `bdev_label_positions`).
 pub(super) fn bluestore(area: &Area<'_>) -> Option<Signature> {
-    let block = Bytes(area.get(0, SECTOR)?);
-    (block.part(0, 22) == b"bluestore block device").then(|| {
-        let uuid = text(block.part(23, 36)).filter(|id| id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'));
-        Signature { uuid, ..Signature::new(Kind::Bluestore, vec![area.on_disk(0, 22)]) }
-    })
+    const MAGIC: &[u8] = b"bluestore block device";
+    const PLACES: [u64; 5] = [0, 1 << 30, 10 << 30, 100 << 30, 1000 << 30];
+    let found: Vec<u64> = PLACES.into_iter().filter(|at| area.has(*at, MAGIC)).collect();
+    let at = *found.first()?;
+    let block = Bytes(area.get(at, SECTOR)?);
+    let uuid = text(block.part(23, 36)).filter(|id| id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'));
+    let detail = (at != 0).then(|| "first label damaged".to_owned());
+    let magics = found.iter().map(|at| area.on_disk(*at, 22)).collect();
+    Some(Signature { uuid, detail, ..Signature::new(Kind::Bluestore, magics) })
 }
 
 /// bcache's superblock (`include/uapi/linux/bcache.h`), also that of bcachefs.

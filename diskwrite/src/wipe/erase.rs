@@ -23,12 +23,19 @@ pub(super) fn signatures(work: &Work<'_>) -> Result<Outcome, WipeError> {
             let bytes = erased.iter().map(|span: &Span| span.len).sum();
             return Ok(Outcome::Done { bytes, verified_bytes: bytes, how: None });
         }
+        let mut failed = Vec::new();
         for span in &spans {
             let zeros = vec![0; usize::try_from(span.len).unwrap_or_default()];
-            let written = work.disk.file().write_all_at(&zeros, span.offset);
-            written.map_err(work.io("erase a signature of", *span))?;
+            if let Err(error) = work.disk.file().write_all_at(&zeros, span.offset) {
+                failed.push((*span, error));
+            }
         }
-        work.flush()?;
+        let flushed = work.flush();
+        let places = failed.iter().map(|(span, _)| *span).collect();
+        if let Some((_, source)) = failed.into_iter().next() {
+            return Err(WipeError::Unwritable { device: work.device(), spans: places, source });
+        }
+        flushed?;
         erased.append(&mut spans);
     }
     let left = left(work).len();

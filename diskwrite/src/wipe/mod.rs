@@ -5,6 +5,7 @@
 
 pub(crate) mod ata;
 mod erase;
+mod error;
 pub(crate) mod nvme;
 mod secure;
 mod zero;
@@ -12,19 +13,23 @@ mod zero;
 use crate::{
     disk::{Disk, DiskError, Geometry},
     identity::DiskIdentity,
-    partitions::{self, PartitionError},
+    partitions,
     plan::{Fate, OldPartition, in_full},
     probe::{Contents, Span, probe},
+    release::{self, Takedown},
 };
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, io,
-    path::PathBuf,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
+
+pub use error::WipeError;
 
 /// Of the documents' shape.
 const SCHEMA_VERSION: u32 = 1;
@@ -80,91 +85,14 @@ pub struct WipeOptions {
     pub device: PathBuf,
     /// How far.
     pub level: Level,
+    /// First take down what lies on the disk, where nobody uses it.
+    pub release: bool,
     /// Go on with a weaker level when the disk can't do this one.
     pub allow_weaker: bool,
     /// Read all zeros back, and not samples of them.
     pub verify_all: bool,
     /// Set to stop.
     pub cancel: Arc<AtomicBool>,
-}
-
-/// Why a disk was not wiped, or not wholly.
-#[derive(Debug, thiserror::Error)]
-pub enum WipeError {
-    /// No disk, or not free. Nothing was written.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-    /// The kernel keeps a partition. Nothing was written.
-    #[error(transparent)]
-    Partition(#[from] PartitionError),
-    /// The disk can't do what was asked for. Nothing was written.
-    #[error("{} does not do level '{level}', and a weaker one was not allowed: nothing was written", device.display())]
-    Refused {
-        /// The disk.
-        device: PathBuf,
-        /// What it can't.
-        level: Level,
-        /// Why.
-        source: io::Error,
-    },
-    /// The disk failed.
-    #[error("cannot {what} {} bytes at byte {} of {}", span.len, span.offset, device.display())]
-    Io {
-        /// The disk.
-        device: PathBuf,
-        /// What failed.
-        what: &'static str,
-        /// Where.
-        span: Span,
-        /// Cause.
-        source: io::Error,
-    },
-    /// What was written did not arrive.
-    #[error("cannot flush {}", device.display())]
-    Flush {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The disk lies.
-    #[error("{} does not read as zeros at byte {offset} after it was zeroed: do not trust this disk", device.display())]
-    NotZero {
-        /// The disk.
-        device: PathBuf,
-        /// First byte that is none, in the piece that was read.
-        offset: u64,
-    },
-    /// The disk lies.
-    #[error("{} says it did {how}, but at byte {offset} is what was there before: do not trust this disk", device.display())]
-    NotErased {
-        /// The disk.
-        device: PathBuf,
-        /// Its command.
-        how: String,
-        /// Of the first sample that is as before.
-        offset: u64,
-    },
-    /// Signatures come back.
-    #[error("{left} signatures are still on {} after {rounds} rounds of erasing: does it drop writes?", device.display())]
-    StillThere {
-        /// The disk.
-        device: PathBuf,
-        /// Places of magic numbers that are left.
-        left: usize,
-        /// How often it was tried.
-        rounds: u32,
-    },
-    /// Asked to stop.
-    #[error("stopped after {done_bytes} of {total_bytes} bytes of {}; of the rest, only the partition table is gone", device.display())]
-    Cancelled {
-        /// The disk.
-        device: PathBuf,
-        /// Wiped.
-        done_bytes: u64,
-        /// Its size.
-        total_bytes: u64,
-    },
 }
 
 /// How far it is.
@@ -193,6 +121,9 @@ pub struct WipePlan {
     pub found: Contents,
     /// Why it will not be done; empty if it will.
     pub refusals: Vec<String>,
+    /// What will be taken down before, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub release: Vec<Takedown>,
     /// What will be done, in order.
     pub levels: Vec<Level>,
     /// Levels that stand in, in order, when the disk can't do the first one.
@@ -225,8 +156,10 @@ impl fmt::Display for WipePlan {
         if !self.refusals.is_empty() {
             return Ok(());
         }
-        for (number, level) in (1u32..).zip(&self.levels) {
-            writeln!(f, "{number}. {}", level.describe())?;
+        let release = self.release.iter().map(|step| format!("take down {step}"));
+        let levels = self.levels.iter().map(|level| level.describe().to_owned());
+        for (number, step) in (1u32..).zip(release.chain(levels)) {
+            writeln!(f, "{number}. {step}")?;
         }
         for level in &self.weaker {
             writeln!(f, "   if the disk does not: {}", level.describe())?;
@@ -273,6 +206,9 @@ pub struct Wiped {
     pub schema_version: u32,
     /// The disk.
     pub disk: Geometry,
+    /// What was taken down before, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_down: Vec<Takedown>,
     /// What was on it.
     pub found: Contents,
     /// What was tried, in order.
@@ -330,19 +266,65 @@ fn weaker(level: Level) -> Option<Level> {
 /// Looks at the disk and says what [`wipe`] would do, or why it would not. Nothing is written.
 pub fn plan(options: &WipeOptions) -> Result<WipePlan, WipeError> {
     let found = Disk::inspect(&options.device)?;
+    let mut refusals: Vec<String> = found.refusals.iter().map(|refusal| in_full(refusal)).collect();
+    let mut release = Vec::new();
+    if options.release {
+        let planned = release::plan(&options.device)?;
+        // Who uses the disk, that knows better.
+        let others = found.refusals.iter().filter(|refusal| !is_about_users(refusal));
+        refusals = others.map(|refusal| in_full(refusal)).collect();
+        refusals.extend(planned.refusals);
+        refusals.dedup();
+        release = planned.steps;
+    }
     Ok(WipePlan {
         schema_version: SCHEMA_VERSION,
         disk: found.geometry,
         identity: found.identity,
         found: found.contents,
-        refusals: found.refusals.iter().map(|refusal| in_full(refusal)).collect(),
+        refusals,
+        release,
         levels: levels(options.level),
         weaker: weaker(options.level).filter(|_| options.allow_weaker).into_iter().collect(),
     })
 }
 
+fn is_about_users(refusal: &DiskError) -> bool {
+    matches!(refusal, DiskError::InUse { .. } | DiskError::Claimed { .. } | DiskError::BootMedium { .. })
+}
+
+/// What is done to a disk before an image is written to it: it is made free, and all signatures go.
+pub fn clean(device: &Path, cancel: &Arc<AtomicBool>) -> Result<Wiped, WipeError> {
+    let options = WipeOptions {
+        device: device.to_owned(),
+        level: Level::Signatures,
+        release: true,
+        allow_weaker: false,
+        verify_all: false,
+        cancel: cancel.clone(),
+    };
+    wipe(&options, &mut |_| {})
+}
+
+/// A boot sector's bytes, whatever the sector size.
+const BOOT_SECTOR: Span = Span { offset: 0, len: 512 };
+
+/// Zeroes the boot sector of a disk that nobody uses, so that firmware does not start from it.
+pub fn clear_boot_sector(device: &Path) -> Result<(), WipeError> {
+    let disk = Disk::open(device)?;
+    let zeros = [0; 512];
+    let written = disk.file().write_all_at(&zeros, BOOT_SECTOR.offset).and_then(|()| disk.file().sync_all());
+    let device = disk.geometry().path.clone();
+    written.map_err(|source| WipeError::Io { device, what: "zero", span: BOOT_SECTOR, source })?;
+    partitions::reread(&disk);
+    Ok(())
+}
+
 /// Wipes the disk.
 pub fn wipe(options: &WipeOptions, progress: &mut dyn FnMut(WipeProgress)) -> Result<Wiped, WipeError> {
+    // Kept to the end: who would put together again what was taken down stays away until there is nothing left to find.
+    let released = options.release.then(|| release::release(&options.device, &options.cancel)).transpose()?;
+    let taken_down = released.as_ref().map(|(released, _)| released.taken_down.clone()).unwrap_or_default();
     let disk = Disk::open(&options.device)?;
     if let Err(error) = disk.file().try_lock() {
         tracing::debug!(%error, "the disk is locked by another program, going on without");
@@ -356,7 +338,7 @@ pub fn wipe(options: &WipeOptions, progress: &mut dyn FnMut(WipeProgress)) -> Re
     partitions::reread(&disk);
     let rungs = result?;
     let unreadable = probe(disk.file(), geometry.size_bytes, geometry.sector_bytes).unreadable;
-    Ok(Wiped { unreadable, schema_version: SCHEMA_VERSION, disk: geometry, found, rungs })
+    Ok(Wiped { unreadable, schema_version: SCHEMA_VERSION, disk: geometry, taken_down, found, rungs })
 }
 
 /// All levels in turn, and what stands in for those that the disk can't do.

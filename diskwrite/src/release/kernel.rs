@@ -1,0 +1,131 @@
+//! What is asked of the kernel, and told to it, while a disk is made free.
+
+use super::mapper::{Mapped, Mapper};
+use crate::in_use::DevNumber;
+use std::{
+    collections::BTreeSet,
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A process that has a device open.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Opener {
+    pub number: DevNumber,
+    pub pid: u32,
+    pub program: String,
+}
+
+/// The kernel; tests have one of their own.
+pub(super) trait Kernel {
+    /// `/proc/PID/mountinfo` of all mount namespaces that can be seen.
+    fn mounts(&self) -> io::Result<String>;
+    /// `/proc/swaps`.
+    fn swaps(&self) -> String;
+    /// The number of the block device at a path.
+    fn number_of(&self, path: &Path) -> Option<DevNumber>;
+    /// Loop devices whose file is a block device, with its number.
+    fn loops(&self) -> Vec<(String, DevNumber)>;
+    /// Processes that have one of these open.
+    fn openers(&self, numbers: &BTreeSet<DevNumber>) -> Vec<Opener>;
+    /// Whether somebody has claimed the device of this kernel name, or a part of it, for themselves.
+    fn is_claimed(&self, name: &str, number: DevNumber) -> bool;
+    /// How often a mapped device is open, by its holders too.
+    fn open_count(&self, device: &Mapped) -> io::Result<u32>;
+    /// Removes a mapped device.
+    fn remove(&self, device: &Mapped) -> io::Result<()>;
+    /// Writes an attribute of sysfs.
+    fn write(&self, attribute: &Path, value: &str) -> io::Result<()>;
+    /// Lets time go by.
+    fn pause(&self, time: Duration);
+}
+
+/// The running one.
+pub(super) struct Live;
+
+/// A mount namespace of ours sees only its own mounts; those of the host's first process are told too.
+const MOUNTINFO: [&str; 2] = ["/proc/self/mountinfo", "/proc/1/mountinfo"];
+
+impl Kernel for Live {
+    fn mounts(&self) -> io::Result<String> {
+        let [own, first] = MOUNTINFO;
+        let mut all = fs::read_to_string(own)?;
+        for line in fs::read_to_string(first).unwrap_or_default().lines() {
+            if !all.lines().any(|known| known == line) {
+                all.push_str(line);
+                all.push('\n');
+            }
+        }
+        Ok(all)
+    }
+
+    fn swaps(&self) -> String {
+        // A kernel without swap has no such file.
+        fs::read_to_string("/proc/swaps").unwrap_or_default()
+    }
+
+    fn number_of(&self, path: &Path) -> Option<DevNumber> {
+        let meta = fs::metadata(path).ok()?;
+        meta.file_type().is_block_device().then(|| DevNumber::from_raw(meta.rdev()))
+    }
+
+    fn loops(&self) -> Vec<(String, DevNumber)> {
+        let file = |name: &str| fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok();
+        let backed = names(Path::new("/sys/block")).into_iter().filter_map(|name| {
+            let number = self.number_of(Path::new(file(&name)?.trim_end()))?;
+            Some((name, number))
+        });
+        backed.collect()
+    }
+
+    fn openers(&self, numbers: &BTreeSet<DevNumber>) -> Vec<Opener> {
+        let mut found = BTreeSet::new();
+        for pid in names(Path::new("/proc")).iter().filter_map(|name| name.parse::<u32>().ok()) {
+            if pid == std::process::id() {
+                continue;
+            }
+            let dir = PathBuf::from(format!("/proc/{pid}/fd"));
+            for open in names(&dir).iter().filter_map(|fd| self.number_of(&dir.join(fd))) {
+                if numbers.contains(&open) {
+                    let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                    found.insert(Opener { number: open, pid, program: program.trim().to_owned() });
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    fn is_claimed(&self, name: &str, number: DevNumber) -> bool {
+        let node = Path::new("/dev").join(name.replace('!', "/"));
+        // A node that is another device's, or none, tells nothing.
+        self.number_of(&node) == Some(number)
+            && matches!(
+                OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&node),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY)
+            )
+    }
+
+    fn open_count(&self, device: &Mapped) -> io::Result<u32> {
+        Ok(Mapper::open(Path::new("/"))?.status(device)?.open_count)
+    }
+
+    fn remove(&self, device: &Mapped) -> io::Result<()> {
+        Mapper::open(Path::new("/"))?.remove(device)
+    }
+
+    fn write(&self, attribute: &Path, value: &str) -> io::Result<()> {
+        fs::write(attribute, value)
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

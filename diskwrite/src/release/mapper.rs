@@ -1,0 +1,220 @@
+//! A client of the device mapper: what `dmsetup info`, `deps` and `remove --retry` ask the kernel (linux/dm-ioctl.h).
+
+use crate::in_use::DevNumber;
+use crate::sys::mapper::{BUFFER_BYTES, Command, HEADER_BYTES, ask};
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+/// All kernels speak version 4 of the interface, and take any smaller minor number than theirs.
+const VERSION: [u32; 3] = [4, 0, 0];
+/// `DM_BUFFER_FULL_FLAG`: the answer did not fit.
+const BUFFER_FULL: u32 = 1 << 8;
+/// Where `struct dm_ioctl` has its fields.
+mod at {
+    pub const DATA_SIZE: usize = 12;
+    pub const DATA_START: usize = 16;
+    pub const OPEN_COUNT: usize = 24;
+    pub const FLAGS: usize = 28;
+    pub const DEV: usize = 40;
+    pub const NAME: usize = 48;
+    pub const UUID: usize = 176;
+}
+const NAME_BYTES: usize = 128;
+const UUID_BYTES: usize = 129;
+/// As `dmsetup remove --retry`: somebody may look at a device for a moment.
+const REMOVE_TRIES: u32 = 25;
+const REMOVE_PAUSE: Duration = Duration::from_millis(200);
+
+/// A mapped device by what does not change while it lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mapped {
+    pub name: String,
+    /// Empty without one.
+    pub uuid: String,
+    pub number: DevNumber,
+    /// What it lies on, as sysfs has it.
+    pub on: Vec<DevNumber>,
+}
+
+/// What the kernel knows of a mapped device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub number: DevNumber,
+    pub open_count: u32,
+    pub name: String,
+    pub uuid: String,
+}
+
+/// An answer that makes no sense.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnswerError {
+    #[error("the device mapper's answer is too short")]
+    Short,
+    #[error("the device mapper's answer is longer than {BUFFER_BYTES} bytes")]
+    Full,
+    #[error("the device mapper's answer has text without an end")]
+    Text,
+}
+
+fn word(answer: &[u8], at: usize) -> Result<u32, AnswerError> {
+    let bytes = at.checked_add(4).and_then(|end| answer.get(at..end)).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(u32::from_ne_bytes).ok_or(AnswerError::Short)
+}
+
+fn long(answer: &[u8], at: usize) -> Result<u64, AnswerError> {
+    let bytes = at.checked_add(8).and_then(|end| answer.get(at..end)).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(u64::from_ne_bytes).ok_or(AnswerError::Short)
+}
+
+fn text(answer: &[u8], at: usize, len: usize) -> Result<String, AnswerError> {
+    let field = answer.get(at..at.saturating_add(len)).ok_or(AnswerError::Short)?;
+    let end = field.iter().position(|byte| *byte == 0).ok_or(AnswerError::Text)?;
+    Ok(String::from_utf8_lossy(field.get(..end).unwrap_or_default()).into_owned())
+}
+
+/// The kernel's `huge_encode_dev`: 12 bits of major number between the parts of the minor one.
+fn decode(dev: u64) -> DevNumber {
+    DevNumber { major: (dev >> 8) & 0xFFF, minor: (dev & 0xFF) | ((dev >> 12) & 0xFFF_FF00) }
+}
+
+/// Reads the answer to `DM_DEV_STATUS`.
+pub(crate) fn status(answer: &[u8]) -> Result<Status, AnswerError> {
+    Ok(Status {
+        number: decode(long(answer, at::DEV)?),
+        // Signed in the header, and never negative.
+        open_count: word(answer, at::OPEN_COUNT)?,
+        name: text(answer, at::NAME, NAME_BYTES)?,
+        uuid: text(answer, at::UUID, UUID_BYTES)?,
+    })
+}
+
+/// Reads the answer to `DM_TABLE_DEPS`: `struct dm_target_deps` where the header says.
+pub(crate) fn dependencies(answer: &[u8]) -> Result<Vec<DevNumber>, AnswerError> {
+    if word(answer, at::FLAGS)? & BUFFER_FULL != 0 {
+        return Err(AnswerError::Full);
+    }
+    let end = usize::try_from(word(answer, at::DATA_SIZE)?).unwrap_or(usize::MAX).min(answer.len());
+    let start = usize::try_from(word(answer, at::DATA_START)?).unwrap_or(usize::MAX);
+    let data = answer.get(start..end).ok_or(AnswerError::Short)?;
+    // A device without a table has no list.
+    if data.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = usize::try_from(word(data, 0)?).unwrap_or(usize::MAX);
+    let list = data.get(8..).ok_or(AnswerError::Short)?;
+    if count > list.len() / 8 {
+        return Err(AnswerError::Short);
+    }
+    (0..count).map(|index| long(list, index * 8).map(decode)).collect()
+}
+
+/// A question about the device with this UUID, or without one with this name.
+fn question(device: Option<&Mapped>) -> Result<Box<[u8; BUFFER_BYTES]>, io::Error> {
+    let mut buffer = Box::new([0; BUFFER_BYTES]);
+    let mut put = |at: usize, bytes: &[u8]| {
+        let end = at.saturating_add(bytes.len());
+        buffer.get_mut(at..end).map(|to| to.copy_from_slice(bytes)).ok_or(io::ErrorKind::InvalidInput)
+    };
+    for (index, part) in VERSION.into_iter().enumerate() {
+        put(index * 4, &part.to_ne_bytes())?;
+    }
+    let size = |bytes| u32::try_from(bytes).map_err(io::Error::other);
+    put(at::DATA_SIZE, &size(BUFFER_BYTES)?.to_ne_bytes())?;
+    put(at::DATA_START, &size(HEADER_BYTES)?.to_ne_bytes())?;
+    if let Some(device) = device {
+        let (at, key, room) = match device.uuid.as_str() {
+            "" => (at::NAME, device.name.as_bytes(), NAME_BYTES),
+            uuid => (at::UUID, uuid.as_bytes(), UUID_BYTES),
+        };
+        if key.is_empty() || key.len() >= room {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        put(at, key)?;
+    }
+    Ok(buffer)
+}
+
+/// The control node, opened.
+#[derive(Debug)]
+pub(super) struct Mapper {
+    control: File,
+}
+
+impl Mapper {
+    /// Opens `/dev/mapper/control` below `root`; makes it, as libdevmapper does, where nobody has.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let path = root.join("dev/mapper/control");
+        let open = || OpenOptions::new().read(true).write(true).open(&path);
+        let control = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_node(&path, &fs::read_to_string(root.join("proc/misc"))?)?;
+                open()?
+            }
+            result => result?,
+        };
+        ask(&control, Command::Version, &mut *question(None)?)?;
+        Ok(Self { control })
+    }
+
+    pub fn status(&self, device: &Mapped) -> io::Result<Status> {
+        let mut buffer = question(Some(device))?;
+        ask(&self.control, Command::Status, &mut buffer)?;
+        status(&*buffer).map_err(io::Error::other)
+    }
+
+    /// Removes a device that nobody has open, after a last look whether it is the one that was meant.
+    pub fn remove(&self, device: &Mapped) -> io::Result<()> {
+        let mut left = REMOVE_TRIES;
+        loop {
+            let result = self.check(device).and_then(|()| {
+                let mut buffer = question(Some(device))?;
+                ask(&self.control, Command::Remove, &mut buffer)
+            });
+            match result {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && left > 0 => left -= 1,
+                // Somebody else was faster.
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(()),
+                result => return result,
+            }
+            thread::sleep(REMOVE_PAUSE);
+        }
+    }
+
+    fn check(&self, device: &Mapped) -> io::Result<()> {
+        let now = self.status(device)?;
+        let mut buffer = question(Some(device))?;
+        ask(&self.control, Command::Dependencies, &mut buffer)?;
+        let on = dependencies(&*buffer).map_err(io::Error::other)?;
+        let same = now.number == device.number && now.name == device.name && now.uuid == device.uuid;
+        if same && on.iter().all(|number| device.on.contains(number)) {
+            return Ok(());
+        }
+        Err(io::Error::other("it is not the device any more that was looked at"))
+    }
+}
+
+fn make_node(path: &Path, misc: &str) -> io::Result<()> {
+    use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+    let minor = mapper_minor(misc)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the kernel has no device mapper (/proc/misc)"))?;
+    if let Some(dir) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
+    }
+    // 10 is the major number of miscellaneous devices.
+    Ok(mknod(path, SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(10, minor))?)
+}
+
+/// By a line such as `236 device-mapper`.
+fn mapper_minor(misc: &str) -> Option<u64> {
+    misc.lines().find_map(|line| line.trim().strip_suffix(" device-mapper")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+#[path = "mapper_tests.rs"]
+mod tests;
