@@ -12,17 +12,11 @@ use crate::{
     writable::{self, WritableError},
 };
 use api::http::HttpConfig;
-use diskwrite::{DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, Source, SourceError, install};
-use std::{
-    error::Error,
-    ffi::OsStr,
-    fmt,
-    fs::OpenOptions,
-    io::{self, Write},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-    time::Duration,
+use diskwrite::{
+    DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, Source, SourceError, install,
+    wipe::{self, WipeError},
 };
+use std::{error::Error, ffi::OsStr, fmt, io, path::Path, time::Duration};
 
 /// The machine.
 pub trait Host: Sync {
@@ -33,7 +27,7 @@ pub trait Host: Sync {
     /// Zeroes the first 512 bytes of a disk nobody uses.
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError>;
     /// Takes down what an earlier life left on a disk, and wipes its signatures; other disks stay as they are.
-    fn clean_disk(&self, device: &Path) -> Result<(), HostError>;
+    fn clean_disk(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError>;
     /// Writes an image once.
     fn write_image(
         &self,
@@ -55,31 +49,9 @@ pub trait Host: Sync {
 /// Why the machine did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Can't be opened alone.
-    #[error("cannot open {} exclusively (mounted, or part of another device?)", device.display())]
-    Open {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A file, say.
-    #[error("{} is no block device", device.display())]
-    NotABlockDevice {
-        /// As given.
-        device: PathBuf,
-    },
-    /// Writing failed.
-    #[error("cannot zero the first sector of {}", device.display())]
-    Write {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The disk's earlier life.
-    #[error("{0}")]
-    Clean(#[source] Box<dyn Error + Send + Sync>),
+    /// What is on a disk.
+    #[error(transparent)]
+    Wipe(#[from] WipeError),
     /// The firmware.
     #[error("{0}")]
     BootOrder(#[source] Box<dyn Error + Send + Sync>),
@@ -173,8 +145,15 @@ impl Host for LiveHost<'_> {
         programs::run(program, args, &self.environment, cancel)
     }
 
-    fn clean_disk(&self, device: &Path) -> Result<(), HostError> {
-        tracing::debug!(device = %device.display(), "nothing takes down what is on the disk yet");
+    fn clean_disk(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError> {
+        let cleaned = wipe::clean(device, &cancel.flag())?;
+        for step in &cleaned.taken_down {
+            tracing::info!(device = %device.display(), "taken down: {step}");
+        }
+        let partitions = cleaned.found.partitions.iter().flat_map(|partition| &partition.signatures);
+        for signature in cleaned.found.signatures.iter().chain(partitions) {
+            tracing::info!(device = %device.display(), "wiped: {signature}");
+        }
         Ok(())
     }
 
@@ -192,15 +171,7 @@ impl Host for LiveHost<'_> {
     }
 
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
-        let device = &std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
-        let open_error = |source| HostError::Open { device: device.clone(), source };
-        // O_EXCL on a block device: refused while it is mounted or held by another device.
-        let mut disk = OpenOptions::new().write(true).custom_flags(libc::O_EXCL).open(device).map_err(open_error)?;
-        if !disk.metadata().map_err(open_error)?.file_type().is_block_device() {
-            return Err(HostError::NotABlockDevice { device: device.clone() });
-        }
-        let written = disk.write_all(&[0; 512]).and_then(|()| disk.sync_all());
-        written.map_err(|source| HostError::Write { device: device.clone(), source })
+        Ok(wipe::clear_boot_sector(device)?)
     }
 
     fn write_image(
@@ -283,9 +254,12 @@ mod tests {
         let refused = host.clear_boot_sector(&path);
         let after = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(refused, Err(HostError::NotABlockDevice { .. })), "{refused:?}");
+        assert!(matches!(&refused, Err(HostError::Wipe(WipeError::Disk(DiskError::NotADisk { .. })))), "{refused:?}");
         assert_eq!(after, [7; 1024]);
-        assert!(matches!(host.clear_boot_sector(&path), Err(HostError::Open { .. })));
+        for path in [&path, Path::new("/dev/null")] {
+            assert!(matches!(host.clear_boot_sector(path), Err(HostError::Wipe(WipeError::Disk(_)))));
+            assert!(matches!(host.clean_disk(path, &Cancel::default()), Err(HostError::Wipe(_))));
+        }
     }
 
     #[test]

@@ -25,8 +25,8 @@ use std::{
 ///               Other NVMe namespaces are spared. An ATA disk that lost its power meanwhile is locked with the password
 ///               'landfall' until it is wiped again.
 ///
-/// Disks in use, the medium this system was booted from, and partitions are refused. Ctrl-C stops: the partition table is
-/// gone by then.
+/// Disks in use (see --release), the medium this system was booted from, and partitions are refused. Ctrl-C stops: the
+/// partition table is gone by then.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "\
@@ -38,6 +38,8 @@ Exit codes:
 Examples:
   landfall wipe --dry-run /dev/sdb                   # what is on it, and what would go
   landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2   # for another life in the same hands
+  landfall wipe --release --dry-run /dev/sdb         # which volumes and arrays are up on it, and who uses them
+  landfall wipe --release /dev/sdb                   # make a disk of an old server free
   landfall wipe --level zero --verify /dev/sdb
   landfall wipe --level secure --allow-weaker nvme0n1   # by the disk's own means, else zeros
   landfall wipe --level discard --allow-weaker --json /dev/sdb | jq .rungs")]
@@ -48,6 +50,13 @@ pub struct Wipe {
     /// How far to go
     #[arg(long, value_name = "LEVEL", default_value = "signatures", value_parser = level)]
     level: Level,
+    /// First take down what lies on the disk: LVM volumes, RAID arrays, opened encryption, the top first
+    ///
+    /// Such devices of an earlier life come up by themselves when a system starts, and keep the disk in use. Only what nobody
+    /// uses goes: if anything of it is mounted, swap, or open in a program, the command says what, and changes nothing. Other
+    /// disks that a volume or array lies on too stay as they are. A multipath device stays; name it, not one of its paths.
+    #[arg(long)]
+    release: bool,
     /// Go on with the next weaker level that the disk can do, instead of ending with an error
     #[arg(long)]
     allow_weaker: bool,
@@ -74,6 +83,7 @@ impl Wipe {
         let options = WipeOptions {
             device: self.disk.clone(),
             level: self.level,
+            release: self.release,
             allow_weaker: self.allow_weaker,
             verify_all: self.verify,
             cancel: cancel.flag(),
@@ -122,6 +132,9 @@ fn report(wiped: &Wiped, asked: Level) -> String {
         Some(done) => format!("{device} is wiped, level {done}, WEAKER than level {asked} that was asked for\n"),
         None => format!("{device} is not wiped\n"),
     };
+    for step in &wiped.taken_down {
+        text += &format!("  taken down: {step}\n");
+    }
     for rung in &wiped.rungs {
         text += &format!("  {rung}\n");
     }
@@ -167,6 +180,7 @@ mod tests {
         let mut wiped = Wiped {
             schema_version: 1,
             disk: Geometry { path: "/dev/loop9".into(), size_bytes: 4096, sector_bytes: 512 },
+            taken_down: Vec::new(),
             found: Contents::default(),
             rungs: vec![
                 Rung { level: Level::Discard, outcome: Outcome::Refused { reason: "not supported".to_owned() } },

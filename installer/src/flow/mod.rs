@@ -298,7 +298,7 @@ impl Flow<'_> {
 
     /// In the words that people look for (installer contract A.5).
     fn clean(&mut self, device: &Path) {
-        let Err(error) = self.host.clean_disk(device) else { return };
+        let Err(error) = self.host.clean_disk(device, self.cancel) else { return };
         let device = device.display();
         tracing::warn!("failed to prepare install device {device}, err {}", failure_text(&error));
         let info = format!(

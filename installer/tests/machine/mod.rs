@@ -1,7 +1,7 @@
 //! A machine for tests: notes what is done to it, writes as the test says, and has a directory for a root.
 #![allow(dead_code, missing_docs, clippy::unwrap_used)]
 
-use diskwrite::Event;
+use diskwrite::{DiskError, Event, Use, wipe::WipeError};
 use installer::{
     cancel::Cancel,
     host::{Host, HostError, WriteError},
@@ -93,9 +93,13 @@ impl Host for FakeHost<'_> {
         Ok(self.answers.lock().unwrap().pop_front().unwrap_or_default())
     }
 
-    fn clean_disk(&self, device: &Path) -> Result<(), HostError> {
+    fn clean_disk(&self, device: &Path, _cancel: &Cancel) -> Result<(), HostError> {
         self.note(format!("clean {}", device.display()));
-        if self.unclean { Err(HostError::Clean("sdz1 is mounted on /data".into())) } else { Ok(()) }
+        let in_use = || {
+            let uses = vec![Use::Mounted { device: "sdz1".into(), at: "/data".into() }];
+            HostError::Wipe(WipeError::Disk(DiskError::InUse { path: device.to_owned(), uses }))
+        };
+        if self.unclean { Err(in_use()) } else { Ok(()) }
     }
 
     fn make_writable(&self, path: &Path) -> Result<(), HostError> {
@@ -115,7 +119,7 @@ impl Host for FakeHost<'_> {
 
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
         self.note(format!("clear {}", device.display()));
-        Err(HostError::NotABlockDevice { device: device.to_owned() })
+        Err(HostError::Wipe(WipeError::Disk(DiskError::ReadOnly { path: device.to_owned() })))
     }
 
     fn write_image(
