@@ -77,7 +77,8 @@ pub struct Pace {
     pub controller_logs: Duration,
     /// Between looks at the workers that the service knows.
     pub workers_poll: Duration,
-    /// Between looks at the logs of the machine-config server.
+    /// Between looks at the logs of the machine-config server: they are files of this host, and a node that is ready before anybody
+    /// looked is never seen to be configured.
     pub configuring_poll: Duration,
 }
 
@@ -89,7 +90,7 @@ impl Default for Pace {
             file_patience: Duration::from_secs(30 * 60),
             controller_logs: Duration::from_secs(5 * 60),
             workers_poll: Duration::from_secs(30),
-            configuring_poll: Duration::from_secs(30),
+            configuring_poll: Duration::from_secs(5),
         }
     }
 }
