@@ -12,6 +12,7 @@ pub mod rack;
 pub mod serial;
 pub mod service;
 pub mod shell;
+pub mod stand_in;
 pub mod switch;
 mod sys;
 pub mod table;

@@ -3,6 +3,7 @@
 use crate::{
     paths,
     service::{Service, ServiceConfig, ServiceError},
+    stand_in::cluster_files::ClusterFiles,
     switch::{PortId, Switch},
     uplink::{Uplink, UplinkError},
     view::{self, HostView},
@@ -57,6 +58,10 @@ pub struct RackConfig {
     pub image: PathBuf,
     /// The ISO has no agent: let the service deliver it.
     pub deliver_agent: bool,
+    /// So many machines are to be masters; all, unless there is a control plane.
+    pub masters: u8,
+    /// The program that stands in for a control plane; without it there is none.
+    pub control_plane: Option<PathBuf>,
 }
 
 impl RackConfig {
@@ -73,6 +78,8 @@ impl RackConfig {
             iso,
             image,
             deliver_agent: false,
+            masters: hosts,
+            control_plane: None,
         }
     }
 }
@@ -89,6 +96,9 @@ pub enum RackError {
     /// With the service.
     #[error(transparent)]
     Service(#[from] ServiceError),
+    /// With the files of its control plane.
+    #[error("cannot make the cluster's install-time files: {0:#}")]
+    ClusterFiles(anyhow::Error),
     /// With a call.
     #[error(transparent)]
     Client(#[from] api::ClientError),
@@ -151,14 +161,15 @@ impl NodeFacts {
         if said("hostname") != name {
             return Err(format!("{name} calls itself '{}'", said("hostname")));
         }
-        if self.user_key() != Some(key_comment(name).as_str()) {
+        // Configs that come with the role may have brought others.
+        if !said("keys").split_whitespace().any(|word| word == key_comment(name)) {
             return Err(format!(
                 "{name}: user core has the keys '{}', not that of {}",
                 said("keys"),
                 key_comment(name)
             ));
         }
-        if self.site_file() != Some(site_digest(name).as_str()) {
+        if self.site_file() != Some(sha256(&site_text(name)).as_str()) {
             return Err(format!("{name}: {SITE_FILE} is {:?}", self.site_file()));
         }
         if self.provisioned().is_none() {
@@ -217,15 +228,27 @@ impl Rack {
         let started = Instant::now();
         let logs = paths::log_dir(&config.run).map_err(RackError::Setup)?;
         let dir = paths::scratch_dir().map_err(RackError::Setup)?;
+        let mut files = match &config.control_plane {
+            Some(program) => {
+                let made = ClusterFiles::prepare(&dir.path().join("cluster"), program, config.masters);
+                Some(made.map_err(RackError::ClusterFiles)?)
+            }
+            None => None,
+        };
         let service = Service::start(ServiceConfig {
             state_dir: dir.path().join("state"),
             iso: config.iso.clone(),
             image: config.image.clone(),
+            offered: files.as_ref().map(|files| files.offered().to_vec()).unwrap_or_default(),
+            cluster_files: files.as_ref().map(|files| files.directory().to_owned()),
             poll_interval_s: 2,
             requirements: REQUIREMENTS.to_owned(),
             deliver_agent: config.deliver_agent,
             log: logs.join("service.log"),
         })?;
+        if let Some(files) = &mut files {
+            files.write(&service.url()).map_err(RackError::ClusterFiles)?;
+        }
         let cluster = service.client().create_cluster(&cluster_params(&config))?;
         let infra_env = service.client().create_infra_env(&InfraEnvCreateParams {
             name: "demo".into(),
@@ -509,8 +532,9 @@ fn site_text(name: &str) -> String {
     format!("rack=demo,node={name}")
 }
 
-fn site_digest(name: &str) -> String {
-    Sha256::digest(site_text(name)).iter().map(|byte| format!("{byte:02x}")).collect()
+/// As machines tell it of files with this text.
+pub fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn mac(index: u8) -> Mac {
@@ -518,7 +542,7 @@ fn mac(index: u8) -> Mac {
 }
 
 fn cluster_params(config: &RackConfig) -> ClusterCreateParams {
-    let count = u32::from(config.hosts);
+    let count = u32::from(config.masters);
     ClusterCreateParams {
         name: "demo".into(),
         base_dns_domain: Some("example.com".into()),

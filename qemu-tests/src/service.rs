@@ -91,6 +91,10 @@ pub struct ServiceConfig {
     pub iso: PathBuf,
     /// OS image it hands out.
     pub image: PathBuf,
+    /// Other files it hands out like images.
+    pub offered: Vec<PathBuf>,
+    /// Install-time files of clusters with a control plane.
+    pub cluster_files: Option<PathBuf>,
     /// Seconds between two polls of a host.
     pub poll_interval_s: u32,
     /// JSON of what hardware a role needs, in the service's format.
@@ -132,6 +136,11 @@ impl Service {
     /// A client of it.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// As machines on the segment reach it.
+    pub fn url(&self) -> String {
+        base_url(self.port)
     }
 
     /// Its log.
@@ -206,6 +215,12 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, 
         .args(["--poll-interval", &config.poll_interval_s.to_string()])
         .arg("--requirements")
         .arg(requirements_path(config));
+    for path in &config.offered {
+        command.arg("--image").arg(path);
+    }
+    if let Some(path) = &config.cluster_files {
+        command.arg("--cluster-files").arg(path);
+    }
     if config.deliver_agent {
         command.arg("--deliver-agent");
     }

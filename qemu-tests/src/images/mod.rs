@@ -35,6 +35,16 @@ pub use iso::{LiveIso, live_iso};
 pub use metal::{Compression, SectorSize, metal_image};
 pub use shell::{Drivers, shell_system};
 
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+/// A shared library of the machines' packages that images leave out because no program in them needs it.
+pub(crate) fn unused_library(name: &str) -> Result<PathBuf> {
+    let package = store::packages("root")?;
+    let dirs = ["lib", "usr/lib"].map(|dir| package.join(dir).join("x86_64-linux-gnu").join(name));
+    dirs.into_iter().find(|path| path.exists()).with_context(|| format!("the test machines' packages have no {name}"))
+}
+
 /// Kernel arguments of every test image: the serial console; no timer check, which fails under emulation on a busy host; no
 /// cipher self-tests, which take a second there.
 pub const TEST_KARGS: &str = "console=ttyS0 quiet no_timer_check cryptomgr.notests";
