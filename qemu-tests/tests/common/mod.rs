@@ -58,6 +58,17 @@ pub fn rack_with_disks_on(
     rack
 }
 
+/// A rack of the built images, with a control plane that `program` stands in for, and so many masters.
+pub fn rack_with_control_plane(run: &str, hosts: u8, masters: u8, compression: Compression, program: &str) -> Rack {
+    let image = ok(media::os_image(SectorSize::B512, compression, Drivers::Cloud));
+    let mut config = RackConfig::new(run, hosts, ok(media::agent_iso(Drivers::Cloud)), image);
+    config.masters = masters;
+    config.control_plane = Some(program.into());
+    let mut rack = ok(Rack::start(config, changes()));
+    ok(rack.power_on());
+    rack
+}
+
 /// Prints changes, so that a failure has its story above it.
 fn changes() -> qemu_tests::rack::Observer {
     let (live, began) = (RefCell::new(Live::new(false)), Instant::now());
@@ -72,13 +83,14 @@ pub fn start_installation(rack: &mut Rack) {
     ok(rack.install());
 }
 
-/// Waits until all are installed; each must have the name, the user and the config it was given.
-pub fn finish_installation(rack: &mut Rack) {
+/// Waits until all are installed; each must have the name, the user and the config it was given. What they said of themselves.
+pub fn finish_installation(rack: &mut Rack) -> Vec<NodeFacts> {
     ok(rack.wait_installed(LIMIT));
     let facts = ok(rack.facts());
     for (index, facts) in facts.iter().enumerate() {
         check_node(index, facts);
     }
+    facts
 }
 
 fn check_node(index: usize, facts: &NodeFacts) {

@@ -1,0 +1,240 @@
+//! Every role of a cluster with a control plane, which a stand-in is: a bootstrap host with two more masters and a worker, and a
+//! single node that bootstraps in place. On the way, what a cut cable does to the mesh, an installation that the service's death
+//! doesn't stop, and an image whose server goes away while it is written, and comes back.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
+
+mod common;
+
+use api::{Host, HostId, HostRole, HostStage, Timestamp};
+use common::{LIMIT, finish_installation, ok, rack_with_control_plane, start_installation, turn};
+use qemu_tests::{
+    images::{Compression, Drivers, SectorSize},
+    media,
+    rack::{NodeFacts, Rack, sha256},
+    stand_in::ROLE_FILE,
+    switch::Link,
+    table,
+    view::HostView,
+};
+use serde_json::Value;
+use std::{fs, path::PathBuf, thread::sleep, time::Duration};
+
+const STAND_IN: &str = env!("CARGO_BIN_EXE_stand-in-control-plane");
+
+#[test]
+fn a_bootstrap_host_two_masters_and_a_worker() {
+    let _turn = turn();
+    let mut rack = rack_with_control_plane("roles", 4, 3, Compression::Zstd, STAND_IN);
+    ok(rack.discover(LIMIT));
+    mesh(&mut rack, "everybody reaches everybody", [3, 3, 3, 3]);
+    let ports = rack.ports().to_vec();
+    rack.switch().partition(&ports[..1], &ports[1..2]);
+    mesh(&mut rack, "the cut between node-0 and node-1", [2, 2, 3, 3]);
+    rack.switch().heal();
+    mesh(&mut rack, "the mesh whole again", [3, 3, 3, 3]);
+
+    start_installation(&mut rack);
+    ok(rack.wait("somebody writes", LIMIT, |views| {
+        views.iter().any(|view| view.stage == Some(HostStage::WritingImageToDisk))
+    }));
+    let before = ok(rack.hosts());
+    ok(rack.service().kill());
+    ok(rack.service().restart());
+    let after = ok(rack.hosts());
+    assert_eq!(before.len(), after.len());
+    before.iter().zip(&after).for_each(|(before, after)| nothing_lost(before, after));
+
+    let facts = finish_installation(&mut rack);
+    let hosts = stages(&mut rack);
+    tell("roles", &rack, &hosts, Compression::Zstd);
+    check(&mut rack, &hosts, &facts);
+
+    let bootstraps: Vec<&Passed> = hosts.iter().filter(|host| host.role == HostRole::Bootstrap).collect();
+    let masters: Vec<&Passed> = hosts.iter().filter(|host| host.role == HostRole::Master).collect();
+    let workers: Vec<&Passed> = hosts.iter().filter(|host| host.role == HostRole::Worker).collect();
+    assert_eq!((bootstraps.len(), masters.len(), workers.len()), (1, 2, 1));
+    for master in &masters {
+        assert!(bootstraps[0].at(HostStage::Rebooting) > master.at(HostStage::Joined), "the bootstrap host goes last");
+        assert!(workers[0].at(HostStage::Rebooting) > master.at(HostStage::Done), "a worker needs two masters");
+    }
+    // The bootstrap host had the cluster's address, then a master, from which the bootstrap host got its config.
+    let mut serves = |host: &Passed, text: &str| {
+        let index = hosts.iter().position(|other| other.id == host.id).unwrap();
+        rack.vms()[index].markers().iter().any(|marker| marker.text.contains(text))
+    };
+    assert!(serves(bootstraps[0], "bootstrap serves"));
+    assert_eq!(masters.iter().filter(|master| serves(master, &format!("{} serves", master.name))).count(), 1);
+    let cluster = ok(rack.cluster());
+    assert_eq!(cluster.status, "installed");
+    assert!(!cluster.controller_logs_collected_at.is_zero(), "the controller's logs came from the bootstrap host");
+    println!("roles: {:.0} s", rack.elapsed().as_secs_f64());
+}
+
+#[test]
+fn a_single_node_in_place_whose_image_comes_in_halves() {
+    let _turn = turn();
+    let mut rack = rack_with_control_plane("single-node", 1, 1, Compression::Gzip, STAND_IN);
+    let image_bytes = ok(os_image(Compression::Gzip).metadata()).len();
+    ok(rack.discover(LIMIT));
+    start_installation(&mut rack);
+    // Slow enough that the middle can't be missed.
+    let slow = Link { delay: Duration::from_millis(10), ..Link::default() };
+    rack.switch().set_port(rack.uplink_port(), slow);
+    let half = |view: &HostView| view.written().is_some_and(|percent| percent >= 50);
+    let past = |view: &HostView| matches!(view.stage, Some(HostStage::Rebooting | HostStage::Joined | HostStage::Done));
+    ok(rack.wait("half of the image on the disk", LIMIT, |views| views.iter().any(|view| half(view) || past(view))));
+    let views = ok(rack.views());
+    assert_eq!(
+        views[0].stage,
+        Some(HostStage::WritingImageToDisk),
+        "the image was written before the server could be stopped"
+    );
+    ok(rack.service().kill());
+    let before = rack.switch().counters(rack.uplink_port()).received_bytes;
+    rack.switch().heal();
+    sleep(Duration::from_secs(20));
+    ok(rack.service().restart());
+    // Later the installed system fetches other things.
+    ok(rack.wait("the rest on the disk", LIMIT, |views| views.iter().any(past)));
+    let fetched_after = rack.switch().counters(rack.uplink_port()).received_bytes - before;
+    assert!(
+        fetched_after < image_bytes * 3 / 4,
+        "{fetched_after} bytes came after half of an image of {image_bytes} was there: it was fetched from its start again"
+    );
+
+    let facts = finish_installation(&mut rack);
+    let hosts = stages(&mut rack);
+    tell("single-node", &rack, &hosts, Compression::Gzip);
+    check(&mut rack, &hosts, &facts);
+    println!(
+        "single-node: {:.0} s, {fetched_after} of {image_bytes} bytes after the interruption",
+        rack.elapsed().as_secs_f64()
+    );
+}
+
+fn os_image(compression: Compression) -> PathBuf {
+    ok(media::os_image(SectorSize::B512, compression, Drivers::Cloud))
+}
+
+/// What a host has passed, by the service's events.
+struct Passed {
+    id: HostId,
+    name: String,
+    role: HostRole,
+    stages: Vec<(HostStage, Timestamp)>,
+}
+
+impl Passed {
+    fn at(&self, stage: HostStage) -> Timestamp {
+        self.stages.iter().find(|(passed, _)| *passed == stage).unwrap_or_else(|| panic!("{}: no {stage}", self.name)).1
+    }
+
+    fn seconds(&self, index: usize) -> Option<f64> {
+        let (from, to) = (self.stages[index].1, self.stages.get(index + 1)?.1);
+        let milliseconds = u32::try_from(to.unix_milliseconds() - from.unix_milliseconds()).unwrap_or_default();
+        Some(f64::from(milliseconds) / 1000.0)
+    }
+}
+
+/// In order of the machines.
+fn stages(rack: &mut Rack) -> Vec<Passed> {
+    let (cluster, url, file) = (ok(rack.cluster()).id, rack.service().url(), rack.logs().join("events.json"));
+    ok(rack.service().fetch(&format!("{url}/api/assisted-install/v2/events?cluster_id={cluster}"), &file));
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let mut hosts: Vec<Passed> = ok(rack.hosts())
+        .into_iter()
+        .map(|host| Passed {
+            id: host.id,
+            name: host.requested_hostname,
+            role: if host.bootstrap { HostRole::Bootstrap } else { host.role },
+            stages: Vec::new(),
+        })
+        .collect();
+    for event in events.iter().filter(|event| event["name"] == "host_install_progress_updated") {
+        let props: Value = serde_json::from_str(event["props"].as_str().unwrap()).unwrap();
+        let (stage, at) = (props["stage"].clone(), event["event_time"].clone());
+        let (stage, at) = (serde_json::from_value(stage).unwrap(), serde_json::from_value(at).unwrap());
+        let host = hosts.iter_mut().find(|host| event["host_id"] == host.id.to_string()).unwrap();
+        // Details of the same stage are events too.
+        if host.stages.last().is_none_or(|(last, _)| *last != stage) {
+            host.stages.push((stage, at));
+        }
+    }
+    hosts
+}
+
+/// Every stage of the contract's list for its role, in its order, but for those that need what isn't here; each disk has the config of
+/// its role, and the logs have come.
+fn check(rack: &mut Rack, hosts: &[Passed], facts: &[NodeFacts]) {
+    use HostStage as S;
+    for ((host, facts), record) in hosts.iter().zip(facts).zip(ok(rack.hosts())) {
+        let passed: Vec<HostStage> = host.stages.iter().map(|(stage, _)| *stage).collect();
+        let listed = record.progress_stages.unwrap();
+        let list: Vec<HostStage> = listed
+            .into_iter()
+            // No registry on the medium; and the bootstrap host's watcher, which alone tells of this one, is gone when a worker asks.
+            .filter(|stage| !matches!(stage, S::CopyingRegistryDataToDisk | S::WaitingForIgnition))
+            .collect();
+        assert_eq!(passed, list, "{} ({})", host.name, host.role);
+        let role = if host.role == HostRole::Worker { "worker" } else { "master" };
+        assert_eq!(facts.get(&format!("file:{ROLE_FILE} sha256")), Some(sha256(role).as_str()), "{}", host.name);
+        // The bootstrap host's own key lets it into the masters.
+        let keys = facts.get("keys").unwrap().split(' ').filter(|word| word.starts_with("AAAA")).count();
+        assert_eq!(
+            keys,
+            if hosts.len() > 1 && role == "master" { 2 } else { 1 },
+            "{}: {:?}",
+            host.name,
+            facts.get("keys")
+        );
+        assert_eq!(record.logs_info, "completed", "{}", host.name);
+    }
+}
+
+/// How long each host was in each stage, and what bounds it.
+fn tell(run: &str, rack: &Rack, hosts: &[Passed], compression: Compression) {
+    let megabytes =
+        u32::try_from(fs::metadata(os_image(compression)).unwrap().len() / 1000).map_or(0.0, f64::from) / 1000.0;
+    let mut rows = vec![["HOST", "ROLE", "STAGE", "SECONDS", "BOUND BY"].map(str::to_owned).to_vec()];
+    for host in hosts {
+        for (index, (stage, _)) in host.stages.iter().enumerate() {
+            let seconds = host.seconds(index);
+            let bound = match (stage, seconds) {
+                (HostStage::StartingInstallation, _) => "clean-up of the disk".to_owned(),
+                (HostStage::Installing, _) => "fetching the config".to_owned(),
+                (HostStage::WritingImageToDisk, Some(seconds)) => {
+                    format!("{megabytes:.1} MB of image at {:.2} MB/s", megabytes / seconds.max(0.001))
+                }
+                (HostStage::WaitingForControlPlane, _) => "the masters' boot; polls of 5 s".to_owned(),
+                (HostStage::WaitingForBootkube | HostStage::WaitingForController, _) => "polls of 5 s".to_owned(),
+                (HostStage::Rebooting, _) => "the delay before it; firmware, kernel, Ignition".to_owned(),
+                (HostStage::Configuring, _) => "the boot from disk until the node registers".to_owned(),
+                _ => "the stand-in".to_owned(),
+            };
+            let seconds = seconds.map_or("-".to_owned(), |seconds| format!("{seconds:7.1}"));
+            rows.push(vec![host.name.clone(), host.role.to_string(), stage.to_string(), seconds, bound]);
+        }
+    }
+    println!("{run}: the stages ({:.0} s after the rack's start)", rack.elapsed().as_secs_f64());
+    table::columns(&rows).iter().for_each(|line| println!("{run}:   {line}"));
+}
+
+fn mesh(rack: &mut Rack, what: &str, reached: [usize; 4]) {
+    let seen = |views: &[HostView]| views.iter().map(|view| view.reachable).collect::<Vec<_>>();
+    ok(rack.wait(what, LIMIT, |views| seen(views) == reached));
+}
+
+/// What was recorded is still there; only a stage may have moved on, since the machines go on all the while.
+fn nothing_lost(before: &Host, after: &Host) {
+    let record = |host: &Host| {
+        let host = host.clone();
+        (host.id, host.cluster_id, host.inventory, host.requested_hostname, host.role, host.installation_disk_id)
+    };
+    assert_eq!(record(before), record(after));
+    assert_eq!((before.created_at, before.registered_at), (after.created_at, after.registered_at));
+    let stage = |host: &Host| {
+        let current = host.progress.as_ref().and_then(|progress| progress.current_stage)?;
+        host.progress_stages.as_ref()?.iter().position(|stage| *stage == current)
+    };
+    assert!(stage(after) >= stage(before), "{:?} became {:?}", before.progress, after.progress);
+}
