@@ -4,13 +4,14 @@
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
 #   make lint       formatting, clippy, rustdoc
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
+#   make crash [MOMENTS=50]   signals and power cuts in installations: at every boundary of stages, and at so many random moments
 #   make bench      against the peer programs, as ratios
 #   make dist       the static binary, stripped, and the agent's container image, for every target the toolchain has
 #   make setup      what the others call: packages, QEMU, the musl target
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test fuzz lint bench dist clean
+.PHONY: all setup peers binary demo test fuzz crash lint bench dist clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -18,6 +19,7 @@ TARGET := x86_64-unknown-linux-musl
 BINARY := $(CARGO_TARGET_DIR)/$(TARGET)/release/landfall
 HOSTS ?= 3
 FUZZ_SECONDS ?= 60
+MOMENTS ?= 50
 
 all: binary
 
@@ -45,6 +47,10 @@ test: setup
 
 fuzz: setup
 	.ci/fuzz $(FUZZ_SECONDS)
+
+# `make test` has a handful of them.
+crash: binary
+	LANDFALL_BIN=$(BINARY) LANDFALL_CRASH_MOMENTS=$(MOMENTS) cargo test --package qemu-tests --test crash -- --nocapture
 
 lint:
 	cargo fmt --all --check

@@ -153,7 +153,7 @@ fn build(
     gpt::write(&disk, disk_len, sector.bytes(), &[bios, esp, boot, root])
 }
 
-fn boot_files(tree: &Path, initramfs: &Path, kernel: &Kernel) -> Result<()> {
+pub(super) fn boot_files(tree: &Path, initramfs: &Path, kernel: &Kernel) -> Result<()> {
     let release = kernel.release.as_str();
     let os = tree.join("ostree/landfall-test");
     tree::place(&kernel.image, &os.join(format!("vmlinuz-{release}")))?;
@@ -172,7 +172,7 @@ fn boot_files(tree: &Path, initramfs: &Path, kernel: &Kernel) -> Result<()> {
 
 /// Makes an ext4 of `len` bytes at `image` from `tree`, all of it owned by root whoever builds it. Blocks are of 4096 bytes, so
 /// that it serves disks of either sector size.
-fn ext4(tree: &Path, image: &Path, len: u64, label: &str, uuid: &str) -> Result<()> {
+pub(super) fn ext4(tree: &Path, image: &Path, len: u64, label: &str, uuid: &str) -> Result<()> {
     File::create(image)?.set_len(len)?;
     let mut mke2fs = tools::tool("mke2fs");
     mke2fs.args([
@@ -210,7 +210,7 @@ fn ext4(tree: &Path, image: &Path, len: u64, label: &str, uuid: &str) -> Result<
 }
 
 /// Copies `from` onto `disk` at `start`, leaving holes where it is zero.
-fn copy_sparse(from: &Path, disk: &File, start: u64) -> Result<()> {
+pub(super) fn copy_sparse(from: &Path, disk: &File, start: u64) -> Result<()> {
     let mut file = File::open(from)?;
     let mut at = start;
     let mut block = vec![0; 64 * 1024];

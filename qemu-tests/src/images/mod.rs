@@ -25,6 +25,7 @@ mod initramfs;
 mod iso;
 mod kernel;
 mod metal;
+mod minimal;
 mod root;
 mod shell;
 mod store;
@@ -33,6 +34,7 @@ mod tree;
 
 pub use iso::{LiveIso, live_iso};
 pub use metal::{Compression, SectorSize, metal_image};
+pub use minimal::{Minimal, minimal_image};
 pub use shell::{Drivers, shell_system};
 
 use anyhow::{Context, Result};
