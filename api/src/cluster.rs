@@ -210,7 +210,7 @@ pub struct Cluster {
     #[serde(default)]
     pub install_started_at: Timestamp,
     /// JSON that people had merged into the cluster's install configuration; passwords may be in it.
-    #[serde(default, skip_serializing_if = "Secret::is_empty")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Secret::is_empty")]
     pub install_config_overrides: Secret,
     /// `Cluster`, `AddHostsCluster` or `DisconnectedCluster`.
     #[serde(default)]

@@ -8,7 +8,10 @@ use ignition::{
     fetch::{Fetcher, Location, Options},
     model::Document,
 };
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 /// In errors, and at the service.
 pub(super) const NAME: &str = "bootstrap.ign";
@@ -23,7 +26,7 @@ pub(super) fn fetch(
     get: impl Fn(&Client) -> Result<Vec<u8>, ClientError>,
     cancel: &Cancel,
 ) -> Result<Vec<u8>, BootstrapError> {
-    let mut waited = Duration::ZERO;
+    let (began, mut waited) = (Instant::now(), Duration::ZERO);
     loop {
         let source = match get(&ctx.patient.session()) {
             Ok(file) => return Ok(file),
@@ -33,7 +36,8 @@ pub(super) fn fetch(
             Err(error) => error,
         };
         let may_come = matches!(source.status(), Some(404 | 409 | 423 | 425));
-        if !may_come || waited >= ctx.pace.file_patience {
+        // Its client has slept too; where time is simulated only what is slept here counts.
+        if !may_come || waited.max(began.elapsed()) >= ctx.pace.file_patience {
             return Err(BootstrapError::Download { what, source });
         }
         tracing::warn!(what, error = &source as &dyn std::error::Error, "the service has not got it yet");
@@ -85,8 +89,9 @@ pub(super) fn apply(host: &dyn Host, config: &Document<'_>, cancel: &Cancel) -> 
     for error in &done.accounts {
         tracing::warn!(error, "users of bootstrap.ign are not as it says, going on without");
     }
-    switch(host, "enable", &done.enable, cancel)?;
-    switch(host, "disable", &done.disable, cancel)
+    let mut systemctl = |args: &[&str]| services::systemctl(host, args, cancel);
+    switch(&mut systemctl, "enable", &done.enable)?;
+    switch(&mut systemctl, "disable", &done.disable)
 }
 
 fn try_apply(root: &Path, config: &Document<'_>) -> Result<Running, ApplyError> {
@@ -103,25 +108,52 @@ fn try_apply(root: &Path, config: &Document<'_>) -> Result<Running, ApplyError> 
     apply_running(&root, config.clone(), &Now::read(), &Fetcher::new(Options::default()))
 }
 
+type Systemctl<'a> = dyn FnMut(&[&str]) -> Result<String, ProgramError> + 'a;
+
 /// All at once; one by one where that fails, to know which. What must run is started by name later.
-fn switch(host: &dyn Host, verb: &str, units: &[String], cancel: &Cancel) -> Result<(), BootstrapError> {
+fn switch(systemctl: &mut Systemctl<'_>, verb: &str, units: &[String]) -> Result<(), BootstrapError> {
     if units.is_empty() {
         return Ok(());
     }
     let args: Vec<&str> = [verb].into_iter().chain(units.iter().map(String::as_str)).collect();
-    match services::systemctl(host, &args, cancel) {
-        Ok(_) => return Ok(()),
-        Err(error @ (ProgramError::Cancelled { .. } | ProgramError::Start { .. })) => return Err(error.into()),
-        Err(_) => {}
+    match systemctl(&args) {
+        Err(ProgramError::Failed { .. }) => {}
+        done => return Ok(done.map(drop)?),
     }
     for unit in units {
-        match services::systemctl(host, &[verb, unit], cancel) {
-            Err(error @ ProgramError::Cancelled { .. }) => return Err(error.into()),
-            Err(error) => {
-                tracing::warn!(unit, error = &error as &dyn std::error::Error, "cannot {verb} a unit of bootstrap.ign")
+        match systemctl(&[verb, unit]) {
+            Err(error @ ProgramError::Failed { .. }) => {
+                tracing::warn!(unit, error = &error as &dyn std::error::Error, "cannot {verb} a unit of bootstrap.ign");
             }
-            Ok(_) => {}
+            done => done.map(drop)?,
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::programs::{Program, run};
+
+    #[test]
+    fn a_unit_that_cannot_be_enabled_keeps_no_other_from_it() {
+        let units = ["a.service", "bad.service", "c.service"].map(str::to_owned);
+        let mut did = Vec::new();
+        let mut systemctl = |args: &[&str]| {
+            did.push(args.join(" "));
+            let status = if args.contains(&"bad.service") { "exit 1" } else { "exit 0" };
+            run(Program::Shell, &["-c".as_ref(), status.as_ref()], &[], &Cancel::default())
+        };
+        switch(&mut systemctl, "enable", &units).unwrap();
+        switch(&mut systemctl, "disable", &[]).unwrap();
+        let expected =
+            ["enable a.service bad.service c.service", "enable a.service", "enable bad.service", "enable c.service"];
+        assert_eq!(did, expected);
+        let cancelled = Cancel::default();
+        cancelled.cancel();
+        let mut systemctl = |_: &[&str]| run(Program::Shell, &["-c".as_ref(), "sleep 60".as_ref()], &[], &cancelled);
+        let error = switch(&mut systemctl, "enable", &units).unwrap_err();
+        assert!(matches!(error, BootstrapError::Program(ProgramError::Cancelled { .. })), "{error}");
+    }
 }

@@ -87,21 +87,25 @@ fn stop_units(host: &dyn Host, cancel: &Cancel) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-/// Removes what says that a stage of bootkube is done, and what its last stage made.
+/// Removes what says that a stage of bootkube is done, what its last stage made, and files that a killed run has half written,
+/// which bootkube might take for manifests.
 fn clear_signs(root: &Path) -> Result<(), BootstrapError> {
-    let dir = below(root, WORK_DIR);
-    let fail = |source| BootstrapError::File { doing: "listing", path: dir.clone(), source };
-    let entries = match fs::read_dir(&dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(fail(error)),
-    };
-    for entry in entries {
-        let entry = entry.map_err(fail)?;
-        let is_file = entry.file_type().is_ok_and(|kind| !kind.is_dir());
-        let name = entry.file_name();
-        if is_file && (Path::new(&name).extension().is_some_and(|end| end == "done") || name == ".bootkube.done") {
-            files::remove(&entry.path())?;
+    for dir in [WORK_DIR, "/opt/openshift/manifests", "/opt/openshift/openshift"] {
+        let dir = below(root, dir);
+        let fail = |source| BootstrapError::File { doing: "listing", path: dir.clone(), source };
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(fail(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(fail)?;
+            let is_file = entry.file_type().is_ok_and(|kind| !kind.is_dir());
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if is_file && (name.ends_with(".done") || name.starts_with(".landfall-")) {
+                files::remove(&entry.path())?;
+            }
         }
     }
     super::disk_config::clear(root)

@@ -37,7 +37,7 @@ const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
 const PACE: Pace = Pace {
     poll: Duration::from_millis(2),
     file_retry: Duration::from_millis(2),
-    file_patience: Duration::from_millis(20),
+    file_patience: fake::PATIENCE,
     controller_logs: Duration::from_millis(6),
     workers_poll: Duration::from_millis(2),
     configuring_poll: Duration::from_millis(2),

@@ -174,6 +174,7 @@ fn a_run_that_fails_anywhere_is_made_good_by_the_next() {
         put(&host, &format!("{OPENSHIFT}/.bootkube.done"), "");
         put(&host, &format!("{OPENSHIFT}/cvo-bootstrap.done"), "");
         put(&host, &format!("{OPENSHIFT}/master.ign"), "");
+        put(&host, &format!("{OPENSHIFT}/manifests/.landfall-0123"), "torn");
         host.fail(command, 1);
         let first = start(&host, &setup.context(), &Cancel::default());
         assert!(first.is_err(), "{command}");
@@ -187,7 +188,7 @@ fn a_run_that_fails_anywhere_is_made_good_by_the_next() {
             key.is_none_or(|key| fs::read(path(&host, "/root/.ssh/id_rsa")).unwrap() == key),
             "{command}: it stays"
         );
-        for gone in [".bootkube.done", "cvo-bootstrap.done", "master.ign"] {
+        for gone in [".bootkube.done", "cvo-bootstrap.done", "master.ign", "manifests/.landfall-0123"] {
             assert!(!path(&host, &format!("{OPENSHIFT}/{gone}")).exists(), "{gone}");
         }
         let left = |dir: &str| {
@@ -304,12 +305,14 @@ fn a_file_that_the_service_still_makes_is_waited_for() {
     start(&live(), &Setup::new(&service, |_| {}).context(), &Cancel::default()).unwrap();
     assert_eq!(asked.get(), 4);
 
-    for (status, attempts) in [(404, 11), (409, 11), (401, 1), (400, 1)] {
+    for (status, waits) in [(404, true), (409, true), (401, false), (400, false)] {
         let service = FakeService::start(move |_| Answer::Status(status));
         let host = live();
-        let error = start(&host, &Setup::new(&service, |_| {}).context(), &Cancel::default()).unwrap_err();
+        let pace = Pace { file_patience: Duration::from_millis(300), ..PACE };
+        let setup = Setup { pace, ..Setup::new(&service, |_| {}) };
+        let error = start(&host, &setup.context(), &Cancel::default()).unwrap_err();
         assert!(matches!(error, BootstrapError::Download { what: "bootstrap.ign", .. }), "{error}");
-        assert_eq!(service.requests().len(), attempts, "{status}");
+        assert_eq!(service.requests().len() > 1, waits, "{status}");
         assert_eq!(host.did(), [""; 0]);
     }
     let service = FakeService::start(not_found);
