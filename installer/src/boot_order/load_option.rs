@@ -32,7 +32,7 @@ pub enum LoadOptionError {
 /// A boot entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadOption {
-    /// [`ACTIVE`] and others.
+    /// `ACTIVE` and others.
     pub attributes: u32,
     /// What the firmware's menu shows.
     pub description: String,
