@@ -129,6 +129,10 @@ impl Passed {
         self.stages.iter().find(|(passed, _)| *passed == stage).unwrap_or_else(|| panic!("{}: no {stage}", self.name)).1
     }
 
+    fn leaves_for_reboot(&self, index: usize) -> bool {
+        self.stages.get(index + 1).is_some_and(|(next, _)| *next == HostStage::Rebooting)
+    }
+
     fn seconds(&self, index: usize) -> Option<f64> {
         let (from, to) = (self.stages[index].1, self.stages.get(index + 1)?.1);
         let milliseconds = u32::try_from(to.unix_milliseconds() - from.unix_milliseconds()).unwrap_or_default();
@@ -191,6 +195,8 @@ fn check(rack: &mut Rack, hosts: &[Passed], facts: &[NodeFacts]) {
     }
 }
 
+const STARTING_BOOTSTRAP: &str = "bootstrap.ign fetched and applied, units started";
+
 /// How long each host was in each stage, and what bounds it.
 fn tell(run: &str, rack: &Rack, hosts: &[Passed], compression: Compression) {
     let megabytes =
@@ -199,17 +205,27 @@ fn tell(run: &str, rack: &Rack, hosts: &[Passed], compression: Compression) {
     for host in hosts {
         for (index, (stage, _)) in host.stages.iter().enumerate() {
             let seconds = host.seconds(index);
+            let bootstraps = host.role == HostRole::Bootstrap;
             let bound = match (stage, seconds) {
+                (HostStage::StartingInstallation, _) if bootstraps && hosts.len() > 1 => STARTING_BOOTSTRAP.to_owned(),
                 (HostStage::StartingInstallation, _) => "clean-up of the disk".to_owned(),
+                (HostStage::Installing, _) if bootstraps && hosts.len() == 1 => STARTING_BOOTSTRAP.to_owned(),
                 (HostStage::Installing, _) => "fetching the config".to_owned(),
                 (HostStage::WritingImageToDisk, Some(seconds)) => {
-                    format!("{megabytes:.1} MB of image at {:.2} MB/s", megabytes / seconds.max(0.001))
+                    let then = if host.leaves_for_reboot(index) { ", then the logs" } else { "" };
+                    format!("{megabytes:.1} MB of image at {:.2} MB/s{then}", megabytes / seconds.max(0.001))
                 }
                 (HostStage::WaitingForControlPlane, _) => "the masters' boot; polls of 5 s".to_owned(),
                 (HostStage::WaitingForBootkube | HostStage::WaitingForController, _) => "polls of 5 s".to_owned(),
-                (HostStage::Rebooting, _) => "the delay before it; firmware, kernel, Ignition".to_owned(),
-                (HostStage::Configuring, _) => "the boot from disk until the node registers".to_owned(),
-                _ => "the stand-in".to_owned(),
+                (HostStage::Rebooting, _) if bootstraps && hosts.len() > 1 => {
+                    "60 s before it; firmware, kernel, Ignition".to_owned()
+                }
+                (HostStage::Rebooting, _) => "10 s before it; firmware, kernel, Ignition".to_owned(),
+                (HostStage::Configuring, _) => {
+                    "the boot from disk; the stand-in's kubelet, 5 s until it is ready".to_owned()
+                }
+                (HostStage::Joined, _) => "the kubelet; polls of the stand-in's controller, 2 s".to_owned(),
+                _ => String::new(),
             };
             let seconds = seconds.map_or("-".to_owned(), |seconds| format!("{seconds:7.1}"));
             rows.push(vec![host.name.clone(), host.role.to_string(), stage.to_string(), seconds, bound]);
