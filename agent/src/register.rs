@@ -5,7 +5,9 @@ use crate::{
     status::{ServiceState, Status},
     stop::{Stop, jittered},
 };
-use api::{Client, ClientError, HostCreateParams, HostId, HostRegistration, InfraEnvId, NextStepRequest, RetryPolicy};
+use api::{
+    Client, ClientError, Host, HostCreateParams, HostId, HostRegistration, InfraEnvId, NextStepRequest, RetryPolicy,
+};
 use inventory::{
     Root, RootError,
     identity::{Identity, host_id},
@@ -14,6 +16,9 @@ use std::{error::Error, time::Duration};
 
 /// Attempts are spread by this much, so that a room full of hosts that got power together doesn't ask together.
 const JITTER_PERCENT: u32 = 10;
+
+/// Status of a host that was started from something else than its installed disk (service contract §2.1).
+const PENDING_USER_ACTION: &str = "installing-pending-user-action";
 
 /// Under which names the host polls.
 #[derive(Clone, Debug)]
@@ -71,6 +76,11 @@ pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Res
                 let registered = names(&registration, settings, host_id);
                 tracing::info!(%host_id, %infra_env_id, request_id = client.request_id(), "registered");
                 status.registered(&registered);
+                let action = user_action(&registration.host);
+                if let Some(action) = action {
+                    tracing::warn!(%host_id, action, "the installation goes on only when somebody has done this");
+                }
+                status.user_action(action);
                 status.service_answered(&client);
                 return Ok(Some(registered));
             }
@@ -103,6 +113,12 @@ pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Res
             return Ok(None);
         }
     }
+}
+
+/// What somebody has to do, in the service's words: this host was installed and started from the discovery medium again, because
+/// that comes before its disk in the firmware's order.
+fn user_action(host: &Host) -> Option<&str> {
+    (host.status == PENDING_USER_ACTION).then_some(host.status_info.as_str())
 }
 
 /// The identity of this host: the given one, or what its hardware says.

@@ -62,6 +62,8 @@ pub struct RackConfig {
     pub masters: u8,
     /// The program that stands in for a control plane; without it there is none.
     pub control_plane: Option<PathBuf>,
+    /// The ISO comes before the disk in the firmware's order.
+    pub iso_first: bool,
 }
 
 impl RackConfig {
@@ -80,6 +82,7 @@ impl RackConfig {
             deliver_agent: false,
             masters: hosts,
             control_plane: None,
+            iso_first: false,
         }
     }
 }
@@ -297,6 +300,7 @@ impl Rack {
                 .identity(format!("4c616e64-6661-6c6c-8000-0000000000{index:02x}"), format!("LANDFALL-{index}"))
                 .disk(disk)
                 .iso(&self.iso)
+                .iso_first(self.config.iso_first)
                 .nic(mac(index), self.switch.port_path(self.ports[usize::from(index)]))
                 .start()?;
             self.vms.push(vm);

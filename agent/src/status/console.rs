@@ -70,6 +70,9 @@ pub(super) fn block(now: &Snapshot) -> String {
     if let Some(stage) = &now.stage {
         line("stage", &format!("{} {}", stage.stage, stage.info));
     }
+    if let Some(action) = &now.user_action {
+        line("to be done", action);
+    }
     let last = now.last_step.as_ref().and_then(|kind| Some((kind, now.last_results.get(&kind.to_string())?)));
     if let Some((kind, last)) = last {
         let result = if last.exit_code == 0 { "ok".to_owned() } else { format!("failed ({})", last.exit_code) };

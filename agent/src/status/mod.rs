@@ -102,6 +102,12 @@ impl Status {
         });
     }
 
+    /// What the service waits for somebody to do at this host, if anything.
+    pub(crate) fn user_action(&self, action: Option<&str>) {
+        let action = action.map(cut);
+        self.update(|now| now.user_action = action);
+    }
+
     /// The service answered as it should.
     pub(crate) fn service_answered(&self, client: &Client) {
         // Signs of life come from the loop alone: steps that end say nothing of it.

@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub last_step: Option<StepType>,
     /// Stage of the installation that runs, or ran last.
     pub stage: Option<InstallStage>,
+    /// What somebody has to do before the installation can go on, as the service says it.
+    pub user_action: Option<String>,
     /// Replies that the service has not got yet.
     pub replies_waiting: usize,
     /// What failed last.
@@ -216,6 +218,9 @@ impl Snapshot {
         };
         if let (Some(stage), true) = (&self.stage, self.installs()) {
             line = format!("{line}; {} {}", stage.stage, stage.info).trim_end().to_owned();
+        }
+        if let Some(action) = &self.user_action {
+            return format!("{line}; to be done: {action}");
         }
         let error = self.last_error.as_ref().filter(|failure| !failure.resolved);
         match (error, &self.clock) {

@@ -110,6 +110,20 @@ fn consoles_get_a_plain_block_when_it_changes_and_not_too_often() {
 }
 
 #[test]
+fn who_stands_at_the_console_is_told_what_to_do() {
+    let (status, dir) = status();
+    status.registered(&registered());
+    status.user_action(Some("The host booted the discovery image again instead of its disk: fix its boot order"));
+    status.ready();
+    let shown = fs::read_to_string(dir.path().join("dev/ttyS0")).unwrap();
+    assert!(shown.contains("\n to be done The host booted the discovery image again instead"), "{shown}");
+    assert!(status.lock().now.line().contains("; to be done: The host booted the discovery image again"));
+    assert_eq!(json(&dir)["user_action"].as_str().map(|text| text.ends_with("fix its boot order")), Some(true));
+    status.user_action(None);
+    assert_eq!(json(&dir)["user_action"], Value::Null);
+}
+
+#[test]
 fn the_stage_of_an_installation_is_followed_while_it_runs() {
     let (status, dir) = status();
     let stage = status.outputs.stage_file().unwrap();

@@ -103,6 +103,7 @@ pub struct VmBuilder {
     pub(super) firmware: Firmware,
     pub(super) disks: Vec<Disk>,
     pub(super) iso: Option<PathBuf>,
+    iso_first: bool,
     nics: Vec<Nic>,
     uuid: Option<String>,
     serial: Option<String>,
@@ -125,6 +126,7 @@ impl VmBuilder {
             firmware: Firmware::Bios,
             disks: Vec::new(),
             iso: None,
+            iso_first: false,
             nics: Vec::new(),
             uuid: None,
             serial: None,
@@ -170,6 +172,12 @@ impl VmBuilder {
     /// A CD in an IDE drive.
     pub fn iso(mut self, iso: impl Into<PathBuf>) -> Self {
         self.iso = Some(iso.into());
+        self
+    }
+
+    /// The CD comes before the disks in the firmware's order, and UEFI's is put so again at every start: only its BootNext is stronger.
+    pub fn iso_first(mut self, first: bool) -> Self {
+        self.iso_first = first;
         self
     }
 
@@ -288,7 +296,8 @@ impl VmBuilder {
         }
         if let Some(iso) = &self.iso {
             add("-drive", with_path("if=none,id=cd,media=cdrom,format=raw,readonly=on,file=", iso, ""));
-            add("-device", format!("ide-cd,drive=cd,bootindex={}", self.disks.len() + 1).into());
+            let boot = if self.iso_first { 0 } else { self.disks.len() + 1 };
+            add("-device", format!("ide-cd,drive=cd,bootindex={boot}").into());
         }
         for (index, nic) in self.nics.iter().enumerate() {
             add(

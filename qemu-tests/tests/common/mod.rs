@@ -53,6 +53,8 @@ pub fn rack_with_disks_on(
     config.bus = bus;
     config.firmware = firmware;
     config.sector_bytes = u32::try_from(sector.bytes()).unwrap();
+    // A BIOS keeps its order; what an installation sets in UEFI must win.
+    config.iso_first = firmware == Firmware::Uefi;
     let mut rack = ok(Rack::start(config, changes()));
     ok(rack.power_on());
     rack
