@@ -42,6 +42,7 @@ mod trust;
 mod verify;
 pub mod wipe;
 mod write;
+mod written;
 mod zeros;
 
 #[cfg(test)]
@@ -76,3 +77,4 @@ pub use source::osmet::{Osmet, OsmetError, OsmetFormatError, osmet};
 pub use trust::{SignatureAt, Trust, parse_sha256};
 pub use verify::VerifyError;
 pub use write::WriteError;
+pub use written::{WrittenDisk, WrittenError, grow_xfs};

@@ -85,6 +85,11 @@ impl PartitionDevice {
         }
     }
 
+    /// Its node.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn bind(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
         let bound = bind(disk.file(), partition.start, partition.len);
         let (path, file) = bound.map_err(|source| MountError::Loop {
@@ -146,7 +151,7 @@ fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<R
     result
 }
 
-fn unmount(dir: &Path) -> io::Result<()> {
+pub(crate) fn unmount(dir: &Path) -> io::Result<()> {
     let mut left = UMOUNT_TRIES;
     loop {
         match umount2(dir, MntFlags::empty()) {

@@ -3,7 +3,10 @@
 
 pub mod admin;
 pub mod mapper;
+mod file_system;
 pub mod ring;
+
+pub use file_system::{grow_xfs, settle};
 
 use nix::errno::Errno;
 use std::{
@@ -12,9 +15,10 @@ use std::{
     os::fd::{AsRawFd, RawFd},
 };
 
-/// `BLKPG_ADD_PARTITION` and `BLKPG_DEL_PARTITION` of linux/blkpg.h.
+/// `BLKPG_ADD_PARTITION`, `BLKPG_DEL_PARTITION` and `BLKPG_RESIZE_PARTITION` of linux/blkpg.h.
 const BLKPG_ADD: libc::c_int = 1;
 const BLKPG_DEL: libc::c_int = 2;
+const BLKPG_RESIZE: libc::c_int = 3;
 
 /// `struct blkpg_partition`; start and length in bytes whatever the sector size.
 #[repr(C)]
@@ -135,6 +139,11 @@ fn partition_op(disk: &File, op: libc::c_int, number: u32, start: u64, length: u
 /// Tells the kernel of a partition; start and length in bytes.
 pub fn add_partition(disk: &File, number: u32, start: u64, length: u64) -> io::Result<()> {
     partition_op(disk, BLKPG_ADD, number, start, length)
+}
+
+/// Tells the kernel of a partition's new length, in bytes; it may be mounted.
+pub fn resize_partition(disk: &File, number: u32, start: u64, length: u64) -> io::Result<()> {
+    partition_op(disk, BLKPG_RESIZE, number, start, length)
 }
 
 /// Makes the kernel forget a partition.

@@ -60,6 +60,13 @@ impl Entry {
         u64_at(&self.0, 40)
     }
 
+    /// The same with another last sector.
+    pub fn ending_at(&self, last_lba: u64) -> Self {
+        let mut entry = self.clone();
+        super::put(&mut entry.0, 40, &last_lba.to_le_bytes());
+        entry
+    }
+
     /// Up to the first NUL; what is not UTF-16 becomes U+FFFD.
     pub fn name(&self) -> String {
         let units = self.0[56..].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));

@@ -116,6 +116,11 @@ impl Table {
         Ok(())
     }
 
+    /// The sector after the last that a partition may have.
+    pub fn usable_end(&self) -> u64 {
+        self.last_usable.saturating_add(1)
+    }
+
     fn array_sectors(&self) -> u64 {
         u64::try_from(self.array.len()).unwrap_or(u64::MAX).div_ceil(u64::from(self.sector_bytes).max(1))
     }
