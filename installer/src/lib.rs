@@ -25,5 +25,6 @@ pub mod running;
 pub mod source;
 pub mod streams;
 mod sys;
+pub mod target;
 pub mod wipe_cli;
 pub mod writable;

@@ -15,6 +15,7 @@ use crate::{
     programs::Program,
     report::{Reporter, ReporterError},
     root_deploy::{self, DeployError},
+    target::{self, TargetError, copy_registry_data, skip_mco_reboot},
 };
 use api::{Client, ClientError, HostProgress, HostStage, LogsState, RetryPolicy};
 use diskwrite::Event;
@@ -43,6 +44,8 @@ pub struct Pace {
     pub masters_poll: Duration,
     /// What a bootstrap host waits for.
     pub bootstrap: bootstrap::Pace,
+    /// What the disk that was written waits for.
+    pub target: target::Pace,
     /// How long reports may take to get out at the end; a restarting service is retried for about half an hour.
     pub flush: Duration,
 }
@@ -53,6 +56,7 @@ impl Default for Pace {
             write_retry: Duration::from_secs(1),
             masters_poll: Duration::from_secs(5),
             bootstrap: bootstrap::Pace::default(),
+            target: target::Pace::default(),
             flush: Duration::from_secs(35 * 60),
         }
     }
@@ -119,9 +123,9 @@ pub enum FlowError {
         /// Cause.
         source: WriteError,
     },
-    /// Not there.
-    #[error("this version can't do it: {0}")]
-    NotYet(String),
+    /// The disk that was written.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// SIGINT or SIGTERM.
     #[error("cancelled by a signal while {0}")]
     Cancelled(&'static str),
@@ -250,11 +254,10 @@ impl Flow<'_> {
                 warn(self.host.set_boot_order(device, self.cancel), "the firmware's boot order stays as it is");
             }
             Action::CopyRegistryData { device } => self.copy_registry_data(device)?,
-            Action::SkipMcoReboot { .. } => {
-                warn(
-                    Err(FlowError::NotYet(action.to_string())),
-                    "the host will reboot once more after the installation",
-                );
+            Action::SkipMcoReboot { device, append_kargs } => {
+                let ignition = self.ignition.as_deref().unwrap_or_default();
+                let done = skip_mco_reboot(self.host, device, ignition, append_kargs, &self.pace.target, self.cancel);
+                warn(done, "the host will reboot once more after the installation");
             }
             Action::SendLogs { bootstrap } => self.send_logs(*bootstrap),
             Action::Reboot { delay_seconds, allowed } => self.reboot(Duration::from_secs(*delay_seconds), *allowed)?,
@@ -335,7 +338,11 @@ impl Flow<'_> {
             return Ok(());
         }
         self.tell(HostStage::CopyingRegistryDataToDisk, "");
-        Err(FlowError::NotYet(format!("copy the registry's data to {}", device.display())))
+        let (reporter, on_news) = (&*self.reporter, &mut *self.on_news);
+        let mut on_percent = |percent: u64| {
+            tell(reporter, on_news, HostStage::CopyingRegistryDataToDisk, &format!("{percent}%"));
+        };
+        Ok(copy_registry_data(self.host, device, &self.pace.target, &mut on_percent, self.cancel)?)
     }
 
     /// The logs are there before the reboot, which a host may not come back from.
