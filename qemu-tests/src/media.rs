@@ -1,7 +1,7 @@
 //! The live ISO, the OS images and the small system that machines start from, with the `landfall` under test inside.
 
 use crate::{
-    images::{self, Compression, Drivers, LiveIso, SectorSize, live_iso, metal_image},
+    images::{self, Compression, Drivers, Extra, LiveIso, SectorSize, live_iso, metal_image},
     service,
     vm::DirectKernel,
 };
@@ -27,19 +27,26 @@ pub fn os_image(sector: SectorSize, compression: Compression, drivers: Drivers) 
 
 /// A small system with the program and a shell in it, for [`crate::vm::Vm::shell`]. Built unless there is one of the same inputs.
 pub fn shell_system(drivers: Drivers) -> Result<DirectKernel> {
-    let mut system = build_shell_system(drivers, &[])?;
+    let mut system = build_shell_system(drivers, Extra::HostTools(&[]))?;
     // With a tick that comes again and again it is no harm that emulation loses one.
+    system.arguments += " highres=off nohz=off";
+    Ok(system)
+}
+
+/// As [`shell_system`], with mdadm, lvm and dmsetup, and every driver.
+pub fn storage_system() -> Result<DirectKernel> {
+    let mut system = build_shell_system(Drivers::Full, Extra::Storage)?;
     system.arguments += " highres=off nohz=off";
     Ok(system)
 }
 
 /// As [`shell_system`], with the host's tools for networks, and with timers finer than a tick (4 ms) for what delays packets.
 pub fn network_system() -> Result<DirectKernel> {
-    build_shell_system(Drivers::Cloud, &["arping", "bridge", "ip", "ping", "tc"])
+    build_shell_system(Drivers::Cloud, Extra::HostTools(&["arping", "bridge", "ip", "ping", "tc"]))
 }
 
-fn build_shell_system(drivers: Drivers, tools: &[&str]) -> Result<DirectKernel> {
-    let built = images::shell_system(drivers, &service::binary()?, tools);
+fn build_shell_system(drivers: Drivers, extra: Extra<'_>) -> Result<DirectKernel> {
+    let built = images::shell_system(drivers, &service::binary()?, extra);
     let (kernel, initrd) = built.with_context(|| format!("building the system with a shell ({drivers:?})"))?;
     Ok(DirectKernel { kernel, initrd, arguments: format!("{} panic=-1", images::TEST_KARGS) })
 }

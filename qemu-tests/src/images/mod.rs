@@ -35,7 +35,7 @@ mod tree;
 pub use iso::{LiveIso, live_iso};
 pub use metal::{Compression, SectorSize, metal_image};
 pub use minimal::{Minimal, minimal_image};
-pub use shell::{Drivers, shell_system};
+pub use shell::{Drivers, Extra, shell_system};
 
 use anyhow::{Context, Result};
 use std::path::PathBuf;

@@ -113,7 +113,7 @@ pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
 }
 
 /// Debian's bin, sbin, lib and lib64 are moved below usr.
-fn below_usr(path: &Path) -> PathBuf {
+pub(super) fn below_usr(path: &Path) -> PathBuf {
     match path.components().next() {
         Some(first) if ["bin", "sbin", "lib", "lib64"].iter().any(|dir| first.as_os_str() == *dir) => {
             Path::new("usr").join(path)

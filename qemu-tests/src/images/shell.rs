@@ -30,14 +30,32 @@ impl Drivers {
     }
 }
 
-/// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`, and the host's own `tools` by name. Built unless there is
-/// one of the same inputs.
-pub fn shell_system(drivers: Drivers, program: &Path, tools: &[&str]) -> Result<(PathBuf, PathBuf)> {
+/// Programs that build stacks of devices on disks, in their package set.
+const STORAGE: [&str; 3] = ["mdadm", "lvm", "dmsetup"];
+
+/// What a machine has beside `landfall`, udev and busybox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra<'a> {
+    /// The host's own programs of these names.
+    HostTools(&'a [&'a str]),
+    /// mdadm, lvm and dmsetup.
+    Storage,
+}
+
+/// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`. Built unless there is one of the same inputs.
+pub fn shell_system(drivers: Drivers, program: &Path, extra: Extra<'_>) -> Result<(PathBuf, PathBuf)> {
     let kernel = Kernel::open(drivers.package())?;
     let base = root::base(Drivers::Cloud)?;
     let mut inputs = root::inputs(Drivers::Cloud)?;
     inputs.packages(drivers.package())?;
     inputs.file(program)?;
+    let tools = match extra {
+        Extra::HostTools(names) => names,
+        Extra::Storage => {
+            inputs.packages("storage")?;
+            &[]
+        }
+    };
     let tools = tools.iter().map(|name| HostTool::find(name)).collect::<Result<Vec<_>>>()?;
     for file in tools.iter().flat_map(|tool| iter::once(&tool.file).chain(&tool.libraries)) {
         inputs.text("tool", &file.to_string_lossy());
@@ -57,6 +75,9 @@ pub fn shell_system(drivers: Drivers, program: &Path, tools: &[&str]) -> Result<
             .collect();
         root::install_libraries(&base, &tree, programs)?;
         tools.iter().try_for_each(|tool| tool.install(&tree))?;
+        if extra == Extra::Storage {
+            install_storage(&scratch.join("storage"), &tree)?;
+        }
         root::install_busybox(&tree)?;
         kernel.install_modules(&tree::list(&store::data_dir().join("shell.modules"))?, &tree)?;
         tree::overlay(&store::data_dir().join("shell"), &tree)?;
@@ -68,6 +89,21 @@ pub fn shell_system(drivers: Drivers, program: &Path, tools: &[&str]) -> Result<
         fs::write(result, archive.finish()?).with_context(|| format!("writing {}", result.display()))
     })?;
     Ok((kernel.image, archive))
+}
+
+/// Its libraries are those of the release that the rest of the tree is of.
+fn install_storage(base: &Path, tree: &Path) -> Result<()> {
+    let package = store::packages("storage")?;
+    root::skeleton(base)?;
+    for entry in tree::walk(&package)? {
+        let path = root::below_usr(&entry);
+        if path.starts_with("usr") && !package.join(&entry).is_dir() {
+            tree::place(&package.join(&entry), &base.join(&path))?;
+        }
+    }
+    let programs = STORAGE.map(|name| Path::new("usr/sbin").join(name));
+    programs.iter().try_for_each(|path| tree::place(&base.join(path), &tree.join(path)))?;
+    root::install_libraries(base, tree, programs.into())
 }
 
 /// Where a guest has the host's tools and their libraries, which are not those of its own programs.
