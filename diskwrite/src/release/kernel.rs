@@ -35,6 +35,8 @@ pub(super) trait Kernel {
     fn is_claimed(&self, name: &str, number: DevNumber) -> bool;
     /// How often a mapped device is open, by its holders too.
     fn open_count(&self, device: &Mapped) -> io::Result<u32>;
+    /// Makes a mapped device of so many sectors fail all that it is asked, if its kind allows.
+    fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool>;
     /// Removes a mapped device.
     fn remove(&self, device: &Mapped) -> io::Result<()>;
     /// Writes an attribute of sysfs.
@@ -110,6 +112,10 @@ impl Kernel for Live {
 
     fn open_count(&self, device: &Mapped) -> io::Result<u32> {
         Ok(Mapper::open(Path::new("/"))?.status(device)?.open_count)
+    }
+
+    fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool> {
+        Mapper::open(Path::new("/"))?.cut(device, sectors)
     }
 
     fn remove(&self, device: &Mapped) -> io::Result<()> {

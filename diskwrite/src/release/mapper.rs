@@ -15,10 +15,13 @@ use std::{
 const VERSION: [u32; 3] = [4, 0, 0];
 /// `DM_BUFFER_FULL_FLAG`: the answer did not fit.
 const BUFFER_FULL: u32 = 1 << 8;
+/// `DM_SUSPEND_FLAG`, `DM_SKIP_LOCKFS_FLAG` and `DM_NOFLUSH_FLAG`.
+const SUSPEND: u32 = 1 << 1 | 1 << 10 | 1 << 11;
 /// Where `struct dm_ioctl` has its fields.
 mod at {
     pub const DATA_SIZE: usize = 12;
     pub const DATA_START: usize = 16;
+    pub const TARGET_COUNT: usize = 20;
     pub const OPEN_COUNT: usize = 24;
     pub const FLAGS: usize = 28;
     pub const DEV: usize = 40;
@@ -114,19 +117,34 @@ pub(crate) fn dependencies(answer: &[u8]) -> Result<Vec<DevNumber>, AnswerError>
     (0..count).map(|index| long(list, index * 8).map(decode)).collect()
 }
 
+/// `struct dm_target_spec` of a target that fails whatever it is asked, and its empty parameters.
+fn error_target(sectors: u64) -> [u8; 48] {
+    let mut spec = [0; 48];
+    let (_, rest) = spec.split_at_mut(8);
+    let (length, rest) = rest.split_at_mut(8);
+    length.copy_from_slice(&sectors.to_ne_bytes());
+    // After status and the offset of the next one, which there is not.
+    let kind = b"error";
+    rest.iter_mut().skip(8).zip(kind).for_each(|(to, byte)| *to = *byte);
+    spec
+}
+
+/// Puts bytes into a question.
+fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) -> io::Result<()> {
+    let place = at.checked_add(bytes.len()).and_then(|end| buffer.get_mut(at..end));
+    place.map(|to| to.copy_from_slice(bytes)).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
 /// A question about the device with this UUID, or without one with this name.
 fn question(device: Option<&Mapped>) -> Result<Box<[u8; BUFFER_BYTES]>, io::Error> {
     let mut buffer = Box::new([0; BUFFER_BYTES]);
-    let mut put = |at: usize, bytes: &[u8]| {
-        let end = at.saturating_add(bytes.len());
-        buffer.get_mut(at..end).map(|to| to.copy_from_slice(bytes)).ok_or(io::ErrorKind::InvalidInput)
-    };
+    let mut set = |at: usize, bytes: &[u8]| put(&mut *buffer, at, bytes);
     for (index, part) in VERSION.into_iter().enumerate() {
-        put(index * 4, &part.to_ne_bytes())?;
+        set(index * 4, &part.to_ne_bytes())?;
     }
     let size = |bytes| u32::try_from(bytes).map_err(io::Error::other);
-    put(at::DATA_SIZE, &size(BUFFER_BYTES)?.to_ne_bytes())?;
-    put(at::DATA_START, &size(HEADER_BYTES)?.to_ne_bytes())?;
+    set(at::DATA_SIZE, &size(BUFFER_BYTES)?.to_ne_bytes())?;
+    set(at::DATA_START, &size(HEADER_BYTES)?.to_ne_bytes())?;
     if let Some(device) = device {
         let (at, key, room) = match device.uuid.as_str() {
             "" => (at::NAME, device.name.as_bytes(), NAME_BYTES),
@@ -135,7 +153,7 @@ fn question(device: Option<&Mapped>) -> Result<Box<[u8; BUFFER_BYTES]>, io::Erro
         if key.is_empty() || key.len() >= room {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        put(at, key)?;
+        set(at, key)?;
     }
     Ok(buffer)
 }
@@ -184,6 +202,25 @@ impl Mapper {
             }
             thread::sleep(REMOVE_PAUSE);
         }
+    }
+
+    /// Makes all reads and writes of a device fail from now on, without a last write to what it lies on. `Ok(false)` for a
+    /// device whose kind can't be changed.
+    pub fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool> {
+        self.check(device)?;
+        let mut load = question(Some(device))?;
+        put(&mut *load, at::TARGET_COUNT, &1u32.to_ne_bytes())?;
+        put(&mut *load, HEADER_BYTES, &error_target(sectors))?;
+        match ask(&self.control, Command::Load, &mut load) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(false),
+            result => result?,
+        }
+        let mut suspend = question(Some(device))?;
+        put(&mut *suspend, at::FLAGS, &SUSPEND.to_ne_bytes())?;
+        ask(&self.control, Command::Suspend, &mut suspend)?;
+        // Without the flag it is made to go on, with the new table.
+        ask(&self.control, Command::Suspend, &mut *question(Some(device))?)?;
+        Ok(true)
     }
 
     fn check(&self, device: &Mapped) -> io::Result<()> {

@@ -81,6 +81,13 @@ fn a_question_names_the_device_by_one_key() {
 }
 
 #[test]
+fn a_target_that_fails_is_laid_out_as_the_kernel_reads_it() {
+    let spec = error_target(0x0102);
+    assert_eq!(spec[..24], [&[0; 8][..], &0x0102u64.to_ne_bytes(), &[0; 8]].concat());
+    assert_eq!(&spec[24..40], b"error\0\0\0\0\0\0\0\0\0\0\0");
+}
+
+#[test]
 fn the_control_nodes_number_is_in_proc() {
     assert_eq!(mapper_minor(" 58 rfkill\n236 device-mapper\n237 loop-control\n"), Some(236));
     assert_eq!(mapper_minor("236 not-device-mapper\n"), None);

@@ -205,7 +205,10 @@ fn take_down(
         if plan.steps.is_empty() {
             return Ok(taken_down);
         }
-        let mut failures: Vec<StepFailure> = Vec::new();
+        let mut failures = cut_off(&plan.steps, kernel);
+        if !failures.is_empty() {
+            return Err(ReleaseError::Failed { device: device(), failures, taken_down });
+        }
         let mut stayed = Vec::new();
         for (step, layer) in plan.steps {
             if cancel.load(Ordering::Relaxed) {
@@ -237,6 +240,31 @@ fn take_down(
             Err(ReleaseError::ComesBack { device: device(), steps: steps.into_iter().map(|(step, _)| step).collect() })
         }
     }
+}
+
+/// Thin pools, caches and the like write a last time when they are taken down. Where that would reach other disks, what they lie on
+/// is made to fail before: the lowest devices of the device mapper, which pass on what others write.
+fn cut_off(steps: &[(Takedown, Device)], kernel: &dyn Kernel) -> Vec<StepFailure> {
+    let is_step = |number| steps.iter().any(|(_, layer)| layer.node.number == number && mapped(layer).is_some());
+    let mut failures = Vec::new();
+    for (step, layer) in steps {
+        let is_lowest = !layer.slaves.iter().any(|number| is_step(*number));
+        let Some(mapped) = mapped(layer).filter(|_| is_lowest) else { continue };
+        if layer.elsewhere.is_empty() || layer.holders.is_empty() {
+            continue;
+        }
+        let sectors = fs::read_to_string(layer.node.dir.join("size")).unwrap_or_default();
+        let sectors = sectors.trim().parse::<u64>().map_err(io::Error::other);
+        match sectors.and_then(|sectors| kernel.cut(&mapped, sectors)) {
+            Ok(true) => tracing::info!(device = step.device, name = step.name, "cut off from other disks"),
+            Ok(false) => tracing::debug!(device = step.device, name = step.name, "cannot be cut off from other disks"),
+            Err(error) => {
+                let reason = format!("cannot be cut off from {}: {error}", layer.elsewhere.join(", "));
+                failures.push(StepFailure { step: step.clone(), reason });
+            }
+        }
+    }
+    failures
 }
 
 /// Which of the devices that stayed lies on this one, or on a partition of it.

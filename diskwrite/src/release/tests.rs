@@ -51,7 +51,8 @@ impl Tree {
     }
 
     fn mapped(&self, path: &str, number: &str, name: &str, uuid: &str, slaves: &[&str]) -> &Self {
-        self.disk(path, number).put(path, "dm/name", name).put(path, "dm/uuid", uuid).on(path, slaves)
+        self.disk(path, number).put(path, "size", "2048\n");
+        self.put(path, "dm/name", name).put(path, "dm/uuid", uuid).on(path, slaves)
     }
 
     fn array(&self, path: &str, number: &str, slaves: &[&str]) -> &Self {
@@ -95,6 +96,8 @@ struct State {
     stubborn: BTreeSet<String>,
     /// How many looks until all that is open is not any more.
     opens_end: Option<u32>,
+    /// Devices that were made to fail, in order.
+    cut: Vec<String>,
     /// Devices that went, in order.
     log: Vec<String>,
     pauses: u32,
@@ -162,6 +165,14 @@ impl Kernel for Fake<'_> {
         let holders = fs::read_dir(self.tree.dir(&format!("dm-{}", device.number.minor)).join("holders"));
         let holders = u32::try_from(holders.map_or(0, Iterator::count)).unwrap();
         Ok(holders + self.state.borrow().open.get(&device.name).copied().unwrap_or_default())
+    }
+
+    fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool> {
+        assert_eq!(sectors, 2048);
+        let mut state = self.state.borrow_mut();
+        assert!(state.log.is_empty(), "something wrote before it was cut off");
+        state.cut.push(device.name.clone());
+        if device.name == "stuck" { Err(io::Error::from_raw_os_error(libc::EBUSY)) } else { Ok(true) }
     }
 
     fn remove(&self, device: &Mapped) -> io::Result<()> {
@@ -271,6 +282,35 @@ fn what_also_lies_on_other_disks_is_said_and_only_it_goes() {
     );
     assert!(kernel.state.borrow().pauses >= 5, "the array was stopped before it was at rest");
     assert!(tree.exists("dm-1"));
+}
+
+/// A pool writes its metadata a last time.
+#[test]
+fn what_writes_at_its_end_is_cut_off_from_other_disks_first() {
+    let pool = |tree: &Tree, below: &[&str]| {
+        tree.mapped("dm-0", "253:0", "vg-pool_tmeta", "LVM-a-tmeta", below);
+        tree.mapped("dm-1", "253:1", "vg-pool-tpool", "LVM-a-tpool", &["dm-0"]);
+        tree.mapped("dm-2", "253:2", "vg-thin", "LVM-b", &["dm-1"]);
+    };
+    let tree = Tree::new();
+    tree.disk("sda", "8:0").disk("sdb", "8:16").array("md127", "9:127", &["sda", "sdb"]);
+    pool(&tree, &["md127"]);
+    let kernel = tree.kernel();
+    assert_eq!(tree.down("sda", &kernel).unwrap().len(), 4);
+    assert_eq!(kernel.state.borrow().cut, ["vg-pool_tmeta"]);
+    // All that it lies on is to be wiped.
+    let alone = Tree::new();
+    pool(alone.disk("sda", "8:0"), &["sda"]);
+    let kernel = alone.kernel();
+    assert_eq!(alone.down("sda", &kernel).unwrap().len(), 3);
+    assert!(kernel.state.borrow().cut.is_empty());
+    // Nothing goes where that fails.
+    let stuck = Tree::new();
+    stuck.disk("sda", "8:0").disk("sdb", "8:16").mapped("dm-0", "253:0", "stuck", "", &["sda", "sdb"]);
+    stuck.mapped("dm-1", "253:1", "top", "", &["dm-0"]);
+    let error = stuck.down("sda", &stuck.kernel()).unwrap_err().to_string();
+    assert!(error.contains("dm-0 (stuck): cannot be cut off from sdb: Device or resource busy"), "{error}");
+    assert!(error.ends_with("nothing was changed") && stuck.exists("dm-1"), "{error}");
 }
 
 #[test]

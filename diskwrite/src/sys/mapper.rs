@@ -15,8 +15,12 @@ pub enum Command {
     Version,
     /// `DM_DEV_REMOVE`
     Remove,
+    /// `DM_DEV_SUSPEND`, which by its flags also resumes
+    Suspend,
     /// `DM_DEV_STATUS`
     Status,
+    /// `DM_TABLE_LOAD`
+    Load,
     /// `DM_TABLE_DEPS`
     Dependencies,
 }
@@ -26,6 +30,8 @@ mod ioctl {
     // DM_IOCTL is 0xFD; the numbers are those of the enum in the header.
     nix::ioctl_readwrite_bad!(version, nix::request_code_readwrite!(0xFD, 0, HEADER_BYTES), [u8; BUFFER_BYTES]);
     nix::ioctl_readwrite_bad!(remove, nix::request_code_readwrite!(0xFD, 4, HEADER_BYTES), [u8; BUFFER_BYTES]);
+    nix::ioctl_readwrite_bad!(suspend, nix::request_code_readwrite!(0xFD, 6, HEADER_BYTES), [u8; BUFFER_BYTES]);
+    nix::ioctl_readwrite_bad!(load, nix::request_code_readwrite!(0xFD, 9, HEADER_BYTES), [u8; BUFFER_BYTES]);
     nix::ioctl_readwrite_bad!(status, nix::request_code_readwrite!(0xFD, 7, HEADER_BYTES), [u8; BUFFER_BYTES]);
     nix::ioctl_readwrite_bad!(dependencies, nix::request_code_readwrite!(0xFD, 11, HEADER_BYTES), [u8; BUFFER_BYTES]);
 }
@@ -46,6 +52,8 @@ pub fn ask(control: &File, command: Command, buffer: &mut [u8; BUFFER_BYTES]) ->
         match command {
             Command::Version => ioctl::version(fd, buffer),
             Command::Remove => ioctl::remove(fd, buffer),
+            Command::Suspend => ioctl::suspend(fd, buffer),
+            Command::Load => ioctl::load(fd, buffer),
             Command::Status => ioctl::status(fd, buffer),
             Command::Dependencies => ioctl::dependencies(fd, buffer),
         }
