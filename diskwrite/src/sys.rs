@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 pub mod admin;
-pub mod mapper;
 mod file_system;
+pub mod mapper;
 pub mod ring;
 
 pub use file_system::{grow_xfs, settle};
