@@ -53,7 +53,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    fn new(kind: Kind, magics: Vec<Span>) -> Self {
+    pub(crate) fn new(kind: Kind, magics: Vec<Span>) -> Self {
         Self { kind, magics, label: None, uuid: None, detail: None }
     }
 }

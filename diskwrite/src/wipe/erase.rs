@@ -1,7 +1,7 @@
 //! Zeroes the magic numbers, and nothing else.
 
 use super::{Outcome, WipeError, Work};
-use crate::probe::{Span, probe};
+use crate::probe::{Contents, Kind, Span, probe};
 use std::{collections::BTreeSet, os::unix::fs::FileExt};
 
 /// Below one signature may lie another, which only shows when the first is gone. Each round takes all that shows.
@@ -13,7 +13,11 @@ const MAX_MAGIC_BYTES: u64 = 4096;
 const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xAA];
 const BOOT_SIGNATURE_AT: u64 = 510;
 
-/// Erases what shows until nothing does. What lies in partitions goes before the table that leads there.
+/// The name of the type of partitions that firmware looks into.
+const FIRMWARE_TYPE: &str = "EFI system";
+
+/// Erases what shows until nothing does. What firmware starts from goes first, so that an interruption leaves no half of a system
+/// to start; what lies in partitions goes before the table that leads there.
 pub(super) fn signatures(work: &Work<'_>) -> Result<Outcome, WipeError> {
     let mut erased = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -46,21 +50,39 @@ pub(super) fn signatures(work: &Work<'_>) -> Result<Outcome, WipeError> {
 fn left(work: &Work<'_>) -> BTreeSet<Span> {
     let disk_bytes = work.geometry.size_bytes;
     let contents = probe(work.disk.file(), disk_bytes, work.geometry.sector_bytes);
-    let ends_as_boot_sector = |span: &Span| {
+    next(&contents, disk_bytes, |span| {
         let mut end = [0; BOOT_SIGNATURE.len()];
         work.disk.file().read_exact_at(&mut end, span.offset).is_ok() && end == BOOT_SIGNATURE
-    };
-    let starts = contents.partitions.iter().filter(|partition| partition.type_name.as_deref() != Some("extended"));
-    let inner = contents.partitions.iter().flat_map(|partition| &partition.signatures);
-    let mut spans = magics(inner.flat_map(|signature| &signature.magics), disk_bytes);
-    spans.extend(starts.filter_map(|part| boot_signature(part.span, disk_bytes)).filter(ends_as_boot_sector));
-    // A partition over the table itself must not hide it.
+    })
+}
+
+/// The same of what was found; `ends_as_boot_sector` looks at the disk.
+fn next(contents: &Contents, disk_bytes: u64, ends_as_boot_sector: impl Fn(&Span) -> bool) -> BTreeSet<Span> {
     let whole = Span { offset: 0, len: disk_bytes };
     let own_end = boot_signature(whole, disk_bytes);
-    spans.retain(|span| Some(*span) != own_end);
+    let inner = |firmware_only: bool| {
+        let wanted = move |name: Option<&str>| !firmware_only || name == Some(FIRMWARE_TYPE);
+        let parts = contents.partitions.iter().filter(move |part| wanted(part.type_name.as_deref()));
+        let starts = parts.clone().filter(|part| part.type_name.as_deref() != Some("extended"));
+        let signatures = parts.flat_map(|part| &part.signatures);
+        let mut spans = magics(signatures.flat_map(|signature| &signature.magics), disk_bytes);
+        spans.extend(starts.filter_map(|part| boot_signature(part.span, disk_bytes)).filter(&ends_as_boot_sector));
+        // A partition over the table itself must not hide it.
+        spans.retain(|span| Some(*span) != own_end);
+        spans
+    };
+    let mut spans = inner(true);
+    let has = |kind| contents.signatures.iter().any(|signature| signature.kind == kind);
+    // A GPT is found without the mark of the MBR that protects it; other tables are not.
+    if has(Kind::Gpt) && !has(Kind::Mbr) {
+        spans.extend(own_end.filter(&ends_as_boot_sector));
+    }
+    if spans.is_empty() {
+        spans = inner(false);
+    }
     if spans.is_empty() {
         spans = magics(contents.signatures.iter().flat_map(|signature| &signature.magics), disk_bytes);
-        spans.extend(own_end.filter(ends_as_boot_sector));
+        spans.extend(own_end.filter(&ends_as_boot_sector));
     }
     spans
 }
@@ -79,6 +101,7 @@ fn boot_signature(area: Span, disk_bytes: u64) -> Option<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::{PartitionContents, Signature};
 
     #[test]
     fn every_place_on_the_disk_is_taken_once() {
@@ -87,6 +110,43 @@ mod tests {
         let all = [span(512, 8), span(510, 2), span(512, 8), span(0, 4097), span((4 << 20) - 1, 2), span(u64::MAX, 8)];
         assert!(magics(all.iter(), 4 << 20).into_iter().eq([span(510, 2), span(512, 8)]));
         assert!(magics([span(7, 0)].iter(), 4 << 20).is_empty());
+    }
+
+    #[test]
+    fn what_firmware_starts_from_goes_first_and_the_table_last() {
+        let span = |offset, len| Span { offset, len };
+        let disk_bytes = 4 << 20;
+        let partition = |number: u32, kind: &str, magic| PartitionContents {
+            number,
+            span: span(u64::from(number) << 20, 1 << 20),
+            name: String::new(),
+            type_id: String::new(),
+            type_name: Some(kind.into()),
+            signatures: vec![Signature::new(Kind::Ext4, vec![magic])],
+        };
+        let (mark, table) = (span(510, 2), span(512, 8));
+        let (esp, root) = (span((1 << 20) + 54, 8), span((2 << 20) + 1080, 2));
+        let order = |kind| {
+            let mut contents = Contents {
+                signatures: vec![Signature::new(kind, vec![mark, table])],
+                partitions: vec![partition(1, FIRMWARE_TYPE, esp), partition(2, "Linux", root)],
+                systems: Vec::new(),
+                unreadable: Vec::new(),
+            };
+            let mut gone = BTreeSet::new();
+            std::iter::from_fn(|| {
+                let spans = next(&contents, disk_bytes, |span| *span == mark && !gone.contains(span));
+                gone.extend(spans.iter().copied());
+                let partitions = contents.partitions.iter_mut().flat_map(|partition| &mut partition.signatures);
+                for signature in partitions.chain(&mut contents.signatures) {
+                    signature.magics.retain(|magic| !gone.contains(magic));
+                }
+                (!spans.is_empty()).then(|| spans.into_iter().collect::<Vec<_>>())
+            })
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(order(Kind::Gpt), [vec![mark, esp], vec![root], vec![table]]);
+        assert_eq!(order(Kind::Mbr), [vec![esp], vec![root], vec![mark, table]]);
     }
 
     #[test]

@@ -52,7 +52,11 @@ fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
 }
 
 /// Names and places of the partitions in the table whose header is in this sector, if all of it is sound (UEFI 2.10, 5.3.2).
+/// Without a protective MBR nobody looks for it.
 fn table(medium: &[u8], lba: usize) -> Option<Vec<(String, Range<usize>)>> {
+    if medium[510..512] != [0x55, 0xAA] {
+        return None;
+    }
     let header = &medium[lba * SECTOR..][..92];
     if &header[..8] != b"EFI PART" || number(header, 12, 4) != 92 {
         return None;
