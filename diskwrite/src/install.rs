@@ -63,6 +63,8 @@ pub enum DiskState {
         /// The file, or why there is none.
         stash: io::Result<PathBuf>,
     },
+    /// It was pulled, or its controller gave it up: what is on it, nobody can tell.
+    Gone,
     /// Clearing failed too: it may hold what looks bootable and is not.
     NotCleared(WriteError),
 }
@@ -83,6 +85,7 @@ impl fmt::Display for DiskState {
             Self::KeptBeside { stash: Err(error) } => {
                 write!(f, "what was written is kept as asked; storing the saved partitions' table failed: {error}")
             }
+            Self::Gone => f.write_str("the disk is gone, pulled or failed: wipe it before a machine starts with it"),
             Self::NotCleared(error) => {
                 let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
                 write!(f, "clearing its partition table failed too, wipe it before the machine boots: {error}{cause}")
@@ -170,6 +173,7 @@ pub fn install(options: &InstallOptions, on_event: &mut dyn FnMut(Event)) -> Res
         Err(cause) => {
             let disk = match touched {
                 None => DiskState::Untouched,
+                Some((disk, _)) if disk.is_gone() => DiskState::Gone,
                 Some((disk, saved)) if options.preserve_on_error => kept(&disk, &saved),
                 Some((disk, saved)) => {
                     on_event(Event::Phase { phase: Phase::Clearing });
