@@ -114,7 +114,9 @@ fn who_stands_at_the_console_is_told_what_to_do() {
     let (status, dir) = status();
     status.registered(&registered());
     status.user_action(Some("The host booted the discovery image again instead of its disk: fix its boot order"));
-    status.ready();
+    // Not sooner than a while after the block before it.
+    status.lock().shown_at = Instant::now().checked_sub(CONSOLE_PAUSE);
+    status.wait(&Stop::default(), Duration::ZERO);
     let shown = fs::read_to_string(dir.path().join("dev/ttyS0")).unwrap();
     assert!(shown.contains("\n to be done The host booted the discovery image again instead"), "{shown}");
     assert!(status.lock().now.line().contains("; to be done: The host booted the discovery image again"));
