@@ -42,7 +42,7 @@ demo: binary
 test: export PATH := $(PEERS)/bin:$(PATH)
 test: setup
 	.ci/build-all
-	LANDFALL_BIN=$(BINARY) cargo test --workspace
+	LANDFALL_BIN=$(BINARY) .ci/test-all
 	.ci/fuzz 5
 
 fuzz: setup
