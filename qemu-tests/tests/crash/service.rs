@@ -118,7 +118,7 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    while chunked && read_chunk(&mut reader)? > 0 {}
+    while chunked && read_chunk(&mut reader, &mut body)? > 0 {}
     let name = name(&method, path, &body);
     let (image, config, rate) = {
         let mut state = shared.state.lock().unwrap();
@@ -138,11 +138,13 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-fn read_chunk(reader: &mut impl BufRead) -> io::Result<usize> {
+/// Its length; none ends the body.
+fn read_chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<usize> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let length = usize::from_str_radix(line.trim(), 16).unwrap_or(0);
-    reader.read_exact(&mut vec![0; length + 2])?;
+    reader.take(u64::try_from(length).unwrap()).read_to_end(body)?;
+    reader.read_exact(&mut [0; 2])?;
     Ok(length)
 }
 
