@@ -4,9 +4,14 @@ use super::shapes;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::Event;
 use crate::service::Service;
+use crate::store::{EventQuery, HostFilter};
+use api::{ClusterId, HostId, InfraEnvId};
 use axum::http::{HeaderName, StatusCode};
 
 const DEFAULT_LIMIT: i64 = 5000;
+/// In the order of `Severity::NAMES`.
+const SEVERITY_COUNTS: [&str; 4] =
+    ["severity-count-info", "severity-count-warning", "severity-count-error", "severity-count-critical"];
 
 /// GET /v2/events.
 pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
@@ -18,9 +23,6 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         hosts.push(crate::http::call::uuid("host_ids", "query", text)?);
     }
     let list = |name: &str| call.query(name).map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>());
-    let severities = list("severities");
-    let categories = list("categories").unwrap_or_else(|| vec!["user".to_owned()]);
-    let message = call.query("message").map(str::to_lowercase);
     let descending = match call.query("order") {
         None | Some("ascending") => false,
         Some("descending") => true,
@@ -29,35 +31,28 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
     };
     let limit = call.query_number("limit")?.unwrap_or(DEFAULT_LIMIT);
-    let offset = usize::try_from(call.query_number("offset")?.unwrap_or(0)).unwrap_or(0);
-    let mut events = service.store.events(|event: &Event| {
-        cluster.is_none_or(|id| event.cluster_id.is_some_and(|own| own.0 == id))
-            && infra_env.is_none_or(|id| event.infra_env_id.is_some_and(|own| own.0 == id))
-            && (hosts.is_empty() || event.host_id.is_some_and(|own| hosts.contains(&own.0)))
-            && severities.as_ref().is_none_or(|list| list.contains(&event.severity))
-            && categories.contains(&event.category)
-            && message.as_ref().is_none_or(|text| event.message.to_lowercase().contains(text))
+    let these = hosts.into_iter().map(HostId).collect::<Vec<_>>();
+    let page = service.store.events(&EventQuery {
+        cluster: cluster.map(ClusterId),
+        infra_env: infra_env.map(InfraEnvId),
+        hosts: match these.is_empty() {
+            true => HostFilter::All,
+            false => HostFilter::Any { these, none: false, other_than: None },
+        },
+        severities: list("severities"),
+        categories: Some(list("categories").unwrap_or_else(|| vec!["user".to_owned()])),
+        message: call.query("message").map(str::to_lowercase),
+        descending,
+        offset: usize::try_from(call.query_number("offset")?.unwrap_or(0)).unwrap_or(0),
+        limit: usize::try_from(limit).unwrap_or(usize::MAX),
     })?;
-    let count = events.len();
-    let mut severity_counts = Vec::new();
-    if cluster.is_some() {
-        for (severity, header) in [
-            ("info", "severity-count-info"),
-            ("warning", "severity-count-warning"),
-            ("error", "severity-count-error"),
-            ("critical", "severity-count-critical"),
-        ] {
-            let count = events.iter().filter(|event| event.severity == severity).count();
-            severity_counts.push((HeaderName::from_static(header), count));
-        }
+    let answer = Answer::json(StatusCode::OK, &page.events);
+    let answer = answer.with(HeaderName::from_static("event-count"), &page.total.to_string());
+    if cluster.is_none() {
+        return Ok(answer);
     }
-    if descending {
-        events.reverse();
-    }
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let page: Vec<Event> = events.into_iter().skip(offset).take(limit).collect();
-    let answer = Answer::json(StatusCode::OK, &page).with(HeaderName::from_static("event-count"), &count.to_string());
-    Ok(severity_counts.into_iter().fold(answer, |answer, (name, count)| answer.with(name, &count.to_string())))
+    let counts = SEVERITY_COUNTS.into_iter().zip(page.by_severity);
+    Ok(counts.fold(answer, |answer, (name, count)| answer.with(HeaderName::from_static(name), &count.to_string())))
 }
 
 /// POST /v2/events.

@@ -1,8 +1,15 @@
 //! Records on disk: one redb file, and the rule that a change is on disk before anybody is told of it.
 //!
-//! Readers take the current [`Model`] and never wait for the disk. A writer works on a clone of it, commits what it
-//! changed with a sync, and only then makes the clone current. There is one writer at a time, and one process: the file
-//! is locked while it is open.
+//! Readers take the current [`Model`] and never wait for the disk. A writer works on a clone of what is to come next; its
+//! changes are committed with a sync, and only then become current and are answered. Writers work one at a time; what
+//! several of them changed while a sync was under way is committed together by the next. One process has the store: the
+//! file is locked while it is open.
+
+mod journal;
+
+pub use journal::{EventPage, EventQuery, HostFilter};
+
+use journal::Journal;
 
 use crate::model::{ClusterRecord, Event, HostKey, HostRecord, InfraEnvRecord, Model, Presence};
 use api::{ClusterId, HostId, InfraEnvId, Timestamp};
@@ -13,14 +20,15 @@ use std::{
     fs::{DirBuilder, File, OpenOptions},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
 use uuid::Uuid;
 
 /// Version of the layout below; a file of another version is refused.
 const FORMAT: u64 = 1;
+const FILE: &str = "state.redb";
 /// Older events are dropped: a host that loops must not fill the disk.
-const MAX_EVENTS: u64 = 100_000;
+const MAX_EVENTS: usize = 100_000;
 
 type Id = u128;
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -79,6 +87,9 @@ pub enum StoreError {
     /// Reading or committing failed.
     #[error("the database failed")]
     Database(#[source] Box<redb::Error>),
+    /// The commit that several changes shared failed; none of them was made.
+    #[error("the change could not be written")]
+    Commit(#[source] Arc<StoreError>),
 }
 
 impl<E: Into<redb::Error>> From<E> for StoreError {
@@ -93,7 +104,53 @@ pub struct Store {
     directory: PathBuf,
     current: RwLock<Arc<Model>>,
     presence: Mutex<PresenceTable>,
-    next_event: Mutex<u64>,
+    journal: RwLock<Journal>,
+    queue: Mutex<Queue>,
+    committed: Condvar,
+}
+
+/// Changes on their way to the disk.
+#[derive(Default)]
+struct Queue {
+    /// The records as they will be.
+    next: Arc<Model>,
+    /// What the next commit is to write.
+    batch: Batch,
+    /// What a writer is committing.
+    committing: Option<Outcome>,
+}
+
+/// How a commit ended, once it has.
+type Outcome = Arc<OnceLock<Result<(), Arc<StoreError>>>>;
+
+/// What is written together.
+#[derive(Default)]
+struct Batch {
+    touched: Touched,
+    /// Shared by all whose changes are in it.
+    outcome: Outcome,
+}
+
+/// What must be written.
+#[derive(Default)]
+struct Touched {
+    clusters: BTreeSet<ClusterId>,
+    infra_envs: BTreeSet<InfraEnvId>,
+    hosts: BTreeSet<HostKey>,
+    events: Vec<Event>,
+}
+
+impl Touched {
+    fn is_empty(&self) -> bool {
+        self.clusters.is_empty() && self.infra_envs.is_empty() && self.hosts.is_empty() && self.events.is_empty()
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.clusters.extend(other.clusters);
+        self.infra_envs.extend(other.infra_envs);
+        self.hosts.extend(other.hosts);
+        self.events.extend(other.events);
+    }
 }
 
 #[derive(Default)]
@@ -109,10 +166,7 @@ pub struct Change {
     /// The request that causes it; empty for the service's own passes.
     pub request_id: String,
     model: Model,
-    clusters: BTreeSet<ClusterId>,
-    infra_envs: BTreeSet<InfraEnvId>,
-    hosts: BTreeSet<HostKey>,
-    events: Vec<Event>,
+    touched: Touched,
 }
 
 impl Change {
@@ -126,14 +180,14 @@ impl Change {
         record.cluster.updated_at = self.now;
         let id = record.cluster.id;
         self.model.clusters.insert(id, Arc::new(record));
-        self.clusters.insert(id);
+        self.touched.clusters.insert(id);
     }
 
     /// Adds or replaces an infra-env.
     pub fn put_infra_env(&mut self, record: InfraEnvRecord) {
         let id = record.infra_env.id;
         self.model.infra_envs.insert(id, Arc::new(record));
-        self.infra_envs.insert(id);
+        self.touched.infra_envs.insert(id);
     }
 
     /// Adds or replaces a host.
@@ -141,25 +195,25 @@ impl Change {
         record.host.updated_at = self.now;
         let key = record.key();
         self.model.hosts.insert(key, Arc::new(record));
-        self.hosts.insert(key);
+        self.touched.hosts.insert(key);
     }
 
     /// Removes a cluster.
     pub fn remove_cluster(&mut self, id: ClusterId) {
         self.model.clusters.remove(&id);
-        self.clusters.insert(id);
+        self.touched.clusters.insert(id);
     }
 
     /// Removes an infra-env.
     pub fn remove_infra_env(&mut self, id: InfraEnvId) {
         self.model.infra_envs.remove(&id);
-        self.infra_envs.insert(id);
+        self.touched.infra_envs.insert(id);
     }
 
     /// Removes a host.
     pub fn remove_host(&mut self, key: HostKey) {
         self.model.hosts.remove(&key);
-        self.hosts.insert(key);
+        self.touched.hosts.insert(key);
     }
 
     /// Records an event, its texts cut to size.
@@ -168,11 +222,7 @@ impl Change {
             event.request_id = self.request_id.clone();
         }
         event.bound();
-        self.events.push(event);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.clusters.is_empty() && self.infra_envs.is_empty() && self.hosts.is_empty() && self.events.is_empty()
+        self.touched.events.push(event);
     }
 }
 
@@ -181,7 +231,7 @@ impl Store {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let at = |source| StoreError::Directory { path: directory.into(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
-        let path = directory.join("state.redb");
+        let path = directory.join(FILE);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let database = Database::builder().create_file(file.map_err(at)?).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.clone() },
@@ -189,14 +239,20 @@ impl Store {
         })?;
         // The file's name must survive a crash as well as its content.
         File::open(directory).and_then(|directory| directory.sync_all()).map_err(at)?;
+        Self::over(database, directory)
+    }
+
+    fn over(database: Database, directory: &Path) -> Result<Self, StoreError> {
         let store = Self {
             database,
             directory: directory.into(),
             current: RwLock::default(),
             presence: Mutex::default(),
-            next_event: Mutex::default(),
+            journal: RwLock::default(),
+            queue: Mutex::default(),
+            committed: Condvar::new(),
         };
-        store.load(&path)?;
+        store.load(&directory.join(FILE))?;
         Ok(store)
     }
 
@@ -210,65 +266,102 @@ impl Store {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a change: what `work` did is on disk when this returns, or nothing of it is anywhere.
+    /// Makes a change: what `work` did is on disk when this returns, or nothing of it is anywhere. What it saw is on disk
+    /// as well, so that no answer tells of a change that a crash could take back.
     pub fn change<T, E: From<StoreError>>(
         &self,
         request_id: &str,
         work: impl FnOnce(&mut Change) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut next_event = lock(&self.next_event);
+        let mut queue = lock(&self.queue);
         let mut change = Change {
             now: Timestamp::now(),
             request_id: request_id.to_owned(),
-            model: Model::clone(&self.model()),
-            clusters: BTreeSet::new(),
-            infra_envs: BTreeSet::new(),
-            hosts: BTreeSet::new(),
-            events: Vec::new(),
+            model: Model::clone(&queue.next),
+            touched: Touched::default(),
         };
-        let result = work(&mut change)?;
-        if !change.is_empty() {
-            self.commit(&change, *next_event)?;
-            *next_event += u64::try_from(change.events.len()).unwrap_or(u64::MAX);
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(change.model);
+        let result = work(&mut change);
+        if result.is_ok() && !change.touched.is_empty() {
+            queue.next = Arc::new(change.model);
+            queue.batch.touched.extend(change.touched);
         }
-        Ok(result)
+        self.settle(queue).map_err(|error| StoreError::Commit(error).into()).and(result)
     }
 
-    fn commit(&self, change: &Change, next_event: u64) -> Result<(), StoreError> {
-        let model = &change.model;
+    /// Waits until all that is in the queue is on disk; whoever finds nobody at it commits it for all.
+    fn settle<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> Result<(), Arc<StoreError>> {
+        let outcome = match &queue.committing {
+            _ if !queue.batch.touched.is_empty() => queue.batch.outcome.clone(),
+            Some(outcome) => outcome.clone(),
+            None => return Ok(()),
+        };
+        loop {
+            if let Some(outcome) = outcome.get() {
+                return outcome.clone();
+            }
+            if queue.committing.is_some() {
+                queue = self.committed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let batch = std::mem::take(&mut queue.batch);
+            queue.committing = Some(batch.outcome.clone());
+            let model = queue.next.clone();
+            drop(queue);
+            let written = self.commit(&batch.touched, &model).map_err(Arc::new);
+            queue = lock(&self.queue);
+            queue.committing = None;
+            match &written {
+                Ok(()) => *self.current.write().unwrap_or_else(PoisonError::into_inner) = model,
+                Err(error) => {
+                    // What came meanwhile builds on what is not there.
+                    let late = std::mem::take(&mut queue.batch);
+                    queue.next = self.model();
+                    drop(late.outcome.set(Err(error.clone())));
+                }
+            }
+            drop(batch.outcome.set(written));
+            self.committed.notify_all();
+        }
+    }
+
+    fn commit(&self, touched: &Touched, model: &Model) -> Result<(), StoreError> {
+        let next_event = self.journal.read().unwrap_or_else(PoisonError::into_inner).next();
         let transaction = self.database.begin_write()?;
         {
             let mut table = transaction.open_table(CLUSTERS)?;
-            for id in &change.clusters {
+            for id in &touched.clusters {
                 match model.clusters.get(id) {
                     Some(record) => drop(table.insert(key(id.0), &*encode("cluster", id, record.as_ref())?)?),
                     None => drop(table.remove(key(id.0))?),
                 }
             }
             let mut table = transaction.open_table(INFRA_ENVS)?;
-            for id in &change.infra_envs {
+            for id in &touched.infra_envs {
                 match model.infra_envs.get(id) {
                     Some(record) => drop(table.insert(key(id.0), &*encode("infra-env", id, record.as_ref())?)?),
                     None => drop(table.remove(key(id.0))?),
                 }
             }
             let mut table = transaction.open_table(HOSTS)?;
-            for id in &change.hosts {
+            for id in &touched.hosts {
                 match model.hosts.get(id) {
                     Some(record) => drop(table.insert(pair(*id), &*encode("host", &id.host, record.as_ref())?)?),
                     None => drop(table.remove(pair(*id))?),
                 }
             }
             let mut table = transaction.open_table(EVENTS)?;
-            for (sequence, event) in (next_event..).zip(&change.events) {
+            for (sequence, event) in (next_event..).zip(&touched.events) {
                 table.insert(sequence, &*encode("event", &sequence, event)?)?;
-                if let Some(old) = sequence.checked_sub(MAX_EVENTS) {
+                if let Some(old) = u64::try_from(MAX_EVENTS).ok().and_then(|max| sequence.checked_sub(max)) {
                     table.remove(old)?;
                 }
             }
         }
         transaction.commit()?;
+        let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
+        for event in &touched.events {
+            journal.push(Some(event), MAX_EVENTS);
+        }
         Ok(())
     }
 
@@ -317,19 +410,35 @@ impl Store {
         Ok(())
     }
 
-    /// All events, oldest first, that `wanted` takes. A damaged one is logged and left out: it must not hide the others.
-    pub fn events(&self, mut wanted: impl FnMut(&Event) -> bool) -> Result<Vec<Event>, StoreError> {
+    /// The events that a query takes. A damaged one is logged and left out: it must not hide the others.
+    pub fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        // The table first: what the journal then names beyond it is left for the next reader.
         let transaction = self.database.begin_read()?;
-        let mut events = Vec::new();
-        for row in transaction.open_table(EVENTS)?.iter()? {
-            let (sequence, value) = row?;
-            match decode("event", &sequence.value(), value.value()) {
-                Ok(event) if wanted(&event) => events.push(event),
-                Ok(_) => {}
-                Err(error) => tracing::warn!(sequence = sequence.value(), ?error, "an event is left out of a list"),
+        let table = transaction.open_table(EVENTS)?;
+        let read = |sequence: u64| -> Result<Option<Event>, StoreError> {
+            let Some(value) = table.get(sequence)? else { return Ok(None) };
+            let event = decode("event", &sequence, value.value());
+            Ok(event.inspect_err(|error| tracing::warn!(sequence, ?error, "an event is left out of a list")).ok())
+        };
+        let found = self.journal.read().unwrap_or_else(PoisonError::into_inner).find(query);
+        let mut page = EventPage::default();
+        for (sequence, severity) in found {
+            let on_page = page.total >= query.offset && page.events.len() < query.limit;
+            if on_page || query.message.is_some() {
+                let Some(event) = read(sequence)? else { continue };
+                if query.message.as_ref().is_some_and(|text| !event.message.to_lowercase().contains(text)) {
+                    continue;
+                }
+                if on_page {
+                    page.events.push(event);
+                }
+            }
+            page.total += 1;
+            if let Some(count) = page.by_severity.get_mut(usize::from(severity)) {
+                *count += 1;
             }
         }
-        Ok(events)
+        Ok(page)
     }
 
     fn load(&self, path: &Path) -> Result<(), StoreError> {
@@ -365,9 +474,20 @@ impl Store {
                 let heard = Presence { checked_in_at: Timestamp::from_unix_seconds(seconds), clock };
                 presence.by_host.insert(unpair(id.value()), heard);
             }
-            let last = transaction.open_table(EVENTS)?.last()?.map(|(sequence, _)| sequence.value());
-            *lock(&self.next_event) = last.map_or(0, |sequence| sequence.saturating_add(1));
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(model);
+            let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
+            for row in transaction.open_table(EVENTS)?.iter()? {
+                let (sequence, value) = row?;
+                if journal.next() != sequence.value() {
+                    journal.begin_at(sequence.value());
+                }
+                let event = decode("event", &sequence.value(), value.value());
+                let event = event
+                    .inspect_err(|error| tracing::warn!(sequence = sequence.value(), ?error, "an event can't be read"));
+                journal.push(event.ok().as_ref(), MAX_EVENTS);
+            }
+            let model = Arc::new(model);
+            lock(&self.queue).next = model.clone();
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = model;
         }
         transaction.commit()?;
         Ok(())
@@ -400,89 +520,4 @@ fn decode<T: DeserializeOwned>(kind: &'static str, key: &impl ToString, bytes: &
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(message: &str) -> Event {
-        Event {
-            name: String::new(),
-            cluster_id: None,
-            host_id: None,
-            infra_env_id: None,
-            severity: "info".into(),
-            category: "user".into(),
-            message: message.into(),
-            event_time: Timestamp::now(),
-            request_id: String::new(),
-            props: String::new(),
-        }
-    }
-
-    #[test]
-    fn a_second_opener_is_told_so_and_content_survives() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(directory.path()).unwrap();
-        let host = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
-        store
-            .change("r1", |change| {
-                change.put_host(HostRecord::new(host, None, change.now));
-                change.event(event("hello"));
-                Ok::<_, StoreError>(())
-            })
-            .unwrap();
-        let heard = Presence { checked_in_at: Timestamp::from_unix_seconds(1_000), clock: 7 };
-        store.note_presence(host, heard);
-        store.save_presence().unwrap();
-        assert!(matches!(Store::open(directory.path()), Err(StoreError::Locked { .. })));
-        drop(store);
-        let store = Store::open(directory.path()).unwrap();
-        assert_eq!(store.model().hosts[&host].state, HostState::DiscoveringUnbound);
-        assert_eq!(store.presence(host), heard);
-        let events = store.events(|_| true).unwrap();
-        assert_eq!((events.len(), events[0].request_id.as_str()), (1, "r1"));
-    }
-
-    #[test]
-    fn a_failed_change_leaves_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(directory.path()).unwrap();
-        let failed = store.change("", |change| {
-            change.event(event("never"));
-            Err::<(), _>(StoreError::Locked { path: PathBuf::new() })
-        });
-        assert!(failed.is_err());
-        assert_eq!(store.events(|_| true).unwrap(), []);
-    }
-
-    #[test]
-    fn a_damaged_event_hides_no_other() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(directory.path()).unwrap();
-        for text in ["first", "damaged", "last"] {
-            store
-                .change("", |change| {
-                    change.event(event(text));
-                    Ok::<_, StoreError>(())
-                })
-                .unwrap();
-        }
-        let transaction = store.database.begin_write().unwrap();
-        transaction.open_table(EVENTS).unwrap().insert(1, b"{\"name\":".as_slice()).unwrap();
-        transaction.commit().unwrap();
-        let texts: Vec<_> = store.events(|_| true).unwrap().into_iter().map(|event| event.message).collect();
-        assert_eq!(texts, ["first", "last"]);
-    }
-
-    #[test]
-    fn another_format_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(directory.path()).unwrap();
-        let transaction = store.database.begin_write().unwrap();
-        transaction.open_table(META).unwrap().insert("format", 99).unwrap();
-        transaction.commit().unwrap();
-        drop(store);
-        assert!(matches!(Store::open(directory.path()), Err(StoreError::Format { found: 99, .. })));
-    }
-
-    use crate::state::HostState;
-}
+mod tests;

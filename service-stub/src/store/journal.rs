@@ -1,0 +1,223 @@
+//! What is known of every stored event without reading it: enough to count, to filter, and to find a page.
+
+use crate::events::Severity;
+use crate::model::Event;
+use api::{ClusterId, HostId, InfraEnvId};
+use std::collections::{BTreeMap, VecDeque};
+use uuid::Uuid;
+
+/// Which events are wanted; what is left out takes all.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    /// Of this cluster.
+    pub cluster: Option<ClusterId>,
+    /// Of this infra-env.
+    pub infra_env: Option<InfraEnvId>,
+    /// Of which hosts.
+    pub hosts: HostFilter,
+    /// Only of these severities.
+    pub severities: Option<Vec<String>>,
+    /// Only of these categories.
+    pub categories: Option<Vec<String>>,
+    /// Only with this text in the message, in small letters.
+    pub message: Option<String>,
+    /// Newest first.
+    pub descending: bool,
+    /// So many are left out first.
+    pub offset: usize,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Which hosts' events are wanted.
+#[derive(Clone, Debug, Default)]
+pub enum HostFilter {
+    /// Any, and those of no host.
+    #[default]
+    All,
+    /// Those of which any of these holds.
+    Any {
+        /// Of one of these hosts.
+        these: Vec<HostId>,
+        /// Of no host.
+        none: bool,
+        /// Of a host that is none of these.
+        other_than: Option<Vec<HostId>>,
+    },
+}
+
+/// A page of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventPage {
+    /// The page.
+    pub events: Vec<Event>,
+    /// All that the query takes.
+    pub total: usize,
+    /// The same by severity, in the order of [`Severity::NAMES`].
+    pub by_severity: [usize; Severity::NAMES.len()],
+}
+
+/// Entries of all stored events, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    first: u64,
+    entries: VecDeque<Entry>,
+    ids: Ids,
+    categories: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Milliseconds since the epoch.
+    time: i64,
+    cluster: u32,
+    host: u32,
+    infra_env: u32,
+    severity: u8,
+    category: u8,
+    /// A damaged one has its place and is never shown.
+    readable: bool,
+}
+
+/// Identifiers by number: a hundred thousand events speak of a few. Number 0 is none.
+#[derive(Debug, Default)]
+struct Ids {
+    numbers: BTreeMap<Uuid, u32>,
+}
+
+impl Ids {
+    fn number(&mut self, id: Option<Uuid>) -> u32 {
+        let Some(id) = id else { return 0 };
+        let next = u32::try_from(self.numbers.len() + 1).unwrap_or(u32::MAX);
+        *self.numbers.entry(id).or_insert(next)
+    }
+
+    /// None for one that no event names.
+    fn find(&self, id: Uuid) -> Option<u32> {
+        self.numbers.get(&id).copied()
+    }
+}
+
+/// What a query asks of an entry.
+struct Wanted {
+    cluster: Option<u32>,
+    infra_env: Option<u32>,
+    /// By number.
+    hosts: Option<Vec<bool>>,
+    severities: [bool; Severity::NAMES.len()],
+    categories: Option<Vec<bool>>,
+}
+
+impl Journal {
+    /// The sequence number of the next event.
+    pub(super) fn next(&self) -> u64 {
+        self.first.saturating_add(u64::try_from(self.entries.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Starts anew before an event with this number.
+    pub(super) fn begin_at(&mut self, sequence: u64) {
+        *self = Self { first: sequence, ..Self::default() };
+    }
+
+    /// Adds the next event; `None` stands for one that can't be read. Keeps at most `max`.
+    pub(super) fn push(&mut self, event: Option<&Event>, max: usize) {
+        let entry = event.map_or(
+            Entry { time: 0, cluster: 0, host: 0, infra_env: 0, severity: 0, category: 0, readable: false },
+            |event| Entry {
+                time: event.event_time.unix_milliseconds(),
+                cluster: self.ids.number(event.cluster_id.map(|id| id.0)),
+                host: self.ids.number(event.host_id.map(|id| id.0)),
+                infra_env: self.ids.number(event.infra_env_id.map(|id| id.0)),
+                severity: severity(&event.severity),
+                category: self.category(&event.category),
+                readable: true,
+            },
+        );
+        self.entries.push_back(entry);
+        while self.entries.len() > max {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Numbers and times of the events that a query takes, apart from their text, in the order they are listed in.
+    pub(super) fn find(&self, query: &EventQuery) -> Vec<(u64, u8)> {
+        let Some(wanted) = self.wanted(query) else { return Vec::new() };
+        let mut found: Vec<(i64, u64, u8)> = (self.first..)
+            .zip(&self.entries)
+            .filter(|(_, entry)| wanted.takes(entry))
+            .map(|(sequence, entry)| (entry.time, sequence, entry.severity))
+            .collect();
+        // Nearly in order already: most are told when they happen.
+        found.sort();
+        if query.descending {
+            found.reverse();
+        }
+        found.into_iter().map(|(_, sequence, severity)| (sequence, severity)).collect()
+    }
+
+    /// None when no event can be taken.
+    fn wanted(&self, query: &EventQuery) -> Option<Wanted> {
+        let id = |wanted: Option<Uuid>| match wanted {
+            None => Some(None),
+            Some(id) => self.ids.find(id).map(Some),
+        };
+        let hosts = match &query.hosts {
+            HostFilter::All => None,
+            HostFilter::Any { these, none, other_than } => {
+                let mut takes = vec![other_than.is_some(); self.ids.numbers.len() + 1];
+                let mut set = |hosts: &[HostId], value| {
+                    let numbers = hosts.iter().filter_map(|host| self.ids.find(host.0));
+                    for number in numbers.filter_map(|number| usize::try_from(number).ok()) {
+                        if let Some(takes) = takes.get_mut(number) {
+                            *takes = value;
+                        }
+                    }
+                };
+                set(other_than.as_deref().unwrap_or_default(), false);
+                set(these, true);
+                takes[0] = *none;
+                Some(takes)
+            }
+        };
+        let takes = |name: &str| query.severities.as_ref().is_none_or(|list| list.iter().any(|own| own == name));
+        let categories =
+            query.categories.as_ref().map(|list| self.categories.iter().map(|own| list.contains(own)).collect());
+        Some(Wanted {
+            cluster: id(query.cluster.map(|id| id.0))?,
+            infra_env: id(query.infra_env.map(|id| id.0))?,
+            hosts,
+            severities: Severity::NAMES.map(takes),
+            categories,
+        })
+    }
+
+    /// Requests take two categories; a store of later days may hold a few more.
+    fn category(&mut self, name: &str) -> u8 {
+        let found = self.categories.iter().position(|own| own == name).unwrap_or_else(|| {
+            self.categories.push(name.to_owned());
+            self.categories.len() - 1
+        });
+        u8::try_from(found).unwrap_or(u8::MAX)
+    }
+}
+
+impl Wanted {
+    fn takes(&self, entry: &Entry) -> bool {
+        entry.readable
+            && self.cluster.is_none_or(|id| entry.cluster == id)
+            && self.infra_env.is_none_or(|id| entry.infra_env == id)
+            && self.hosts.as_ref().is_none_or(|hosts| usize::try_from(entry.host).is_ok_and(|host| is_set(hosts, host)))
+            && is_set(&self.severities, entry.severity.into())
+            && self.categories.as_ref().is_none_or(|list| is_set(list, entry.category.into()))
+    }
+}
+
+fn is_set(flags: &[bool], index: usize) -> bool {
+    flags.get(index).copied().unwrap_or(false)
+}
+
+/// Its place among the names; an unknown one counts as the least.
+fn severity(name: &str) -> u8 {
+    Severity::NAMES.iter().position(|own| *own == name).and_then(|place| u8::try_from(place).ok()).unwrap_or(0)
+}

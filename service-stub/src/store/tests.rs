@@ -1,0 +1,232 @@
+use super::*;
+use crate::state::HostState;
+use redb::{StorageBackend, backends::InMemoryBackend};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn all(store: &Store) -> Vec<Event> {
+    store.events(&EventQuery { limit: usize::MAX, ..EventQuery::default() }).unwrap().events
+}
+
+fn event(message: &str) -> Event {
+    Event {
+        name: String::new(),
+        cluster_id: None,
+        host_id: None,
+        infra_env_id: None,
+        severity: "info".into(),
+        category: "user".into(),
+        message: message.into(),
+        event_time: Timestamp::now(),
+        request_id: String::new(),
+        props: String::new(),
+    }
+}
+
+#[test]
+fn a_second_opener_is_told_so_and_content_survives() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let host = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+    store
+        .change("r1", |change| {
+            change.put_host(HostRecord::new(host, None, change.now));
+            change.event(event("hello"));
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    let heard = Presence { checked_in_at: Timestamp::from_unix_seconds(1_000), clock: 7 };
+    store.note_presence(host, heard);
+    store.save_presence().unwrap();
+    assert!(matches!(Store::open(directory.path()), Err(StoreError::Locked { .. })));
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.model().hosts[&host].state, HostState::DiscoveringUnbound);
+    assert_eq!(store.presence(host), heard);
+    let events = all(&store);
+    assert_eq!((events.len(), events[0].request_id.as_str()), (1, "r1"));
+}
+
+#[test]
+fn a_failed_change_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let failed = store.change("", |change| {
+        change.event(event("never"));
+        Err::<(), _>(StoreError::Locked { path: PathBuf::new() })
+    });
+    assert!(failed.is_err());
+    assert_eq!(all(&store), []);
+}
+
+#[test]
+fn a_damaged_event_hides_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    for text in ["first", "damaged", "last"] {
+        store
+            .change("", |change| {
+                change.event(event(text));
+                Ok::<_, StoreError>(())
+            })
+            .unwrap();
+    }
+    let transaction = store.database.begin_write().unwrap();
+    transaction.open_table(EVENTS).unwrap().insert(1, b"{\"name\":".as_slice()).unwrap();
+    transaction.commit().unwrap();
+    let texts: Vec<_> = all(&store).into_iter().map(|event| event.message).collect();
+    assert_eq!(texts, ["first", "last"]);
+}
+
+#[test]
+fn another_format_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let transaction = store.database.begin_write().unwrap();
+    transaction.open_table(META).unwrap().insert("format", 99).unwrap();
+    transaction.commit().unwrap();
+    drop(store);
+    assert!(matches!(Store::open(directory.path()), Err(StoreError::Format { found: 99, .. })));
+}
+
+/// A disk whose syncs take their time, are counted, and fail on demand.
+#[derive(Debug)]
+struct Slow {
+    memory: InMemoryBackend,
+    state: Arc<(AtomicUsize, AtomicBool)>,
+}
+
+impl StorageBackend for Slow {
+    fn len(&self) -> std::io::Result<u64> {
+        self.memory.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.memory.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> std::io::Result<()> {
+        self.memory.set_len(len)
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        self.state.0.fetch_add(1, Ordering::SeqCst);
+        if self.state.1.load(Ordering::SeqCst) { Err(std::io::Error::other("no space")) } else { Ok(()) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.memory.write(offset, data)
+    }
+}
+
+fn slow() -> (Store, Arc<(AtomicUsize, AtomicBool)>) {
+    let state = Arc::new((AtomicUsize::new(0), AtomicBool::new(false)));
+    let backend = Slow { memory: InMemoryBackend::new(), state: state.clone() };
+    (Store::over(Database::builder().create_with_backend(backend).unwrap(), Path::new("")).unwrap(), state)
+}
+
+fn tell(store: &Store, text: &str) -> Result<(), StoreError> {
+    store.change("", |change| {
+        change.event(event(text));
+        Ok(())
+    })
+}
+
+#[test]
+fn changes_that_come_together_are_synced_together() {
+    let (store, state) = slow();
+    let before = state.0.load(Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        for writer in 0..20 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..5 {
+                    let text = format!("{writer}-{number}");
+                    tell(store, &text).unwrap();
+                    // Answered means: there for everybody.
+                    assert!(all(store).iter().any(|event| event.message == text));
+                }
+            });
+        }
+    });
+    let syncs = state.0.load(Ordering::SeqCst) - before;
+    assert_eq!(all(&store).len(), 100);
+    assert!(syncs < 60, "{syncs} syncs for 100 changes by 20 writers");
+}
+
+#[test]
+fn a_commit_that_fails_takes_all_its_changes_with_it() {
+    let (store, state) = slow();
+    tell(&store, "kept").unwrap();
+    state.1.store(true, Ordering::SeqCst);
+    let failed: Vec<_> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| tell(&store, "lost").is_err())).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    assert_eq!(failed, [true; 8]);
+    let texts: Vec<_> = all(&store).into_iter().map(|event| event.message).collect();
+    assert_eq!(texts, ["kept"]);
+}
+
+#[test]
+fn pages_of_events() {
+    let (store, _) = slow();
+    let [cluster, other] = [ClusterId::random(), ClusterId::random()];
+    let [gone, here] = [HostId::random(), HostId::random()];
+    let severities = ["info", "warning", "info", "error", "info"];
+    store
+        .change("", |change| {
+            // Told late, listed first.
+            for (number, severity) in severities.iter().enumerate() {
+                let at = if number == 4 { 1 } else { 100 + i64::try_from(number).unwrap() };
+                change.event(Event {
+                    cluster_id: Some(if number == 3 { other } else { cluster }),
+                    host_id: [None, Some(gone), Some(here)].into_iter().cycle().nth(number).unwrap(),
+                    severity: (*severity).to_owned(),
+                    event_time: Timestamp::from_unix_seconds(at),
+                    ..event(&format!("Event {number}"))
+                });
+            }
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    let page = |query: EventQuery| {
+        let page = store.events(&EventQuery { limit: query.limit.max(1), ..query }).unwrap();
+        let numbers: String = page.events.iter().map(|event| event.message.trim_start_matches("Event ")).collect();
+        (numbers, page.total, page.by_severity)
+    };
+    let every = EventQuery { limit: 10, ..EventQuery::default() };
+    assert_eq!(page(every.clone()), ("40123".into(), 5, [3, 1, 1, 0]));
+    let of_cluster = EventQuery { cluster: Some(cluster), ..every.clone() };
+    assert_eq!(
+        page(EventQuery { descending: true, offset: 1, limit: 2, ..of_cluster.clone() }),
+        ("10".into(), 4, [3, 1, 0, 0])
+    );
+    assert_eq!(
+        page(EventQuery { message: Some("event 2".into()), ..of_cluster.clone() }),
+        ("2".into(), 1, [1, 0, 0, 0])
+    );
+    assert_eq!(
+        page(EventQuery { severities: Some(vec!["warning".into()]), ..of_cluster }),
+        ("1".into(), 1, [0, 1, 0, 0])
+    );
+    let hosts = |these: &[HostId], none, other_than: Option<&[HostId]>| {
+        let hosts = HostFilter::Any { these: these.to_vec(), none, other_than: other_than.map(<[HostId]>::to_vec) };
+        page(EventQuery { hosts, ..every.clone() }).0
+    };
+    assert_eq!(hosts(&[here], false, None), "2");
+    assert_eq!(hosts(&[], true, None), "03");
+    assert_eq!(hosts(&[], false, Some(&[here])), "41");
+    assert_eq!(hosts(&[here], true, Some(&[here])), "40123");
+    assert_eq!(page(EventQuery { cluster: Some(ClusterId::random()), ..every }).1, 0);
+}
+
+#[test]
+fn the_oldest_entries_of_the_journal_go_first() {
+    let mut journal = Journal::default();
+    for number in 0..10 {
+        journal.push(Some(&event(&number.to_string())), 3);
+    }
+    let kept: Vec<u64> = journal.find(&EventQuery::default()).into_iter().map(|(sequence, _)| sequence).collect();
+    assert_eq!((kept, journal.next()), (vec![7, 8, 9], 10));
+}
