@@ -245,7 +245,8 @@ END
                 std::thread::sleep(part(usual, share).saturating_sub(run.began.elapsed()));
             }
             At::Request(what) => {
-                assert!(self.service.is_asked(what, LIMIT), "nobody asked for {what}: {}", self.errors());
+                let asked = self.service.is_asked(what, LIMIT);
+                assert!(asked, "nobody asked for {what}, but for {:?}: {}", self.service.requests(), self.errors());
             }
             At::Event(event) => {
                 let reached =

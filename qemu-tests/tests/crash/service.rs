@@ -72,6 +72,11 @@ impl Service {
         self.shared.state.lock().unwrap().sent_bytes
     }
 
+    /// What was asked for since the last offer.
+    pub fn requests(&self) -> Vec<String> {
+        self.shared.state.lock().unwrap().requests.clone()
+    }
+
     /// Whether this was asked for since the last offer, or is within `limit`.
     pub fn is_asked(&self, what: &str, limit: Duration) -> bool {
         let state = self.shared.state.lock().unwrap();
@@ -108,7 +113,9 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        // A header may be empty.
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().unwrap(),
             "transfer-encoding" => chunked = true,
