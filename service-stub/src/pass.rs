@@ -92,6 +92,7 @@ fn settle_host(
             started: service.started,
         })
     });
+    let checks = findings.as_ref().map(host_check::Findings::for_state).unwrap_or_default();
     let facts = host_state::Facts {
         state: record.state,
         stage: record.stage(),
@@ -102,8 +103,8 @@ fn settle_host(
         in_stage: since(change.now, record.host.stage_updated_at, service.started),
         single_node: cluster.is_some_and(ClusterRecord::single_node),
         has_inventory: record.facts().inventory.is_some(),
-        hardware_failures: &findings.as_ref().map(host_check::Findings::hardware_failures).unwrap_or_default(),
-        failures: &findings.as_ref().map(host_check::Findings::role_failures).unwrap_or_default(),
+        hardware_failures: &checks.min_hardware,
+        failures: &checks.sufficient,
         dispensable,
         disk: &disk_name(&record),
     };
@@ -187,8 +188,8 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
         in_state: since(change.now, record.cluster.status_updated_at, service.started),
         hosts: &states,
         control_plane_count: masters(&record),
-        input_missing: findings.as_ref().is_some_and(check::cluster::Findings::input_missing),
-        not_ready: findings.as_ref().is_some_and(check::cluster::Findings::not_ready),
+        input_missing: findings.as_ref().is_some_and(|findings| !findings.for_state().inputs_given),
+        not_ready: findings.as_ref().is_some_and(|findings| !findings.for_state().installable),
     });
     let step = step.filter(|(to, info)| (record.state, record.cluster.status_info.as_str()) != (*to, info));
     if let Some((to, info)) = step {

@@ -2,7 +2,7 @@
 
 use super::{Finding, Verdict, to_json, verdict};
 use crate::model::{ClusterRecord, HostRecord};
-use crate::state::HostState;
+use crate::state::{ClusterChecks, HostState};
 use api::HostRole;
 use std::sync::Arc;
 
@@ -49,14 +49,13 @@ impl Findings {
         to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)))
     }
 
-    /// Whether the user must still say something.
-    pub fn input_missing(&self) -> bool {
-        self.fails(Gate::Input)
-    }
-
-    /// Whether something else is missing.
-    pub fn not_ready(&self) -> bool {
-        self.fails(Gate::Ready)
+    /// What the cluster's state depends on.
+    pub fn for_state(&self) -> ClusterChecks {
+        ClusterChecks {
+            vips_defined: true,
+            inputs_given: !self.fails(Gate::Input),
+            installable: !self.fails(Gate::Ready),
+        }
     }
 
     fn fails(&self, gate: Gate) -> bool {

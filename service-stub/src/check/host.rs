@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{ClusterRecord, HostRecord, Presence};
 use crate::net::Cidr;
-use crate::state::limits;
+use crate::state::{HostChecks, InventoryState, limits};
 use api::{HostStage, Inventory, Timestamp};
 use std::collections::BTreeMap;
 
@@ -106,14 +106,18 @@ impl Findings {
         to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)))
     }
 
-    /// Messages of failing minimum hardware checks.
-    pub fn hardware_failures(&self) -> Vec<String> {
-        self.failures(Gate::Hardware)
-    }
-
-    /// Messages of failing checks for its role.
-    pub fn role_failures(&self) -> Vec<String> {
-        self.failures(Gate::Role)
+    /// What the host's state depends on.
+    pub fn for_state(&self) -> HostChecks {
+        let missing = self.all.iter().any(|(_, gate, finding)| *gate == Gate::Inventory && !finding.passes());
+        HostChecks {
+            connected: self.failures(Gate::Presence).is_empty(),
+            media_connected: true,
+            inventory: if missing { InventoryState::Missing } else { InventoryState::Usable },
+            min_hardware: self.failures(Gate::Hardware),
+            sufficient: self.failures(Gate::Role),
+            unbound: [self.failures(Gate::Hardware), self.failures(Gate::Role)].concat(),
+            ..HostChecks::default()
+        }
     }
 
     fn failures(&self, gate: Gate) -> Vec<String> {

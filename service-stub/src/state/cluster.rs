@@ -79,7 +79,7 @@ pub fn refresh(f: &Facts) -> Option<(ClusterState, &'static str)> {
         S::Installing | S::Finalizing if pending => Some((S::InstallingPendingUserAction, info::USER_ACTION)),
         S::Installing if installed => Some((S::Finalizing, info::FINALIZING)),
         S::Finalizing if installed && !unfinished => Some((S::Installed, info::INSTALLED)),
-        S::Installing | S::Finalizing | S::Installed | S::Error | S::Cancelled => None,
+        _ => None,
     }
 }
 

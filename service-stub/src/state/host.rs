@@ -83,10 +83,10 @@ pub fn register(
         S::Installing | S::InstallingInProgress => to(S::Error, info::RESTARTED, false),
         S::Error => to(S::Error, status_info, false),
         S::Installed => Err(RegisterError::Installed),
-        S::Cancelled => Err(RegisterError::State(state)),
         S::DiscoveringUnbound | S::DisconnectedUnbound | S::InsufficientUnbound | S::KnownUnbound => {
             to(S::DiscoveringUnbound, info::DISCOVERING, true)
         }
+        _ => Err(RegisterError::State(state)),
     }
 }
 

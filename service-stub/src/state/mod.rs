@@ -1,9 +1,11 @@
 //! State machines of hosts and clusters: pure functions from facts to the next state (service contract §2 to §4).
 
 pub mod cluster;
+pub mod facts;
 pub mod host;
 pub mod limits;
 mod names;
 pub mod progress;
 
+pub use facts::{ClusterChecks, HostChecks, InventoryState, Outcome};
 pub use names::{ClusterState, HostState};

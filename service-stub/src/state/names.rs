@@ -33,13 +33,15 @@ macro_rules! states {
 }
 
 states! {
-    /// State of a host. Those this service never enters (late binding, reclaim, day 2) are not listed.
+    /// State of a host.
     HostState {
         Discovering = "discovering",
         Known = "known",
         Disconnected = "disconnected",
         Insufficient = "insufficient",
+        Disabled = "disabled",
         PreparingForInstallation = "preparing-for-installation",
+        PreparingFailed = "preparing-failed",
         PreparingSuccessful = "preparing-successful",
         PendingForInput = "pending-for-input",
         Installing = "installing",
@@ -48,16 +50,24 @@ states! {
         ResettingPendingUserAction = "resetting-pending-user-action",
         Installed = "installed",
         Error = "error",
+        Resetting = "resetting",
+        AddedToExistingCluster = "added-to-existing-cluster",
         Cancelled = "cancelled",
+        Binding = "binding",
+        Unbinding = "unbinding",
+        UnbindingPendingUserAction = "unbinding-pending-user-action",
         KnownUnbound = "known-unbound",
         DisconnectedUnbound = "disconnected-unbound",
         InsufficientUnbound = "insufficient-unbound",
+        DisabledUnbound = "disabled-unbound",
         DiscoveringUnbound = "discovering-unbound",
+        Reclaiming = "reclaiming",
+        ReclaimingRebooting = "reclaiming-rebooting",
     }
 }
 
 impl HostState {
-    /// Has no cluster.
+    /// In the pool of hosts without a cluster, and checked there.
     pub fn unbound(self) -> bool {
         matches!(
             self,
@@ -76,12 +86,14 @@ impl HostState {
                 | Self::PendingForInput
                 | Self::PreparingForInstallation
                 | Self::PreparingSuccessful
+                | Self::PreparingFailed
         ) || self.unbound()
     }
 
     /// Before the install is ordered: hostname, role and installation disk may still change.
     pub fn settings_open(self) -> bool {
-        self.checked() && !matches!(self, Self::PreparingForInstallation | Self::PreparingSuccessful)
+        self.checked()
+            && !matches!(self, Self::PreparingForInstallation | Self::PreparingSuccessful | Self::PreparingFailed)
     }
 
     /// May take a new inventory, in the order the real service lists them.
@@ -100,7 +112,7 @@ impl HostState {
 }
 
 states! {
-    /// State of a cluster. Day 2 and disconnected clusters are not served.
+    /// State of a cluster.
     ClusterState {
         Insufficient = "insufficient",
         Ready = "ready",
@@ -110,15 +122,22 @@ states! {
         Installing = "installing",
         Finalizing = "finalizing",
         Installed = "installed",
+        AddingHosts = "adding-hosts",
         Cancelled = "cancelled",
         InstallingPendingUserAction = "installing-pending-user-action",
+        Unmonitored = "unmonitored",
     }
 }
 
 impl ClusterState {
     /// New hosts may register and settings may change.
     pub fn accepts_hosts(self) -> bool {
-        matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput)
+        matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput | Self::AddingHosts)
+    }
+
+    /// Before any installation: its checks are worked out on every pass.
+    pub fn checked(self) -> bool {
+        matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput | Self::PreparingForInstallation)
     }
 
     /// Install-time files may be downloaded (service contract §1.2.2).
@@ -129,6 +148,7 @@ impl ClusterState {
                 | Self::Finalizing
                 | Self::Installed
                 | Self::Error
+                | Self::AddingHosts
                 | Self::Cancelled
                 | Self::InstallingPendingUserAction
         )
