@@ -14,13 +14,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// States settle in a few rounds (known, preparing, prepared, installing); more would be a circle in the rules.
 const MAX_ROUNDS: usize = 8;
-/// With more hosts a write leaves this to the next periodic pass, so that a fleet that registers at once stays linear.
-const AT_ONCE_MAX_HOSTS: usize = 100;
+/// With more hosts a write leaves this to the pass that follows it, so that what many hosts say at once is judged once.
+const AT_ONCE_MAX_HOSTS: usize = 8;
 
-/// Like [`settle_cluster`], unless the cluster is so large that the periodic pass does it.
-pub fn settle_soon(service: &Service, change: &mut Change, id: ClusterId) {
-    if change.model().hosts_of_cluster(id).len() <= AT_ONCE_MAX_HOSTS {
-        settle_cluster(service, change, id);
+/// Brings the cluster of a host, or the hosts without one, to rest: at once, or as soon as the service comes to it.
+pub fn settle_soon(service: &Service, change: &mut Change, id: Option<ClusterId>) {
+    let hosts = change.model().hosts.values().filter(|record| record.host.cluster_id == id);
+    if hosts.take(AT_ONCE_MAX_HOSTS + 1).count() > AT_ONCE_MAX_HOSTS {
+        return service.unsettled.note(id);
+    }
+    match id {
+        Some(id) => settle_cluster(service, change, id),
+        None => settle_unbound(service, change),
     }
 }
 

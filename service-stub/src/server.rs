@@ -14,7 +14,7 @@ use axum::{
     routing::{MethodFilter, get, on, post},
 };
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::Instant};
 
 /// The next piece of a body must come in this time.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -180,15 +180,27 @@ pub async fn run(
 use std::future::IntoFuture;
 
 async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
+    let mut refresh_at = Instant::now() + REFRESH;
     loop {
-        let stopping = tokio::time::timeout(REFRESH, stopped.wait_for(|stop| *stop)).await.is_ok();
-        let service = service.clone();
-        let done = blocking(move || service.refresh().map_err(Refusal::from)).await;
-        if let Err(refusal) = done {
-            tracing::error!(?refusal, "the periodic refresh failed");
+        let due = tokio::select! {
+            _ = stopped.wait_for(|stop| *stop) => None,
+            () = tokio::time::sleep_until(refresh_at) => Some(true),
+            () = service.unsettled.noted() => Some(false),
+        };
+        let began = Instant::now();
+        let working = service.clone();
+        let done = blocking(move || {
+            let settled = if due == Some(false) { working.settle() } else { working.refresh() };
+            settled.map_err(Refusal::from)
+        });
+        if let Err(refusal) = done.await {
+            tracing::error!(?refusal, "bringing clusters and hosts to rest failed");
         }
-        if stopping {
-            return;
+        match due {
+            None => return,
+            Some(true) => refresh_at = Instant::now() + REFRESH,
+            // As long as it took, so that requests get their half of the time, and what they change is judged once.
+            Some(false) => tokio::time::sleep(began.elapsed()).await,
         }
     }
 }

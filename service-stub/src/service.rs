@@ -3,9 +3,14 @@
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::media::Media;
-use crate::store::{Change, Store};
+use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass};
-use api::Timestamp;
+use api::{ClusterId, Timestamp};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+use tokio::sync::Notify;
 
 /// How the service behaves.
 #[derive(Clone, Debug)]
@@ -40,12 +45,38 @@ pub struct Service {
     pub media: Media,
     /// When it started: silence before that is nobody's fault.
     pub started: Timestamp,
+    /// What is to be brought to rest soon.
+    pub unsettled: Unsettled,
+}
+
+/// Clusters, and hosts without one, that changed and are too large to be judged within every request.
+#[derive(Default)]
+pub struct Unsettled {
+    clusters: Mutex<BTreeSet<Option<ClusterId>>>,
+    noted: Notify,
+}
+
+impl Unsettled {
+    /// Notes a cluster, or with none the hosts without a cluster.
+    pub fn note(&self, id: Option<ClusterId>) {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        self.noted.notify_one();
+    }
+
+    /// Waits until something is noted.
+    pub async fn noted(&self) {
+        self.noted.notified().await;
+    }
+
+    fn take(&self) -> BTreeSet<Option<ClusterId>> {
+        std::mem::take(&mut self.clusters.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Service {
     /// A service on an open store.
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
-        Self { settings, store, media, started: Timestamp::now() }
+        Self { settings, store, media, started: Timestamp::now(), unsettled: Unsettled::default() }
     }
 
     /// Makes a change and answers only once it is on disk.
@@ -58,20 +89,30 @@ impl Service {
     }
 
     /// One pass over everything that time alone may change.
-    pub fn refresh(&self) -> Result<(), crate::store::StoreError> {
+    pub fn refresh(&self) -> Result<(), StoreError> {
+        self.unsettled.take();
         let model = self.store.model();
-        for id in model.clusters.keys() {
-            self.store.change("", |change| {
-                pass::settle_cluster(self, change, *id);
-                Ok::<_, crate::store::StoreError>(())
-            })?;
-        }
-        if model.hosts.values().any(|record| record.host.cluster_id.is_none()) {
-            self.store.change("", |change| {
-                pass::settle_unbound(self, change);
-                Ok::<_, crate::store::StoreError>(())
-            })?;
-        }
+        let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
+        self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
         self.store.save_presence()
+    }
+
+    /// Brings to rest what was noted as unsettled.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        self.settle_all(self.unsettled.take())
+    }
+
+    fn settle_all(&self, ids: impl IntoIterator<Item = Option<ClusterId>>) -> Result<(), StoreError> {
+        for id in ids {
+            // One by one, so that requests come in between.
+            self.store.change("", |change| {
+                match id {
+                    Some(id) => pass::settle_cluster(self, change, id),
+                    None => pass::settle_unbound(self, change),
+                }
+                Ok::<_, StoreError>(())
+            })?;
+        }
+        Ok(())
     }
 }

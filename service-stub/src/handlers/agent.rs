@@ -48,9 +48,7 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         record.host.registered_at = change.now;
         record.host.discovery_agent_version = version.clone();
         change.put_host(record);
-        if let Some(cluster) = cluster {
-            pass::settle_soon(service, change, cluster);
-        }
+        pass::settle_soon(service, change, cluster);
         Ok(())
     })?;
     let record = find_host(&service.store.model(), key)?;
@@ -225,9 +223,7 @@ fn install_failed(service: &Service, call: &Call, key: HostKey, reply: &StepRepl
         let cluster = record.host.cluster_id;
         pass::enter(change, &mut record, step);
         change.put_host(record);
-        if let Some(cluster) = cluster {
-            pass::settle_soon(service, change, cluster);
-        }
+        pass::settle_soon(service, change, cluster);
         Ok(())
     })
 }
@@ -243,10 +239,7 @@ fn store_reply(
         work(&mut record)?;
         let cluster = record.host.cluster_id;
         change.put_host(record);
-        match cluster {
-            Some(cluster) => pass::settle_soon(service, change, cluster),
-            None => pass::settle_unbound(service, change),
-        }
+        pass::settle_soon(service, change, cluster);
         Ok(())
     })
 }
@@ -339,9 +332,7 @@ pub fn report(
     }
     let cluster = record.host.cluster_id.filter(|_| settles);
     change.put_host(record);
-    if let Some(cluster) = cluster {
-        pass::settle_soon(service, change, cluster);
-    }
+    pass::settle_soon(service, change, cluster);
     Ok(())
 }
 

@@ -47,10 +47,7 @@ fn change_host(
         work(change, &mut record)?;
         let cluster = record.host.cluster_id;
         change.put_host(record);
-        match cluster {
-            Some(cluster) => pass::settle_soon(service, change, cluster),
-            None => pass::settle_unbound(service, change),
-        }
+        pass::settle_soon(service, change, cluster);
         Ok(key)
     })
 }
@@ -120,9 +117,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let record = find_host(change.model(), key)?;
         events::host(change, &record, "host_deregistered", Severity::Info, "deregistered", Value::Null);
         change.remove_host(key);
-        if let Some(cluster) = record.host.cluster_id {
-            pass::settle_soon(service, change, cluster);
-        }
+        pass::settle_soon(service, change, record.host.cluster_id);
         Ok::<_, Refusal>(record.host.cluster_id)
     })?;
     if let Some(cluster) = cluster {

@@ -26,6 +26,8 @@ use uuid::Uuid;
 
 /// Version of the layout below; a file of another version is refused.
 const FORMAT: u64 = 1;
+/// All records are in memory anyway.
+const CACHE_BYTES: usize = 16 << 20;
 const FILE: &str = "state.redb";
 /// Older events are dropped: a host that loops must not fill the disk.
 const MAX_EVENTS: usize = 100_000;
@@ -233,10 +235,12 @@ impl Store {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
         let path = directory.join(FILE);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let database = Database::builder().create_file(file.map_err(at)?).map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.clone() },
-            error => StoreError::Open { path: path.clone(), source: Box::new(error) },
-        })?;
+        let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file.map_err(at)?).map_err(
+            |error| match error {
+                DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.clone() },
+                error => StoreError::Open { path: path.clone(), source: Box::new(error) },
+            },
+        )?;
         // The file's name must survive a crash as well as its content.
         File::open(directory).and_then(|directory| directory.sync_all()).map_err(at)?;
         Self::over(database, directory)
