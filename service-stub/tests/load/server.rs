@@ -1,0 +1,131 @@
+//! The service as a process of its own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+const ARGUMENTS: &str = "LANDFALL_TEST_SERVE";
+
+/// Serves when this process was started to do so.
+pub fn serve_if_asked() {
+    let Some(arguments) = std::env::var_os(ARGUMENTS) else { return };
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        serve: service_stub::cli::Serve,
+    }
+    let arguments = arguments.into_string().unwrap();
+    let cli = <Cli as clap::Parser>::parse_from(std::iter::once("serve").chain(arguments.split('\n')));
+    cli.serve.run().unwrap();
+}
+
+/// The service on a state directory; port 0 takes a free one.
+pub fn command(state: &Path, port: u16, poll_interval: u64) -> Command {
+    let arguments = [
+        format!("--listen=127.0.0.1:{port}"),
+        format!("--poll-interval={poll_interval}"),
+        "--agent-binary=/dev/null".to_owned(),
+        format!("--state-dir={}", state.display()),
+    ];
+    let mut command = match std::env::var_os("LANDFALL_BIN").filter(|program| !program.is_empty()) {
+        Some(program) => {
+            let mut command = Command::new(program);
+            command.arg("serve").args(arguments);
+            command
+        }
+        None => {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["service", "--exact", "--nocapture"]).env(ARGUMENTS, arguments.join("\n"));
+            command
+        }
+    };
+    command.env("RUST_LOG", "error").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub struct Served {
+    child: Child,
+    pub address: String,
+    // Kept open: the test runner in it has more to say.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Served {
+    pub fn start(state: &Path, port: u16, poll_interval: u64) -> Self {
+        let mut child = command(state, port, poll_interval).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        // A test runner shares the line: it says which test runs before the service says where it listens.
+        let address = loop {
+            let mut line = String::new();
+            assert!(stdout.read_line(&mut line).unwrap() > 0, "the service must say where it listens");
+            if let Some((_, url)) = line.trim_end().split_once("listening on http://") {
+                break url.to_owned();
+            }
+        };
+        Self { child, address, _stdout: stdout }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        assert_eq!(self.child.wait().unwrap().signal(), Some(9), "it ran until it was killed");
+    }
+
+    pub fn terminate(&mut self) -> ExitStatus {
+        assert!(Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+
+    pub fn usage(&self) -> Usage {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap();
+        let status = read("status");
+        let kib = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        let stat = read("stat");
+        let ticks = stat.rsplit(')').next().unwrap().split_whitespace().skip(11).take(2);
+        Usage {
+            rss_kib: kib("VmRSS:"),
+            peak_kib: kib("VmHWM:"),
+            ticks: ticks.map(|ticks| ticks.parse::<u32>().unwrap()).sum(),
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What a process takes.
+pub struct Usage {
+    rss_kib: u64,
+    peak_kib: u64,
+    /// Of 10 ms.
+    ticks: u32,
+}
+
+impl Usage {
+    pub fn since(&self, before: &Self, elapsed: Duration) -> String {
+        let cpu = f64::from(self.ticks - before.ticks) / 100.0 / elapsed.as_secs_f64();
+        format!("RSS {} MiB, at most {} MiB; {:.0} % of a core", self.rss_kib >> 10, self.peak_kib >> 10, cpu * 100.0)
+    }
+}
+
+/// Of all files below, in bytes.
+pub fn size(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).unwrap().flatten();
+    entries.map(|entry| if entry.path().is_dir() { size(&entry.path()) } else { entry.metadata().unwrap().len() }).sum()
+}
