@@ -1,5 +1,6 @@
 //! The records the service keeps, and the set of all of them.
 
+use crate::check::{connectivity, reach::Reach};
 use crate::state::{ClusterState, HostState};
 use api::{
     Cluster, ClusterId, ConnectivityReport, Host, HostId, HostRole, InfraEnv, InfraEnvId, Inventory, Secret, Timestamp,
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::{Arc, OnceLock},
 };
 
@@ -39,8 +41,10 @@ pub struct HostRecord {
 pub struct Facts {
     /// Hardware.
     pub inventory: Option<Inventory>,
-    /// What it reaches.
-    pub connectivity: Option<ConnectivityReport>,
+    /// Its addresses, without those of the loopback.
+    pub addresses: Vec<IpAddr>,
+    /// What it sees of the others.
+    pub reach: Option<Reach>,
 }
 
 impl HostRecord {
@@ -69,10 +73,10 @@ impl HostRecord {
     /// The parsed documents; a stored document that no longer parses counts as absent.
     pub fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| {
-            Arc::new(Facts {
-                inventory: serde_json::from_str(&self.host.inventory).ok(),
-                connectivity: serde_json::from_str(&self.host.connectivity).ok(),
-            })
+            let inventory: Option<Inventory> = serde_json::from_str(&self.host.inventory).ok();
+            let report: Option<ConnectivityReport> = serde_json::from_str(&self.host.connectivity).ok();
+            let addresses = inventory.iter().flat_map(connectivity::addresses).collect();
+            Arc::new(Facts { inventory, addresses, reach: report.map(Reach::from) })
         })
     }
 

@@ -250,8 +250,8 @@ fn share(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shar
         .iter()
         .filter_map(|record| {
             let facts = record.facts();
-            let inventory = facts.inventory.as_ref()?;
-            Some(connectivity::Node { id: record.host.id, inventory, report: facts.connectivity.as_ref() })
+            facts.inventory.as_ref()?;
+            Some(connectivity::Node { id: record.host.id, addresses: &facts.addresses, reach: facts.reach.as_ref() })
         })
         .collect();
     let groups = connectivity::groups(&nodes, &machine_networks, group_minimum);

@@ -1,7 +1,8 @@
 //! Which hosts reach each other: full-mesh groups by network and by address family (service contract §5.5).
 
+use super::reach::Reach;
 use crate::net::Cidr;
-use api::{ConnectivityReport, HostId, Inventory};
+use api::{HostId, Inventory};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +14,9 @@ pub struct Node<'a> {
     /// The host.
     pub id: HostId,
     /// Its addresses.
-    pub inventory: &'a Inventory,
+    pub addresses: &'a [IpAddr],
     /// What it sees of the others.
-    pub report: Option<&'a ConnectivityReport>,
+    pub reach: Option<&'a Reach>,
 }
 
 /// `connectivity_majority_groups`.
@@ -35,11 +36,11 @@ enum Question {
 
 /// Works out all groups; `minimum` hosts make a group.
 pub fn groups(nodes: &[Node], networks: &[Cidr], minimum: usize) -> MajorityGroups {
-    let mut peers: Vec<Peer> = nodes.iter().map(Peer::new).collect();
-    peers.sort_by_key(|peer| peer.node.id);
+    let mut peers: Vec<&Node> = nodes.iter().collect();
+    peers.sort_by_key(|peer| peer.id);
     let group = |question| {
         let mesh = full_mesh(&mutual(&peers, question), minimum);
-        mesh.into_iter().map(|index| peers[index].node.id).collect()
+        mesh.into_iter().map(|index| peers[index].id).collect()
     };
     let mut majority_groups: BTreeMap<String, Vec<HostId>> =
         networks.iter().map(|cidr| (cidr.network().to_string(), group(Question::Network(cidr.network())))).collect();
@@ -54,50 +55,26 @@ pub fn addresses(inventory: &Inventory) -> impl Iterator<Item = IpAddr> {
     texts.filter_map(|text| text.parse::<Cidr>().ok()).map(|cidr| cidr.address).filter(|address| !address.is_loopback())
 }
 
-/// What one host sees of another.
-#[derive(Default)]
-struct Seen {
-    l2: BTreeSet<IpAddr>,
-    l3: BTreeSet<IpAddr>,
-}
-
-/// A node with its report as sets: every pair is asked several times.
-struct Peer<'a> {
-    node: &'a Node<'a>,
-    addresses: BTreeSet<IpAddr>,
-    sees: BTreeMap<HostId, Seen>,
-}
-
-impl<'a> Peer<'a> {
-    fn new(node: &'a Node<'a>) -> Self {
-        let mut sees: BTreeMap<HostId, Seen> = BTreeMap::new();
-        for remote in node.report.iter().flat_map(|report| &report.remote_hosts) {
-            let l2 = remote.l2_connectivity.iter().flatten().filter(|entry| entry.successful);
-            let l3 = remote.l3_connectivity.iter().flatten().filter(|entry| entry.successful);
-            let seen = sees.entry(remote.host_id).or_default();
-            seen.l2.extend(l2.filter_map(|entry| entry.remote_ip_address.parse::<IpAddr>().ok()));
-            seen.l3.extend(l3.filter_map(|entry| entry.remote_ip_address.parse::<IpAddr>().ok()));
-        }
-        Self { node, addresses: addresses(node.inventory).collect(), sees }
-    }
-
-    fn reaches(&self, other: &Peer, question: Question) -> bool {
-        let Some(seen) = self.sees.get(&other.node.id) else { return false };
+impl Node<'_> {
+    fn reaches(&self, other: &Node, question: Question) -> bool {
+        let Some(seen) = self.reach.and_then(|reach| reach.of(other.id)) else { return false };
+        let l3 = |address: IpAddr| seen.l3.iter().any(|echo| echo.successful && echo.address == address);
         match question {
             Question::Network(cidr) => {
-                seen.l2.iter().any(|address| cidr.contains(*address))
-                    || cidr.address.is_ipv6() && seen.l3.iter().any(|address| cidr.contains(*address))
+                seen.l2.iter().any(|neighbour| neighbour.successful && cidr.contains(neighbour.address))
+                    || cidr.address.is_ipv6()
+                        && seen.l3.iter().any(|echo| echo.successful && cidr.contains(echo.address))
             }
             Question::Family { v6 } => {
                 let mut wanted = other.addresses.iter().filter(|address| address.is_ipv6() == v6).peekable();
-                wanted.peek().is_some() && wanted.all(|address| seen.l3.contains(address))
+                wanted.peek().is_some() && wanted.all(|address| l3(*address))
             }
         }
     }
 }
 
 /// For each node the nodes it is mutually linked with, itself included.
-fn mutual(peers: &[Peer], question: Question) -> Vec<BTreeSet<usize>> {
+fn mutual(peers: &[&Node], question: Question) -> Vec<BTreeSet<usize>> {
     let mut sets: Vec<BTreeSet<usize>> = (0..peers.len()).map(|index| BTreeSet::from([index])).collect();
     for (a, first) in peers.iter().enumerate() {
         for (b, second) in peers.iter().enumerate().skip(a + 1) {
@@ -148,16 +125,20 @@ fn is_mesh(set: &[usize], neighbours: &[BTreeSet<usize>]) -> bool {
     set.iter().all(|&node| set.iter().all(|other| neighbours[node].contains(other)))
 }
 
-fn reached_by_all(peers: &[Peer]) -> BTreeMap<HostId, Vec<String>> {
+fn reached_by_all(peers: &[&Node]) -> BTreeMap<HostId, Vec<String>> {
     let mut connected = BTreeMap::new();
     for peer in peers.iter().filter(|_| peers.len() > 1) {
-        let id = peer.node.id;
-        let others = || peers.iter().filter(|other| other.node.id != id);
-        let by_all =
-            |address: &&IpAddr| others().all(|other| other.sees.get(&id).is_some_and(|seen| seen.l3.contains(address)));
-        let common: Vec<String> = peer.addresses.iter().filter(by_all).map(IpAddr::to_string).collect();
+        let others = || peers.iter().filter(|other| other.id != peer.id);
+        let reached = |other: &Node, address: IpAddr| {
+            let seen = other.reach.and_then(|reach| reach.of(peer.id));
+            seen.is_some_and(|seen| seen.l3.iter().any(|echo| echo.successful && echo.address == address))
+        };
+        let by_all = |address: &&IpAddr| others().all(|other| reached(other, **address));
+        let mut common: Vec<IpAddr> = peer.addresses.iter().filter(by_all).copied().collect();
+        common.sort_unstable();
+        common.dedup();
         if !common.is_empty() {
-            connected.insert(id, common);
+            connected.insert(peer.id, common.iter().map(IpAddr::to_string).collect());
         }
     }
     connected
@@ -199,12 +180,11 @@ mod tests {
         }
     }
 
-    fn host(id: u128, address: &str) -> (HostId, Inventory) {
-        let nic = api::Interface { ipv4_addresses: vec![format!("{address}/24")], ..api::Interface::default() };
-        (HostId(uuid::Uuid::from_u128(id)), Inventory { interfaces: vec![nic], ..Inventory::default() })
+    fn host(id: u128, address: &str) -> (HostId, [IpAddr; 1]) {
+        (HostId(uuid::Uuid::from_u128(id)), [address.parse().unwrap()])
     }
 
-    fn report(seen: &[(HostId, &str, bool)]) -> ConnectivityReport {
+    fn report(seen: &[(HostId, &str, bool)]) -> Reach {
         let remote = |(host_id, address, l3): &(HostId, &str, bool)| {
             serde_json::from_value(serde_json::json!({
                 "host_id": host_id,
@@ -213,13 +193,13 @@ mod tests {
             }))
             .unwrap()
         };
-        ConnectivityReport { remote_hosts: seen.iter().map(remote).collect() }
+        api::ConnectivityReport { remote_hosts: seen.iter().map(remote).collect() }.into()
     }
 
     #[test]
     fn l2_groups_by_network_and_l3_by_family() {
         let hosts = [host(1, "10.0.0.1"), host(2, "10.0.0.2"), host(3, "10.0.0.3")];
-        let ids = hosts.clone().map(|(id, _)| id);
+        let ids = hosts.map(|(id, _)| id);
         let see = |skip: usize, broken: bool| {
             let all = [(ids[0], "10.0.0.1", true), (ids[1], "10.0.0.2", true), (ids[2], "10.0.0.3", !broken)];
             report(&all.into_iter().enumerate().filter(|(i, _)| *i != skip).map(|(_, seen)| seen).collect::<Vec<_>>())
@@ -228,7 +208,7 @@ mod tests {
         let nodes: Vec<Node> = hosts
             .iter()
             .zip(&reports)
-            .map(|((id, inventory), report)| Node { id: *id, inventory, report: Some(report) })
+            .map(|((id, addresses), reach)| Node { id: *id, addresses, reach: Some(reach) })
             .collect();
         let found = groups(&nodes, &["10.0.0.0/24".parse().unwrap()], 3);
         assert_eq!(found.majority_groups["10.0.0.0/24"], ids);

@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod connectivity;
 pub mod disks;
 pub mod host;
+pub mod reach;
 pub mod requirements;
 
 use serde::Serialize;

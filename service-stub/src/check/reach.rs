@@ -1,0 +1,89 @@
+//! What a host sees of the others: its connectivity report, parsed once and kept small.
+
+use api::{ConnectivityReport, HostId};
+use std::{collections::BTreeMap, net::IpAddr};
+
+/// A report by remote host. Entries whose address doesn't parse are left out.
+#[derive(Debug, Default)]
+pub struct Reach {
+    by_host: BTreeMap<HostId, Seen>,
+}
+
+/// What is seen of one host.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Who answered to ARP or neighbour solicitations.
+    pub l2: Vec<Neighbour>,
+    /// Echoes.
+    pub l3: Vec<Echo>,
+    /// Packets of full size.
+    pub mtu: Vec<FullSize>,
+}
+
+/// One who answered to an address.
+#[derive(Debug)]
+pub struct Neighbour {
+    /// The address asked for.
+    pub address: IpAddr,
+    /// Who answered.
+    pub mac: Box<str>,
+    /// It is the remote host.
+    pub successful: bool,
+}
+
+/// Echoes of one address.
+#[derive(Debug)]
+pub struct Echo {
+    /// The address.
+    pub address: IpAddr,
+    /// Any came back.
+    pub successful: bool,
+    /// Mean round trip, milliseconds.
+    pub average_rtt_ms: f64,
+    /// Lost, percent.
+    pub packet_loss_percentage: f64,
+}
+
+/// A packet of the interface's full MTU to one address.
+#[derive(Debug)]
+pub struct FullSize {
+    /// The address.
+    pub address: IpAddr,
+    /// It passed unfragmented.
+    pub successful: bool,
+}
+
+impl Reach {
+    /// What is seen of a host; none where the report has nothing about it.
+    pub fn of(&self, host: HostId) -> Option<&Seen> {
+        self.by_host.get(&host)
+    }
+
+    /// By remote host.
+    pub fn iter(&self) -> impl Iterator<Item = (HostId, &Seen)> {
+        self.by_host.iter().map(|(host, seen)| (*host, seen))
+    }
+}
+
+impl From<ConnectivityReport> for Reach {
+    fn from(report: ConnectivityReport) -> Self {
+        let mut by_host: BTreeMap<HostId, Seen> = BTreeMap::new();
+        for remote in report.remote_hosts {
+            let seen = by_host.entry(remote.host_id).or_default();
+            seen.l2.extend(remote.l2_connectivity.into_iter().flatten().filter_map(|entry| {
+                let address = entry.remote_ip_address.parse().ok()?;
+                Some(Neighbour { address, mac: entry.remote_mac.into(), successful: entry.successful })
+            }));
+            seen.l3.extend(remote.l3_connectivity.into_iter().flatten().filter_map(|entry| {
+                let address = entry.remote_ip_address.parse().ok()?;
+                let (average_rtt_ms, packet_loss_percentage) = (entry.average_rtt_ms, entry.packet_loss_percentage);
+                Some(Echo { address, successful: entry.successful, average_rtt_ms, packet_loss_percentage })
+            }));
+            seen.mtu.extend(remote.mtu_report.into_iter().flatten().filter_map(|entry| {
+                let address = entry.remote_ip_address.parse().ok()?;
+                Some(FullSize { address, successful: entry.mtu_successful })
+            }));
+        }
+        Self { by_host }
+    }
+}
