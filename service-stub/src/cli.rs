@@ -2,6 +2,7 @@
 
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
+use crate::http::limits::Limits;
 use crate::media::Media;
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -13,7 +14,7 @@ use std::{
     path::PathBuf,
     sync::Arc,
 };
-use tokio::{net::TcpListener, signal::unix};
+use tokio::signal::unix;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -107,6 +108,11 @@ pub struct Serve {
         default_value = "quay.io/edge-infrastructure/assisted-installer-controller:latest"
     )]
     pub controller_image: String,
+
+    /// Connections open at once; a further one is told 503 and closed. Not more than the system gives file descriptors
+    /// for (ulimit -Hn), less some for files
+    #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: u32,
 }
 
 impl Serve {
@@ -120,13 +126,13 @@ impl Serve {
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
         let store = Store::open(&self.state_dir)?;
         logs::clean(&self.state_dir).context("cannot clean up unfinished uploads")?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let limits = Limits { connections: connections(self.max_connections)?, ..Limits::default() };
+        let runtime = server::runtime()?;
         let served = runtime.block_on(async {
             // Before anything is said: a signal that comes early must stop us as well.
             let mut terminate = unix::signal(unix::SignalKind::terminate())?;
             let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
-            let listener =
-                TcpListener::bind(self.listen).await.with_context(|| format!("cannot listen on {}", self.listen))?;
+            let listener = server::listen(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
             let address = listener.local_addr()?;
             let settings = Settings {
                 url: base_url(self.url.as_deref(), address)?,
@@ -138,6 +144,7 @@ impl Serve {
                 deliver_agent: self.deliver_agent,
                 cluster_files,
                 mco_image: self.mco_image,
+                limits,
             };
             tracing::info!(url = settings.url, state_dir = %self.state_dir.display(), iso = media.has_iso(), "serving");
             if media.first_image().is_none() {
@@ -159,6 +166,25 @@ impl Serve {
         runtime.shutdown_timeout(server::STOP_GRACE);
         served
     }
+}
+
+/// Takes all file descriptors the system gives this process, and returns how many connections may have one.
+fn connections(wanted: u32) -> anyhow::Result<usize> {
+    let (was, bound) = server::raise_descriptors().context("cannot ask for the bound on open files")?;
+    let most = connections_of(bound);
+    tracing::info!(was, open_files = bound, connections = most.min(wanted.into()), "file descriptors");
+    if u64::from(wanted) > most {
+        tracing::warn!(
+            "--max-connections {wanted} needs more file descriptors than the {bound} this process may have: {most} connections are \
+             taken (raise ulimit -Hn, or LimitNOFILE= of the unit)"
+        );
+    }
+    Ok(usize::try_from(most.min(wanted.into()))?)
+}
+
+/// Some are for the store, uploads and files on offer; of very few, half.
+fn connections_of(descriptors: u64) -> u64 {
+    descriptors.saturating_sub(2048).max(descriptors / 2).max(1)
 }
 
 /// The base URL hosts are given: without a slash at the end, with a real port.
@@ -198,6 +224,11 @@ fn own_address() -> anyhow::Result<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descriptors_are_left_for_files() {
+        assert_eq!([20_000, 4096, 1024, 1].map(connections_of), [17_952, 2048, 512, 1]);
+    }
 
     #[test]
     fn base_urls() {

@@ -5,7 +5,7 @@ use crate::http::multipart::{Multipart, MultipartError};
 use crate::http::{Answer, Call, Refusal};
 use crate::media;
 use crate::model::{ClusterRecord, HostKey, HostRecord};
-use crate::server::{blocking, call_of, next_piece};
+use crate::server::{blocking, call_of, in_time, next_piece};
 use crate::service::Service;
 use api::{ClusterId, HostId, InfraEnvId};
 use axum::{
@@ -14,6 +14,7 @@ use axum::{
     http::{Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use nix::sys::statvfs;
 use serde_json::Value;
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -169,7 +170,7 @@ pub fn clean(state: &Path) -> io::Result<()> {
 pub async fn upload(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let taken = match call_of(&params, &parts.uri, parts.headers) {
-        Ok(call) => take(service, call, body).await,
+        Ok(call) => in_time(service.settings.limits.upload, take(service.clone(), call, body)).await,
         Err(refusal) => Err(refusal),
     };
     taken.unwrap_or_else(Answer::from).into_response()
@@ -181,11 +182,17 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
     let state = service.store.directory().to_owned();
     let directory = owner.directory(&state);
     let content_type = call.header(&header::CONTENT_TYPE).to_owned();
-    let opened = directory.clone();
-    let mut upload = blocking(move || Upload::open(&content_type, &opened).map_err(refusal)).await?;
+    let limits = &service.settings.limits;
+    let (opened, free_bytes) = (directory.clone(), limits.free_bytes);
+    let mut upload = blocking(move || {
+        let upload = Upload::open(&content_type, &opened).map_err(refusal)?;
+        leave_room(&upload.file, free_bytes)?;
+        Ok(upload)
+    })
+    .await?;
     let (mut taken, mut waiting) = (0_u64, Vec::new());
     loop {
-        let piece = next_piece(&mut body).await?;
+        let piece = next_piece(&mut body, limits).await?;
         let ended = piece.is_none();
         let piece = piece.unwrap_or_default();
         taken = taken.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
@@ -196,7 +203,11 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
         waiting.extend_from_slice(&piece);
         if ended || waiting.len() >= CHUNK_BYTES {
             let chunk = std::mem::take(&mut waiting);
-            upload = blocking(move || upload.feed(&chunk).map_err(refusal)).await?;
+            upload = blocking(move || {
+                leave_room(&upload.file, free_bytes)?;
+                upload.feed(&chunk).map_err(refusal)
+            })
+            .await?;
         }
         if ended {
             break;
@@ -210,6 +221,18 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })
     .await
+}
+
+/// Refuses to fill the file system: the store lies on it as well.
+fn leave_room(file: &File, free_bytes: u64) -> Result<(), Refusal> {
+    let status = statvfs::fstatvfs(file).map_err(|error| Refusal::internal(&error))?;
+    let free = status.blocks_available().saturating_mul(status.fragment_size());
+    if free >= free_bytes {
+        return Ok(());
+    }
+    tracing::error!(free, needed = free_bytes, "uploads are refused: the file system of the state directory is full");
+    let message = format!("the service has {free} bytes left on its disk and keeps {free_bytes}");
+    Err(Refusal::Request(StatusCode::INSUFFICIENT_STORAGE, message))
 }
 
 fn refusal(error: MultipartError) -> Refusal {

@@ -1,7 +1,8 @@
-//! The HTTP server: routes, bounds, and the ticking refresh.
+//! The HTTP server: routes, what every request goes through, and the ticking refresh.
 
 use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
-use crate::http::{Answer, Call, Refusal};
+use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
+use crate::http::{Answer, Call, Refusal, connections};
 use crate::images;
 use crate::logs;
 use crate::service::Service;
@@ -9,15 +10,25 @@ use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
     extract::{RawPathParams, Request, State},
-    http::{HeaderMap, Method, StatusCode, Uri},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodFilter, get, on, post},
 };
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, time::Instant};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    runtime,
+    sync::OwnedSemaphorePermit,
+    time::Instant,
+};
 
-/// The next piece of a body must come in this time.
-pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Threads for handlers and for reading files. Those that write wait for the disk together; more of them than this gain
+/// nothing.
+const BLOCKING_THREADS: usize = 128;
+/// Connections that wait to be taken.
+const ACCEPT_QUEUE: u32 = 4096;
 /// Time between two refreshes.
 const REFRESH: Duration = Duration::from_secs(4);
 /// A stopping server waits so long for answers on their way.
@@ -54,7 +65,26 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/landfall/config/{role}", get(role_config))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
+        .layer(middleware::from_fn_with_state(service.clone(), admit))
         .with_state(service)
+}
+
+/// What every request goes through: it must be one that can be looked at, and waits until there is a place for it.
+async fn admit(State(service): Shared, request: Request, next: Next) -> Response {
+    if let Err(refusal) = limits::check(request.uri(), request.headers()) {
+        return refusal.into_response();
+    }
+    let place = match service.gates.enter(Kind::of(request.method(), request.uri().path())).await {
+        Ok(place) => place,
+        Err(refusal) => return refusal.into_response(),
+    };
+    // Where a chunked body ends is what two programs in a row may disagree about: nothing is read after one.
+    let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
+    let mut response = service.gates.hold(next.run(request).await, place);
+    if chunked {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 async fn ready() -> StatusCode {
@@ -76,12 +106,16 @@ async fn handle(
     let (parts, body) = request.into_parts();
     let call = async {
         let query = Call::parse_query(&parts.uri)?;
-        let body = read_body(body, body_limit).await?;
+        let (body, place) = read_body(&service, body, body_limit).await?;
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Ok::<_, Refusal>(Call { path, query, headers: parts.headers, body })
+        Ok::<_, Refusal>((Call { path, query, headers: parts.headers, body }, place))
     };
     let answer = match call.await {
-        Ok(call) => blocking(move || run(&service, &call)).await,
+        Ok((call, place)) => {
+            let answer = blocking(move || run(&service, &call)).await;
+            drop(place);
+            answer
+        }
         Err(refusal) => Err(refusal),
     };
     let answer = answer.unwrap_or_else(Answer::from);
@@ -98,13 +132,11 @@ pub async fn blocking<T: Send + 'static>(
 }
 
 /// The next piece of a body; none at its end.
-pub async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
+pub async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Option<Bytes>, Refusal> {
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        match tokio::time::timeout(BODY_TIMEOUT, frame).await {
-            Err(_) => {
-                return Err(Refusal::Request(StatusCode::REQUEST_TIMEOUT, "the body stopped coming".to_owned()));
-            }
+        match tokio::time::timeout(limits.piece, frame).await {
+            Err(_) => return Err(too_slow("the body stopped coming")),
             Ok(None) => return Ok(None),
             Ok(Some(Err(error))) => return Err(Refusal::bad_request(format!("the body can't be read: {error}"))),
             // Trailers carry nothing for us.
@@ -117,7 +149,19 @@ pub async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
     }
 }
 
-async fn read_body(mut body: Body, limit: usize) -> Result<Bytes, Refusal> {
+/// Bounds the time of all of a body.
+pub async fn in_time<T>(bound: Duration, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(too_slow("the body took too long")))
+}
+
+fn too_slow(message: &str) -> Refusal {
+    Refusal::Request(StatusCode::REQUEST_TIMEOUT, message.to_owned())
+}
+
+/// A body, and the place that a large one takes.
+type Taken = (Bytes, Option<OwnedSemaphorePermit>);
+
+async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
         Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message)
@@ -125,20 +169,49 @@ async fn read_body(mut body: Body, limit: usize) -> Result<Bytes, Refusal> {
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         return Err(too_large());
     }
-    let mut bytes = Vec::new();
-    while let Some(piece) = next_piece(&mut body).await? {
-        if bytes.len().saturating_add(piece.len()) > limit {
-            return Err(too_large());
+    let limits = &service.settings.limits;
+    in_time(limits.body, async {
+        let (mut bytes, mut place) = (Vec::new(), None);
+        while let Some(piece) = next_piece(&mut body, limits).await? {
+            let length = bytes.len().saturating_add(piece.len());
+            if length > limit {
+                return Err(too_large());
+            }
+            if length > LARGE_BODY_BYTES && place.is_none() {
+                place = Some(service.gates.large_body().await?);
+            }
+            bytes.extend_from_slice(&piece);
         }
-        bytes.extend_from_slice(&piece);
-    }
-    Ok(bytes.into())
+        Ok((bytes.into(), place))
+    })
+    .await
 }
 
 /// Path and query of a request that streams, as handlers see them.
 pub fn call_of(params: &RawPathParams, uri: &Uri, headers: HeaderMap) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Ok(Call { path, query: Call::parse_query(uri)?, headers, body: Bytes::new() })
+}
+
+/// The runtime to serve on: one thread for all connections, and so many for what blocks.
+pub fn runtime() -> std::io::Result<runtime::Runtime> {
+    runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()
+}
+
+/// Listens on `address`. A fleet that comes back all at once waits here to be taken; the system may make the queue shorter
+/// (net.core.somaxconn).
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(ACCEPT_QUEUE)
+}
+
+/// Takes all file descriptors the system gives this process: how many there were, and how many there are.
+pub fn raise_descriptors() -> std::io::Result<(u64, u64)> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    // What can't be raised is used as it is.
+    Ok((soft, if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }))
 }
 
 /// Serves until `stop` completes, then for at most [`STOP_GRACE`] what is on its way.
@@ -149,13 +222,8 @@ pub async fn run(
 ) -> std::io::Result<()> {
     let (stopping, stopped) = tokio::sync::watch::channel(false);
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
-    let mut graceful = stopped.clone();
-    let shutdown = async move {
-        // An error means that the sender is gone, which is a stop as well.
-        let _ = graceful.wait_for(|stop| *stop).await;
-    };
-    let server = axum::serve(listener, router(service)).with_graceful_shutdown(shutdown);
-    let mut server = tokio::spawn(server.into_future());
+    let limits = service.settings.limits.clone();
+    let mut server = tokio::spawn(connections::serve(listener, router(service), limits, stopped));
     let early = tokio::select! {
         finished = &mut server => Some(finished),
         () = stop => None,
@@ -176,8 +244,6 @@ pub async fn run(
     finished.map_err(std::io::Error::other)??;
     ticked.map_err(std::io::Error::other)
 }
-
-use std::future::IntoFuture;
 
 async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
     let mut refresh_at = Instant::now() + REFRESH;

@@ -2,6 +2,7 @@
 
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
+use crate::http::limits::{Gates, Limits};
 use crate::media::Media;
 use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass};
@@ -33,6 +34,8 @@ pub struct Settings {
     pub cluster_files: Option<ClusterFiles>,
     /// Name of the machine-config operator's image, with which installers of other makers apply `bootstrap.ign`.
     pub mco_image: Option<String>,
+    /// What clients may take.
+    pub limits: Limits,
 }
 
 /// The running service.
@@ -47,6 +50,8 @@ pub struct Service {
     pub started: Timestamp,
     /// What is to be brought to rest soon.
     pub unsettled: Unsettled,
+    /// Places for requests.
+    pub gates: Gates,
 }
 
 /// Clusters, and hosts without one, that changed and are too large to be judged within every request.
@@ -76,7 +81,8 @@ impl Unsettled {
 impl Service {
     /// A service on an open store.
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
-        Self { settings, store, media, started: Timestamp::now(), unsettled: Unsettled::default() }
+        let gates = Gates::new(&settings.limits);
+        Self { settings, store, media, started: Timestamp::now(), unsettled: Unsettled::default(), gates }
     }
 
     /// Makes a change and answers only once it is on disk.

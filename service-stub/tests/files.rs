@@ -30,7 +30,7 @@ impl World {
             iso: Some(at("live.iso")),
             images: vec![at("os.raw")],
             agent: Some(at("landfall")),
-            cluster: None,
+            ..Files::default()
         });
         let mut request =
             json!({"name": "lab", "pull_secret": pull_secret(), "ssh_authorized_key": "ssh-ed25519 AAAA"});

@@ -2,6 +2,13 @@
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;
+#[path = "common/iso.rs"]
+mod iso;
+
+#[path = "hostile/bounds.rs"]
+mod bounds;
+#[path = "hostile/messages.rs"]
+mod messages;
 
 use common::{API, Files, Running, pull_secret};
 use serde_json::{Value, json};

@@ -3,9 +3,12 @@
 pub mod answer;
 pub mod body;
 pub mod call;
+pub mod connections;
 pub mod file;
+pub mod limits;
 pub mod multipart;
 pub mod range;
+pub mod stall;
 
 pub use answer::{Answer, Refusal};
 pub use call::Call;

@@ -5,6 +5,7 @@ use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
 use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::ClusterFiles;
+use service_stub::http::limits::Limits;
 use service_stub::media::Media;
 use service_stub::server;
 use service_stub::service::{Service, Settings};
@@ -30,6 +31,7 @@ pub struct Files {
     pub images: Vec<PathBuf>,
     pub agent: Option<PathBuf>,
     pub cluster: Option<PathBuf>,
+    pub limits: Limits,
 }
 
 /// A running service; it stops when dropped.
@@ -52,8 +54,8 @@ impl Running {
         let state = tempfile::tempdir().unwrap();
         let store = Store::open(state.path()).unwrap();
         prepare(&store);
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let runtime = server::runtime().unwrap();
+        let listener = runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() });
         let url = format!("http://{}", listener.local_addr().unwrap());
         let settings = Settings {
             url: url.clone(),
@@ -65,15 +67,14 @@ impl Running {
             deliver_agent: false,
             cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
             mco_image: None,
+            limits: files.limits,
         };
         let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();
         let service = Arc::new(Service::new(settings, store, media));
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let running = service.clone();
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 server::run(running, listener, async { drop(stopped.await) }).await.unwrap();
             });
         });

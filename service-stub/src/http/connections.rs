@@ -1,0 +1,126 @@
+//! Taking connections: how many, and how long one may do nothing.
+
+use super::limits::{Limits, MAX_HEADER_BYTES, MAX_HEADERS, READ_BUFFER_BYTES};
+use super::stall::Impatient;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use std::{io, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+/// What a connection beyond the bound is told.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 70\r\n\
+    Connection: close\r\nRetry-After: 5\r\n\r\n\
+    {\"code\":503,\"message\":\"too many connections at once: try again later\"}";
+/// When the system has no file descriptor left for a connection, one may have got free after this.
+const BREATH: Duration = Duration::from_millis(100);
+/// Between two words about connections that are turned away.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Serves until `stopped` says so, then lets what is on its way finish.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    mut stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut open = JoinSet::new();
+    let mut turned_away = TurnedAway::default();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = open.join_next() => continue,
+            // An error means that the sender is gone, which is a stop as well.
+            _ = stopped.wait_for(|stop| *stop) => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) if is_of_connection(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, open = open.len(), "cannot take a connection");
+                tokio::time::sleep(BREATH).await;
+                continue;
+            }
+        };
+        // Those that ended are no longer open.
+        while open.try_join_next().is_some() {}
+        if open.len() >= limits.connections {
+            turned_away.note(limits.connections);
+            // It fits the buffer of a connection that is new, or it doesn't get there: nobody waits for it.
+            let _ = stream.try_write(FULL);
+            continue;
+        }
+        // Answers are small, and sent whole: waiting for more to send with them only delays them.
+        let _ = stream.set_nodelay(true);
+        open.spawn(connection(stream, router.clone(), limits.clone(), stopped.clone()));
+    }
+    drop(listener);
+    while open.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// An error of the connection that was to be taken, not of taking connections.
+fn is_of_connection(error: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(error.kind(), K::ConnectionRefused | K::ConnectionAborted | K::ConnectionReset | K::Interrupted)
+}
+
+#[derive(Default)]
+struct TurnedAway {
+    count: u64,
+    said: Option<tokio::time::Instant>,
+}
+
+impl TurnedAway {
+    fn note(&mut self, bound: usize) {
+        self.count += 1;
+        if self.said.is_none_or(|said| said.elapsed() >= QUIET) {
+            tracing::warn!(bound, turned_away = self.count, "too many connections: further ones are told 503");
+            self.said = Some(tokio::time::Instant::now());
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, router: Router, limits: Limits, stopped: watch::Receiver<bool>) {
+    http(Impatient::new(stream, limits.stall), router, &limits, stopped).await;
+}
+
+async fn http(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    router: Router,
+    limits: &Limits,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut protocol = http1::Builder::new();
+    protocol
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header)
+        .max_header_size(MAX_HEADER_BYTES)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(READ_BUFFER_BYTES);
+    let serving = protocol.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut serving = std::pin::pin!(serving);
+    let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
+    let early = tokio::select! {
+        ended = serving.as_mut() => Some(ended),
+        () = stop => None,
+    };
+    let ended = match early {
+        Some(ended) => ended,
+        None => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

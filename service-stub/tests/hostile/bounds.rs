@@ -1,0 +1,263 @@
+//! Who takes too much, or too long: cut off, while others are served.
+
+use super::common::{API, Files, Running, pull_secret};
+use super::infra_env;
+use serde_json::json;
+use service_stub::http::limits::Limits;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn connect(running: &Running) -> TcpStream {
+    let stream = TcpStream::connect(running.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+/// What comes until the other side closes.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut bytes) {
+        assert_ne!(error.kind(), ErrorKind::WouldBlock, "the other side doesn't close");
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or("closed without an answer")
+}
+
+/// Sends `piece` every 50 ms until the other side answers or closes.
+fn trickle(running: &Running, head: &str, piece: &[u8]) -> (String, Duration) {
+    let mut stream = connect(running);
+    let started = Instant::now();
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(ms(50))).unwrap();
+    loop {
+        let sent = stream.write_all(piece);
+        match stream.peek(&mut [0]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && sent.is_ok() => {}
+            _ => break,
+        }
+        assert!(started.elapsed() < Duration::from_secs(10), "nobody cuts this off");
+    }
+    let took = started.elapsed();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    (rest(&mut stream), took)
+}
+
+#[test]
+fn the_slow_are_cut_off() {
+    let limits = Limits { header: ms(400), piece: ms(300), body: ms(700), ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
+    let post = format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+    let chunked = format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (what, head, piece, expected, at_least) in [
+        (
+            "headers, a byte at a time",
+            "GET /health HTTP/1.1\r\nX: ",
+            b"x".as_slice(),
+            "closed without an answer",
+            ms(400),
+        ),
+        ("nothing after connecting", "", b"", "closed without an answer", ms(400)),
+        ("a body that stops", &post, b"", "408", ms(300)),
+        ("a body, a byte at a time", &post, b" ", "408", ms(700)),
+        ("chunks of a byte", &chunked, b"1\r\n \r\n", "408", ms(700)),
+    ] {
+        let (answer, took) = trickle(&running, head, piece);
+        println!("| {what} | {} after {} ms |", status(&answer), took.as_millis());
+        assert_eq!(status(&answer), expected, "{what}: {answer}");
+        assert!(took >= at_least && took < at_least + ms(2000), "{what}: {took:?}");
+    }
+    // A connection that is kept is one that idles, too.
+    let mut kept = connect(&running);
+    kept.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let started = Instant::now();
+    assert_eq!(status(&rest(&mut kept)), "200");
+    println!("| one request, then nothing | 200, closed after {} ms |", started.elapsed().as_millis());
+}
+
+#[test]
+fn who_does_not_take_his_download_gives_its_place_back() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("os.raw");
+    std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let limits = Limits { stall: ms(700), downloads: 1, queue: ms(200), ..Limits::default() };
+    let running = Running::start(Files { images: vec![image], limits, ..Files::default() });
+    let mut idle = connect(&running);
+    idle.write_all(b"GET /boot-artifacts/os/os.raw HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut start = [0; 12];
+    idle.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200");
+    let second = running.get("/boot-artifacts/os/os.raw");
+    assert_eq!((second.status, second.document()["code"].as_u64()), (503, Some(503)), "there is one place");
+    assert_eq!(running.get(&format!("{API}/v2/clusters")).status, 200, "documents have places of their own");
+    std::thread::sleep(ms(800));
+    assert_eq!(running.get("/boot-artifacts/os/os.raw").body.len(), 64 << 20, "the place is free again");
+    let got = rest(&mut idle).len();
+    assert!(got < 64 << 20, "cut off after {got} bytes");
+    println!("| a download of 64 MiB that nobody reads | cut off after {got} bytes and 700 ms; others 503 meanwhile |");
+}
+
+#[test]
+fn one_connection_too_many_is_told_so() {
+    let limits = Limits { connections: 20, header: ms(1500), ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
+    let mut working = connect(&running);
+    let mut ask = || {
+        working.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = [0; 512];
+        let count = working.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..count]).into_owned()
+    };
+    assert_eq!(status(&ask()), "200");
+    let idle: Vec<TcpStream> = (0..19).map(|_| connect(&running)).collect();
+    for _ in 0..3 {
+        let answer = rest(&mut connect(&running));
+        assert_eq!(status(&answer), "503");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{answer}");
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{body}");
+    }
+    println!("| connection 21 of 20 | 503 at once, closed |");
+    assert_eq!(status(&ask()), "200", "who is in is served");
+    drop(idle);
+    let started = Instant::now();
+    while rest_of_health(&running) != "200" {
+        assert!(started.elapsed() < Duration::from_secs(5), "no place gets free");
+        std::thread::sleep(ms(20));
+    }
+}
+
+fn rest_of_health(running: &Running) -> String {
+    let mut stream = connect(running);
+    let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    status(&rest(&mut stream)).to_owned()
+}
+
+#[test]
+fn uploads_wait_for_a_place_and_leave_room() {
+    let upload = |running: &Running, cluster: &str| {
+        let form = b"--XX\r\nContent-Disposition: form-data; name=\"upfile\"\r\n\r\nlogs\r\n--XX--\r\n";
+        let path = format!("{API}/v2/clusters/{cluster}/logs?logs_type=controller");
+        running.request("POST", &path, &[("content-type", "multipart/form-data; boundary=XX")], form)
+    };
+    let cluster = |running: &Running| {
+        let body = json!({"name": "c", "openshift_version": "4.22", "pull_secret": pull_secret()});
+        running.json("POST", "/v2/clusters", &body).document()["id"].as_str().unwrap().to_owned()
+    };
+    let full =
+        Running::start(Files { limits: Limits { free_bytes: u64::MAX, ..Limits::default() }, ..Files::default() });
+    let id = cluster(&full);
+    let answer = upload(&full, &id);
+    println!("| an upload when the disk is full | {} {} |", answer.status, answer.document()["message"]);
+    assert_eq!(answer.status, 507);
+    assert_eq!(std::fs::read_dir(full.state.path().join("logs").join(&id).join("controller")).unwrap().count(), 0);
+
+    let limits = Limits { uploads: 1, queue: ms(200), upload: ms(900), piece: ms(5000), ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
+    let id = cluster(&running);
+    let mut slow = connect(&running);
+    let head = format!(
+        "POST {API}/v2/clusters/{id}/logs?logs_type=controller HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\
+         Content-Type: multipart/form-data; boundary=XX\r\n\r\n--XX\r\n"
+    );
+    slow.write_all(head.as_bytes()).unwrap();
+    std::thread::sleep(ms(100));
+    assert_eq!(upload(&running, &id).status, 503);
+    assert_eq!(running.json("POST", "/v2/infra-envs", &json!({"name": "x", "pull_secret": pull_secret()})).status, 201);
+    let answer = rest(&mut slow);
+    println!("| an upload that doesn't end | {}; others 503 meanwhile |", status(&answer));
+    assert_eq!(status(&answer), "408");
+    assert_eq!(upload(&running, &id).status, 204);
+}
+
+#[test]
+fn large_bodies_take_turns() {
+    let limits = Limits { large_bodies: 1, queue: ms(300), body: ms(1500), ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
+    let path =
+        format!("{API}/v2/infra-envs/{}/hosts/69396def-4192-dbc7-5c01-819e7f27b01b/instructions", infra_env(&running));
+    let mut slow = connect(&running);
+    slow.write_all(format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n").as_bytes()).unwrap();
+    slow.write_all(&vec![b' '; 2 << 20]).unwrap();
+    std::thread::sleep(ms(200));
+    let reply =
+        |size: usize| json!({"step_type": "verify-vips", "step_id": "x", "output": "x".repeat(size)}).to_string();
+    let send = |size: usize| running.request("POST", &path, &[], reply(size).as_bytes()).status;
+    assert_eq!(send(2 << 20), 503, "the place is taken");
+    assert_eq!(send(1000), 404, "a small one needs none");
+    assert_eq!(status(&rest(&mut slow)), "408");
+    assert_eq!(send(2 << 20), 404);
+}
+
+const HOLD: &str = "LANDFALL_TEST_HOLD";
+
+/// `LANDFALL_TEST_CONNECTIONS` says how many; 10,000 need as many file descriptors here and in the process that holds them.
+#[test]
+fn idle_connections_are_in_nobodys_way() {
+    // This process again, as the one that holds the connections: each end needs a descriptor.
+    if let Ok(order) = std::env::var(HOLD) {
+        return hold(&order);
+    }
+    let (_, descriptors) = service_stub::server::raise_descriptors().unwrap();
+    let count: usize = std::env::var("LANDFALL_TEST_CONNECTIONS").map_or(2000, |text| text.parse().unwrap());
+    assert!(descriptors > count as u64 + 200, "{count} connections need more than {descriptors} file descriptors");
+    let rss = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let running = Running::start(Files::default());
+    infra_env(&running);
+    let before = rss();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "bounds::idle_connections_are_in_nobodys_way", "--nocapture"])
+        .env(HOLD, format!("{} {count}", running.url.strip_prefix("http://").unwrap()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let held = lines.by_ref().map_while(Result::ok).any(|line| line == "held");
+    assert!(held, "the connections are not made");
+    let mut times: Vec<Duration> = (0..200)
+        .map(|_| {
+            let started = Instant::now();
+            assert_eq!(running.get(&format!("{API}/v2/infra-envs")).status, 200);
+            started.elapsed()
+        })
+        .collect();
+    times.sort();
+    let grown = rss().saturating_sub(before);
+    println!(
+        "| {count} open connections that say nothing | others: p50 {:?}, p99 {:?}; {grown} KiB more memory |",
+        times[100], times[198]
+    );
+    assert!(times[198] < ms(1000), "{:?}", times[198]);
+    assert!(grown < 300_000, "{grown} KiB");
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+}
+
+fn hold(order: &str) {
+    service_stub::server::raise_descriptors().unwrap();
+    let (address, count) = order.split_once(' ').unwrap();
+    let held: Vec<TcpStream> =
+        (0..count.parse::<usize>().unwrap()).map(|_| TcpStream::connect(address).unwrap()).collect();
+    // The last may still wait to be taken.
+    std::thread::sleep(ms(300));
+    println!("\nheld");
+    let _ = std::io::stdin().read(&mut [0]);
+    for mut stream in &held {
+        stream.set_nonblocking(true).unwrap();
+        let open = stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        assert!(open, "a connection was not kept");
+    }
+}
