@@ -14,6 +14,9 @@ use std::fmt;
 const CA_PATH: &str = "/etc/assisted-service/service-ca-cert.crt";
 /// Where a host keeps certificates that it trusts beside its own.
 const ANCHORS: &str = "/etc/pki/ca-trust/source/anchors";
+/// Where the certificates that users want trusted lie.
+pub(super) const TRUST_BUNDLE_PATH: &str =
+    "/etc/pki/ca-trust/source/anchors/assisted-infraenv-additional-trust-bundle.pem";
 /// Time for the agent's image to be pulled.
 pub const AGENT_TIMEOUT_START_S: u32 = 600;
 
@@ -170,8 +173,7 @@ fn files<'a>(discovery: &'a Discovery, assisted: &'a Assisted) -> Result<Vec<Fil
     };
     optional(&format!("{ANCHORS}/rh-it-root-ca.crt"), Utf8Base64, assisted.company_ca_pem.as_deref());
     optional(CA_PATH, Utf8Base64, discovery.ca_pem.as_deref());
-    let bundle = format!("{ANCHORS}/assisted-infraenv-additional-trust-bundle.pem");
-    optional(&bundle, Utf8Base64, assisted.trust_bundle_pem.as_deref());
+    optional(TRUST_BUNDLE_PATH, Utf8Base64, assisted.trust_bundle_pem.as_deref());
     if let Some(mirror) = &assisted.mirror {
         optional("/etc/containers/registries.conf", Utf8Base64, Some(&mirror.registries_conf));
         optional(&format!("{ANCHORS}/domain.crt"), Utf8Base64, mirror.ca_pem.as_deref());
@@ -203,7 +205,7 @@ fn files<'a>(discovery: &'a Discovery, assisted: &'a Assisted) -> Result<Vec<Fil
     Ok(files)
 }
 
-fn ntp_script(ntp: &Ntp) -> Result<String, BuildError> {
+pub(super) fn ntp_script(ntp: &Ntp) -> Result<String, BuildError> {
     for source in &ntp.sources {
         let is_good = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
         if source.is_empty() || !source.chars().all(is_good) {

@@ -52,6 +52,15 @@ impl fmt::Debug for Discovery {
 
 /// The config of a live host, spec 3.1.0 unless the override says otherwise.
 pub fn build(discovery: &Discovery) -> Result<Document<'_>, BuildError> {
+    build_for_site(discovery, None)
+}
+
+/// The same with what its site needs: networks of hosts, which our own program applies; certificates to trust; time sources.
+/// Nothing else of `site` is looked at.
+pub fn build_for_site<'a>(
+    discovery: &'a Discovery,
+    site: Option<&'a assisted::Assisted>,
+) -> Result<Document<'a>, BuildError> {
     let mut config = parts::empty(Version::V3_1);
     parts::check_url("what the agent reports to", &discovery.service_url)?;
     config.ignition.proxy = parts::proxy_settings(&discovery.proxy);
@@ -69,7 +78,29 @@ pub fn build(discovery: &Discovery) -> Result<Document<'_>, BuildError> {
             parts::trust(&mut config, ca_pem);
         }
     }
+    if let Some(site) = site {
+        let program = if discovery.deliver_agent.is_some() { parts::BINARY_PATH } else { "/usr/bin/landfall" };
+        add_site(&mut config, site, program)?;
+    }
     parts::finish(config, &discovery.ignition_override)
+}
+
+fn add_site<'a>(config: &mut Document<'a>, site: &'a assisted::Assisted, program: &str) -> Result<(), BuildError> {
+    let (files, units) = (&mut config.storage.files, &mut config.systemd.units);
+    if let Some(bundle) = &site.trust_bundle_pem {
+        files.push(parts::bytes_file(assisted::TRUST_BUNDLE_PATH, 0o644, bundle.as_bytes()));
+    }
+    if let Some(network) = &site.static_network {
+        files.extend(network.files.iter().map(crate::network::NetworkFile::ignition_file));
+        let unit = units::native_network(program, network.discovery_delay_s);
+        units.push(parts::unit("pre-network-manager-config.service", unit));
+    }
+    if let Some(ntp) = site.ntp.as_ref().filter(|ntp| !ntp.sources.is_empty()) {
+        let script = assisted::ntp_script(ntp)?;
+        files.push(parts::bytes_file("/usr/local/bin/add-ntp-sources.sh", 0o755, script.as_bytes()));
+        units.push(parts::unit("add-ntp-sources.service", units::NTP));
+    }
+    Ok(())
 }
 
 fn environment(discovery: &Discovery) -> Result<String, BuildError> {
@@ -200,6 +231,38 @@ mod tests {
         assert_eq!(config.systemd.units[0].name, "agent.service");
         assert_eq!(config.systemd.units[0].enabled, Some(true));
         assert_eq!(config.ignition.security.tls.certificate_authorities.len(), 1);
+    }
+
+    #[test]
+    fn a_site_gets_its_networks_certificates_and_time() {
+        let file = crate::network::NetworkFile {
+            path: "/etc/assisted/network/host0/eth0.nmconnection".into(),
+            mode: 0o600,
+            bytes: b"[connection]".to_vec(),
+        };
+        let site = assisted::Assisted {
+            trust_bundle_pem: Some("PEM".into()),
+            ntp: Some(assisted::Ntp { sources: vec!["ntp.example.com".into()], only: false }),
+            static_network: Some(assisted::StaticNetwork {
+                flow: crate::network::Flow::Keyfiles,
+                files: vec![file],
+                discovery_delay_s: 7,
+            }),
+            ..assisted::Assisted::default()
+        };
+        let sample = sample();
+        let config = build_for_site(&sample, Some(&site)).unwrap();
+        assert_eq!(content(&config, assisted::TRUST_BUNDLE_PATH), "PEM");
+        assert_eq!(content(&config, "/etc/assisted/network/host0/eth0.nmconnection"), "[connection]");
+        assert!(content(&config, "/usr/local/bin/add-ntp-sources.sh").contains("ntp.example.com"));
+        let names: Vec<_> = config.systemd.units.iter().map(|unit| &*unit.name).collect();
+        assert_eq!(names, ["pre-network-manager-config.service", "add-ntp-sources.service"]);
+        let unit = config.systemd.units[0].contents.as_deref().unwrap();
+        assert!(unit.contains("ExecStart=/usr/bin/landfall ignition network apply\n"), "{unit}");
+        assert!(unit.contains("ExecStartPre=/bin/sleep 7\n"), "{unit}");
+        let bad = assisted::Ntp { sources: vec!["a b".into()], only: false };
+        let bad = assisted::Assisted { ntp: Some(bad), ..assisted::Assisted::default() };
+        assert!(matches!(build_for_site(&sample, Some(&bad)), Err(BuildError::NtpSource { .. })));
     }
 
     #[test]

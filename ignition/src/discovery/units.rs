@@ -95,6 +95,28 @@ WantedBy=multi-user.target
     )
 }
 
+/// The same with our own program at `program`, which does what the script would.
+pub(super) fn native_network(program: &str, delay_s: u32) -> String {
+    let delay = if delay_s > 0 { format!("ExecStartPre=/bin/sleep {delay_s}\n") } else { String::new() };
+    format!(
+        "\
+[Unit]
+Description=Give this host its static network settings
+Before=NetworkManager.service
+DefaultDependencies=no
+
+[Service]
+Type=oneshot
+TimeoutSec={}
+{delay}ExecStart={program} ignition network apply
+
+[Install]
+WantedBy=multi-user.target
+",
+        60_u32.saturating_add(delay_s)
+    )
+}
+
 /// agent.service: it gets the agent from its image and runs it.
 pub(super) fn agent(discovery: &Discovery, timeout_start_s: u32, ca: Option<&str>) -> Result<String, BuildError> {
     let image = argument("the agent's image", &discovery.agent_version)?;
