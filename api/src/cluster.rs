@@ -109,6 +109,77 @@ pub struct ClusterCreateParams {
     pub vip_dhcp_allocation: Option<bool>,
 }
 
+/// `v2-cluster-update-params`; what is absent stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct ClusterUpdateParams {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_ntp_source: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_vip_dns_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_vips: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_dns_domain: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_network_cidr: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_network_host_prefix: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_networks: Option<Vec<ClusterNetwork>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_count: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_encryption: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_proxy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https_proxy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hyperthreading: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition_endpoint: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_vips: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_network_cidr: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_networks: Option<Vec<MachineNetwork>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_proxy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ntp_sources: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub olm_operators: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_bundles: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_secret: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedulable_masters: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_network_cidr: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_networks: Option<Vec<ServiceNetwork>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_public_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_managed_networking: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vip_dhcp_allocation: Option<bool>,
+}
+
 /// `cluster_network`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

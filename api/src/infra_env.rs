@@ -56,9 +56,48 @@ pub struct InfraEnvCreateParams {
     pub static_network_config: Option<Vec<Value>>,
 }
 
+/// `infra-env-update-params`; what is absent stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct InfraEnvUpdateParams {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_ntp_sources: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_trust_bundle: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition_config_override: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_arguments: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_discovery_delay_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ntp_sources: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openshift_version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_secret: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendezvous_ip: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_authorized_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub static_network_config: Option<Vec<Value>>,
+}
+
 /// `infra-env`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InfraEnv {
+    /// Time sources beside the base ISO's, a comma list.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub additional_ntp_sources: String,
+    /// Certificates that hosts trust beside their own, PEM.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub additional_trust_bundle: String,
     /// Cluster its hosts are bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
@@ -82,12 +121,21 @@ pub struct InfraEnv {
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ignition_config_override: String,
+    /// JSON: operations on the live host's kernel arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_arguments: Option<String>,
     /// Always `InfraEnv`.
     #[serde(default)]
     pub kind: String,
     #[allow(missing_docs)]
     #[serde(default)]
     pub name: String,
+    /// Time to wait for slow hardware before networks are set, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_discovery_delay_seconds: Option<u64>,
+    /// Time sources instead of the base ISO's, a comma list.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ntp_sources: String,
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "is_zero")]
     pub openshift_version: String,
@@ -97,9 +145,15 @@ pub struct InfraEnv {
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pull_secret_set: bool,
+    /// Address of the host that carries the service, when one of its own hosts does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendezvous_ip: Option<String>,
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ssh_authorized_key: String,
+    /// JSON: networks of hosts, as they were given.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub static_network_config: String,
     /// `full-iso` or `minimal-iso`.
     #[serde(default, rename = "type")]
     pub kind_of_image: String,

@@ -93,6 +93,10 @@ pub struct Serve {
     #[arg(long, value_name = "IMAGE", requires = "cluster_files")]
     pub mco_image: Option<String>,
 
+    /// Version that pages and scripts are offered for new clusters. May be given several times: the last is the default
+    #[arg(long = "openshift-version", value_name = "VERSION")]
+    pub openshift_versions: Vec<String>,
+
     /// Image reference told to agents that don't say which one they are
     #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer-agent:latest")]
     pub agent_image: String,
@@ -145,6 +149,7 @@ impl Serve {
                 cluster_files,
                 mco_image: self.mco_image,
                 limits,
+                openshift_versions: self.openshift_versions,
             };
             tracing::info!(url = settings.url, state_dir = %self.state_dir.display(), iso = media.has_iso(), "serving");
             if media.first_image().is_none() {

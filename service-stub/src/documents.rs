@@ -1,10 +1,14 @@
 //! The Ignition configs handed out: to the live host, to the installed one, and behind its pointer.
 
 use crate::cluster_files::ClusterFiles;
+use crate::handlers::infra_env_settings;
 use crate::http::Refusal;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
 use crate::service::Service;
-use ignition::{AgentBinary, Discovery, HostConfig, host};
+use api::InfraEnv;
+use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
+use ignition::network::{self, Flow};
+use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
 use serde_json::{Value, json};
 
 /// Where our own binary is fetched from.
@@ -26,8 +30,37 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
         ignition_override: infra_env.ignition_config_override.clone(),
         ..Discovery::default()
     };
-    let config = ignition::discovery::build(&discovery).map_err(|error| Refusal::invalid(chain(&error)))?;
+    // What an image without room for them carries in an archive of its own.
+    let in_config = infra_env.kind_of_image != "minimal-iso";
+    let site = Assisted {
+        trust_bundle_pem: Some(infra_env.additional_trust_bundle.clone()).filter(|bundle| !bundle.is_empty()),
+        ntp: time_sources(infra_env),
+        static_network: if in_config { static_network(infra_env)? } else { None },
+        ..Assisted::default()
+    };
+    let config = discovery::build_for_site(&discovery, Some(&site)).map_err(|error| Refusal::invalid(chain(&error)))?;
     Ok(config.to_json())
+}
+
+fn time_sources(infra_env: &InfraEnv) -> Option<Ntp> {
+    let only = !infra_env.ntp_sources.is_empty();
+    let list = if only { &infra_env.ntp_sources } else { &infra_env.additional_ntp_sources };
+    let sources: Vec<String> =
+        list.split(',').map(str::trim).filter(|source| !source.is_empty()).map(str::to_owned).collect();
+    (!sources.is_empty()).then_some(Ntp { sources, only })
+}
+
+/// The networks of an infra-env's hosts as files below `/etc/assisted/network`; none when it sets none (service contract §7.4).
+pub fn static_network(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
+    let networks = infra_env_settings::networks(&infra_env.static_network_config);
+    if networks.is_empty() {
+        return Ok(None);
+    }
+    let flow = Flow::of_version(&infra_env.openshift_version);
+    let files = network::files(&networks, flow).map_err(|error| Refusal::invalid(chain(&error)))?;
+    let delay = infra_env.network_discovery_delay_seconds.unwrap_or(0);
+    let discovery_delay_s = u32::try_from(delay).unwrap_or(u32::MAX);
+    Ok(Some(StaticNetwork { flow, files, discovery_delay_s }))
 }
 
 /// Whether the config of a live host fits an ISO; only a user's part can make it too large.

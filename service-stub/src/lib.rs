@@ -33,6 +33,7 @@ pub mod http;
 pub mod images;
 pub mod instructions;
 pub mod logs;
+pub mod manifest_files;
 pub mod media;
 pub mod model;
 pub mod net;

@@ -141,9 +141,17 @@ pub struct ClusterRecord {
     /// Published settings this service keeps without acting on them.
     #[serde(default)]
     pub kept: BTreeMap<String, Value>,
+    /// What a page keeps with it; shown by an endpoint of its own.
+    #[serde(default)]
+    pub ui_settings: String,
 }
 
 impl ClusterRecord {
+    /// A cluster with nothing kept beside it.
+    pub fn new(state: ClusterState, cluster: Cluster, pull_secret: Secret) -> Self {
+        Self { state, cluster, pull_secret, kept: BTreeMap::new(), ui_settings: String::new() }
+    }
+
     /// One control-plane node and nothing else.
     pub fn single_node(&self) -> bool {
         self.cluster.control_plane_count == 1

@@ -105,12 +105,8 @@ mod tests {
     }
 
     fn cluster(masters: u32) -> ClusterRecord {
-        ClusterRecord {
-            state: ClusterState::Insufficient,
-            cluster: Cluster { control_plane_count: masters, ..Cluster::default() },
-            pull_secret: Secret::default(),
-            kept: Default::default(),
-        }
+        let cluster = Cluster { control_plane_count: masters, ..Cluster::default() };
+        ClusterRecord::new(ClusterState::Insufficient, cluster, Secret::default())
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Settings {
     pub mco_image: Option<String>,
     /// What clients may take.
     pub limits: Limits,
+    /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
+    pub openshift_versions: Vec<String>,
 }
 
 /// The running service.

@@ -4,6 +4,8 @@
 mod common;
 #[path = "common/iso.rs"]
 mod iso;
+#[path = "files/settings.rs"]
+mod settings;
 
 use common::{API, Answer, Files, Running, pull_secret};
 use serde_json::{Value, json};

@@ -131,7 +131,7 @@ fn cluster(id: ClusterId, state: ClusterState) -> ClusterRecord {
         openshift_version: "4.22.9".into(),
         ..Cluster::default()
     };
-    ClusterRecord { state, cluster, pull_secret: Secret::new("{}"), kept: Default::default() }
+    ClusterRecord::new(state, cluster, Secret::new("{}"))
 }
 
 fn infra_env(id: InfraEnvId, cluster: ClusterId) -> InfraEnvRecord {

@@ -1,10 +1,13 @@
 //! Clusters: made, shown, installed, cancelled, reset, deleted.
 
+use super::cluster_settings::{check_load_balancer, checked_platform};
+use super::infra_env_settings::check_proxy;
 use super::{find_cluster, shapes};
 use crate::check::host::valid_hostname;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
+use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::pass;
@@ -14,7 +17,8 @@ use crate::state::{ClusterState, cluster as machine, host as host_machine};
 use crate::store::Change;
 use crate::view;
 use api::{
-    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, HostRole, MachineNetwork, Platform, Timestamp, is_zero,
+    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, HostRole, MachineNetwork, Platform, Proxy, Timestamp,
+    is_zero,
 };
 use axum::http::StatusCode;
 use serde::Deserialize;
@@ -39,7 +43,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     shown(service, id, StatusCode::CREATED)
 }
 
-fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
+pub(super) fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
     Ok(Answer::json(status, &view::cluster_document(service, &model, &record, true)))
@@ -51,6 +55,12 @@ fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
         return Err(Refusal::invalid(format!("cluster name '{}' is not a DNS name", params.name)));
     }
     check_pull_secret(params.pull_secret.expose())?;
+    check_proxy(&Proxy {
+        http_proxy: params.http_proxy.clone(),
+        https_proxy: params.https_proxy.clone(),
+        no_proxy: None,
+    })?;
+    params.load_balancer.as_ref().map(check_load_balancer).transpose()?;
     check_encryption(params.disk_encryption.as_ref())?;
     check_vips(params.api_vips.as_deref().unwrap_or_default(), params.ingress_vips.as_deref().unwrap_or_default())?;
     let flags =
@@ -67,7 +77,8 @@ fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
     }
     let id = ClusterId::random();
     let user_managed = params.user_managed_networking.unwrap_or(masters == 1);
-    let platform = params.platform.clone().unwrap_or_else(|| Platform {
+    let platform = params.platform.clone().map(checked_platform).transpose()?;
+    let platform = platform.unwrap_or_else(|| Platform {
         external: json!({}),
         kind: if user_managed { "none" } else { "baremetal" }.to_owned(),
     });
@@ -86,13 +97,7 @@ fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
         networks.into_iter().map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
     };
     let machine_networks = params.machine_networks.clone().unwrap_or_default();
-    let cidrs = cluster_networks.iter().map(|network| &network.cidr);
-    for cidr in cidrs.chain(service_networks.iter().chain(&machine_networks).map(|network| &network.cidr)) {
-        let parsed: Cidr = cidr.parse().map_err(Refusal::invalid)?;
-        if parsed.network() != parsed {
-            return Err(Refusal::invalid(format!("{cidr} has host bits: did you mean {}?", parsed.network())));
-        }
-    }
+    check_networks(&cluster_networks, &service_networks, &machine_networks)?;
     let cluster = Cluster {
         api_vips: params.api_vips.clone().unwrap_or_default(),
         base_dns_domain: params.base_dns_domain.clone().unwrap_or_default(),
@@ -123,7 +128,26 @@ fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
         ..Cluster::default()
     };
     let kept = kept(&params);
-    Ok(ClusterRecord { state: ClusterState::Insufficient, cluster, pull_secret: params.pull_secret, kept })
+    Ok(ClusterRecord { kept, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) })
+}
+
+/// Networks, not addresses in them.
+pub(super) fn check_networks(
+    pods: &[ClusterNetwork],
+    services: &[MachineNetwork],
+    machines: &[MachineNetwork],
+) -> Result<(), Refusal> {
+    let cidrs = pods.iter().map(|network| (&network.cidr, network.host_prefix));
+    for (cidr, host_prefix) in cidrs.chain(services.iter().chain(machines).map(|network| (&network.cidr, 1))) {
+        let parsed: Cidr = cidr.parse().map_err(Refusal::invalid)?;
+        if parsed.network() != parsed {
+            return Err(Refusal::invalid(format!("{cidr} has host bits: did you mean {}?", parsed.network())));
+        }
+        if !(1..=128).contains(&host_prefix) {
+            return Err(Refusal::bad_request(format!("host_prefix in body should be 1 to 128: {host_prefix}")));
+        }
+    }
+    Ok(())
 }
 
 /// Settings that are shown again but change nothing here.
@@ -153,7 +177,8 @@ pub fn check_pull_secret(text: &str) -> Result<(), Refusal> {
     }
 }
 
-fn check_encryption(setting: Option<&Value>) -> Result<(), Refusal> {
+/// None can be set up.
+pub(super) fn check_encryption(setting: Option<&Value>) -> Result<(), Refusal> {
     let on = setting.and_then(|setting| setting.get("enable_on")).and_then(Value::as_str);
     // Kept and not done, it would leave a disk in clear that somebody believes encrypted.
     match on {
@@ -163,7 +188,7 @@ fn check_encryption(setting: Option<&Value>) -> Result<(), Refusal> {
 }
 
 /// One address of each kind, or one per address family.
-fn check_vips(api: &[Value], ingress: &[Value]) -> Result<(), Refusal> {
+pub(super) fn check_vips(api: &[Value], ingress: &[Value]) -> Result<(), Refusal> {
     if api.len() > 2 || api.len() != ingress.len() {
         return Err(Refusal::invalid(format!(
             "there are {} api_vips and {} ingress_vips: give as many of one as of the other, at most 2",
@@ -184,9 +209,14 @@ fn check_vips(api: &[Value], ingress: &[Value]) -> Result<(), Refusal> {
 /// GET /v2/clusters.
 pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let with_hosts = call.query_flag("with_hosts")?;
+    let owner = call.query("owner");
+    // Identifiers of installed clusters and of subscriptions: none is known here, so none matches.
+    let known = ["openshift_cluster_id", "ams_subscription_ids"].iter().all(|name| call.query(name).is_none());
+    call.query_uuid("openshift_cluster_id")?;
     let model = service.store.model();
-    let all: Vec<Value> =
-        model.clusters.values().map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
+    let wanted =
+        model.clusters.values().filter(|record| known && owner.is_none_or(|owner| record.cluster.user_name == owner));
+    let all: Vec<Value> = wanted.map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
     Ok(Answer::json(StatusCode::OK, &all))
 }
 
@@ -246,6 +276,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Ok::<_, Refusal>(())
     })?;
     logs::forget(service.store.directory(), id, None);
+    manifest_files::forget(service.store.directory(), id);
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 

@@ -1,11 +1,12 @@
 //! Configs and addresses of files; the files themselves stream elsewhere.
 
-use super::{agent, find_cluster, find_host, find_infra_env, infra_envs};
+use super::{agent, find_cluster, find_host, find_infra_env, infra_envs, manifests};
 use crate::documents;
 use crate::http::{Answer, Call, Refusal, range};
 use crate::model::HostKey;
 use crate::service::Service;
-use api::{HostId, HostStage, Timestamp};
+use crate::state::ClusterState;
+use api::{HostId, HostStage, InfraEnv, Timestamp};
 use axum::http::{StatusCode, header};
 use serde_json::json;
 
@@ -19,18 +20,35 @@ const CLUSTER_FILES: [&str; 8] = [
     "custom_manifests.yaml",
     "arbiter.ign",
 ];
-const CREDENTIALS: [&str; 3] = ["kubeadmin-password", "kubeconfig", "kubeconfig-noingress"];
+/// Files that open an installed cluster.
+pub const CREDENTIALS: [&str; 3] = ["kubeadmin-password", "kubeconfig", "kubeconfig-noingress"];
 
 /// GET /v2/infra-envs/{id}/downloads/files.
 pub fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     let name = call.query_one_of("file_name", &["discovery.ign", "ipxe-script", "static-network-config"])?;
     let record = find_infra_env(&service.store.model(), id)?;
-    if name != "discovery.ign" {
-        return Err(Refusal::not_implemented(&format!("file_name={name}")));
-    }
+    let contents = match name {
+        "discovery.ign" => documents::discovery(service, &record)?,
+        "static-network-config" => network_archive(&record.infra_env)?,
+        _ => return Err(Refusal::not_implemented(&format!("file_name={name}"))),
+    };
     let modified = range::date_of(record.infra_env.updated_at);
-    Ok(Answer::file(name, documents::discovery(service, &record)?).with(header::LAST_MODIFIED, &modified))
+    Ok(Answer::file(name, contents).with(header::LAST_MODIFIED, &modified))
+}
+
+/// A tar of `/etc/assisted/network`; an empty one where no network is set.
+fn network_archive(infra_env: &InfraEnv) -> Result<Vec<u8>, Refusal> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let network = documents::static_network(infra_env)?;
+    for file in network.iter().flat_map(|network| &network.files) {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(u64::try_from(file.bytes.len()).unwrap_or(u64::MAX));
+        header.set_mode(file.mode);
+        let path = file.path.trim_start_matches('/');
+        archive.append_data(&mut header, path, file.bytes.as_slice()).map_err(|error| Refusal::internal(&error))?;
+    }
+    archive.into_inner().map_err(|error| Refusal::internal(&error))
 }
 
 /// GET /v2/infra-envs/{id}/downloads/image-url.
@@ -50,6 +68,33 @@ pub fn credentials(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     given_file(service, call, &CREDENTIALS)
 }
 
+/// GET /v2/clusters/{id}/credentials: who may log in to the console, once there is one.
+pub fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    let model = service.store.model();
+    let record = find_cluster(&model, id)?;
+    let Some(files) = &service.settings.cluster_files else {
+        return Err(Refusal::conflict(format!("cluster {id} has no console: this service brings no control plane up")));
+    };
+    if record.state != ClusterState::Installed {
+        return Err(Refusal::conflict(format!(
+            "the console of cluster {id} is not available: its status is {}",
+            record.state
+        )));
+    }
+    let password = files.read("kubeadmin-password").map_err(|error| Refusal::internal(&error))?;
+    let password = password.ok_or_else(|| Refusal::not_found("kubeadmin-password was not found"))?;
+    let (name, domain) = (&record.cluster.name, &record.cluster.base_dns_domain);
+    Ok(Answer::json(
+        StatusCode::OK,
+        &json!({
+            "username": "kubeadmin",
+            "password": String::from_utf8_lossy(&password).trim(),
+            "console_url": format!("https://console-openshift-console.apps.{name}.{domain}"),
+        }),
+    ))
+}
+
 /// Install-time files come from a control plane's own tools: what nobody gave us is not here.
 fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
@@ -62,7 +107,11 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
             "{name} can be downloaded once cluster {id} is being installed; its status is {state}"
         )));
     }
-    match files.read(name) {
+    let found = match (files.read(name), *name) {
+        (Ok(own), "custom_manifests.json") => Ok(manifests::custom_manifests(service, id, own)?),
+        (found, _) => found,
+    };
+    match found {
         Ok(Some(contents)) => Ok(Answer::file(name, contents)),
         Ok(None) => Err(Refusal::not_found(format!("{name} of cluster {id} was not found"))),
         Err(error) => Err(Refusal::internal(&error)),

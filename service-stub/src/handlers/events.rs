@@ -32,13 +32,13 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     };
     let limit = call.query_number("limit")?.unwrap_or(DEFAULT_LIMIT);
     let these = hosts.into_iter().map(HostId).collect::<Vec<_>>();
+    let (deleted, none) = (call.query_flag("deleted_hosts")?, call.query_flag("cluster_level")?);
+    let other_than = deleted.then(|| service.store.model().hosts.keys().map(|key| key.host).collect());
+    let all = these.is_empty() && !none && !deleted;
     let page = service.store.events(&EventQuery {
         cluster: cluster.map(ClusterId),
         infra_env: infra_env.map(InfraEnvId),
-        hosts: match these.is_empty() {
-            true => HostFilter::All,
-            false => HostFilter::Any { these, none: false, other_than: None },
-        },
+        hosts: if all { HostFilter::All } else { HostFilter::Any { these, none, other_than } },
         severities: list("severities"),
         categories: Some(list("categories").unwrap_or_else(|| vec!["user".to_owned()])),
         message: call.query("message").map(str::to_lowercase),

@@ -1,12 +1,12 @@
-//! Infra-envs: made, shown, deleted.
+//! Infra-envs: made, shown, changed, deleted.
 
-use super::{clusters::check_pull_secret, find_cluster, find_infra_env, shapes};
+use super::{clusters::check_pull_secret, find_cluster, find_infra_env, infra_env_settings, shapes};
 use crate::documents;
 use crate::events;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::InfraEnvRecord;
 use crate::service::Service;
-use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId};
+use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret};
 use axum::http::StatusCode;
 
 /// POST /v2/infra-envs.
@@ -16,30 +16,35 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         return Err(Refusal::bad_request("name in body is required"));
     }
     check_pull_secret(params.pull_secret.expose())?;
-    let kind = params.image_type.as_deref().unwrap_or("full-iso");
-    if kind != "full-iso" {
-        return Err(Refusal::not_implemented(&format!("image_type {kind}")));
-    }
     let id = InfraEnvId::random();
-    let architecture = params.cpu_architecture.clone().unwrap_or_else(|| "x86_64".into());
-    let version = params.openshift_version.clone().unwrap_or_default();
     let infra_env = InfraEnv {
         cluster_id: params.cluster_id,
-        cpu_architecture: architecture,
+        cpu_architecture: params.cpu_architecture.unwrap_or_else(|| "x86_64".into()),
         href: format!("{}/v2/infra-envs/{id}", api::API_PATH),
         id,
-        ignition_config_override: params.ignition_config_override.unwrap_or_default(),
         kind: "InfraEnv".into(),
+        kind_of_image: "full-iso".into(),
         name: params.name,
-        openshift_version: version,
-        proxy: params.proxy.unwrap_or_default(),
-        pull_secret_set: !params.pull_secret.is_empty(),
-        ssh_authorized_key: params.ssh_authorized_key.unwrap_or_default(),
-        kind_of_image: kind.into(),
         user_name: "admin".into(),
         ..InfraEnv::default()
     };
-    let mut record = InfraEnvRecord { infra_env, pull_secret: params.pull_secret };
+    let mut record = InfraEnvRecord { infra_env, pull_secret: Secret::default() };
+    let settings = InfraEnvUpdateParams {
+        additional_ntp_sources: params.additional_ntp_sources,
+        additional_trust_bundle: params.additional_trust_bundle,
+        ignition_config_override: params.ignition_config_override,
+        image_type: params.image_type,
+        kernel_arguments: params.kernel_arguments,
+        network_discovery_delay_seconds: params.network_discovery_delay_seconds,
+        ntp_sources: params.ntp_sources,
+        openshift_version: params.openshift_version,
+        proxy: params.proxy,
+        pull_secret: Some(params.pull_secret),
+        rendezvous_ip: params.rendezvous_ip,
+        ssh_authorized_key: params.ssh_authorized_key,
+        static_network_config: params.static_network_config,
+    };
+    infra_env_settings::apply(&mut record, settings)?;
     documents::check_discovery(service, &record)?;
     service.change(call.request_id(), |change| {
         if let Some(cluster) = record.infra_env.cluster_id {
@@ -53,6 +58,22 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             "infra_env_registered",
             "The infrastructure environment was registered".into(),
         );
+        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record.infra_env));
+        change.put_infra_env(record);
+        Ok(answer)
+    })
+}
+
+/// PATCH /v2/infra-envs/{id}: the next image that is fetched has the new settings.
+pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.infra_env_id()?;
+    let params: InfraEnvUpdateParams = call.json(&shapes::UPDATE_INFRA_ENV)?;
+    service.change(call.request_id(), |change| {
+        let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
+        infra_env_settings::apply(&mut record, params)?;
+        documents::check_discovery(service, &record)?;
+        record.infra_env.updated_at = change.now;
+        events::infra_env(change, &record, "image_info_updated", "Image information was updated".into());
         let answer = Answer::json(StatusCode::CREATED, &shown(service, &record.infra_env));
         change.put_infra_env(record);
         Ok(answer)
@@ -79,7 +100,10 @@ pub fn image_url(service: &Service, infra_env: &InfraEnv) -> String {
 pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let cluster = call.query_uuid("cluster_id")?.map(api::ClusterId);
     let model = service.store.model();
-    let wanted = |infra_env: &&InfraEnv| cluster.is_none() || infra_env.cluster_id == cluster;
+    let owner = call.query("owner");
+    let wanted = |infra_env: &&InfraEnv| {
+        (cluster.is_none() || infra_env.cluster_id == cluster) && owner.is_none_or(|owner| infra_env.user_name == owner)
+    };
     let infra_envs = model.infra_envs.values().map(|record| &record.infra_env);
     let all: Vec<InfraEnv> = infra_envs.filter(wanted).map(|infra_env| shown(service, infra_env)).collect();
     Ok(Answer::json(StatusCode::OK, &all))

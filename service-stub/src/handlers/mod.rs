@@ -1,11 +1,17 @@
 //! What each endpoint does. Handlers are plain blocking functions: the server runs them off its async threads.
 
 pub mod agent;
+pub mod catalogues;
+pub mod cluster_settings;
 pub mod clusters;
 pub mod downloads;
 pub mod events;
 pub mod hosts;
+pub mod infra_env_settings;
 pub mod infra_envs;
+pub mod install_config;
+pub mod manifests;
+pub mod presigned;
 pub mod shapes;
 
 use crate::http::{Answer, Call, Refusal};
@@ -51,17 +57,34 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::POST, "/v2/clusters", clusters::create),
     endpoint(Method::GET, "/v2/clusters", clusters::list),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}", clusters::get),
+    endpoint(Method::GET, "/v2/clusters/default-config", catalogues::default_config),
+    endpoint(Method::PATCH, "/v2/clusters/{cluster_id}", cluster_settings::update),
     endpoint(Method::DELETE, "/v2/clusters/{cluster_id}", clusters::delete),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/supported-platforms", cluster_settings::supported_platforms),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/ui-settings", cluster_settings::ui_settings),
+    endpoint(Method::PUT, "/v2/clusters/{cluster_id}/ui-settings", cluster_settings::set_ui_settings),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/install-config", install_config::get),
+    endpoint(Method::PATCH, "/v2/clusters/{cluster_id}/install-config", install_config::update),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/manifests", manifests::list),
+    sized(Method::POST, "/v2/clusters/{cluster_id}/manifests", manifests::create, IGNITION_BODY_BYTES),
+    sized(Method::PATCH, "/v2/clusters/{cluster_id}/manifests", manifests::update, IGNITION_BODY_BYTES),
+    endpoint(Method::DELETE, "/v2/clusters/{cluster_id}/manifests", manifests::delete),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/manifests/files", manifests::file),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/hosts", clusters::hosts),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/install", clusters::install),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/cancel", clusters::cancel),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/reset", clusters::reset),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/files", downloads::cluster_file),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials", downloads::credentials),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials-presigned", presigned::credentials),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/files-presigned", presigned::cluster_files),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/credentials", downloads::console),
     sized(Method::POST, "/v2/infra-envs", infra_envs::create, IGNITION_BODY_BYTES),
     endpoint(Method::GET, "/v2/infra-envs", infra_envs::list),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}", infra_envs::get),
+    sized(Method::PATCH, "/v2/infra-envs/{infra_env_id}", infra_envs::update, IGNITION_BODY_BYTES),
     endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}", infra_envs::delete),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files-presigned", presigned::infra_env_files),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files", downloads::infra_env_file),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/image-url", downloads::image_url),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts", hosts::list),
@@ -78,6 +101,16 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/logs-progress", agent::logs_progress),
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/logs-progress", clusters::logs_progress),
     endpoint(Method::GET, "/v2/infra-env/{infra_env_id}/hosts/{host_id}/downloads/ignition", downloads::host_ignition),
+    endpoint(Method::GET, "/v2/component-versions", catalogues::component_versions),
+    endpoint(Method::GET, "/v2/openshift-versions", catalogues::openshift_versions),
+    endpoint(Method::GET, "/v2/release-sources", catalogues::none),
+    endpoint(Method::GET, "/v2/supported-operators", catalogues::none),
+    endpoint(Method::GET, "/v2/supported-operators/{operator_name}", catalogues::operator),
+    endpoint(Method::GET, "/v2/operators/bundles", catalogues::none),
+    endpoint(Method::GET, "/v2/operators/bundles/{id}", catalogues::bundle),
+    endpoint(Method::GET, "/v2/domains", catalogues::none),
+    endpoint(Method::GET, "/v2/support-levels/features", catalogues::features),
+    endpoint(Method::GET, "/v2/support-levels/architectures", catalogues::architectures),
     endpoint(Method::GET, "/v2/events", events::list),
     endpoint(Method::POST, "/v2/events", events::create),
 ];
@@ -89,53 +122,26 @@ pub const STREAMED: &[(Method, &str)] =
 /// Endpoints of the published API that this service doesn't have.
 #[rustfmt::skip]
 pub const NOT_HERE: &[(Method, &str)] = &[
-    (Method::PATCH, "/v2/clusters/{cluster_id}"),
     (Method::PUT, "/v2/clusters/{cluster_id}/progress"),
-    (Method::GET, "/v2/clusters/{cluster_id}/supported-platforms"),
-    (Method::PATCH, "/v2/infra-envs/{infra_env_id}"),
     (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/bind"),
     (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/unbind"),
     (Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset-validation/{validation_id}"),
     (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset"),
     (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/install"),
-    (Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files-presigned"),
     (Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd"),
     (Method::POST, "/v2/infra-envs/{infra_env_id}/regenerate-signing-key"),
-    (Method::GET, "/v2/clusters/default-config"),
-    (Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials-presigned"),
-    (Method::GET, "/v2/clusters/{cluster_id}/credentials"),
-    (Method::GET, "/v2/clusters/{cluster_id}/downloads/files-presigned"),
-    (Method::GET, "/v2/clusters/{cluster_id}/install-config"),
-    (Method::PATCH, "/v2/clusters/{cluster_id}/install-config"),
-    (Method::GET, "/v2/domains"),
     (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-workers"),
     (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-hosts"),
     (Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements"),
-    (Method::GET, "/v2/supported-operators"),
-    (Method::GET, "/v2/supported-operators/{operator_name}"),
-    (Method::GET, "/v2/operators/bundles"),
-    (Method::GET, "/v2/operators/bundles/{id}"),
     (Method::POST, "/v2/clusters/{cluster_id}/uploads/ingress-cert"),
     (Method::POST, "/v2/clusters/{cluster_id}/actions/complete-installation"),
-    (Method::GET, "/v2/clusters/{cluster_id}/manifests"),
-    (Method::POST, "/v2/clusters/{cluster_id}/manifests"),
-    (Method::PATCH, "/v2/clusters/{cluster_id}/manifests"),
-    (Method::DELETE, "/v2/clusters/{cluster_id}/manifests"),
-    (Method::GET, "/v2/clusters/{cluster_id}/manifests/files"),
-    (Method::GET, "/v2/component-versions"),
-    (Method::GET, "/v2/openshift-versions"),
-    (Method::GET, "/v2/release-sources"),
     (Method::GET, "/v2/clusters/{cluster_id}/monitored-operators"),
     (Method::PUT, "/v2/clusters/{cluster_id}/monitored-operators"),
-    (Method::GET, "/v2/support-levels/features"),
     (Method::GET, "/v2/support-levels/features/detailed"),
-    (Method::GET, "/v2/support-levels/architectures"),
     (Method::POST, "/v2/clusters/import"),
     (Method::POST, "/v2/clusters/disconnected"),
     (Method::GET, "/v2/clusters/{cluster_id}/ignored-validations"),
     (Method::PUT, "/v2/clusters/{cluster_id}/ignored-validations"),
-    (Method::GET, "/v2/clusters/{cluster_id}/ui-settings"),
-    (Method::PUT, "/v2/clusters/{cluster_id}/ui-settings"),
 ];
 
 /// Refuses what no endpoint takes: with 501 where the contract has it, 405 where it has the path, else 404. `path` is
@@ -195,12 +201,11 @@ mod tests {
 
     #[test]
     fn refusals_tell_unknown_from_unserved() {
-        const ID: &str = "7e5ff6df-e038-4103-bbb2-90433ded3e50";
         let status = |method, path: &str| match refuse(&method, &format!("{}{path}", api::API_PATH)) {
             Refusal::Request(status, _) | Refusal::Application(status, _) => status,
         };
-        assert_eq!(status(Method::GET, "/v2/domains"), StatusCode::NOT_IMPLEMENTED);
-        assert_eq!(status(Method::GET, &format!("/v2/clusters/{ID}/manifests")), StatusCode::NOT_IMPLEMENTED);
+        assert_eq!(status(Method::GET, "/v2/support-levels/features/detailed"), StatusCode::NOT_IMPLEMENTED);
+        assert_eq!(status(Method::POST, "/v2/clusters/disconnected"), StatusCode::NOT_IMPLEMENTED);
         assert_eq!(status(Method::GET, "/v2/nothing"), StatusCode::NOT_FOUND);
         assert_eq!(status(Method::GET, "/v2/clusters/"), StatusCode::NOT_FOUND);
         let put = refuse(&Method::PUT, &format!("{}/v2/infra-envs", api::API_PATH));

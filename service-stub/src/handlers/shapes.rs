@@ -19,6 +19,21 @@ const STAGES: &[&str] = &[
     "Failed",
 ];
 
+const HYPERTHREADING: &[&str] = &[
+    "none",
+    "masters",
+    "arbiters",
+    "workers",
+    "masters,arbiters",
+    "masters,workers",
+    "arbiters,workers",
+    "masters,arbiters,workers",
+    "all",
+];
+const NETWORK_TYPES: &[&str] = &["OpenShiftSDN", "OVNKubernetes", "CiscoACI", "Cilium", "Calico", "None"];
+const CLUSTER_ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi"];
+const ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
+
 /// `host-create-params`.
 pub const NEW_HOST: BodyShape = BodyShape {
     name: "newHostParams",
@@ -73,16 +88,16 @@ pub const NEW_CLUSTER: BodyShape = BodyShape {
         any("cluster_network_host_prefix"),
         any("cluster_networks"),
         any("control_plane_count"),
-        any("cpu_architecture"),
+        Field { name: "cpu_architecture", required: false, rule: Rule::OneOf(CLUSTER_ARCHITECTURES) },
         any("disk_encryption"),
         any("http_proxy"),
         any("https_proxy"),
-        any("hyperthreading"),
+        Field { name: "hyperthreading", required: false, rule: Rule::OneOf(HYPERTHREADING) },
         not_here("ignition_endpoint"),
         any("ingress_vips"),
         any("load_balancer"),
         any("machine_networks"),
-        any("network_type"),
+        Field { name: "network_type", required: false, rule: Rule::OneOf(NETWORK_TYPES) },
         any("no_proxy"),
         any("ntp_sources"),
         any("ocp_release_image"),
@@ -99,6 +114,70 @@ pub const NEW_CLUSTER: BodyShape = BodyShape {
     ],
 };
 
+/// `v2-cluster-update-params`.
+pub const UPDATE_CLUSTER: BodyShape = BodyShape {
+    name: "clusterUpdateParams",
+    model: "V2ClusterUpdateParams",
+    fields: &[
+        Field { name: "name", required: false, rule: Rule::Length(1, 54) },
+        Field { name: "hyperthreading", required: false, rule: Rule::OneOf(HYPERTHREADING) },
+        Field { name: "network_type", required: false, rule: Rule::OneOf(NETWORK_TYPES) },
+        any("additional_ntp_source"),
+        any("api_vip_dns_name"),
+        any("api_vips"),
+        any("base_dns_domain"),
+        any("cluster_network_cidr"),
+        any("cluster_network_host_prefix"),
+        any("cluster_networks"),
+        any("control_plane_count"),
+        any("disk_encryption"),
+        any("http_proxy"),
+        any("https_proxy"),
+        not_here("ignition_endpoint"),
+        any("ingress_vips"),
+        any("load_balancer"),
+        any("machine_network_cidr"),
+        any("machine_networks"),
+        any("no_proxy"),
+        any("ntp_sources"),
+        not_here("olm_operators"),
+        not_here("operator_bundles"),
+        any("platform"),
+        any("pull_secret"),
+        any("schedulable_masters"),
+        any("service_network_cidr"),
+        any("service_networks"),
+        any("ssh_public_key"),
+        any("tags"),
+        any("user_managed_networking"),
+        any("vip_dhcp_allocation"),
+    ],
+};
+
+/// `create-manifest-params`.
+pub const NEW_MANIFEST: BodyShape = BodyShape {
+    name: "createManifestParams",
+    model: "CreateManifestParams",
+    fields: &[
+        Field { name: "folder", required: false, rule: Rule::OneOf(&["manifests", "openshift"]) },
+        required("file_name"),
+        required("content"),
+    ],
+};
+
+/// `update-manifest-params`.
+pub const UPDATE_MANIFEST: BodyShape = BodyShape {
+    name: "updateManifestParams",
+    model: "UpdateManifestParams",
+    fields: &[
+        Field { name: "folder", required: true, rule: Rule::OneOf(&["manifests", "openshift"]) },
+        required("file_name"),
+        any("updated_content"),
+        any("updated_file_name"),
+        Field { name: "updated_folder", required: false, rule: Rule::OneOf(&["manifests", "openshift"]) },
+    ],
+};
+
 /// `infra-env-create-params`.
 pub const NEW_INFRA_ENV: BodyShape = BodyShape {
     name: "infraenvCreateParams",
@@ -112,18 +191,43 @@ pub const NEW_INFRA_ENV: BodyShape = BodyShape {
             required: false,
             rule: Rule::OneOf(&["full-iso", "minimal-iso", "disconnected-iso"]),
         },
-        any("cpu_architecture"),
+        Field { name: "cpu_architecture", required: false, rule: Rule::OneOf(ARCHITECTURES) },
+        any("additional_ntp_sources"),
+        any("additional_trust_bundle"),
         any("ignition_config_override"),
+        any("kernel_arguments"),
+        any("network_discovery_delay_seconds"),
+        any("ntp_sources"),
         any("openshift_version"),
         any("proxy"),
+        any("rendezvous_ip"),
         any("ssh_authorized_key"),
-        not_here("additional_ntp_sources"),
-        not_here("additional_trust_bundle"),
-        not_here("kernel_arguments"),
-        not_here("network_discovery_delay_seconds"),
-        not_here("ntp_sources"),
-        not_here("rendezvous_ip"),
-        not_here("static_network_config"),
+        any("static_network_config"),
+    ],
+};
+
+/// `infra-env-update-params`.
+pub const UPDATE_INFRA_ENV: BodyShape = BodyShape {
+    name: "infraEnvUpdateParams",
+    model: "InfraEnvUpdateParams",
+    fields: &[
+        Field {
+            name: "image_type",
+            required: false,
+            rule: Rule::OneOf(&["full-iso", "minimal-iso", "disconnected-iso"]),
+        },
+        any("additional_ntp_sources"),
+        any("additional_trust_bundle"),
+        any("ignition_config_override"),
+        any("kernel_arguments"),
+        any("network_discovery_delay_seconds"),
+        any("ntp_sources"),
+        any("openshift_version"),
+        any("proxy"),
+        any("pull_secret"),
+        any("rendezvous_ip"),
+        any("ssh_authorized_key"),
+        any("static_network_config"),
     ],
 };
 

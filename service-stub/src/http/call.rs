@@ -113,6 +113,15 @@ impl Call {
         if id.len() <= 64 { id } else { "" }
     }
 
+    /// The body as one JSON text.
+    pub fn json_text(&self, name: &str) -> Result<String, Refusal> {
+        if self.body.iter().all(u8::is_ascii_whitespace) {
+            return Err(Refusal::bad_request(format!("{name} in body is required")));
+        }
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Refusal::bad_request(format!("parsing {name} body from \"\" failed, because {error}")))
+    }
+
     /// The body as a document of the given shape.
     pub fn json<T: DeserializeOwned>(&self, shape: &BodyShape) -> Result<T, Refusal> {
         parse(shape, &self.body)

@@ -68,6 +68,7 @@ impl Running {
             cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
             mco_image: None,
             limits: files.limits,
+            openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
         };
         let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();
         let service = Arc::new(Service::new(settings, store, media));

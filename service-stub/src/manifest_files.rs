@@ -1,0 +1,153 @@
+//! Manifests users add to a cluster: one file each below `manifests/<cluster>/<folder>/`, on disk before the answer (service
+//! contract §1.2.5, §1.3).
+
+use api::ClusterId;
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// A cluster has no more of them.
+pub const MAX_FILES: usize = 256;
+/// None is longer, bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+/// The two places of a manifest.
+pub const FOLDERS: [&str; 2] = ["manifests", "openshift"];
+
+/// A place and a name in it, checked: both become parts of a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// One of [`FOLDERS`].
+    pub folder: &'static str,
+    /// Plain characters, with a known extension.
+    pub file: String,
+}
+
+impl Name {
+    /// None for what can't be the name of a manifest.
+    pub fn parse(folder: &str, file: &str) -> Option<Self> {
+        let folder = FOLDERS.into_iter().find(|own| *own == folder)?;
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        let known = [".yaml", ".yml", ".json"].iter().any(|end| file.len() > end.len() && file.ends_with(end));
+        let is_good = known && file.len() <= 200 && !file.starts_with('.') && file.bytes().all(plain);
+        is_good.then(|| Self { folder, file: file.to_owned() })
+    }
+
+    fn path(&self, state: &Path, cluster: ClusterId) -> PathBuf {
+        directory(state, cluster).join(self.folder).join(&self.file)
+    }
+}
+
+fn directory(state: &Path, cluster: ClusterId) -> PathBuf {
+    state.join("manifests").join(cluster.to_string())
+}
+
+/// All of a cluster, sorted.
+pub fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
+    let mut names = Vec::new();
+    for folder in FOLDERS {
+        let entries = match std::fs::read_dir(directory(state, cluster).join(folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            // What has no good name is a write cut short.
+            names.extend(entry?.file_name().to_str().and_then(|file| Name::parse(folder, file)));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// A manifest's content; none when there is none of that name.
+pub fn read(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(name.path(state, cluster)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut content = Vec::new();
+    file.take(u64::try_from(MAX_BYTES).unwrap_or(u64::MAX)).read_to_end(&mut content)?;
+    Ok(Some(content))
+}
+
+/// Writes a manifest, in place of one of its name: the one or the other is there, at every moment.
+pub fn write(state: &Path, cluster: ClusterId, name: &Name, content: &[u8]) -> io::Result<()> {
+    let path = name.path(state, cluster);
+    let folder = directory(state, cluster).join(name.folder);
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    // No name of a manifest starts so.
+    let partial = folder.join(format!(".{:016x}", fastrand::u64(..)));
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&partial, &path)
+    });
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written?;
+    for directory in folder.ancestors().take_while(|path| path.starts_with(state)) {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Removes a manifest; whether there was one.
+pub fn remove(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<bool> {
+    let path = name.path(state, cluster);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        removed => removed?,
+    }
+    path.parent().map(|folder| File::open(folder)?.sync_all()).transpose()?;
+    Ok(true)
+}
+
+/// Removes all of a deleted cluster. Its record is gone by now, so that a failure is only logged.
+pub fn forget(state: &Path, cluster: ClusterId) {
+    match std::fs::remove_dir_all(directory(state, cluster)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%cluster, %error, "the manifests of a deleted cluster can't be removed: remove them by hand");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_become_paths() {
+        for good in ["a.yaml", "99-worker_x.yml", "a.b.json"] {
+            assert!(Name::parse("openshift", good).is_some(), "{good}");
+        }
+        for bad in
+            ["", ".yaml", "..yaml", "a", "a.txt", "../a.yaml", "a/b.yaml", "a b.yaml", "a\0.yaml", "a.yaml.patch_1"]
+        {
+            assert_eq!(Name::parse("manifests", bad), None, "{bad}");
+        }
+        assert_eq!(Name::parse("..", "a.yaml"), None);
+    }
+
+    #[test]
+    fn files_are_written_listed_and_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let (state, id) = (state.path(), ClusterId::random());
+        let name = |folder, file| Name::parse(folder, file).unwrap();
+        let (a, b) = (name("openshift", "a.yaml"), name("manifests", "b.yaml"));
+        write(state, id, &a, b"1").unwrap();
+        write(state, id, &b, b"2").unwrap();
+        write(state, id, &a, b"3").unwrap();
+        std::fs::write(directory(state, id).join("openshift/.0123"), b"cut short").unwrap();
+        assert_eq!(list(state, id).unwrap(), [b.clone(), a.clone()]);
+        assert_eq!(read(state, id, &a).unwrap().unwrap(), b"3");
+        assert!(remove(state, id, &b).unwrap() && !remove(state, id, &b).unwrap());
+        forget(state, id);
+        assert_eq!(list(state, id).unwrap(), []);
+        forget(state, id);
+    }
+}

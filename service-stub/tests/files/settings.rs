@@ -1,0 +1,208 @@
+//! Settings changed after creation, catalogues, manifests, and addresses to fetch things by.
+
+use crate::World;
+use crate::common::{API, Files, Running, pull_secret, recorded};
+use serde_json::{Value, json};
+
+fn cluster(running: &Running) -> String {
+    let body = json!({"name": "lab", "openshift_version": "4.22", "pull_secret": pull_secret(),
+        "base_dns_domain": "example.com"});
+    let answer = running.json("POST", "/v2/clusters", &body);
+    assert_eq!(answer.status, 201, "{:?}", answer.document());
+    answer.document()["id"].as_str().unwrap().to_owned()
+}
+
+fn get(running: &Running, path: &str) -> Value {
+    let answer = running.get(&format!("{API}{path}"));
+    assert_eq!(answer.status, 200, "{path}: {:?}", String::from_utf8_lossy(&answer.body));
+    answer.document()
+}
+
+#[test]
+fn a_cluster_is_changed_and_shown_changed() {
+    let running = Running::start(Files::default());
+    let path = format!("/v2/clusters/{}", cluster(&running));
+    let change = json!({"name": "edge", "http_proxy": "http://p:3128", "machine_networks": [{"cidr": "192.0.2.0/24"}]});
+    let answer = running.json("PATCH", &path, &change);
+    assert_eq!(answer.status, 201, "{:?}", answer.document());
+    let shown = get(&running, &path);
+    assert_eq!((&shown["name"], &shown["http_proxy"]), (&json!("edge"), &json!("http://p:3128")));
+    assert_eq!(shown["machine_networks"][0]["cluster_id"], shown["id"]);
+    let refused = |body: &Value| running.json("PATCH", &path, body).status;
+    assert_eq!(refused(&json!({"nam": "x"})), 400, "an unknown field");
+    assert_eq!(refused(&json!({"name": ""})), 400);
+    assert_eq!(refused(&json!({"name": null})), 201, "null is as good as absent");
+    assert_eq!(running.json("PATCH", "/v2/clusters/7e5ff6df-e038-4103-bbb2-90433ded3e50", &json!({})).status, 404);
+    let events = get(&running, "/v2/events");
+    assert!(events.as_array().unwrap().iter().any(|event| event["name"] == "proxy_settings_changed"));
+
+    let over = json!("{\"fips\": true}");
+    assert_eq!(running.json("PATCH", &format!("{path}/install-config"), &over).status, 201);
+    let config = get(&running, &format!("{path}/install-config"));
+    let config = config.as_str().unwrap();
+    assert!(config.contains("fips: true") && config.contains("name: edge") && !config.contains("auths"), "{config}");
+    assert_eq!(running.json("PATCH", &format!("{path}/install-config"), &json!("[1]")).status, 400);
+    assert_eq!(running.json("PATCH", &format!("{path}/install-config"), &json!({})).status, 400);
+
+    assert_eq!(get(&running, &format!("{path}/ui-settings")), json!(""));
+    assert_eq!(running.json("PUT", &format!("{path}/ui-settings"), &json!("{\"a\":1}")).status, 200);
+    assert_eq!(get(&running, &format!("{path}/ui-settings")), json!("{\"a\":1}"));
+    assert_eq!(get(&running, &format!("{path}/supported-platforms")), json!(["baremetal", "none", "external"]));
+    assert_eq!(running.get(&format!("{API}{path}/credentials")).status, 409);
+    assert_eq!(running.get(&format!("{API}{path}/downloads/credentials-presigned?file_name=kubeconfig")).status, 409);
+    let logs = get(&running, &format!("{path}/downloads/files-presigned?file_name=logs&logs_type=all"));
+    assert!(logs["url"].as_str().unwrap().ends_with("/logs?logs_type=all"), "{logs}");
+    let manifest = json!({"file_name": "a.yaml", "content": "e30="});
+    assert_eq!(running.json("POST", &format!("{path}/manifests"), &manifest).status, 501, "nobody would apply it");
+    assert_eq!(get(&running, &format!("{path}/manifests")), json!([]));
+}
+
+#[test]
+fn an_infra_env_is_changed_and_its_image_with_it() {
+    let world = World::new(json!({"openshift_version": "4.17"}));
+    let running = &world.running;
+    let path = format!("/v2/infra-envs/{}", world.infra_env["id"].as_str().unwrap());
+    let network = json!([{
+        "network_yaml": "interfaces:\n- {name: eth0, type: ethernet, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.9, prefix-length: 24}]}}\n",
+        "mac_interface_map": [{"mac_address": "52:54:00:00:00:0a", "logical_nic_name": "eth0"}],
+    }]);
+    let bundle = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
+    let change = json!({"static_network_config": network, "additional_ntp_sources": "ntp.example.com",
+        "additional_trust_bundle": bundle, "kernel_arguments": [{"operation": "append", "value": "quiet"}],
+        "proxy": {"http_proxy": "http://p:3128"}, "rendezvous_ip": "192.0.2.9", "network_discovery_delay_seconds": 3});
+    let answer = running.json("PATCH", &path, &change);
+    assert_eq!(answer.status, 201, "{:?}", answer.document());
+    let shown = get(running, &path);
+    assert_eq!(shown["kernel_arguments"], json!(r#"[{"operation":"append","value":"quiet"}]"#));
+    assert_eq!(serde_json::from_str::<Value>(shown["static_network_config"].as_str().unwrap()).unwrap(), network);
+    assert!(shown["updated_at"].as_str().unwrap() >= shown["created_at"].as_str().unwrap());
+
+    let config = get(running, &format!("{path}/downloads/files?file_name=discovery.ign"));
+    let paths: Vec<&str> =
+        config["storage"]["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    for path in [
+        "/etc/assisted/network/host0/eth0.nmconnection",
+        "/etc/assisted/network/host0/mac_interface.ini",
+        "/etc/pki/ca-trust/source/anchors/assisted-infraenv-additional-trust-bundle.pem",
+        "/usr/local/bin/add-ntp-sources.sh",
+    ] {
+        assert!(paths.contains(&path), "{path} in {paths:?}");
+    }
+    assert_eq!(config["ignition"]["proxy"]["httpProxy"], "http://p:3128");
+    let archive = running.get(&format!("{API}{path}/downloads/files?file_name=static-network-config"));
+    let mut archive = tar::Archive::new(archive.body.as_slice());
+    let names: Vec<String> =
+        archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect();
+    assert_eq!(names, ["etc/assisted/network/host0/eth0.nmconnection", "etc/assisted/network/host0/mac_interface.ini"]);
+
+    let refused = |body: Value| running.json("PATCH", &path, &body).status;
+    assert_eq!(refused(json!({"static_network_config": [{"network_yaml": "x", "mac_interface_map": []}]})), 400);
+    assert_eq!(refused(json!({"kernel_arguments": [{"operation": "replace", "value": "x"}]})), 400);
+    assert_eq!(refused(json!({"image_type": "disconnected-iso"})), 501);
+    assert_eq!(refused(json!({"ignition_config_override": "{"})), 400);
+    assert_eq!(get(running, &path)["ignition_config_override"], Value::Null, "what was refused is not kept");
+    assert_eq!(refused(json!({"static_network_config": []})), 201);
+    assert_eq!(get(running, &path)["static_network_config"], Value::Null);
+    let url = get(running, &format!("{path}/downloads/files-presigned?file_name=discovery.ign"));
+    let url = url["url"].as_str().unwrap().strip_prefix(&running.url).unwrap().to_owned();
+    assert_eq!(running.get(&url).status, 200);
+}
+
+/// The real service's files for the same networks.
+#[test]
+fn recorded_static_networks_give_the_recorded_files() {
+    let Some(folder) = recorded("api") else { return };
+    let load = |name: &str| -> Value { serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap() };
+    let running = Running::start(Files::default());
+    let answer = running.json("POST", "/v2/infra-envs", &load("static-infraenv-req.json"));
+    assert_eq!(answer.status, 201);
+    let ours = answer.document();
+    let text = std::fs::read_to_string(folder.join("static-infraenv-resp.txt")).unwrap();
+    let theirs: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(ours["static_network_config"], theirs["static_network_config"]);
+    let id = ours["id"].as_str().unwrap();
+    let config = get(&running, &format!("/v2/infra-envs/{id}/downloads/files?file_name=discovery.ign"));
+    let files = |config: &Value| -> Vec<(String, String)> {
+        let all = config["storage"]["files"].as_array().unwrap().iter();
+        let text = |file: &Value, at: &str| file.pointer(at).unwrap().as_str().unwrap().to_owned();
+        let all = all.map(|file| (text(file, "/path"), text(file, "/contents/source")));
+        let all = all.filter(|(path, _)| path.starts_with("/etc/assisted/network/"));
+        let mut all: Vec<_> = all.map(|(path, url)| (path, url.split_once("base64,").unwrap().1.to_owned())).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(files(&config), files(&load("static-discovery.ign")));
+}
+
+#[test]
+fn catalogues_list_what_is_here() {
+    let running = Running::start(Files::default());
+    let versions = get(&running, "/v2/openshift-versions");
+    assert_eq!(versions.as_object().unwrap().keys().collect::<Vec<_>>(), ["4.21.3", "4.22.9"]);
+    assert_eq!((&versions["4.22.9"]["default"], &versions["4.21.3"]["default"]), (&json!(true), &json!(false)));
+    assert_eq!(get(&running, "/v2/openshift-versions?only_latest=true").as_object().unwrap().len(), 1);
+    assert_eq!(get(&running, "/v2/openshift-versions?version=4.21").as_object().unwrap().len(), 1);
+    assert!(get(&running, "/v2/component-versions")["versions"]["discovery-agent"].is_string());
+    assert_eq!(get(&running, "/v2/clusters/default-config")["cluster_network_host_prefix"], 23);
+    for path in ["/v2/release-sources", "/v2/supported-operators", "/v2/operators/bundles", "/v2/domains"] {
+        assert_eq!(get(&running, path), json!([]), "{path}");
+    }
+    let features = get(&running, "/v2/support-levels/features?openshift_version=4.22");
+    assert_eq!(
+        (&features["features"]["SNO"], &features["features"]["LVM"]),
+        (&json!("supported"), &json!("unavailable"))
+    );
+    get(&running, "/v2/support-levels/architectures?openshift_version=4.22");
+    for (path, status) in [
+        ("/v2/supported-operators/lso", 404),
+        ("/v2/operators/bundles/virtualization", 404),
+        ("/v2/support-levels/features", 400),
+        ("/v2/support-levels/features?openshift_version=4&cpu_architecture=mips", 400),
+        ("/v2/openshift-versions?only_latest=maybe", 400),
+    ] {
+        assert_eq!(running.get(&format!("{API}{path}")).status, status, "{path}");
+    }
+}
+
+#[test]
+fn manifests_are_kept_and_given_to_the_controller() {
+    let files = tempfile::tempdir().unwrap();
+    for name in ["bootstrap.ign", "master.ign", "worker.ign"] {
+        std::fs::write(files.path().join(name), r#"{"ignition":{"version":"3.2.0"}}"#).unwrap();
+    }
+    let running = Running::start(Files { cluster: Some(files.path().into()), ..Files::default() });
+    let path = format!("/v2/clusters/{}", cluster(&running));
+    let manifests = format!("{path}/manifests");
+    let post = |body: Value| running.json("POST", &manifests, &body);
+    let made = post(json!({"file_name": "a.yaml", "folder": "openshift", "content": "YTogMQo="}));
+    assert_eq!(
+        (made.status, made.document()),
+        (201, json!({"file_name": "a.yaml", "folder": "openshift", "manifest_source": "user"}))
+    );
+    for (body, status) in [
+        (json!({"file_name": "a.yaml", "content": "YTogMQo="}), 400),
+        (json!({"file_name": "../a.yaml", "content": "YTogMQo="}), 422),
+        (json!({"file_name": "a.txt", "content": "YTogMQo="}), 422),
+        (json!({"file_name": "b.yaml", "content": "*"}), 400),
+        (json!({"file_name": "b.yaml", "content": "ewo="}), 400),
+        (json!({"file_name": "b.yaml", "folder": "etc", "content": "e30="}), 400),
+        (json!({"file_name": "b.yaml"}), 400),
+    ] {
+        assert_eq!(post(body.clone()).status, status, "{body}");
+    }
+    let file = |name: &str| running.get(&format!("{API}{manifests}/files?folder=openshift&file_name={name}"));
+    assert_eq!(file("a.yaml").body, b"a: 1\n");
+    assert_eq!((file("c.yaml").status, file("..%2f..%2fstate.redb").status), (404, 422));
+    let change = json!({"folder": "openshift", "file_name": "a.yaml", "updated_file_name": "c.yaml", "updated_content": "YjogMgo="});
+    assert_eq!(running.json("PATCH", &manifests, &change).status, 200);
+    assert_eq!((file("a.yaml").status, file("c.yaml").body), (404, b"b: 2\n".to_vec()));
+    assert_eq!(get(&running, &manifests).as_array().unwrap().len(), 1);
+    let delete = |name: &str| {
+        running.request("DELETE", &format!("{API}{manifests}?folder=openshift&file_name={name}"), &[], b"").status
+    };
+    assert_eq!((delete("c.yaml"), delete("c.yaml")), (200, 200));
+    assert_eq!(post(json!({"file_name": "d.yaml", "content": "YTogMQo="})).status, 201);
+    assert_eq!(running.request("DELETE", &format!("{API}{path}"), &[], b"").status, 204);
+    let left = std::fs::read_dir(running.state.path().join("manifests")).unwrap().count();
+    assert_eq!(left, 0, "a deleted cluster leaves nothing");
+}
