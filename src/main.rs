@@ -13,6 +13,7 @@ use agent::{
 use clap::{CommandFactory, Parser};
 use installer::document::Document;
 use log::STEP_VARIABLE;
+use service_stub::control;
 use std::{
     ffi::{OsStr, OsString},
     fmt,
@@ -53,6 +54,32 @@ enum Command {
     Image(rootfs_overlay::image_cli::Image),
     Logs(logs::cli::Logs),
     Serve(service_stub::cli::Serve),
+    Cluster(control::cluster::Cluster),
+    InfraEnv(control::infra_env::InfraEnv),
+    Host(control::host::Host),
+    Event(control::event::Event),
+    Wait(control::wait::Wait),
+    Completion(Completion),
+}
+
+/// Print a script that completes our commands in a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall completion bash > /etc/bash_completion.d/landfall
+  landfall completion zsh > \"${fpath[1]}/_landfall\"
+  landfall completion fish > ~/.config/fish/completions/landfall.fish")]
+struct Completion {
+    /// Which shell
+    shell: clap_complete::Shell,
+}
+
+impl Completion {
+    fn run(self) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), NAME, &mut script);
+        Ok(io::stdout().write_all(&script)?)
+    }
 }
 
 impl Command {
@@ -73,6 +100,12 @@ impl Command {
             Self::Image(image) => image.run().map(success),
             Self::Logs(logs) => logs.run(),
             Self::Serve(serve) => serve.run().map(success),
+            Self::Cluster(cluster) => cluster.run(),
+            Self::InfraEnv(infra_env) => infra_env.run(),
+            Self::Host(host) => host.run(),
+            Self::Event(event) => event.run(),
+            Self::Wait(wait) => wait.run(),
+            Self::Completion(completion) => completion.run().map(success),
         }
     }
 
@@ -118,7 +151,15 @@ impl Command {
     /// Whether its purpose is what it prints. A broken pipe in the others is a connection that failed.
     fn only_prints(&self) -> bool {
         match self {
-            Self::Inventory(_) | Self::Report(_) | Self::Netcheck(_) | Self::Ignition(_) => true,
+            Self::Inventory(_)
+            | Self::Report(_)
+            | Self::Netcheck(_)
+            | Self::Ignition(_)
+            | Self::Cluster(_)
+            | Self::InfraEnv(_)
+            | Self::Host(_)
+            | Self::Event(_)
+            | Self::Completion(_) => true,
             Self::Agent(_)
             | Self::Capture(_)
             | Self::Install(_)
@@ -129,7 +170,8 @@ impl Command {
             | Self::Iso(_)
             | Self::Image(_)
             | Self::Logs(_)
-            | Self::Serve(_) => false,
+            | Self::Serve(_)
+            | Self::Wait(_) => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A client of the service, for agent, installer and command line.
 
 mod of_cluster;
+pub mod of_user;
 
 use crate::clock::Offset;
 use crate::http::{HttpConfig, HttpConfigError, agent, public_url};
@@ -159,6 +160,7 @@ pub struct Client {
     agent: ureq::Agent,
     base: String,
     token: Secret,
+    user: bool,
     agent_version: String,
     request_id: String,
     retry: RetryPolicy,
@@ -186,6 +188,7 @@ impl Client {
             agent: agent(&config.http)?,
             base: base.to_owned(),
             token: config.token.clone(),
+            user: false,
             agent_version: config.agent_version.clone(),
             request_id: uuid::Uuid::new_v4().to_string(),
             retry,
@@ -370,12 +373,16 @@ impl Client {
         body: Option<&impl Serialize>,
     ) -> Result<T, ClientError> {
         let answer = self.call(method.clone(), path, body)?;
-        serde_json::from_slice(&answer).map_err(|source| ClientError::Decode {
+        self.decode(method, path, &answer)
+    }
+
+    fn decode<T: DeserializeOwned>(&self, method: Method, path: &str, answer: &[u8]) -> Result<T, ClientError> {
+        serde_json::from_slice(answer).map_err(|source| ClientError::Decode {
             method,
             path: path.to_owned(),
             what: std::any::type_name::<T>().rsplit("::").next().unwrap_or("JSON"),
             len: answer.len(),
-            start: one_line(&answer, 80),
+            start: one_line(answer, 80),
             source,
         })
     }
@@ -453,8 +460,12 @@ impl Client {
             .method(method.clone())
             .uri(format!("{}{API_PATH}{path}", self.base))
             .header("Accept", "application/json")
-            .header("X-Secret-Key", self.token.expose())
             .header("X-Request-Id", &self.request_id);
+        let request = match self.user {
+            true if self.token.is_empty() => request,
+            true => request.header("Authorization", format!("Bearer {}", self.token.expose())),
+            false => request.header("X-Secret-Key", self.token.expose()),
+        };
         match self.agent_version.as_str() {
             "" => request,
             version => request.header("Discovery_agent_version", version),
@@ -479,7 +490,7 @@ impl Client {
         }
         let retry_after = response.headers().get("Retry-After").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
         let retry_after = retry_after.map(Duration::from_secs);
-        Err(ClientError::Status { method, path: path.to_owned(), status, message: error_message(&answer), retry_after })
+        Err(ClientError::Status { method, path: path.to_owned(), status, message: refusal_text(&answer), retry_after })
     }
 
     fn run<B: ureq::AsSendBody>(&self, request: Request<B>) -> Result<Response<ureq::Body>, ureq::Error> {
@@ -492,7 +503,7 @@ impl Client {
 }
 
 /// The reason inside either error body, or the start of whatever came instead (a proxy's HTML page, say).
-fn error_message(body: &[u8]) -> String {
+pub fn refusal_text(body: &[u8]) -> String {
     if let Ok(error) = serde_json::from_slice::<ApiError>(body) {
         return error.reason;
     }
@@ -525,13 +536,13 @@ mod tests {
     #[test]
     fn both_error_shapes_and_html_give_a_line() {
         assert_eq!(
-            error_message(br#"{"code":"404","href":"","id":404,"kind":"Error","reason":"record not found"}"#),
+            refusal_text(br#"{"code":"404","href":"","id":404,"kind":"Error","reason":"record not found"}"#),
             "record not found"
         );
         assert_eq!(
-            error_message(br#"{"code":400,"message":"host_id in body is required"}"#),
+            refusal_text(br#"{"code":400,"message":"host_id in body is required"}"#),
             "host_id in body is required"
         );
-        assert_eq!(error_message(b"<html>\n<body>bad gateway"), "<html> <body>bad gateway");
+        assert_eq!(refusal_text(b"<html>\n<body>bad gateway"), "<html> <body>bad gateway");
     }
 }

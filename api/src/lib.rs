@@ -28,7 +28,8 @@ mod timestamp;
 
 pub use body::{BodyError, BodyFault, read_body};
 pub use checks::*;
-pub use client::{ANSWER_TIMEOUT, API_PATH, Client, ClientConfig, ClientError};
+pub use client::of_user::{DownloadError, copy};
+pub use client::{ANSWER_TIMEOUT, API_PATH, Client, ClientConfig, ClientError, refusal_text};
 pub use clock::CertificateTime;
 pub use cluster::*;
 pub use connectivity::*;

@@ -26,6 +26,7 @@
 pub mod check;
 pub mod cli;
 pub mod cluster_files;
+pub mod control;
 pub mod documents;
 pub mod events;
 pub mod handlers;
@@ -43,4 +44,5 @@ pub mod server;
 pub mod service;
 pub mod state;
 pub mod store;
+pub mod text;
 pub mod view;

@@ -1,0 +1,97 @@
+//! What people ask of the service. Documents stay as the service wrote them: who prints them must not lose what our
+//! types don't know.
+
+use super::{Client, ClientError};
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use ureq::http::Method;
+
+/// How far a download is: bytes that came, and all where the service says how many.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
+
+/// Read at once from a download.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Why a download did not end.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    /// The service refused, or gave no answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It broke off.
+    #[error("GET {path}: the download broke off after {bytes} bytes")]
+    Broken {
+        /// Request path.
+        path: String,
+        /// How many came.
+        bytes: u64,
+        /// Cause.
+        source: io::Error,
+    },
+    /// It can't be kept.
+    #[error("what was downloaded can't be written")]
+    Write(#[source] io::Error),
+}
+
+impl Client {
+    /// The same client with its token as users present it (`Authorization: Bearer …`), not as agents do (service contract
+    /// §1.1).
+    pub fn as_user(self) -> Self {
+        Self { user: true, ..self }
+    }
+
+    /// The document at `path` below the API's base.
+    pub fn document(&self, path: &str) -> Result<Value, ClientError> {
+        self.call_json(Method::GET, path, None::<&()>)
+    }
+
+    /// Sends a document, or none. The answer's, or null when it is empty.
+    pub fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
+        let answer = self.call(method.clone(), path, body)?;
+        if answer.is_empty() {
+            return Ok(Value::Null);
+        }
+        self.decode(method, path, &answer)
+    }
+
+    /// Streams the file at `path` to `out`. One attempt; how large it may get is for `out` to say.
+    pub fn download(&self, path: &str, out: &mut dyn Write, progress: Progress) -> Result<(), DownloadError> {
+        let failed = |source: ureq::Error| self.no_answer(&Method::GET, path, source);
+        let request = self.request(&Method::GET, path).body(()).map_err(|error| failed(error.into()))?;
+        let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
+        // No limit of the whole: logs and images are large, and networks slow.
+        let request = request.timeout_recv_response(Some(self.answer_timeout)).timeout_recv_body(None).build();
+        let mut response = self.agent.run(request).map_err(failed)?;
+        if !response.status().is_success() {
+            return Ok(self.answer(Method::GET, path, &mut response).map(drop)?);
+        }
+        let total = response.body().content_length();
+        copy(path, response.body_mut().as_reader(), total, out, progress)
+    }
+}
+
+/// Copies what comes from a server, and tells how far it is.
+pub fn copy(
+    path: &str,
+    mut from: impl Read,
+    total: Option<u64>,
+    out: &mut dyn Write,
+    progress: Progress,
+) -> Result<(), DownloadError> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    let mut bytes = 0_u64;
+    let broken = |bytes, source| DownloadError::Broken { path: path.to_owned(), bytes, source };
+    loop {
+        let len = from.read(&mut buffer).map_err(|error| broken(bytes, error))?;
+        if len == 0 {
+            break;
+        }
+        out.write_all(buffer.get(..len).unwrap_or_default()).map_err(DownloadError::Write)?;
+        bytes = bytes.saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
+        progress(bytes, total);
+    }
+    match total {
+        Some(total) if total != bytes => Err(broken(bytes, io::ErrorKind::UnexpectedEof.into())),
+        _ => Ok(()),
+    }
+}

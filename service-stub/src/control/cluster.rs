@@ -1,0 +1,307 @@
+//! `landfall cluster`.
+
+use super::{Console, Reach, Session, download, fields, name_of, read_small, table};
+use super::{cluster_show, wait};
+use crate::text::{at, number_at};
+use serde_json::{Map, Value, json};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+use ureq::http::Method;
+
+/// A larger secret or key is none.
+const MAX_SECRET_BYTES: u64 = 1 << 20;
+
+/// Clusters: list, show, create, install and the rest
+///
+/// A CLUSTER is meant by its name, its id, or the start of its id where that is the only one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  export LANDFALL_URL=http://10.0.0.5:8090
+  landfall cluster create rack --openshift-version 4.22 --base-domain example.com --pull-secret-file pull-secret.json
+  landfall cluster list
+  landfall cluster show rack                 # hosts, and what stands in the way
+  landfall cluster set rack machine_networks='[{\"cidr\":\"10.0.0.0/24\"}]'
+  landfall cluster install rack --wait
+  landfall cluster kubeconfig rack --output kubeconfig
+  landfall cluster list --json | jq -r '.[].status'
+
+Exit codes: 0 success, 1 failure, 2 wrong usage; with --wait those of `landfall wait`.")]
+pub struct Cluster {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// All clusters
+    List,
+    /// One cluster: its state, its hosts, and the validations that stand in the way
+    Show {
+        /// Which
+        cluster: String,
+        /// All validations, also those that pass
+        #[arg(long)]
+        validations: bool,
+    },
+    /// Make a cluster
+    Create(Create),
+    /// Change settings by the API's names: FIELD=VALUE, where VALUE is JSON or text, or @FILE
+    Set {
+        /// Which
+        cluster: String,
+        /// What
+        #[arg(required = true, value_name = "FIELD=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Begin the installation
+    Install {
+        /// Which
+        cluster: String,
+        /// Stay until it is installed, or has failed
+        #[arg(long)]
+        wait: bool,
+        /// How long to stay: 90m, 2h, 45s
+        #[arg(long, value_name = "TIME", default_value = "90m", value_parser = wait::duration, requires = "wait")]
+        timeout: Duration,
+    },
+    /// Stop the installation; the hosts stay as they are
+    Cancel {
+        /// Which
+        cluster: String,
+    },
+    /// Back to before the installation; its hosts must boot the discovery image again
+    Reset {
+        /// Which
+        cluster: String,
+    },
+    /// Delete the cluster, its hosts and their logs
+    Delete {
+        /// Which
+        cluster: String,
+    },
+    /// User, password and console of the installed cluster
+    Credentials {
+        /// Which
+        cluster: String,
+    },
+    /// The kubeconfig, to standard output or a file of mode 0600
+    Kubeconfig {
+        /// Which
+        cluster: String,
+        /// Where to
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// The one that does not trust the ingress' certificate
+        #[arg(long)]
+        no_ingress: bool,
+    },
+    /// A file of the installation: bootstrap.ign, master.ign, worker.ign, metadata.json, install-config.yaml, …
+    File {
+        /// Which
+        cluster: String,
+        /// The file's name
+        name: String,
+        /// Where to
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Logs as an archive, of one host, of the controller, or all
+    Logs {
+        /// Which
+        cluster: String,
+        /// Of this host
+        #[arg(long, conflicts_with = "controller")]
+        host: Option<String>,
+        /// Of the cluster's controller
+        #[arg(long)]
+        controller: bool,
+        /// Where to, - for standard output; without it the name that fits, in this directory
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Name, a DNS label
+    name: String,
+    /// Version to install
+    #[arg(long, value_name = "VERSION")]
+    openshift_version: String,
+    /// Registry credentials, JSON; - for standard input
+    #[arg(long, value_name = "FILE")]
+    pull_secret_file: PathBuf,
+    /// DNS domain the cluster's name is put before
+    #[arg(long, value_name = "DOMAIN")]
+    base_domain: Option<String>,
+    /// Control-plane hosts; 1 is a single node
+    #[arg(long, value_name = "COUNT")]
+    control_plane_count: Option<u32>,
+    /// Public key of user core on the installed hosts
+    #[arg(long, value_name = "FILE")]
+    ssh_key_file: Option<PathBuf>,
+    /// Address of the API; a second one for the other IP family
+    #[arg(long = "api-vip", value_name = "ADDRESS")]
+    api_vips: Vec<String>,
+    /// Address of the ingress; a second one for the other IP family
+    #[arg(long = "ingress-vip", value_name = "ADDRESS")]
+    ingress_vips: Vec<String>,
+    /// Network of the hosts
+    #[arg(long = "machine-network", value_name = "CIDR")]
+    machine_networks: Vec<String>,
+    /// Load balancers and DNS are the user's
+    #[arg(long)]
+    user_managed_networking: bool,
+    /// Any other setting by the API's name; VALUE is JSON or text, or @FILE
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    settings: Vec<String>,
+}
+
+impl Create {
+    fn document(&self) -> anyhow::Result<Value> {
+        let mut document = Map::new();
+        document.insert("name".into(), self.name.as_str().into());
+        document.insert("openshift_version".into(), self.openshift_version.as_str().into());
+        document.insert("pull_secret".into(), read_small(&self.pull_secret_file, MAX_SECRET_BYTES)?.trim().into());
+        let key = self.ssh_key_file.as_deref().map(|path| read_small(path, MAX_SECRET_BYTES)).transpose()?;
+        let list = |values: &[String], name: &str| {
+            (!values.is_empty()).then(|| values.iter().map(|value| json!({name: value})).collect::<Value>())
+        };
+        let given = [
+            ("base_dns_domain", self.base_domain.as_deref().map(Value::from)),
+            ("control_plane_count", self.control_plane_count.map(Value::from)),
+            ("ssh_public_key", key.map(|key| key.trim().into())),
+            ("api_vips", list(&self.api_vips, "ip")),
+            ("ingress_vips", list(&self.ingress_vips, "ip")),
+            ("machine_networks", list(&self.machine_networks, "cidr")),
+            ("user_managed_networking", self.user_managed_networking.then_some(Value::Bool(true))),
+        ];
+        document.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        fields::add(&mut document, &self.settings)?;
+        Ok(Value::Object(document))
+    }
+}
+
+impl Cluster {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        Console::standard(|console| self.run_on(console))
+    }
+
+    /// The same, with results elsewhere.
+    pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let session = self.reach.session()?;
+        let act = |cluster: &str, action: &str| {
+            let path = format!("/v2/clusters/{}/actions/{action}", session.cluster_id(cluster)?);
+            anyhow::Ok(session.client.send(Method::POST, &path, None)?)
+        };
+        match self.command {
+            Command::List => list(&session, console)?,
+            Command::Show { cluster, validations } => {
+                let document = session.client.document(&format!("/v2/clusters/{}", session.cluster_id(&cluster)?))?;
+                match session.json {
+                    true => console.json(&document)?,
+                    false => cluster_show::show(console, &document, validations)?,
+                }
+            }
+            Command::Create(create) => {
+                let document = session.client.send(Method::POST, "/v2/clusters", Some(&create.document()?))?;
+                done(&session, console, &document, "created")?;
+            }
+            Command::Set { cluster, settings } => {
+                let mut changes = Map::new();
+                fields::add(&mut changes, &settings)?;
+                let path = format!("/v2/clusters/{}", session.cluster_id(&cluster)?);
+                let document = session.client.send(Method::PATCH, &path, Some(&Value::Object(changes)))?;
+                done(&session, console, &document, "changed")?;
+            }
+            Command::Install { cluster, wait, timeout } => {
+                let document = act(&cluster, "install")?;
+                if wait {
+                    let id = at(&document, "/id").to_owned();
+                    return wait::follow(&session, console, &id, wait::Goal::Installed, None, timeout);
+                }
+                done(&session, console, &document, "is being installed")?;
+            }
+            Command::Cancel { cluster } => done(&session, console, &act(&cluster, "cancel")?, "cancelled")?,
+            Command::Reset { cluster } => done(&session, console, &act(&cluster, "reset")?, "reset")?,
+            Command::Delete { cluster } => {
+                let id = session.cluster_id(&cluster)?;
+                session.client.send(Method::DELETE, &format!("/v2/clusters/{id}"), None)?;
+                if !session.json {
+                    console.say(format!("cluster {id} deleted"))?;
+                }
+            }
+            Command::Credentials { cluster } => {
+                let id = session.cluster_id(&cluster)?;
+                let document = session.client.document(&format!("/v2/clusters/{id}/credentials"))?;
+                match session.json {
+                    true => console.json(&document)?,
+                    false => console.list(&[
+                        ("User", at(&document, "/username").to_owned()),
+                        ("Password", at(&document, "/password").to_owned()),
+                        ("Console", at(&document, "/console_url").to_owned()),
+                    ])?,
+                }
+            }
+            Command::Kubeconfig { cluster, output, no_ingress } => {
+                let name = if no_ingress { "kubeconfig-noingress" } else { "kubeconfig" };
+                let id = session.cluster_id(&cluster)?;
+                let path = format!("/v2/clusters/{id}/downloads/credentials?file_name={name}");
+                download::file(&session, console, &path, output.as_deref())?;
+            }
+            Command::File { cluster, name, output } => {
+                let known = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+                anyhow::ensure!(known, "'{name}' is no file's name");
+                let path = format!("/v2/clusters/{}/downloads/files?file_name={name}", session.cluster_id(&cluster)?);
+                download::file(&session, console, &path, output.as_deref())?;
+            }
+            Command::Logs { cluster, host, controller, output } => {
+                let id = session.cluster_id(&cluster)?;
+                let (query, name) = match host {
+                    Some(host) => {
+                        let (host, _) = session.host(&host, None)?;
+                        let host = at(&host, "/id");
+                        (format!("logs_type=host&host_id={host}"), format!("{host}.tar.gz"))
+                    }
+                    None if controller => ("logs_type=controller".to_owned(), format!("{id}_controller.tar.gz")),
+                    None => ("logs_type=all".to_owned(), format!("{id}_logs.tar.gz")),
+                };
+                let output = output.unwrap_or_else(|| name.into());
+                download::file(&session, console, &format!("/v2/clusters/{id}/logs?{query}"), Some(&output))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn done(session: &Session, console: &mut Console, document: &Value, what: &str) -> anyhow::Result<()> {
+    if session.json {
+        return console.json(document);
+    }
+    let (name, id, status) = (name_of(document), at(document, "/id"), at(document, "/status"));
+    console.say(crate::text::plain(&format!("cluster {name} ({id}) {what}; its status is {status}")))
+}
+
+fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
+    let clusters = session.list("/v2/clusters")?;
+    if session.json {
+        return console.json(&Value::Array(clusters));
+    }
+    let ids: Vec<&str> = clusters.iter().map(|cluster| at(cluster, "/id")).collect();
+    let mut rows = table::Table::new(&["NAME", "ID", "STATUS", "PROGRESS", "HOSTS", "VERSION", "INFO"]);
+    for (cluster, id) in clusters.iter().zip(table::short_ids(&ids)) {
+        rows.row([
+            name_of(cluster),
+            id,
+            at(cluster, "/status").to_owned(),
+            cluster_show::percent(cluster),
+            number_at(cluster, "/total_host_count").to_string(),
+            at(cluster, "/openshift_version").to_owned(),
+            at(cluster, "/status_info").to_owned(),
+        ]);
+    }
+    console.table(&rows)
+}

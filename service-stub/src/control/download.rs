@@ -1,0 +1,92 @@
+//! Files from the service: to standard output, or to a file that appears whole or not at all.
+
+use super::{Console, Session};
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A longer reason is cut.
+const MAX_REASON_BYTES: u64 = 4096;
+
+/// Downloads `path` of the API; to `console` without a name.
+pub fn file(session: &Session, console: &mut Console, path: &str, to: Option<&Path>) -> anyhow::Result<()> {
+    into(console, to, |out, progress| Ok(session.client.download(path, out, progress)?))
+}
+
+/// Downloads a URL of its own right, without the token: who made the URL put into it what it takes.
+pub fn url(session: &Session, console: &mut Console, url: &str, to: Option<&Path>) -> anyhow::Result<()> {
+    let shown = api::http::public_url(url);
+    into(console, to, |out, progress| {
+        let agent = api::http::agent(&session.http)?;
+        // The error of a request may tell its whole URL, in which a token may be.
+        let mut response = agent.get(url).call().map_err(|error| match error {
+            ureq::Error::Io(error) => anyhow::Error::from(error).context(format!("no answer from {shown}")),
+            _ => anyhow::anyhow!("GET {shown} failed"),
+        })?;
+        let status = response.status();
+        if !status.is_success() {
+            let mut reason = Vec::new();
+            response.body_mut().as_reader().take(MAX_REASON_BYTES).read_to_end(&mut reason)?;
+            anyhow::bail!("GET {shown}: the service answered {}: {}", status.as_u16(), api::refusal_text(&reason));
+        }
+        let total = response.body().content_length();
+        let reader = response.body_mut().with_config().limit(u64::MAX).reader();
+        Ok(api::copy(&shown, reader, total, out, progress)?)
+    })
+}
+
+type Fetch<'a> = dyn FnMut(&mut dyn Write, &mut dyn FnMut(u64, Option<u64>)) -> anyhow::Result<()> + 'a;
+
+fn into(
+    console: &mut Console,
+    to: Option<&Path>,
+    mut fetch: impl FnMut(&mut dyn Write, &mut dyn FnMut(u64, Option<u64>)) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let fetch: &mut Fetch = &mut fetch;
+    let Some(to) = to.filter(|to| to.as_os_str() != "-") else {
+        return fetch(console.out, &mut |_, _| {});
+    };
+    let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Mode 0600: there may be credentials in it.
+    let made = tempfile::Builder::new().prefix(".landfall-").suffix(".part").tempfile_in(directory);
+    let mut file = made.with_context(|| format!("cannot make a file in {}", directory.display()))?;
+    let bar = bar();
+    let gone: PathBuf = file.path().to_owned();
+    let end = super::wait::on_interrupt({
+        let bar = bar.clone();
+        move || {
+            bar.finish_and_clear();
+            drop(std::fs::remove_file(&gone));
+        }
+    })?;
+    let mut out = io::BufWriter::new(file.as_file_mut());
+    let fetched = fetch(&mut out, &mut |bytes, total| {
+        if let Some(total) = total.filter(|total| bar.length() != Some(*total)) {
+            bar.set_length(total);
+        }
+        bar.set_position(bytes);
+    });
+    bar.finish_and_clear();
+    fetched?;
+    out.flush().with_context(|| format!("cannot write {}", to.display()))?;
+    drop(out);
+    let bytes = file.as_file().metadata()?.len();
+    file.persist(to).with_context(|| format!("cannot write {}", to.display()))?;
+    drop(end);
+    console.say(format!("{}: {}", to.display(), crate::text::decimal_bytes(bytes)))
+}
+
+/// Nothing unless standard error is a terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    let style = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

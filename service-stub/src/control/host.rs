@@ -1,0 +1,249 @@
+//! `landfall host`.
+
+use super::{
+    Console, Reach, Session, cluster_show, download, fields, host_name, host_show, inventory, read_small, table,
+};
+use crate::text::{at, plain};
+use anyhow::Context;
+use serde_json::{Map, Value, json};
+use std::{path::PathBuf, process::ExitCode};
+use ureq::http::Method;
+
+/// A larger Ignition config is none.
+const MAX_IGNITION_BYTES: u64 = 2 << 20;
+
+/// Hosts: list, show, set, bind and the rest
+///
+/// A HOST is meant by its name, its id, or the start of its id where that is the only one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall host list --cluster rack
+  landfall host show node-1                  # hardware, disks with what makes them unfit, validations
+  landfall host set 3f1c --hostname node-1 --role master --disk /dev/nvme0n1
+  landfall host bind node-1 rack
+  landfall host installer-args node-1 -- --append-karg console=ttyS0
+  landfall host ignition node-1 --set extra.ign
+  landfall host ignition node-1 --installed > node-1.ign
+
+Exit codes: 0 success, 1 failure, 2 wrong usage.")]
+pub struct Host {
+    #[command(flatten)]
+    reach: Reach,
+    /// Look among the hosts of this infra-env only
+    #[arg(long, global = true, value_name = "INFRA-ENV")]
+    infra_env: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// All hosts, of one cluster or of all
+    List {
+        /// Only those of this cluster
+        #[arg(long, value_name = "CLUSTER", conflicts_with = "unbound")]
+        cluster: Option<String>,
+        /// Only those without a cluster
+        #[arg(long)]
+        unbound: bool,
+    },
+    /// One host: state, hardware, and the validations that stand in the way
+    Show {
+        /// Which
+        host: String,
+        /// All validations, also those that pass
+        #[arg(long)]
+        validations: bool,
+        /// Nothing but the inventory, as JSON
+        #[arg(long)]
+        inventory: bool,
+    },
+    /// Change name, role, installation disk or other settings
+    Set {
+        /// Which
+        host: String,
+        /// Name it is to have
+        #[arg(long, value_name = "NAME")]
+        hostname: Option<String>,
+        /// master, worker, arbiter or auto-assign
+        #[arg(long)]
+        role: Option<String>,
+        /// Disk to install to: its path, or its id in the inventory
+        #[arg(long)]
+        disk: Option<String>,
+        /// Others by the API's names; VALUE is JSON or text, or @FILE
+        #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["hostname", "role", "disk"])]
+        settings: Vec<String>,
+    },
+    /// Make it part of a cluster
+    Bind {
+        /// Which
+        host: String,
+        /// Of which
+        cluster: String,
+    },
+    /// Take it out of its cluster
+    Unbind {
+        /// Which
+        host: String,
+    },
+    /// Show or set the Ignition config that is merged into the installed host's
+    Ignition {
+        /// Which
+        host: String,
+        /// Set it to this file's, - for standard input; an empty one removes it
+        #[arg(long, value_name = "FILE")]
+        set: Option<PathBuf>,
+        /// The whole config that the installed host gets
+        #[arg(long, conflicts_with = "set")]
+        installed: bool,
+    },
+    /// Set the arguments of the installation, those of coreos-installer; none removes them
+    InstallerArgs {
+        /// Which
+        host: String,
+        /// After --
+        #[arg(last = true, value_name = "ARG")]
+        args: Vec<String>,
+    },
+    /// Forget a host; it comes back when it registers again
+    Delete {
+        /// Which
+        host: String,
+    },
+}
+
+impl Host {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        Console::standard(|console| self.run_on(console))
+    }
+
+    /// The same, with results elsewhere.
+    pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let session = self.reach.session()?;
+        let find = |wanted: &str| session.host(wanted, self.infra_env.as_deref());
+        match self.command {
+            Command::List { cluster, unbound } => {
+                let cluster = cluster.map(|cluster| session.cluster_id(&cluster)).transpose()?;
+                let mut hosts = session.hosts(self.infra_env.as_deref())?;
+                hosts.retain(|host| match at(host, "/cluster_id") {
+                    "" => cluster.is_none(),
+                    own => !unbound && cluster.as_deref().is_none_or(|wanted| wanted == own),
+                });
+                list(&session, console, hosts)?;
+            }
+            Command::Show { host, validations, inventory } => {
+                let (host, _) = find(&host)?;
+                match (session.json, inventory) {
+                    (_, true) => {
+                        let text = at(&host, "/inventory");
+                        anyhow::ensure!(!text.is_empty(), "the host has sent no inventory yet");
+                        console.json(&serde_json::from_str(text).context("the inventory can't be read")?)?;
+                    }
+                    (true, _) => console.json(&host)?,
+                    _ => host_show::show(console, &host, validations)?,
+                }
+            }
+            Command::Set { host, hostname, role, disk, settings } => {
+                let (host, path) = find(&host)?;
+                let mut changes = Map::new();
+                changes.extend(hostname.map(|name| ("host_name".to_owned(), name.into())));
+                changes.extend(role.map(|role| ("host_role".to_owned(), role.into())));
+                if let Some(disk) = disk {
+                    changes.insert(
+                        "disks_selected_config".into(),
+                        json!([{"id": disk_id(&host, &disk), "role": "install"}]),
+                    );
+                }
+                fields::add(&mut changes, &settings)?;
+                let changed = session.client.send(Method::PATCH, &path, Some(&Value::Object(changes)))?;
+                done(&session, console, &changed, "changed")?;
+            }
+            Command::Bind { host, cluster } => {
+                let (_, path) = find(&host)?;
+                let body = json!({"cluster_id": session.cluster_id(&cluster)?});
+                let bound = session.client.send(Method::POST, &format!("{path}/actions/bind"), Some(&body))?;
+                done(&session, console, &bound, "bound")?;
+            }
+            Command::Unbind { host } => {
+                let (_, path) = find(&host)?;
+                let unbound = session.client.send(Method::POST, &format!("{path}/actions/unbind"), None)?;
+                done(&session, console, &unbound, "unbound")?;
+            }
+            Command::Ignition { host, set, installed } => {
+                let (host, path) = find(&host)?;
+                if let Some(file) = set {
+                    let config = read_small(&file, MAX_IGNITION_BYTES)?;
+                    let body = json!({"config": config.trim()});
+                    let changed = session.client.send(Method::PATCH, &format!("{path}/ignition"), Some(&body))?;
+                    done(&session, console, &changed, "changed")?;
+                } else if installed {
+                    // The singular is the contract's.
+                    let ids = (at(&host, "/infra_env_id"), at(&host, "/id"));
+                    let path = format!("/v2/infra-env/{}/hosts/{}/downloads/ignition", ids.0, ids.1);
+                    download::file(&session, console, &path, None)?;
+                } else {
+                    let config = at(&host, "/ignition_config_overrides");
+                    console.say(if config.is_empty() { "{}" } else { config })?;
+                }
+            }
+            Command::InstallerArgs { host, args } => {
+                let (_, path) = find(&host)?;
+                let body = json!({"args": args});
+                let changed = session.client.send(Method::PATCH, &format!("{path}/installer-args"), Some(&body))?;
+                done(&session, console, &changed, "changed")?;
+            }
+            Command::Delete { host } => {
+                let (host, path) = find(&host)?;
+                session.client.send(Method::DELETE, &path, None)?;
+                if !session.json {
+                    console.say(plain(&format!("host {} ({}) deleted", host_name(&host), at(&host, "/id"))))?;
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The inventory's id of a disk that people name by its path; what is unknown is for the service to refuse.
+fn disk_id(host: &Value, wanted: &str) -> String {
+    let disks = inventory(host).map(|inventory| inventory.disks).unwrap_or_default();
+    let named = disks.into_iter().find(|disk| disk.path == wanted || disk.name == wanted);
+    named.map(|disk| disk.id).filter(|id| !id.is_empty()).unwrap_or_else(|| wanted.to_owned())
+}
+
+fn done(session: &Session, console: &mut Console, host: &Value, what: &str) -> anyhow::Result<()> {
+    if session.json {
+        return console.json(host);
+    }
+    let (name, id, status) = (host_name(host), at(host, "/id"), at(host, "/status"));
+    let told = if id.is_empty() {
+        format!("host {what}")
+    } else {
+        format!("host {name} ({id}) {what}; its status is {status}")
+    };
+    console.say(plain(&told))
+}
+
+fn list(session: &Session, console: &mut Console, hosts: Vec<Value>) -> anyhow::Result<()> {
+    if session.json {
+        return console.json(&Value::Array(hosts));
+    }
+    let ids: Vec<&str> = hosts.iter().map(|host| at(host, "/id")).collect();
+    let mut rows = table::Table::new(&["NAME", "ID", "ROLE", "STATUS", "DONE", "STAGE", "HARDWARE", "INFO"]);
+    for (host, id) in hosts.iter().zip(table::short_ids(&ids)) {
+        rows.row([
+            host_name(host),
+            id,
+            cluster_show::role(host),
+            at(host, "/status").to_owned(),
+            cluster_show::host_percent(host),
+            cluster_show::stage(host),
+            inventory(host).map(|inventory| host_show::summary(&inventory)).unwrap_or_default(),
+            at(host, "/status_info").to_owned(),
+        ]);
+    }
+    console.table(&rows)
+}

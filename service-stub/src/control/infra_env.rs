@@ -1,0 +1,220 @@
+//! `landfall infra-env`.
+
+use super::{Console, Reach, Session, download, fields, name_of, read_small, table};
+use crate::text::{at, plain};
+use serde_json::{Map, Value};
+use std::{path::PathBuf, process::ExitCode};
+use ureq::http::Method;
+
+/// A larger secret or key is none.
+const MAX_SECRET_BYTES: u64 = 1 << 20;
+
+/// Infra-envs, in which hosts are discovered: list, show, create, and the ISO
+///
+/// An INFRA-ENV is meant by its name, its id, or the start of its id where that is the only one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall infra-env create rack --cluster rack --pull-secret-file pull-secret.json --ssh-key-file ~/.ssh/id_ed25519.pub
+  landfall infra-env iso rack --output rack.iso
+  landfall infra-env iso rack --show-url      # for a management controller to mount
+  landfall infra-env set rack proxy='{\"http_proxy\":\"http://10.0.0.1:3128\"}'
+
+Exit codes: 0 success, 1 failure, 2 wrong usage.")]
+pub struct InfraEnv {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// All infra-envs
+    List,
+    /// One infra-env
+    Show {
+        /// Which
+        infra_env: String,
+    },
+    /// Make an infra-env
+    Create(Create),
+    /// Change settings by the API's names: FIELD=VALUE, where VALUE is JSON or text, or @FILE
+    Set {
+        /// Which
+        infra_env: String,
+        /// What
+        #[arg(required = true, value_name = "FIELD=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Download the ISO, or tell where it is
+    Iso {
+        /// Which
+        infra_env: String,
+        /// Where to, - for standard output; without it NAME.iso in this directory
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Nothing but its address
+        #[arg(long, conflicts_with = "output")]
+        show_url: bool,
+    },
+    /// Delete one without hosts
+    Delete {
+        /// Which
+        infra_env: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Name
+    name: String,
+    /// Registry credentials, JSON; - for standard input
+    #[arg(long, value_name = "FILE")]
+    pull_secret_file: PathBuf,
+    /// Bind its hosts to this cluster
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<String>,
+    /// Public key of user core on the live hosts
+    #[arg(long, value_name = "FILE")]
+    ssh_key_file: Option<PathBuf>,
+    /// full-iso or minimal-iso
+    #[arg(long, value_name = "TYPE")]
+    image_type: Option<String>,
+    /// Any other setting by the API's name; VALUE is JSON or text, or @FILE
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    settings: Vec<String>,
+}
+
+impl Create {
+    fn document(&self, session: &Session) -> anyhow::Result<Value> {
+        let mut document = Map::new();
+        document.insert("name".into(), self.name.as_str().into());
+        document.insert("pull_secret".into(), read_small(&self.pull_secret_file, MAX_SECRET_BYTES)?.trim().into());
+        if let Some(cluster) = &self.cluster {
+            document.insert("cluster_id".into(), session.cluster_id(cluster)?.into());
+        }
+        if let Some(path) = &self.ssh_key_file {
+            document.insert("ssh_authorized_key".into(), read_small(path, MAX_SECRET_BYTES)?.trim().into());
+        }
+        document.extend(self.image_type.as_deref().map(|kind| ("image_type".to_owned(), kind.into())));
+        fields::add(&mut document, &self.settings)?;
+        Ok(Value::Object(document))
+    }
+}
+
+impl InfraEnv {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        Console::standard(|console| self.run_on(console))
+    }
+
+    /// The same, with results elsewhere.
+    pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let session = self.reach.session()?;
+        match self.command {
+            Command::List => list(&session, console)?,
+            Command::Show { infra_env } => {
+                let id = session.infra_env_id(&infra_env)?;
+                let document = session.client.document(&format!("/v2/infra-envs/{id}"))?;
+                match session.json {
+                    true => console.json(&document)?,
+                    false => show(console, &document)?,
+                }
+            }
+            Command::Create(create) => {
+                let body = create.document(&session)?;
+                let document = session.client.send(Method::POST, "/v2/infra-envs", Some(&body))?;
+                done(&session, console, &document, "created")?;
+            }
+            Command::Set { infra_env, settings } => {
+                let mut changes = Map::new();
+                fields::add(&mut changes, &settings)?;
+                let path = format!("/v2/infra-envs/{}", session.infra_env_id(&infra_env)?);
+                let document = session.client.send(Method::PATCH, &path, Some(&Value::Object(changes)))?;
+                done(&session, console, &document, "changed")?;
+            }
+            Command::Iso { infra_env, output, show_url } => {
+                let id = session.infra_env_id(&infra_env)?;
+                let document = session.client.document(&format!("/v2/infra-envs/{id}/downloads/image-url"))?;
+                let url = at(&document, "/url");
+                anyhow::ensure!(!url.is_empty(), "the service has no ISO for infra-env {id}");
+                match (session.json, show_url) {
+                    (true, true) => console.json(&document)?,
+                    (false, true) => console.say(url)?,
+                    _ => {
+                        let output = match output {
+                            Some(output) => output,
+                            None => iso_name(&session.client.document(&format!("/v2/infra-envs/{id}"))?),
+                        };
+                        download::url(&session, console, url, Some(&output))?;
+                    }
+                }
+            }
+            Command::Delete { infra_env } => {
+                let id = session.infra_env_id(&infra_env)?;
+                session.client.send(Method::DELETE, &format!("/v2/infra-envs/{id}"), None)?;
+                if !session.json {
+                    console.say(format!("infra-env {id} deleted"))?;
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A name becomes a file's only as far as it is harmless.
+fn iso_name(infra_env: &Value) -> PathBuf {
+    let name: String =
+        name_of(infra_env).chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
+    let name = if name.is_empty() { at(infra_env, "/id").to_owned() } else { name };
+    PathBuf::from(format!("{name}.iso"))
+}
+
+fn done(session: &Session, console: &mut Console, document: &Value, what: &str) -> anyhow::Result<()> {
+    if session.json {
+        return console.json(document);
+    }
+    console.say(plain(&format!("infra-env {} ({}) {what}", name_of(document), at(document, "/id"))))
+}
+
+fn show(console: &mut Console, document: &Value) -> anyhow::Result<()> {
+    let text = |pointer| at(document, pointer).to_owned();
+    console.list(&[
+        ("Name", name_of(document)),
+        ("Id", text("/id")),
+        ("Cluster", text("/cluster_id")),
+        ("Image", text("/type")),
+        ("Architecture", text("/cpu_architecture")),
+        ("Version", text("/openshift_version")),
+        ("ISO", api::http::public_url(at(document, "/download_url"))),
+        ("HTTP proxy", api::http::public_url(at(document, "/proxy/http_proxy"))),
+        ("HTTPS proxy", api::http::public_url(at(document, "/proxy/https_proxy"))),
+        ("Created", text("/created_at")),
+    ])
+}
+
+fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
+    let infra_envs = session.list("/v2/infra-envs")?;
+    if session.json {
+        return console.json(&Value::Array(infra_envs));
+    }
+    let clusters = session.list("/v2/clusters")?;
+    let cluster = |id: &str| {
+        clusters.iter().find(|cluster| at(cluster, "/id") == id).map(name_of).unwrap_or_else(|| id.to_owned())
+    };
+    let ids: Vec<&str> = infra_envs.iter().map(|infra_env| at(infra_env, "/id")).collect();
+    let mut rows = table::Table::new(&["NAME", "ID", "CLUSTER", "IMAGE", "ARCHITECTURE", "CREATED"]);
+    for (infra_env, id) in infra_envs.iter().zip(table::short_ids(&ids)) {
+        let text = |pointer| at(infra_env, pointer).to_owned();
+        rows.row([
+            name_of(infra_env),
+            id,
+            cluster(at(infra_env, "/cluster_id")),
+            text("/type"),
+            text("/cpu_architecture"),
+            text("/created_at"),
+        ]);
+    }
+    console.table(&rows)
+}

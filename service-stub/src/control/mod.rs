@@ -1,0 +1,204 @@
+//! `landfall cluster`, `infra-env`, `host`, `event` and `wait`: the service from the command line, ours or the real one.
+
+pub mod cluster;
+mod cluster_show;
+mod download;
+pub mod event;
+mod fields;
+pub mod host;
+mod host_show;
+pub mod infra_env;
+pub mod pick;
+pub mod table;
+pub mod wait;
+
+use crate::text;
+use anyhow::Context;
+use api::{Client, ClientConfig, RetryPolicy, Secret, http::HttpConfig};
+use pick::pick;
+use serde_json::Value;
+use std::{
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+};
+
+/// A larger token is none.
+const MAX_TOKEN_BYTES: u64 = 64 << 10;
+
+/// Which service, and how to talk to it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Service")]
+pub struct Reach {
+    /// Base URL of the service
+    #[arg(long, global = true, value_name = "URL", env = "LANDFALL_URL", default_value = "http://127.0.0.1:8090")]
+    url: String,
+    /// File with a user's token; without it, that is taken from the variable LANDFALL_TOKEN. It is sent as a bearer token
+    #[arg(long, global = true, value_name = "FILE", env = "LANDFALL_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// PEM bundle trusted in addition to the system's roots
+    #[arg(long, global = true, value_name = "FILE", env = "LANDFALL_CACERT")]
+    cacert: Option<PathBuf>,
+    /// Skip verification of the service's certificate
+    #[arg(long, global = true, env = "LANDFALL_INSECURE", value_parser = clap::builder::FalseyValueParser::new())]
+    insecure: bool,
+    /// Print the service's own JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// Where results go, and how wide it is.
+pub struct Console<'a> {
+    /// Results.
+    pub out: &'a mut dyn Write,
+    /// Characters in a line; none when there is no terminal.
+    pub width: Option<usize>,
+}
+
+impl Console<'_> {
+    /// Runs `work` on standard output.
+    pub fn standard<T>(work: impl FnOnce(&mut Console) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let terminal = io::stdout().is_terminal();
+        let width = terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
+        let mut out = io::stdout().lock();
+        let done = work(&mut Console { out: &mut out, width })?;
+        out.flush()?;
+        Ok(done)
+    }
+
+    /// A line.
+    pub fn say(&mut self, line: impl AsRef<str>) -> anyhow::Result<()> {
+        Ok(writeln!(self.out, "{}", line.as_ref())?)
+    }
+
+    /// A document.
+    pub fn json(&mut self, document: &Value) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(document)?;
+        self.say(text)
+    }
+
+    /// A table.
+    pub fn table(&mut self, table: &table::Table) -> anyhow::Result<()> {
+        Ok(self.out.write_all(table.text(self.width).as_bytes())?)
+    }
+
+    /// Names and values, aligned; those without a value are left out.
+    pub fn list(&mut self, pairs: &[(&str, String)]) -> anyhow::Result<()> {
+        let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+            self.say(format!("{name:<width$}  {}", text::plain(value)))?;
+        }
+        Ok(())
+    }
+}
+
+/// A service to talk to.
+pub struct Session {
+    client: Client,
+    http: HttpConfig,
+    json: bool,
+}
+
+impl Reach {
+    /// Connects nothing yet.
+    pub fn session(&self) -> anyhow::Result<Session> {
+        let token = match &self.token_file {
+            Some(path) => read_small(path, MAX_TOKEN_BYTES)?,
+            None => std::env::var("LANDFALL_TOKEN").unwrap_or_default(),
+        };
+        let http = HttpConfig { ca_cert: self.cacert.clone(), insecure: self.insecure, proxies: None };
+        let config = ClientConfig {
+            url: self.url.clone(),
+            token: Secret::new(token.trim()),
+            http: http.clone(),
+            ..ClientConfig::default()
+        };
+        Ok(Session { client: Client::new(&config, RetryPolicy::Never)?.as_user(), http, json: self.json })
+    }
+}
+
+/// A small text file, or standard input for `-`.
+fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let read = |from: &mut dyn io::Read, text: &mut String| io::Read::take(from, max + 1).read_to_string(text);
+    let len = match path.as_os_str() == "-" {
+        true => read(&mut io::stdin().lock(), &mut text),
+        false => std::fs::File::open(path).and_then(|mut file| read(&mut file, &mut text)),
+    };
+    use io::Read as _;
+    let len = len.with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(u64::try_from(len)? <= max, "{} is larger than {max} bytes", path.display());
+    Ok(text)
+}
+
+/// A name as the service tells it.
+pub fn name_of(document: &Value) -> String {
+    text::at(document, "/name").to_owned()
+}
+
+/// A host's name: what it was given, else what it says, else its id.
+pub fn host_name(host: &Value) -> String {
+    let requested = text::at(host, "/requested_hostname");
+    if !requested.is_empty() {
+        return requested.to_owned();
+    }
+    let said = inventory(host).map(|inventory| inventory.hostname).unwrap_or_default();
+    if said.is_empty() { text::at(host, "/id").to_owned() } else { said }
+}
+
+/// A host's inventory, if it has sent one that can be read.
+pub fn inventory(host: &Value) -> Option<api::Inventory> {
+    serde_json::from_str(text::at(host, "/inventory")).ok()
+}
+
+impl Session {
+    fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        match self.client.document(path)? {
+            Value::Array(documents) => Ok(documents),
+            Value::Null => Ok(Vec::new()),
+            _ => anyhow::bail!("GET {path}: the answer is no list"),
+        }
+    }
+
+    /// The identifier of the cluster that `wanted` means.
+    fn cluster_id(&self, wanted: &str) -> anyhow::Result<String> {
+        // A whole identifier needs no list.
+        if let Ok(id) = wanted.parse::<api::ClusterId>() {
+            return Ok(id.to_string());
+        }
+        let all = self.list("/v2/clusters")?;
+        Ok(text::at(pick("cluster", &all, name_of, wanted)?, "/id").to_owned())
+    }
+
+    fn infra_env_id(&self, wanted: &str) -> anyhow::Result<String> {
+        if let Ok(id) = wanted.parse::<api::InfraEnvId>() {
+            return Ok(id.to_string());
+        }
+        let all = self.list("/v2/infra-envs")?;
+        Ok(text::at(pick("infra-env", &all, name_of, wanted)?, "/id").to_owned())
+    }
+
+    /// Every host of one infra-env, or of all.
+    fn hosts(&self, infra_env: Option<&str>) -> anyhow::Result<Vec<Value>> {
+        let ids = match infra_env {
+            Some(wanted) => vec![self.infra_env_id(wanted)?],
+            None => {
+                let all = self.list("/v2/infra-envs")?;
+                all.iter().map(|infra_env| text::at(infra_env, "/id").to_owned()).collect()
+            }
+        };
+        let mut hosts = Vec::new();
+        for id in ids {
+            hosts.extend(self.list(&format!("/v2/infra-envs/{id}/hosts"))?);
+        }
+        hosts.sort_by_cached_key(host_name);
+        Ok(hosts)
+    }
+
+    /// The host that `wanted` means, and its path.
+    fn host(&self, wanted: &str, infra_env: Option<&str>) -> anyhow::Result<(Value, String)> {
+        let all = self.hosts(infra_env)?;
+        let host = pick("host", &all, host_name, wanted)?.clone();
+        let path = format!("/v2/infra-envs/{}/hosts/{}", text::at(&host, "/infra_env_id"), text::at(&host, "/id"));
+        Ok((host, path))
+    }
+}

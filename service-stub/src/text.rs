@@ -1,0 +1,144 @@
+//! Values as people read them, on the page and on the command line.
+
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Text of a document's member, by JSON pointer; empty when it isn't there or no text.
+pub fn at<'a>(document: &'a Value, pointer: &str) -> &'a str {
+    document.pointer(pointer).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Number of a document's member, by JSON pointer; 0 when it isn't there.
+pub fn number_at(document: &Value, pointer: &str) -> u64 {
+    document.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// One line without what moves a terminal's cursor or turns text around: names come from machines nobody vouches for.
+pub fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.trim().chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
+}
+
+/// At most `max` characters, the last then an ellipsis.
+pub fn cut(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(max.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// Bytes in decimal units, as disks are sold: `20 GB`, `1.9 TB`.
+pub fn decimal_bytes(bytes: u64) -> String {
+    scaled(bytes, 1000, ["B", "kB", "MB", "GB", "TB", "PB"])
+}
+
+/// Bytes in binary units, as memory is: `16 GiB`.
+pub fn binary_bytes(bytes: u64) -> String {
+    scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
+}
+
+fn scaled(bytes: u64, base: u64, units: [&str; 6]) -> String {
+    let mut unit = 1_u64;
+    let mut names = units.iter();
+    let mut name = names.next().unwrap_or(&"B");
+    while let Some(next) = names.next().filter(|_| bytes / base >= unit) {
+        (unit, name) = (unit.saturating_mul(base), next);
+    }
+    // Rounded to a tenth, in whole numbers.
+    let tenths = bytes.saturating_mul(10).saturating_add(unit / 2) / unit;
+    match (tenths / 10, tenths % 10) {
+        (whole, tenth) if tenth > 0 && whole < 10 => format!("{whole}.{tenth} {name}"),
+        (whole, tenth) => format!("{} {name}", whole + u64::from(tenth >= 5)),
+    }
+}
+
+/// Seconds as `45s`, `12m`, `3h 5m`, `2d 4h`.
+pub fn duration(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let mut text = String::new();
+    let _ = match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
+        (0, 0, 0) => write!(text, "{seconds}s"),
+        (0, 0, minutes) => write!(text, "{minutes}m"),
+        (0, hours, minutes) => write!(text, "{hours}h {minutes}m"),
+        (days, hours, _) => write!(text, "{days}d {hours}h"),
+    };
+    text
+}
+
+/// One validation, whatever service it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validation {
+    /// `hardware`, `network`, …
+    pub category: String,
+    /// Which.
+    pub id: String,
+    /// `success`, `failure`, `pending`, `error`, `disabled`.
+    pub status: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Validation {
+    /// Whether it stands in the way.
+    pub fn stands_in_the_way(&self) -> bool {
+        !matches!(self.status.as_str(), "success" | "success-suppressed" | "disabled")
+    }
+}
+
+/// The validations inside a `validations_info`, by category; none when it can't be read.
+pub fn validations(info: &str) -> Vec<Validation> {
+    let parsed: serde_json::Map<String, Value> = serde_json::from_str(info).unwrap_or_default();
+    let of = |category: &str, finding: &Value| Validation {
+        category: category.to_owned(),
+        id: at(finding, "/id").to_owned(),
+        status: at(finding, "/status").to_owned(),
+        message: at(finding, "/message").to_owned(),
+    };
+    let all = parsed
+        .iter()
+        .flat_map(|(category, list)| list.as_array().into_iter().flatten().map(move |finding| of(category, finding)));
+    all.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_durations() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1 kB"),
+            (1_920_383_410_176, "1.9 TB"),
+            (20_000_000_000, "20 GB"),
+            (u64::MAX, "1845 PB"),
+        ] {
+            assert_eq!(decimal_bytes(bytes), text);
+        }
+        assert_eq!(binary_bytes(16 << 30), "16 GiB");
+        assert_eq!(binary_bytes(2_000_000_000), "1.9 GiB");
+        for (seconds, text) in [(-5, "0s"), (45, "45s"), (720, "12m"), (11_100, "3h 5m"), (187_200, "2d 4h")] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_one_harmless_line() {
+        assert_eq!(plain("a\x1b[2Jb\nc\u{202e}d"), "a [2Jb c d");
+        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut("äöü", 3), "äöü");
+    }
+
+    #[test]
+    fn validations_come_out_by_category() {
+        let info = r#"{"network":[{"id":"ntp-synced","status":"failure","message":"no"}],"odd":7}"#;
+        let found = validations(info);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].category.as_str(), found[0].id.as_str()), ("network", "ntp-synced"));
+        assert!(found[0].stands_in_the_way());
+        assert_eq!(validations("no json"), []);
+    }
+}
