@@ -1,5 +1,6 @@
 //! `landfall serve`.
 
+use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::Limits;
@@ -32,18 +33,26 @@ Examples:
   On a free port, for tests (the first line of stdout names it):
     landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
 
-There is no authentication: whoever reaches the port may do everything. Listen on a management network only.";
+  Where others reach the port, with tokens:
+    landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local
+    landfall serve token --state-dir ./state --expires 8h
+
+Without --auth local whoever reaches the port may do everything: listen on a management network only then.";
 
 /// Serve the assisted-installer API: discover, check and install hosts, without a hub.
 ///
 /// Prints `listening on http://ADDRESS:PORT` when it is ready. SIGTERM or SIGINT stop it; everything it acknowledged is
 /// on disk by then, as it is after a crash.
 #[derive(clap::Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Serve {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     /// Where records and uploaded logs are kept; made when it isn't there. One service at a time
-    #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR")]
-    pub state_dir: PathBuf,
+    // Without one no token can be printed either, but that has an option of its own.
+    #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required = true)]
+    pub state_dir: Option<PathBuf>,
 
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:8090", env = "LANDFALL_LISTEN")]
@@ -117,19 +126,52 @@ pub struct Serve {
     /// for (ulimit -Hn), less some for files
     #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
+
+    /// Whether callers must show a token: none, or local for tokens signed with this service's own key. Agents find theirs
+    /// in their ISO; `landfall serve token` prints those of users
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
+    pub auth: AuthKind,
+
+    /// Private key that tokens are signed with, PEM, on curve P-256. Without it one is made in the state directory
+    #[arg(long, value_name = "FILE")]
+    pub auth_key: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Token(auth::cli::Token),
+}
+
+/// How callers are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum AuthKind {
+    /// They aren't.
+    None,
+    /// By tokens of this service.
+    Local,
 }
 
 impl Serve {
     /// Serves until a signal stops it.
     pub fn run(self) -> anyhow::Result<()> {
+        if let Some(Command::Token(token)) = self.command {
+            return token.run();
+        }
+        let state_dir = self.state_dir.context("--state-dir is missing")?;
+        let auth = match (self.auth, &self.auth_key) {
+            (AuthKind::None, None) => Auth::None,
+            (AuthKind::None, Some(_)) => bail!("--auth-key needs --auth local"),
+            (AuthKind::Local, Some(path)) => Auth::Local(Arc::new(SigningKey::read(path)?)),
+            (AuthKind::Local, None) => Auth::Local(Arc::new(SigningKey::keep(&state_dir)?)),
+        };
         let requirements = match &self.requirements {
             Some(path) => Requirements::read(path)?,
             None => Requirements::default(),
         };
         let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
-        let store = Store::open(&self.state_dir)?;
-        logs::clean(&self.state_dir).context("cannot clean up unfinished uploads")?;
+        let store = Store::open(&state_dir)?;
+        logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let limits = Limits { connections: connections(self.max_connections)?, ..Limits::default() };
         let runtime = server::runtime()?;
         let served = runtime.block_on(async {
@@ -148,10 +190,11 @@ impl Serve {
                 deliver_agent: self.deliver_agent,
                 cluster_files,
                 mco_image: self.mco_image,
+                auth,
                 limits,
                 openshift_versions: self.openshift_versions,
             };
-            tracing::info!(url = settings.url, state_dir = %self.state_dir.display(), iso = media.has_iso(), "serving");
+            tracing::info!(url = settings.url, state_dir = %state_dir.display(), iso = media.has_iso(), "serving");
             if media.first_image().is_none() {
                 tracing::warn!("no --image: hosts install only what their installer arguments name");
             }

@@ -1,11 +1,12 @@
 //! The Ignition configs handed out: to the live host, to the installed one, and behind its pointer.
 
+use crate::auth::Auth;
 use crate::cluster_files::ClusterFiles;
 use crate::handlers::infra_env_settings;
 use crate::http::Refusal;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
 use crate::service::Service;
-use api::InfraEnv;
+use api::{InfraEnv, Secret};
 use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
 use ignition::network::{self, Flow};
 use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
@@ -17,6 +18,11 @@ fn binary(service: &Service) -> Option<AgentBinary> {
     Some(AgentBinary { url: format!("{}/boot-artifacts/landfall", service.settings.url), sha512_hex })
 }
 
+/// What the agents of an infra-env show; none when they aren't asked.
+fn token(service: &Service, record: &InfraEnvRecord) -> Option<Secret> {
+    Some(record.agent_token.clone()).filter(|token| !token.is_empty() && !matches!(service.settings.auth, Auth::None))
+}
+
 /// The config of a live host.
 pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, Refusal> {
     let infra_env = &record.infra_env;
@@ -24,6 +30,7 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
         service_url: service.settings.url.clone(),
         infra_env_id: infra_env.id,
         agent_version: service.settings.agent_image.clone(),
+        token: token(service, record),
         proxy: infra_env.proxy.clone(),
         ssh_authorized_key: infra_env.ssh_authorized_key.clone(),
         deliver_agent: service.settings.deliver_agent.then(|| binary(service)).flatten(),
@@ -105,6 +112,7 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
     let key = cluster.map(|record| record.cluster.ssh_public_key.as_str()).filter(|key| !key.is_empty());
     let key = key.or(infra_env.map(|record| record.infra_env.ssh_authorized_key.as_str()));
     let (url, role, id) = (&service.settings.url, record.effective_role(), record.host.id);
+    let token = infra_env.and_then(|record| token(service, record));
     let beacon = binary(service).map(|binary| host::Beacon {
         binary,
         env: host::BeaconEnv {
@@ -112,13 +120,16 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
             infra_env_id: record.host.infra_env_id,
             host_id: id,
             insecure: false,
-            token: None,
+            token: token.clone(),
         },
     });
     HostConfig {
         hostname: record.hostname().unwrap_or_default().to_owned(),
         ssh_authorized_key: key.unwrap_or_default().to_owned(),
-        pointer: Some(host::Pointer { source: format!("{url}/landfall/config/{role}?host={id}"), headers: Vec::new() }),
+        pointer: Some(host::Pointer {
+            source: format!("{url}/landfall/config/{role}?host={id}"),
+            headers: token.map(|token| ("X-Secret-Key".to_owned(), token)).into_iter().collect(),
+        }),
         beacon,
         ca_pem: None,
         ignition_override: record.host.ignition_config_overrides.clone(),

@@ -1,5 +1,6 @@
 //! ISOs with a discovery config in them, OS images, and our own binary, as they stream.
 
+use crate::auth::Caller;
 use crate::documents;
 use crate::http::{Call, Refusal, file::Offer};
 use crate::media::MediaError;
@@ -26,8 +27,9 @@ async fn send(
     request: Request,
     find: impl FnOnce(&Service, &Call) -> Result<Offer, Refusal> + Send + 'static,
 ) -> Response {
-    let (method, headers) = (request.method().clone(), request.headers().clone());
-    let call = match call_of(&params, request.uri(), headers.clone()) {
+    let (parts, _) = request.into_parts();
+    let (method, headers) = (parts.method.clone(), parts.headers.clone());
+    let call = match call_of(&params, &parts) {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };
@@ -38,7 +40,11 @@ async fn send(
 }
 
 fn iso(service: &Service, call: &Call) -> Result<Offer, Refusal> {
-    let id = call.infra_env_id()?;
+    let id = match call.caller {
+        // A short address names no infra-env but in its token.
+        Caller::InfraEnv(id) => id,
+        _ => call.infra_env_id()?,
+    };
     let model = service.store.model();
     let record = model.infra_envs.get(&id).ok_or_else(|| Refusal::not_found("record not found"))?;
     if let Some(kind) = call.query("type").filter(|kind| *kind != "full-iso") {

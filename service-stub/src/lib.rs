@@ -20,9 +20,10 @@
 //!
 //! # Layout
 //!
-//! [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to records, [`store`]
+//! [`auth`] tells who asks. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to records, [`store`]
 //! keeps the records, [`handlers`] are the endpoints, and [`server`] is all there is of HTTP.
 
+pub mod auth;
 pub mod check;
 pub mod cli;
 pub mod cluster_files;

@@ -169,7 +169,7 @@ pub fn clean(state: &Path) -> io::Result<()> {
 /// POST /v2/clusters/{id}/logs.
 pub async fn upload(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let taken = match call_of(&params, &parts.uri, parts.headers) {
+    let taken = match call_of(&params, &parts) {
         Ok(call) => in_time(service.settings.limits.upload, take(service.clone(), call, body)).await,
         Err(refusal) => Err(refusal),
     };
@@ -268,8 +268,9 @@ fn note(service: &Service, request_id: &str, owner: Owner) -> Result<(), Refusal
 
 /// GET /v2/clusters/{id}/logs, of one host or the controller.
 pub async fn download(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    let headers = request.headers().clone();
-    let find = match call_of(&params, request.uri(), headers.clone()) {
+    let (parts, _) = request.into_parts();
+    let headers = parts.headers.clone();
+    let find = match call_of(&params, &parts) {
         Ok(call) => blocking(move || find(&service, &call)).await,
         Err(refusal) => Err(refusal),
     };

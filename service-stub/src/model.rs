@@ -159,12 +159,18 @@ impl ClusterRecord {
 }
 
 /// An infra-env as stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InfraEnvRecord {
     /// Everything published.
     pub infra_env: InfraEnv,
     /// Registry credentials; never published.
     pub pull_secret: Secret,
+    /// What its agents show; empty without authentication.
+    #[serde(default)]
+    pub agent_token: Secret,
+    /// Addresses signed with another one are no longer good.
+    #[serde(default)]
+    pub signing_key: String,
 }
 
 /// All records. Cloning copies pointers only, so a change is made on a clone that becomes current once it is on disk.

@@ -1,5 +1,6 @@
 //! The HTTP server: routes, what every request goes through, and the ticking refresh.
 
+use crate::auth::{self, Caller};
 use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
 use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
 use crate::http::{Answer, Call, Refusal, connections};
@@ -10,7 +11,7 @@ use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
     extract::{RawPathParams, Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
+    http::{Extensions, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodFilter, get, on, post},
@@ -63,6 +64,9 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/boot-artifacts/landfall", get(images::agent))
         .route("/boot-artifacts/os/{file}", get(images::os))
         .route("/landfall/config/{role}", get(role_config))
+        .route("/bytoken/{token}/{version}/{arch}/full.iso", get(images::short))
+        .route("/byapikey/{token}/{version}/{arch}/full.iso", get(images::short))
+        .route_layer(middleware::from_fn_with_state(service.clone(), auth::check::authorize))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .layer(middleware::from_fn_with_state(service.clone(), admit))
@@ -108,7 +112,10 @@ async fn handle(
         let query = Call::parse_query(&parts.uri)?;
         let (body, place) = read_body(&service, body, body_limit).await?;
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Ok::<_, Refusal>((Call { path, query, headers: parts.headers, body }, place))
+        Ok::<_, Refusal>((
+            Call { path, query, headers: parts.headers, body, caller: caller_of(&parts.extensions) },
+            place,
+        ))
     };
     let answer = match call.await {
         Ok((call, place)) => {
@@ -188,9 +195,16 @@ async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Ta
 }
 
 /// Path and query of a request that streams, as handlers see them.
-pub fn call_of(params: &RawPathParams, uri: &Uri, headers: HeaderMap) -> Result<Call, Refusal> {
+pub fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Ok(Call { path, query: Call::parse_query(uri)?, headers, body: Bytes::new() })
+    let (query, headers, caller) =
+        (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller_of(&parts.extensions));
+    Ok(Call { path, query, headers, body: Bytes::new(), caller })
+}
+
+/// Nobody, where nobody was asked.
+fn caller_of(extensions: &Extensions) -> Caller {
+    extensions.get().copied().unwrap_or_default()
 }
 
 /// The runtime to serve on: one thread for all connections, and so many for what blocks.
@@ -220,6 +234,10 @@ pub async fn run(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    let renewing = service.clone();
+    blocking(move || Ok(renewing.renew_tokens()?))
+        .await
+        .map_err(|refusal| std::io::Error::other(format!("{refusal:?}")))?;
     let (stopping, stopped) = tokio::sync::watch::channel(false);
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();

@@ -1,9 +1,11 @@
 //! The service: settings, store and files on offer, and what handlers do with them.
 
+use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::{Gates, Limits};
 use crate::media::Media;
+use crate::model::InfraEnvRecord;
 use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass};
 use api::{ClusterId, Timestamp};
@@ -34,6 +36,8 @@ pub struct Settings {
     pub cluster_files: Option<ClusterFiles>,
     /// Name of the machine-config operator's image, with which installers of other makers apply `bootstrap.ign`.
     pub mco_image: Option<String>,
+    /// How callers are told apart.
+    pub auth: Auth,
     /// What clients may take.
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
@@ -94,6 +98,23 @@ impl Service {
         work: impl FnOnce(&mut Change) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         self.store.change(request_id, work)
+    }
+
+    /// Gives every infra-env the token its agents show. They have one from the start, but not of a key that is new, or from a
+    /// time without authentication.
+    pub fn renew_tokens(&self) -> Result<(), StoreError> {
+        let auth = &self.settings.auth;
+        if self.store.model().infra_envs.values().all(|record| auth.fits(record)) {
+            return Ok(());
+        }
+        self.store.change("", |change| {
+            for record in change.model().infra_envs.clone().into_values().filter(|record| !auth.fits(record)) {
+                let mut record = InfraEnvRecord::clone(&record);
+                record.agent_token = auth.agent_token(record.infra_env.id).unwrap_or_default();
+                change.put_infra_env(record);
+            }
+            Ok(())
+        })
     }
 
     /// One pass over everything that time alone may change.

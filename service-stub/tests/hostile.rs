@@ -9,6 +9,8 @@ mod iso;
 mod bounds;
 #[path = "hostile/messages.rs"]
 mod messages;
+#[path = "hostile/tokens.rs"]
+mod tokens;
 
 use common::{API, Files, Running, pull_secret};
 use serde_json::{Value, json};
@@ -148,7 +150,7 @@ fn nonsense_is_told_apart() {
     assert_eq!(message("GET", "/v2/events?limit=x", b"").0, 400);
     assert_eq!(message("GET", "/v2/nothing", b""), (404, format!("path {API}/v2/nothing was not found")));
     assert_eq!(message("DELETE", "/v2/clusters", b"").0, 405);
-    assert_eq!(message("GET", "/v2/component-versions", b"").0, 501);
+    assert_eq!(message("POST", "/v2/clusters/disconnected", b"").0, 501);
     assert_eq!(message("DELETE", &format!("/v2/infra-envs/{id}"), b"").0, 400, "hosts are still in it");
     assert_eq!(running.request("DELETE", &format!("{API}{hosts}/{host}"), &[], b"").status, 204);
     assert_eq!(running.request("DELETE", &format!("{API}/v2/infra-envs/{id}"), &[], b"").status, 204);

@@ -214,8 +214,11 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let known = ["openshift_cluster_id", "ams_subscription_ids"].iter().all(|name| call.query(name).is_none());
     call.query_uuid("openshift_cluster_id")?;
     let model = service.store.model();
-    let wanted =
-        model.clusters.values().filter(|record| known && owner.is_none_or(|owner| record.cluster.user_name == owner));
+    let wanted = model.clusters.values().filter(|record| {
+        known
+            && owner.is_none_or(|owner| record.cluster.user_name == owner)
+            && call.caller.sees_cluster(&model, record.cluster.id)
+    });
     let all: Vec<Value> = wanted.map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
     Ok(Answer::json(StatusCode::OK, &all))
 }

@@ -6,7 +6,7 @@ use crate::http::{Answer, Call, Refusal, range};
 use crate::model::HostKey;
 use crate::service::Service;
 use crate::state::ClusterState;
-use api::{HostId, HostStage, InfraEnv, Timestamp};
+use api::{HostId, HostStage, InfraEnv};
 use axum::http::{StatusCode, header};
 use serde_json::json;
 
@@ -54,7 +54,8 @@ fn network_archive(infra_env: &InfraEnv) -> Result<Vec<u8>, Refusal> {
 /// GET /v2/infra-envs/{id}/downloads/image-url.
 pub fn image_url(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
-    let document = json!({"url": infra_envs::image_url(service, &record.infra_env), "expires_at": Timestamp::ZERO});
+    let (url, expires_at) = infra_envs::image_url(service, &record);
+    let document = json!({"url": url, "expires_at": expires_at});
     Ok(Answer::json(StatusCode::OK, &document))
 }
 
@@ -149,7 +150,11 @@ pub fn role_config(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let agent = call.header(&header::USER_AGENT);
     if let Some(host) = host.filter(|_| agent.starts_with("Ignition/")) {
         let model = service.store.model();
-        let rebooting = |key: &&HostKey| key.host == host && model.hosts[*key].stage() == Some(HostStage::Rebooting);
+        let rebooting = |key: &&HostKey| {
+            key.host == host
+                && call.caller.sees_infra_env(&model, key.infra_env)
+                && model.hosts[*key].stage() == Some(HostStage::Rebooting)
+        };
         for key in model.hosts.keys().filter(rebooting) {
             service
                 .change(call.request_id(), |change| agent::report(service, change, *key, HostStage::Configuring, ""))?;

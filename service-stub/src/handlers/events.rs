@@ -1,6 +1,7 @@
 //! Events: listed, and taken from the installed cluster's controller.
 
 use super::shapes;
+use crate::auth::Caller;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::Event;
 use crate::service::Service;
@@ -31,6 +32,12 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
     };
     let limit = call.query_number("limit")?.unwrap_or(DEFAULT_LIMIT);
+    // What a token is for bounds what is listed, whatever is asked for; where both are named, both were checked.
+    let (infra_env, cluster) = match call.caller {
+        Caller::InfraEnv(own) if cluster.is_none() => (Some(own.0), None),
+        Caller::Cluster(own) if infra_env.is_none() => (None, Some(own.0)),
+        _ => (infra_env, cluster),
+    };
     let these = hosts.into_iter().map(HostId).collect::<Vec<_>>();
     let (deleted, none) = (call.query_flag("deleted_hosts")?, call.query_flag("cluster_level")?);
     let other_than = deleted.then(|| service.store.model().hosts.keys().map(|key| key.host).collect());
@@ -57,7 +64,14 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 
 /// POST /v2/events.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let event: Event = call.json(&shapes::EVENT)?;
+    let mut event: Event = call.json(&shapes::EVENT)?;
+    call.caller.check(&service.store.model(), event.infra_env_id, event.cluster_id)?;
+    // An event of nothing is one of what the token is for; a host is known only together with where it is.
+    match call.caller {
+        Caller::InfraEnv(own) if event.cluster_id.is_none() => event.infra_env_id = Some(own),
+        Caller::Cluster(own) if event.infra_env_id.is_none() => event.cluster_id = Some(own),
+        _ => {}
+    }
     service.change(call.request_id(), |change| {
         change.event(event);
         Ok(Answer::empty(StatusCode::CREATED))

@@ -216,10 +216,10 @@ fn check_bundle(bundle: &str) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::{InfraEnv, Secret};
+    use api::InfraEnv;
 
     fn set(params: Value) -> Result<InfraEnv, String> {
-        let mut record = InfraEnvRecord { infra_env: InfraEnv::default(), pull_secret: Secret::default() };
+        let mut record = InfraEnvRecord::default();
         let params: InfraEnvUpdateParams = serde_json::from_value(params).unwrap();
         match apply(&mut record, params) {
             Ok(()) => Ok(record.infra_env),

@@ -1,12 +1,13 @@
 //! Infra-envs: made, shown, changed, deleted.
 
 use super::{clusters::check_pull_secret, find_cluster, find_infra_env, infra_env_settings, shapes};
+use crate::auth;
 use crate::documents;
 use crate::events;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::InfraEnvRecord;
 use crate::service::Service;
-use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret};
+use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
 
 /// POST /v2/infra-envs.
@@ -28,7 +29,9 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         user_name: "admin".into(),
         ..InfraEnv::default()
     };
-    let mut record = InfraEnvRecord { infra_env, pull_secret: Secret::default() };
+    let agent_token = service.settings.auth.agent_token(id).unwrap_or_default();
+    let signing_key = auth::new_signing_key();
+    let mut record = InfraEnvRecord { infra_env, pull_secret: Secret::default(), agent_token, signing_key };
     let settings = InfraEnvUpdateParams {
         additional_ntp_sources: params.additional_ntp_sources,
         additional_trust_bundle: params.additional_trust_bundle,
@@ -58,7 +61,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             "infra_env_registered",
             "The infrastructure environment was registered".into(),
         );
-        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record.infra_env));
+        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
         change.put_infra_env(record);
         Ok(answer)
     })
@@ -74,26 +77,43 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
         events::infra_env(change, &record, "image_info_updated", "Image information was updated".into());
-        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record.infra_env));
+        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
         change.put_infra_env(record);
         Ok(answer)
     })
 }
 
 /// An infra-env as it is published: its ISO's address follows the service's, which may have moved since.
-fn shown(service: &Service, infra_env: &InfraEnv) -> InfraEnv {
-    InfraEnv { download_url: image_url(service, infra_env), ..infra_env.clone() }
+fn shown(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
+    let (download_url, expires_at) = image_url(service, record);
+    InfraEnv { download_url, expires_at, ..record.infra_env.clone() }
 }
 
-/// Where an infra-env's ISO is: short, and without a query, for management controllers.
-pub fn image_url(service: &Service, infra_env: &InfraEnv) -> String {
+/// Where an infra-env's ISO is, and until when: short, and without a query, for management controllers.
+pub fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timestamp) {
+    let infra_env = &record.infra_env;
     let part = |text: &str| {
         let plain = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
         let plain: String = plain.collect();
         if plain.is_empty() { "any".to_owned() } else { plain }
     };
     let (id, version, architecture) = (infra_env.id, &infra_env.openshift_version, &infra_env.cpu_architecture);
-    format!("{}/byid/{id}/{}/{}/full.iso", service.settings.url, part(version), part(architecture))
+    let (place, expires_at) = match service.settings.auth.image_token(record) {
+        Some((token, expires_at)) => (format!("bytoken/{token}"), expires_at),
+        None => (format!("byid/{id}"), Timestamp::ZERO),
+    };
+    (format!("{}/{place}/{}/{}/full.iso", service.settings.url, part(version), part(architecture)), expires_at)
+}
+
+/// POST /v2/infra-envs/{id}/regenerate-signing-key: addresses signed before are no longer good.
+pub fn regenerate_signing_key(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.infra_env_id()?;
+    service.change(call.request_id(), |change| {
+        let mut record = InfraEnvRecord::clone(&*find_infra_env(change.model(), id)?);
+        record.signing_key = auth::new_signing_key();
+        change.put_infra_env(record);
+        Ok(Answer::empty(StatusCode::NO_CONTENT))
+    })
 }
 
 /// GET /v2/infra-envs.
@@ -101,18 +121,21 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let cluster = call.query_uuid("cluster_id")?.map(api::ClusterId);
     let model = service.store.model();
     let owner = call.query("owner");
-    let wanted = |infra_env: &&InfraEnv| {
-        (cluster.is_none() || infra_env.cluster_id == cluster) && owner.is_none_or(|owner| infra_env.user_name == owner)
+    let wanted = |record: &&InfraEnvRecord| {
+        let infra_env = &record.infra_env;
+        (cluster.is_none() || infra_env.cluster_id == cluster)
+            && owner.is_none_or(|owner| infra_env.user_name == owner)
+            && call.caller.sees_infra_env(&model, infra_env.id)
     };
-    let infra_envs = model.infra_envs.values().map(|record| &record.infra_env);
-    let all: Vec<InfraEnv> = infra_envs.filter(wanted).map(|infra_env| shown(service, infra_env)).collect();
+    let infra_envs = model.infra_envs.values().map(AsRef::as_ref);
+    let all: Vec<InfraEnv> = infra_envs.filter(wanted).map(|record| shown(service, record)).collect();
     Ok(Answer::json(StatusCode::OK, &all))
 }
 
 /// GET /v2/infra-envs/{id}.
 pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
-    Ok(Answer::json(StatusCode::OK, &shown(service, &record.infra_env)))
+    Ok(Answer::json(StatusCode::OK, &shown(service, &record)))
 }
 
 /// DELETE /v2/infra-envs/{id}; refused while hosts are registered in it.

@@ -85,6 +85,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     sized(Method::PATCH, "/v2/infra-envs/{infra_env_id}", infra_envs::update, IGNITION_BODY_BYTES),
     endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}", infra_envs::delete),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files-presigned", presigned::infra_env_files),
+    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/regenerate-signing-key", infra_envs::regenerate_signing_key),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files", downloads::infra_env_file),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/image-url", downloads::image_url),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts", hosts::list),
@@ -129,7 +130,6 @@ pub const NOT_HERE: &[(Method, &str)] = &[
     (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset"),
     (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/install"),
     (Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd"),
-    (Method::POST, "/v2/infra-envs/{infra_env_id}/regenerate-signing-key"),
     (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-workers"),
     (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-hosts"),
     (Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements"),
@@ -144,17 +144,18 @@ pub const NOT_HERE: &[(Method, &str)] = &[
     (Method::PUT, "/v2/clusters/{cluster_id}/ignored-validations"),
 ];
 
+/// All endpoints of the published API.
+pub fn contract() -> impl Iterator<Item = (&'static Method, &'static str)> {
+    let served = ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path));
+    served.chain(STREAMED.iter().chain(NOT_HERE).map(|(method, path)| (method, *path)))
+}
+
 /// Refuses what no endpoint takes: with 501 where the contract has it, 405 where it has the path, else 404. `path` is
 /// below the API's base.
 pub fn refuse(method: &Method, full_path: &str) -> Refusal {
     let Some(path) = full_path.strip_prefix(api::API_PATH) else { return Refusal::unknown_path(full_path) };
-    let served = ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path));
-    let streamed = STREAMED.iter().chain(NOT_HERE).map(|(method, path)| (method, *path));
-    let mut allowed: Vec<&str> = served
-        .chain(streamed)
-        .filter(|(_, pattern)| matches(pattern, path))
-        .map(|(method, _)| method.as_str())
-        .collect();
+    let mut allowed: Vec<&str> =
+        contract().filter(|(_, pattern)| matches(pattern, path)).map(|(method, _)| method.as_str()).collect();
     if NOT_HERE.iter().any(|(own, pattern)| own == method && matches(pattern, path)) {
         return Refusal::not_implemented(&format!("{method} {full_path}"));
     }

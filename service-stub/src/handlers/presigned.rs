@@ -1,16 +1,28 @@
 //! Addresses that need nothing but themselves. Without authentication that is every address: nothing is signed, and
-//! nothing expires.
+//! nothing expires. With it each has a token that opens this one address.
 
 use super::{find_cluster, find_infra_env};
 use crate::http::{Answer, Call, Refusal};
+use crate::model::InfraEnvRecord;
 use crate::service::Service;
-use api::Timestamp;
+use api::ClusterId;
 use axum::http::StatusCode;
 use serde_json::json;
 
-fn answer(service: &Service, path: &str) -> Result<Answer, Refusal> {
-    let url = format!("{}{}{path}", service.settings.url, api::API_PATH);
-    Ok(Answer::json(StatusCode::OK, &json!({"url": url, "expires_at": Timestamp::ZERO})))
+fn of_cluster(service: &Service, id: ClusterId, path: &str) -> Result<Answer, Refusal> {
+    answer(service, None, Some(id), path)
+}
+
+fn answer(
+    service: &Service,
+    infra_env: Option<&InfraEnvRecord>,
+    cluster: Option<ClusterId>,
+    path: &str,
+) -> Result<Answer, Refusal> {
+    let path = format!("{}{path}", api::API_PATH);
+    let (path, expires_at) = service.settings.auth.presigned(&path, infra_env, cluster);
+    let url = format!("{}{path}", service.settings.url);
+    Ok(Answer::json(StatusCode::OK, &json!({"url": url, "expires_at": expires_at})))
 }
 
 /// GET /v2/infra-envs/{id}/downloads/files-presigned.
@@ -19,10 +31,10 @@ pub fn infra_env_files(service: &Service, call: &Call) -> Result<Answer, Refusal
     let name = call.query_one_of("file_name", &["discovery.ign", "ipxe-script"])?;
     let kinds = ["discovery-image-always", "boot-order-control"];
     let kind = call.query("ipxe_script_type").map(|_| call.query_one_of("ipxe_script_type", &kinds)).transpose()?;
-    find_infra_env(&service.store.model(), id)?;
+    let record = find_infra_env(&service.store.model(), id)?;
     let kind = kind.filter(|_| name == "ipxe-script").map(|kind| format!("&ipxe_script_type={kind}"));
     let kind = kind.unwrap_or_default();
-    answer(service, &format!("/v2/infra-envs/{id}/downloads/files?file_name={name}{kind}"))
+    answer(service, Some(&record), None, &format!("/v2/infra-envs/{id}/downloads/files?file_name={name}{kind}"))
 }
 
 /// GET /v2/clusters/{id}/downloads/credentials-presigned.
@@ -33,7 +45,7 @@ pub fn credentials(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     if !state.files_available() {
         return Err(Refusal::conflict(format!("{name} is there once cluster {id} is being installed; it is {state}")));
     }
-    answer(service, &format!("/v2/clusters/{id}/downloads/credentials?file_name={name}"))
+    of_cluster(service, id, &format!("/v2/clusters/{id}/downloads/credentials?file_name={name}"))
 }
 
 /// GET /v2/clusters/{id}/downloads/files-presigned.
@@ -50,7 +62,7 @@ pub fn cluster_files(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         "logs" => {
             let kind = kind.unwrap_or("all");
             let host = host.map(|host| format!("&host_id={host}")).unwrap_or_default();
-            answer(service, &format!("/v2/clusters/{id}/logs?logs_type={kind}{host}"))
+            of_cluster(service, id, &format!("/v2/clusters/{id}/logs?logs_type={kind}{host}"))
         }
         "manifests" => {
             let wanted = call.query("additional_name").unwrap_or_default();
@@ -59,11 +71,11 @@ pub fn cluster_files(service: &Service, call: &Call) -> Result<Answer, Refusal> 
             if !matches!(folder, "manifests" | "openshift") || file.is_empty() || !file.chars().all(plain) {
                 return Err(Refusal::bad_request("additional_name in query must be FOLDER/FILE of a manifest"));
             }
-            answer(service, &format!("/v2/clusters/{id}/manifests/files?folder={folder}&file_name={file}"))
+            of_cluster(service, id, &format!("/v2/clusters/{id}/manifests/files?folder={folder}&file_name={file}"))
         }
         _ if !state.files_available() => {
             Err(Refusal::conflict(format!("{name} is there once cluster {id} is being installed; it is {state}")))
         }
-        _ => answer(service, &format!("/v2/clusters/{id}/downloads/files?file_name={name}")),
+        _ => of_cluster(service, id, &format!("/v2/clusters/{id}/downloads/files?file_name={name}")),
     }
 }

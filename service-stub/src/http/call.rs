@@ -4,6 +4,7 @@ use super::{
     Refusal,
     body::{BodyShape, parse},
 };
+use crate::auth::Caller;
 use crate::model::HostKey;
 use api::{ClusterId, HostId, InfraEnvId};
 use axum::{
@@ -24,6 +25,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Body, bounded where it was read.
     pub body: Bytes,
+    /// Who asks.
+    pub caller: Caller,
 }
 
 impl Call {

@@ -3,6 +3,7 @@
 
 use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
+use service_stub::auth::Auth;
 use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::ClusterFiles;
 use service_stub::http::limits::Limits;
@@ -31,6 +32,7 @@ pub struct Files {
     pub images: Vec<PathBuf>,
     pub agent: Option<PathBuf>,
     pub cluster: Option<PathBuf>,
+    pub auth: Auth,
     pub limits: Limits,
 }
 
@@ -67,6 +69,7 @@ impl Running {
             deliver_agent: false,
             cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
             mco_image: None,
+            auth: files.auth,
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
         };

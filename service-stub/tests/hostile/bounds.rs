@@ -73,7 +73,8 @@ fn the_slow_are_cut_off() {
         let (answer, took) = trickle(&running, head, piece);
         println!("| {what} | {} after {} ms |", status(&answer), took.as_millis());
         assert_eq!(status(&answer), expected, "{what}: {answer}");
-        assert!(took >= at_least && took < at_least + ms(2000), "{what}: {took:?}");
+        // It may be taken a moment before we look at our clock.
+        assert!(took + ms(100) >= at_least && took < at_least + ms(3000), "{what}: {took:?}");
     }
     // A connection that is kept is one that idles, too.
     let mut kept = connect(&running);

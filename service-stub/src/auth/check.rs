@@ -1,0 +1,209 @@
+//! Asks every request for its token before anything else of it is looked at.
+
+use super::access::{self, Access, Credential};
+use super::token::{self, Claims, Scheme, TokenError};
+use super::{Auth, Caller};
+use crate::http::{Call, Refusal, call};
+use crate::model::Model;
+use crate::service::Service;
+use api::{ClusterId, InfraEnvId, Timestamp};
+use axum::{
+    extract::{MatchedPath, RawPathParams, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use std::sync::Arc;
+
+/// Lets a request through, with its [`Caller`] as an extension, or answers 401, 403, or 404 for what is somebody else's.
+pub async fn authorize(
+    State(service): State<Arc<Service>>,
+    matched: MatchedPath,
+    params: RawPathParams,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let path: Vec<(&str, &str)> = params.iter().collect();
+    match caller(&service, matched.as_str(), &path, &parts) {
+        Ok(caller) => {
+            parts.extensions.insert(caller);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(refusal) => {
+            let asks = matches!(refusal, Refusal::Request(StatusCode::UNAUTHORIZED, _));
+            let mut response = refusal.into_response();
+            if asks {
+                // A browser asks its user only for what it knows.
+                let page = !matched.as_str().starts_with(api::API_PATH);
+                let scheme = if page { "Basic realm=\"landfall\", charset=\"UTF-8\"" } else { "Bearer" };
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+            }
+            response
+        }
+    }
+}
+
+fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts) -> Result<Caller, Refusal> {
+    let query = Call::parse_query(&parts.uri)?;
+    let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let Auth::Local(key) = &service.settings.auth else {
+        same_site(&parts.method, &parts.headers)?;
+        return Ok(Caller::Everyone);
+    };
+    let Access::One(credentials) = access::of(&parts.method, pattern) else { return Ok(Caller::Everyone) };
+    let shown = credentials.iter().filter_map(|kind| Some((*kind, shown(*kind, path, &query, &parts.headers)?)));
+    let mut refused = Refusal::Request(StatusCode::UNAUTHORIZED, missing(credentials));
+    let now = Timestamp::now().unix_seconds();
+    let model = service.store.model();
+    for (kind, text) in shown {
+        let checked = token::verify(key, &text, now)
+            .map_err(|error: TokenError| error.to_string())
+            .and_then(|claims| of_claims(&claims, kind, &parts.uri, &model));
+        match checked {
+            Ok(caller) => {
+                if kind == Credential::User && !is_bearer(&parts.headers) {
+                    same_site(&parts.method, &parts.headers)?;
+                }
+                within(caller, &model, pattern, path, &query, &parts.method)?;
+                return Ok(caller);
+            }
+            Err(message) => refused = Refusal::Request(StatusCode::UNAUTHORIZED, message),
+        }
+    }
+    Err(refused)
+}
+
+/// The token that comes in as `kind` says; none when there is nothing.
+fn shown(kind: Credential, path: &[(&str, &str)], query: &[(&str, &str)], headers: &HeaderMap) -> Option<String> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let of = |list: &[(&str, &str)], wanted: &str| {
+        list.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
+    };
+    let bearer = |text: &str| text.strip_prefix("Bearer ").unwrap_or(text).trim().to_owned();
+    match kind {
+        Credential::Agent => header("x-secret-key").map(str::to_owned),
+        Credential::User => match header("authorization")?.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.trim().to_owned()),
+            Some((scheme, pair)) if scheme.eq_ignore_ascii_case("basic") => {
+                let pair = String::from_utf8(STANDARD.decode(pair.trim()).ok()?).ok()?;
+                pair.split_once(':').map(|(_, password)| password.to_owned())
+            }
+            _ => None,
+        },
+        Credential::Watcher => header("watcher-authorization").map(bearer),
+        Credential::Url => of(query, "api_key"),
+        Credential::ImageHeader => header("image-token").map(bearer),
+        Credential::ImageUrl => of(query, "image_token"),
+        Credential::Path => of(path, "token"),
+    }
+    .filter(|token| !token.is_empty())
+}
+
+/// Path and query of a presigned address, as they were signed: without the token, and without the MAC address that a boot
+/// loader adds to say which machine it runs on.
+fn unsigned(uri: &Uri) -> String {
+    let added = |part: &&str| !part.starts_with("api_key=") && !part.starts_with("mac=");
+    let query: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(added).collect();
+    let query = query.join("&");
+    if query.is_empty() { uri.path().to_owned() } else { format!("{}?{query}", uri.path()) }
+}
+
+fn is_bearer(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+    value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
+}
+
+fn missing(credentials: &[Credential]) -> String {
+    let places = credentials.iter().map(|kind| match kind {
+        Credential::Agent => "X-Secret-Key",
+        Credential::User => "Authorization: Bearer",
+        Credential::Watcher => "Watcher-Authorization",
+        Credential::Url => "query api_key",
+        Credential::ImageHeader => "Image-Token",
+        Credential::ImageUrl => "query image_token",
+        Credential::Path => "the path",
+    });
+    format!("a token is needed in one of: {}", places.collect::<Vec<_>>().join(", "))
+}
+
+/// Who shows a token with these claims where `kind` says, or why it isn't taken there.
+fn of_claims(claims: &Claims, kind: Credential, uri: &Uri, model: &Model) -> Result<Caller, String> {
+    let wanted: &[Scheme] = match kind {
+        Credential::Agent => &[Scheme::AgentAuth],
+        Credential::User => &[Scheme::UserAuth],
+        Credential::Watcher => &[Scheme::WatcherAuth],
+        Credential::Url => &[Scheme::UrlAuth],
+        Credential::ImageHeader | Credential::ImageUrl | Credential::Path => &[Scheme::ImageAuth],
+    };
+    if !wanted.contains(&claims.auth_scheme) {
+        return Err("the token is for another purpose".to_owned());
+    }
+    if claims.auth_scheme == Scheme::UrlAuth && claims.url.as_deref() != Some(&unsigned(uri)) {
+        return Err("the token is for another address".to_owned());
+    }
+    let caller = match (claims.infra_env_id, claims.cluster_id, claims.auth_scheme) {
+        (Some(id), None, _) => Caller::InfraEnv(id),
+        (None, Some(id), _) => Caller::Cluster(id),
+        (None, None, Scheme::UserAuth | Scheme::WatcherAuth) => Caller::Everyone,
+        _ => return Err("the token is for no infra-env and no cluster, or for both".to_owned()),
+    };
+    match (caller, &claims.signing_key) {
+        (Caller::InfraEnv(id), Some(key))
+            if model.infra_envs.get(&id).is_none_or(|record| record.signing_key != *key) =>
+        {
+            Err("the token was withdrawn".to_owned())
+        }
+        _ => Ok(caller),
+    }
+}
+
+/// Whatever the path and the query name must be there for the caller.
+fn within(
+    caller: Caller,
+    model: &Model,
+    pattern: &str,
+    path: &[(&str, &str)],
+    query: &[(&str, &str)],
+    method: &Method,
+) -> Result<(), Refusal> {
+    if caller == Caller::Everyone {
+        return Ok(());
+    }
+    let mut named = false;
+    for (list, place) in [(path, "path"), (query, "query")] {
+        for (name, value) in list.iter().filter(|(_, value)| !value.is_empty()) {
+            let (infra_env, cluster) = match *name {
+                "infra_env_id" => (Some(InfraEnvId(call::uuid(name, place, value)?)), None),
+                "cluster_id" => (None, Some(ClusterId(call::uuid(name, place, value)?))),
+                _ => continue,
+            };
+            caller.check(model, infra_env, cluster)?;
+            named |= place == "path";
+        }
+    }
+    // Making a cluster or infra-env, or moving a host into another, would reach beyond what the token is for.
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let own_events = pattern.ends_with("/v2/events");
+    if (reads || named || own_events) && !pattern.ends_with("/actions/bind") {
+        return Ok(());
+    }
+    Err(Refusal::Request(StatusCode::FORBIDDEN, "the token is for one infra-env or cluster only".to_owned()))
+}
+
+/// Refuses what another site's page makes a browser send on its own: the browser would add what it knows of its user, or
+/// be let in as anybody is. Programs that aren't browsers send neither header.
+fn same_site(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let site = text("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
+    let host = text("host").unwrap_or_default();
+    let origin = text("origin").is_none_or(|origin| origin.split_once("://").is_some_and(|(_, own)| own == host));
+    if site && origin {
+        return Ok(());
+    }
+    Err(Refusal::Request(StatusCode::FORBIDDEN, "a page of another site asks for this".to_owned()))
+}

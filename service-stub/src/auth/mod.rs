@@ -1,0 +1,162 @@
+//! Who may do what: nobody is asked, or everybody shows a token of this service.
+//!
+//! Tokens are bound to an infra-env or a cluster (service contract §1.1, "local"): whatever lies elsewhere reads as not
+//! there. Users' tokens may be bound to nothing, and then see all.
+
+pub mod access;
+pub mod check;
+pub mod cli;
+pub mod keys;
+pub mod token;
+
+pub use token::{Claims, Scheme, TokenError};
+
+use crate::http::Refusal;
+use crate::model::{InfraEnvRecord, Model};
+use api::{ClusterId, InfraEnvId, Secret, Timestamp};
+use keys::SigningKey;
+use std::sync::Arc;
+
+/// Presigned addresses are good for so long, in seconds (service contract §1.1; the real service has 4 h).
+pub const PRESIGNED_S: i64 = 4 * 3600;
+
+/// How callers are told apart.
+#[derive(Clone, Debug, Default)]
+pub enum Auth {
+    /// They aren't: everybody may do everything.
+    #[default]
+    None,
+    /// By tokens signed with this key.
+    Local(Arc<SigningKey>),
+}
+
+/// What a caller sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caller {
+    /// Nothing.
+    #[default]
+    Nobody,
+    /// Everything.
+    Everyone,
+    /// One infra-env, its hosts, and their cluster.
+    InfraEnv(InfraEnvId),
+    /// One cluster, and the infra-envs made for it.
+    Cluster(ClusterId),
+}
+
+impl Caller {
+    /// Whether an infra-env is there for this caller.
+    pub fn sees_infra_env(self, model: &Model, id: InfraEnvId) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Everyone => true,
+            Self::InfraEnv(own) => own == id,
+            Self::Cluster(own) => {
+                model.infra_envs.get(&id).is_some_and(|record| record.infra_env.cluster_id == Some(own))
+            }
+        }
+    }
+
+    /// Whether a cluster is there for this caller.
+    pub fn sees_cluster(self, model: &Model, id: ClusterId) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Everyone => true,
+            Self::Cluster(own) => own == id,
+            Self::InfraEnv(own) => {
+                let made_for = model.infra_envs.get(&own).is_some_and(|record| record.infra_env.cluster_id == Some(id));
+                let mut bound = model.hosts.iter().filter(|(key, _)| key.infra_env == own);
+                made_for || bound.any(|(_, record)| record.host.cluster_id == Some(id))
+            }
+        }
+    }
+
+    /// Refuses a caller who names a cluster or infra-env that isn't there for him, in the words for one that isn't there.
+    pub fn check(
+        self,
+        model: &Model,
+        infra_env: Option<InfraEnvId>,
+        cluster: Option<ClusterId>,
+    ) -> Result<(), Refusal> {
+        if let Some(id) = infra_env.filter(|id| !self.sees_infra_env(model, *id)) {
+            return Err(Refusal::not_found(format!("infra_env {id} was not found")));
+        }
+        if let Some(id) = cluster.filter(|id| !self.sees_cluster(model, *id)) {
+            return Err(Refusal::not_found(format!("cluster {id} was not found")));
+        }
+        Ok(())
+    }
+}
+
+impl Auth {
+    /// The token that agents of an infra-env show, for ever; none when they aren't asked.
+    ///
+    /// Each signature is another, and an ISO must be the same bytes whichever part of it is asked for: so it is made once
+    /// and kept with the infra-env.
+    pub fn agent_token(&self, infra_env: InfraEnvId) -> Option<Secret> {
+        let claims = Claims { infra_env_id: Some(infra_env), ..Claims::default() };
+        self.sign(&claims).map(Secret::new)
+    }
+
+    /// Whether an infra-env's record has the token its agents need.
+    pub fn fits(&self, record: &InfraEnvRecord) -> bool {
+        let Self::Local(key) = self else { return true };
+        let claims = token::verify(key, record.agent_token.expose(), Timestamp::now().unix_seconds());
+        claims.is_ok_and(|claims| claims.infra_env_id == Some(record.infra_env.id))
+    }
+
+    /// A token that opens an infra-env's images until the moment returned with it.
+    pub fn image_token(&self, record: &InfraEnvRecord) -> Option<(String, Timestamp)> {
+        let claims = Claims {
+            infra_env_id: Some(record.infra_env.id),
+            auth_scheme: Scheme::ImageAuth,
+            signing_key: Some(record.signing_key.clone()),
+            ..Claims::default()
+        };
+        self.expiring(claims)
+    }
+
+    /// A path with its query and a token that opens it, and until when; without authentication the path as it is, for ever. It
+    /// leads to something of `infra_env`, else of `cluster`.
+    pub fn presigned(
+        &self,
+        path: &str,
+        infra_env: Option<&InfraEnvRecord>,
+        cluster: Option<ClusterId>,
+    ) -> (String, Timestamp) {
+        let claims = Claims {
+            infra_env_id: infra_env.map(|record| record.infra_env.id),
+            cluster_id: cluster.filter(|_| infra_env.is_none()),
+            auth_scheme: Scheme::UrlAuth,
+            url: Some(path.to_owned()),
+            signing_key: infra_env.map(|record| record.signing_key.clone()),
+            ..Claims::default()
+        };
+        match self.expiring(claims) {
+            None => (path.to_owned(), Timestamp::ZERO),
+            Some((token, expires_at)) => {
+                let joint = if path.contains('?') { '&' } else { '?' };
+                (format!("{path}{joint}api_key={token}"), expires_at)
+            }
+        }
+    }
+
+    fn expiring(&self, claims: Claims) -> Option<(String, Timestamp)> {
+        let exp = Timestamp::now().unix_seconds().saturating_add(PRESIGNED_S);
+        let token = self.sign(&Claims { exp: Some(exp), ..claims })?;
+        Some((token, Timestamp::from_unix_seconds(exp)))
+    }
+
+    /// Signs `claims`; none without authentication.
+    pub fn sign(&self, claims: &Claims) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Local(key) => token::sign(key, claims),
+        }
+    }
+}
+
+/// A new key for [`InfraEnvRecord::signing_key`].
+pub fn new_signing_key() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
