@@ -342,6 +342,12 @@ pub struct Cluster {
 /// `cluster-progress-info`, percentages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterProgressInfo {
+    /// What its controller does.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub finalizing_stage: String,
+    /// It took longer than it should.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub finalizing_stage_timed_out: bool,
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "is_zero")]
     pub finalizing_stage_percentage: u64,

@@ -51,6 +51,9 @@ pub struct Host {
     /// Its cluster; unbound when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
+    /// It was not heard of for too long, and may still come back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connection_timed_out: bool,
     /// `connectivity-report`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub connectivity: String,
@@ -101,6 +104,9 @@ pub struct Host {
     /// First log request.
     #[serde(default)]
     pub logs_started_at: Timestamp,
+    /// `connected` or `disconnected`: whether it can read its discovery media; empty while it never could not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub media_status: String,
     /// Progress of an installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<HostProgressInfo>,
@@ -163,6 +169,9 @@ pub struct HostProgressInfo {
     /// When the stage began.
     #[serde(default)]
     pub stage_started_at: Timestamp,
+    /// It took longer than it should.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stage_timed_out: bool,
     /// When it last moved.
     #[serde(default)]
     pub stage_updated_at: Timestamp,

@@ -6,6 +6,7 @@ use crate::cluster_files::ClusterFiles;
 use crate::http::limits::Limits;
 use crate::media::Media;
 use crate::service::{Service, Settings};
+use crate::state::document;
 use crate::store::Store;
 use crate::{logs, server};
 use anyhow::{Context, bail};
@@ -29,6 +30,9 @@ Examples:
   Clusters with a control plane, of what openshift-install has made:
     openshift-install create ignition-configs --dir ./rack
     landfall serve --state-dir ./state --iso live.iso --image os.raw.gz --cluster-files ./rack
+
+  What can happen to hosts and clusters, as tables:
+    landfall serve states
 
   On a free port, for tests (the first line of stdout names it):
     landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
@@ -106,6 +110,16 @@ pub struct Serve {
     #[arg(long = "openshift-version", value_name = "VERSION")]
     pub openshift_versions: Vec<String>,
 
+    /// Keep a cluster in `finalizing` until its own controller has told that its operators work and uploaded the ingress
+    /// certificate. Without it a cluster whose controller tells nothing is installed when its hosts are
+    #[arg(long, requires = "cluster_files")]
+    pub await_controller: bool,
+
+    /// Flag stages and connections that take too long, and go on, instead of failing the installation. Holds for clusters
+    /// made from now on
+    #[arg(long)]
+    pub soft_timeouts: bool,
+
     /// Image reference told to agents that don't say which one they are
     #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer-agent:latest")]
     pub agent_image: String,
@@ -140,6 +154,38 @@ pub struct Serve {
 #[derive(clap::Subcommand, Debug)]
 enum Command {
     Token(auth::cli::Token),
+    States(States),
+}
+
+/// Print what can happen to hosts and clusters, and when.
+///
+/// The service decides by these tables, and by nothing else: the first row that matches wins. A row's name is its section
+/// and row in the published behaviour.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  landfall serve states
+  landfall serve states picture > states.md")]
+struct States {
+    /// Markdown tables, or Mermaid state diagrams
+    #[arg(value_enum, default_value_t = StatesForm::Table)]
+    form: StatesForm,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum StatesForm {
+    Table,
+    Picture,
+}
+
+impl States {
+    fn run(self) -> anyhow::Result<()> {
+        let text = match self.form {
+            StatesForm::Table => document::tables(),
+            StatesForm::Picture => document::pictures(),
+        };
+        Ok(std::io::stdout().write_all(text.as_bytes())?)
+    }
 }
 
 /// How callers are told apart.
@@ -154,8 +200,10 @@ pub enum AuthKind {
 impl Serve {
     /// Serves until a signal stops it.
     pub fn run(self) -> anyhow::Result<()> {
-        if let Some(Command::Token(token)) = self.command {
-            return token.run();
+        match self.command {
+            Some(Command::Token(token)) => return token.run(),
+            Some(Command::States(states)) => return states.run(),
+            None => {}
         }
         let state_dir = self.state_dir.context("--state-dir is missing")?;
         let auth = match (self.auth, &self.auth_key) {
@@ -191,6 +239,8 @@ impl Serve {
                 cluster_files,
                 mco_image: self.mco_image,
                 auth,
+                await_controller: self.await_controller,
+                soft_timeouts: self.soft_timeouts,
                 limits,
                 openshift_versions: self.openshift_versions,
             };

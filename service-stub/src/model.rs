@@ -1,6 +1,7 @@
 //! The records the service keeps, and the set of all of them.
 
 use crate::check::{connectivity, reach::Reach};
+use crate::course::Course;
 use crate::state::{ClusterState, HostState};
 use api::{
     Cluster, ClusterId, ConnectivityReport, Host, HostId, HostRole, InfraEnv, InfraEnvId, Inventory, Secret, Timestamp,
@@ -12,6 +13,19 @@ use std::{
     net::IpAddr,
     sync::{Arc, OnceLock},
 };
+
+/// Kind of a host that a cluster is made of.
+pub const DAY1_HOST: &str = "Host";
+/// Kind of a host that is added to a cluster.
+pub const DAY2_HOST: &str = "AddToExistingClusterHost";
+/// Kind of a cluster that is made here.
+pub const DAY1_CLUSTER: &str = "Cluster";
+/// Kind of a cluster that hosts are added to.
+pub const DAY2_CLUSTER: &str = "AddHostsCluster";
+
+/// Texts among those kept that tell what a host saw; the others are what users want of it.
+const SEEN: [&str; 6] =
+    ["api_vip_connectivity", "disks_info", "domain_name_resolutions", "free_addresses", "images_status", "ntp_sources"];
 
 /// A host is known by its infra-env and its own id: the same machine may register in two infra-envs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,7 +70,7 @@ impl HostRecord {
             infra_env_id: key.infra_env,
             cluster_id: cluster,
             href: format!("{}/v2/infra-envs/{}/hosts/{}", api::API_PATH, key.infra_env, key.host),
-            kind: "Host".into(),
+            kind: DAY1_HOST.into(),
             user_name: "admin".into(),
             created_at: now,
             registered_at: now,
@@ -68,6 +82,62 @@ impl HostRecord {
     /// Its key.
     pub fn key(&self) -> HostKey {
         HostKey { infra_env: self.host.infra_env_id, host: self.host.id }
+    }
+
+    /// Whether it can read its discovery media.
+    pub fn media_connected(&self) -> bool {
+        self.host.media_status != "disconnected"
+    }
+
+    /// It is added to a cluster that is there already.
+    pub fn day2(&self) -> bool {
+        self.host.kind == DAY2_HOST
+    }
+
+    /// Becomes a host of the cluster, with the kind that makes it.
+    pub fn join(&mut self, cluster: &ClusterRecord) {
+        self.host.cluster_id = Some(cluster.cluster.id);
+        self.host.kind = cluster.host_kind().to_owned();
+        if cluster.day2() {
+            self.host.role = HostRole::Worker;
+            self.kept.insert("machine_config_pool_name".to_owned(), "worker".to_owned());
+        } else if cluster.single_node() {
+            self.host.role = HostRole::Master;
+        }
+        self.host.suggested_role = self.host.role;
+    }
+
+    /// Forgets its cluster (service contract §2.5, "fields cleared on unbind").
+    pub fn leave(&mut self) {
+        self.clear_installation();
+        let host = &mut self.host;
+        host.cluster_id = None;
+        host.kind = DAY1_HOST.to_owned();
+        host.bootstrap = false;
+        host.installation_disk_id.clear();
+        host.installation_disk_path.clear();
+        host.role = HostRole::AutoAssign;
+        host.suggested_role = HostRole::AutoAssign;
+        self.set_connectivity(String::new());
+        for name in SEEN.iter().filter(|name| **name != "ntp_sources").chain(&["machine_config_pool_name"]) {
+            self.kept.remove(*name);
+        }
+    }
+
+    fn clear_installation(&mut self) {
+        let host = &mut self.host;
+        host.progress = None;
+        host.stage_started_at = Timestamp::ZERO;
+        host.stage_updated_at = Timestamp::ZERO;
+        host.connection_timed_out = false;
+        self.clear_logs();
+    }
+
+    /// No logs of an earlier attempt.
+    pub fn clear_logs(&mut self) {
+        self.host.logs_info.clear();
+        self.host.logs_collected_at = Timestamp::ZERO;
+        self.host.logs_started_at = Timestamp::ZERO;
     }
 
     /// The parsed documents; a stored document that no longer parses counts as absent.
@@ -114,18 +184,16 @@ impl HostRecord {
 
     /// Forgets everything learnt from an earlier boot (service contract §2.3, "full reset").
     pub fn reset(&mut self) {
+        self.clear_installation();
         let host = &mut self.host;
-        host.progress = None;
-        host.stage_started_at = Timestamp::ZERO;
-        host.stage_updated_at = Timestamp::ZERO;
         host.bootstrap = false;
-        host.logs_info.clear();
-        host.logs_collected_at = Timestamp::ZERO;
-        host.logs_started_at = Timestamp::ZERO;
+        host.media_status.clear();
         host.discovery_agent_version.clear();
         host.installer_version.clear();
         self.set_inventory(String::new());
-        self.kept.clear();
+        for seen in SEEN {
+            self.kept.remove(seen);
+        }
     }
 }
 
@@ -144,17 +212,37 @@ pub struct ClusterRecord {
     /// What a page keeps with it; shown by an endpoint of its own.
     #[serde(default)]
     pub ui_settings: String,
+    /// How its installation goes.
+    #[serde(default)]
+    pub course: Course,
 }
 
 impl ClusterRecord {
     /// A cluster with nothing kept beside it.
     pub fn new(state: ClusterState, cluster: Cluster, pull_secret: Secret) -> Self {
-        Self { state, cluster, pull_secret, kept: BTreeMap::new(), ui_settings: String::new() }
+        Self {
+            state,
+            cluster,
+            pull_secret,
+            kept: BTreeMap::new(),
+            ui_settings: String::new(),
+            course: Course::default(),
+        }
     }
 
     /// One control-plane node and nothing else.
     pub fn single_node(&self) -> bool {
-        self.cluster.control_plane_count == 1
+        self.cluster.control_plane_count == 1 && !self.day2()
+    }
+
+    /// Hosts are added to it.
+    pub fn day2(&self) -> bool {
+        self.cluster.kind == DAY2_CLUSTER
+    }
+
+    /// The kind of hosts that register in it.
+    pub fn host_kind(&self) -> &'static str {
+        if self.day2() { DAY2_HOST } else { DAY1_HOST }
     }
 }
 

@@ -1,14 +1,18 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
 use crate::check::{self, connectivity, host as host_check};
-use crate::events::{self, Severity};
-use crate::model::{ClusterRecord, HostRecord};
+use crate::effects;
+use crate::events;
+use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::net::Cidr;
 use crate::roles;
 use crate::service::Service;
-use crate::state::{ClusterState, HostState, cluster as cluster_state, host as host_state, progress};
+use crate::state::{
+    ClusterState, HostChecks, HostState, cluster as cluster_state, cluster::FinalizingStage, host as host_state,
+    limits, progress, table::Refused,
+};
 use crate::store::Change;
-use api::{ClusterId, ClusterProgressInfo, HostRole, StageList, Timestamp};
+use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, StageList, Timestamp};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -44,7 +48,8 @@ pub fn settle_cluster(service: &Service, change: &mut Change, id: ClusterId) {
 
 /// Brings hosts without a cluster to rest.
 pub fn settle_unbound(service: &Service, change: &mut Change) {
-    let unbound: Vec<_> = change.model().hosts.values().filter(|record| record.state.unbound()).cloned().collect();
+    let hosts = change.model().hosts.values();
+    let unbound: Vec<_> = hosts.filter(|record| record.host.cluster_id.is_none()).cloned().collect();
     let shared = host_check::Shared::default();
     for record in unbound {
         settle_host(service, change, &record, None, &shared, false);
@@ -97,32 +102,88 @@ fn settle_host(
             started: service.started,
         })
     });
-    let checks = findings.as_ref().map(host_check::Findings::for_state).unwrap_or_default();
-    let facts = host_state::Facts {
-        state: record.state,
-        stage: record.stage(),
-        cluster: cluster.map(|cluster| cluster.state),
-        connected: host_check::connected(record.stage(), presence, change.now, service.started),
-        role_set: record.host.role != HostRole::AutoAssign,
-        in_state: since(change.now, record.host.status_updated_at, service.started),
-        in_stage: since(change.now, record.host.stage_updated_at, service.started),
-        single_node: cluster.is_some_and(ClusterRecord::single_node),
-        has_inventory: record.facts().inventory.is_some(),
-        hardware_failures: &checks.min_hardware,
-        failures: &checks.sufficient,
-        dispensable,
-        disk: &disk_name(&record),
+    let mut facts = host_facts(change, &record, cluster, service.started);
+    facts.dispensable = dispensable;
+    facts.checks = match &findings {
+        Some(findings) => findings.for_state(),
+        None => HostChecks {
+            connected: host_check::connected(record.stage(), presence, change.now, service.started),
+            media_connected: record.media_connected(),
+            ..HostChecks::default()
+        },
     };
-    let step = host_state::refresh(&facts);
+    let step = host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok();
     let checked = findings.map(|findings| findings.to_json()).filter(|json| *json != record.host.validations_info);
     if let Some(json) = &checked {
         record.host.validations_info = json.clone();
     }
-    let moved = step.is_some_and(|step| enter(change, &mut record, step));
+    let moved = step.is_some_and(|step| enter(change, &mut record, cluster, step));
     if moved || checked.is_some() {
         change.put_host(record);
     }
     moved
+}
+
+/// What a host's transitions depend on, but for its checks and its peers.
+pub fn host_facts(
+    change: &Change,
+    record: &HostRecord,
+    cluster: Option<&ClusterRecord>,
+    started: Timestamp,
+) -> host_state::Facts {
+    let host = &record.host;
+    let age = |then| since(change.now, then, started);
+    let logs_moved = host.logs_started_at.max(host.logs_collected_at);
+    host_state::Facts {
+        stage: record.stage(),
+        day2: record.day2(),
+        cluster: cluster.map(|cluster| cluster.state),
+        soft_timeouts: cluster.is_some_and(|cluster| cluster.course.soft_timeouts),
+        role_set: host.role != HostRole::AutoAssign,
+        in_state: age(host.status_updated_at),
+        in_stage: age(host.stage_updated_at),
+        single_node: cluster.is_some_and(ClusterRecord::single_node),
+        logs_overdue: limits::logs_overdue(
+            &host.logs_info,
+            age(host.logs_started_at),
+            age(logs_moved),
+            limits::HOST_LOGS,
+        ),
+        stage_flagged: host.progress.as_ref().is_some_and(|progress| progress.stage_timed_out),
+        connection_flagged: host.connection_timed_out,
+        disk: disk_name(record),
+        ..host_state::Facts::default()
+    }
+}
+
+/// Pulls a trigger on a host that is being changed; the caller stores it.
+pub fn trigger(
+    service: &Service,
+    change: &mut Change,
+    record: &mut HostRecord,
+    cluster: Option<&ClusterRecord>,
+    on: host_state::Trigger,
+    reason: &str,
+) -> Result<(), Refused> {
+    let facts = host_state::Facts { reason: reason.to_owned(), ..host_facts(change, record, cluster, service.started) };
+    let step = host_state::step(on, Some(record.state), &facts)?;
+    enter(change, record, cluster, step);
+    Ok(())
+}
+
+/// A host that registers for the first time; the caller stores it.
+pub fn new_host(
+    service: &Service,
+    change: &mut Change,
+    key: HostKey,
+    cluster: Option<&ClusterRecord>,
+) -> Result<HostRecord, Refused> {
+    let mut record = HostRecord::new(key, cluster.map(|cluster| cluster.cluster.id), change.now);
+    let facts = host_facts(change, &record, cluster, service.started);
+    let step = host_state::step(host_state::Trigger::Register, None, &facts)?;
+    enter(change, &mut record, cluster, step);
+    record.host.status_updated_at = change.now;
+    Ok(record)
 }
 
 /// Time limits do not run while the service is down: nobody could have reported.
@@ -131,49 +192,86 @@ fn since(now: Timestamp, then: Timestamp, started: Timestamp) -> i64 {
 }
 
 /// Applies a step to a record; the caller stores it. Says whether anything changed.
-pub fn enter(change: &mut Change, record: &mut HostRecord, step: host_state::Step) -> bool {
-    if step.reset {
-        record.reset();
-    }
-    if record.state == step.to && record.host.status_info == step.info {
-        return step.reset;
+fn enter(
+    change: &mut Change,
+    record: &mut HostRecord,
+    cluster: Option<&ClusterRecord>,
+    step: host_state::Step,
+) -> bool {
+    let mut moved = false;
+    for effect in step.effects {
+        moved |= effects::on_host(change, record, cluster, *effect);
     }
     let from = record.state;
-    record.state = step.to;
-    record.host.status_info = step.info;
-    if from != step.to {
-        record.host.status_updated_at = change.now;
-        let (host, name) = (record.host.id, events::display_name(record));
-        tracing::info!(%host, name, %from, to = %step.to, why = record.host.status_info, "a host changed its state");
-        events::host_state(change, record, from);
+    if let Some(info) = step.info.filter(|info| *info != record.host.status_info) {
+        record.host.status_info = info;
+        moved = true;
     }
+    let Some(to) = step.to.filter(|to| *to != from) else { return moved };
+    record.state = to;
+    record.host.status_updated_at = change.now;
+    let (host, name, row) = (record.host.id, events::display_name(record), step.id);
+    tracing::info!(%host, name, %from, %to, row, why = record.host.status_info, "a host changed its state");
+    events::host_state(change, record, from);
     true
 }
 
-/// Applies a state to a cluster record; the caller stores it.
-pub fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, to: ClusterState, info: &str) {
+/// Pulls a trigger on a cluster that is being changed, and on its hosts where the table says so; the caller stores it.
+pub fn trigger_cluster(
+    service: &Service,
+    change: &mut Change,
+    record: &mut ClusterRecord,
+    on: cluster_state::Trigger,
+) -> Result<(), ClusterRefused> {
+    let facts = cluster_facts(service, change, record);
+    let step = cluster_state::step(on, record.state, &facts).map_err(|_| ClusterRefused::State(record.state))?;
+    for effect in step.effects {
+        let cluster_state::Effect::EachHost(on) = effect else { continue };
+        for host in change.model().hosts_of_cluster(record.cluster.id) {
+            let mut host = HostRecord::clone(&host);
+            match trigger(service, change, &mut host, Some(record), *on, "") {
+                Ok(()) => change.put_host(host),
+                // A host that is not being installed has nothing to cancel.
+                Err(_) if *on == host_state::Trigger::Cancel => {}
+                Err(_) => return Err(ClusterRefused::Host(host.host.id, host.state)),
+            }
+        }
+    }
+    enter_cluster(change, record, step);
+    Ok(())
+}
+
+/// Why a cluster does not do what a user wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterRefused {
+    /// Its state.
+    #[error("its status is {0}")]
+    State(ClusterState),
+    /// One of its hosts.
+    #[error("host {0} is in status {1}: let it connect, or delete it")]
+    Host(HostId, HostState),
+}
+
+/// Applies a step to a cluster record; the caller stores it. Says whether anything changed but by effects.
+fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_state::Step) -> bool {
     let from = record.state;
-    record.state = to;
-    record.cluster.status_info = info.to_owned();
-    if from == to {
-        return;
+    let mut moved = false;
+    if let Some(info) = step.info.filter(|info| *info != record.cluster.status_info) {
+        record.cluster.status_info = info;
+        moved = true;
     }
-    record.cluster.status_updated_at = change.now;
-    tracing::info!(cluster = %record.cluster.id, name = record.cluster.name, %from, %to, why = info, "a cluster changed its state");
-    events::cluster_state(change, record, from);
-    match to {
-        ClusterState::Installed => {
-            record.cluster.install_completed_at = change.now;
-            let text = "Successfully completed installing cluster".to_owned();
-            events::cluster(change, record, "cluster_installation_completed", Severity::Info, text, Value::Null);
-        }
-        ClusterState::Error => {
-            record.cluster.install_completed_at = change.now;
-            let text = format!("Failed installing cluster: {info}");
-            events::cluster(change, record, "cluster_installation_failed", Severity::Critical, text, Value::Null);
-        }
-        _ => {}
+    if let Some(to) = step.to.filter(|to| *to != from) {
+        record.state = to;
+        record.cluster.status_updated_at = change.now;
+        let (cluster, name, row) = (record.cluster.id, &record.cluster.name, step.id);
+        tracing::info!(%cluster, name, %from, %to, row, why = record.cluster.status_info, "a cluster changed its state");
+        events::cluster_state(change, record, from);
+        moved = true;
     }
+    for effect in step.effects {
+        effects::on_cluster(change, record, *effect);
+    }
+    moved
 }
 
 fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRecord) -> bool {
@@ -182,38 +280,67 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
     let findings = record
         .state
-        .accepts_hosts()
+        .checked()
         .then(|| check::cluster::run(&check::cluster::Context { record: &record, hosts: &hosts }));
+    let mut facts = cluster_facts(service, change, &record);
     if let Some(findings) = &findings {
         record.cluster.validations_info = findings.to_json();
+        facts.checks = findings.for_state();
     }
-    let states: Vec<_> = hosts.iter().map(|host| (host.state, host.effective_role())).collect();
-    let step = cluster_state::refresh(&cluster_state::Facts {
-        state: record.state,
-        in_state: since(change.now, record.cluster.status_updated_at, service.started),
-        hosts: &states,
-        control_plane_count: masters(&record),
-        input_missing: findings.as_ref().is_some_and(|findings| !findings.for_state().inputs_given),
-        not_ready: findings.as_ref().is_some_and(|findings| !findings.for_state().installable),
-    });
-    let step = step.filter(|(to, info)| (record.state, record.cluster.status_info.as_str()) != (*to, info));
-    if let Some((to, info)) = step {
-        enter_cluster(change, &mut record, to, info);
-    }
-    record.cluster.progress = Some(percentages(&record, &hosts));
+    let step = cluster_state::step(cluster_state::Trigger::Refresh, record.state, &facts).ok();
+    let moved = step.is_some_and(|step| enter_cluster(change, &mut record, step));
+    record.cluster.progress = (!record.day2()).then(|| percentages(&record, &hosts));
     if *current != record {
         change.put_cluster(record);
     }
-    step.is_some()
+    moved
+}
+
+/// What a cluster's transitions depend on, but for its checks.
+fn cluster_facts(service: &Service, change: &Change, record: &ClusterRecord) -> cluster_state::Facts {
+    let (cluster, course) = (&record.cluster, &record.course);
+    let hosts = change.model().hosts_of_cluster(cluster.id);
+    let age = |then| since(change.now, then, service.started);
+    let progress = cluster.progress.clone().unwrap_or_default();
+    let logs_info = record.kept.get("logs_info").and_then(Value::as_str).unwrap_or_default();
+    let logs_moved = cluster.controller_logs_started_at.max(cluster.controller_logs_collected_at);
+    let awaited = service.settings.await_controller || course.reported();
+    cluster_state::Facts {
+        in_state: age(cluster.status_updated_at),
+        in_install: age(cluster.install_started_at),
+        dhcp_vips: cluster.vip_dhcp_allocation,
+        day1: !record.day2(),
+        soft_timeouts: course.soft_timeouts,
+        single_node: record.single_node(),
+        hosts: hosts.iter().map(|host| (host.state, host.effective_role())).collect(),
+        control_plane_count: masters(record),
+        preparation: course.preparation,
+        finalizing_stage: course.finalizing_stage,
+        in_finalizing_stage: age(progress.finalizing_stage_started_at),
+        olm_timeout: course.olm_timeout(),
+        stage_flagged: progress.finalizing_stage_timed_out,
+        finalized: !awaited || course.finalized(),
+        degraded: course.degraded(),
+        logs_overdue: limits::logs_overdue(
+            logs_info,
+            age(cluster.controller_logs_started_at),
+            age(logs_moved),
+            limits::CLUSTER_LOGS,
+        ),
+        ..cluster_state::Facts::default()
+    }
 }
 
 fn masters(cluster: &ClusterRecord) -> usize {
     usize::try_from(cluster.cluster.control_plane_count).unwrap_or(usize::MAX)
 }
 
-/// The stages a host passes.
-pub fn stages(record: &HostRecord, cluster: Option<&ClusterRecord>) -> StageList {
-    StageList::of(record.effective_role(), record.host.bootstrap, cluster.is_some_and(ClusterRecord::single_node))
+/// The stages a host passes. One that is added to a cluster is on its own from the reboot on.
+pub fn stages(record: &HostRecord, cluster: Option<&ClusterRecord>) -> &'static [HostStage] {
+    let single_node = cluster.is_some_and(ClusterRecord::single_node);
+    let all = StageList::of(record.effective_role(), record.host.bootstrap, single_node).stages();
+    let reboot = all.iter().position(|stage| record.day2() && *stage == HostStage::Rebooting);
+    reboot.and_then(|reboot| all.get(..=reboot)).unwrap_or(all)
 }
 
 fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProgressInfo {
@@ -225,16 +352,13 @@ fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProg
         ClusterState::PreparingForInstallation => return info,
         _ => {}
     }
+    let hosts = hosts.iter().map(|host| (host.stage(), stages(host, Some(record))));
+    let installed = record.state == ClusterState::Installed;
     info.preparing_for_installation_stage_percentage = 100;
-    info.installing_stage_percentage =
-        progress::installing_percent(hosts.iter().map(|host| (host.stage(), stages(host, Some(record)).stages())));
-    info.total_percentage = match record.state {
-        ClusterState::Installed => 100,
-        _ => 10 + info.installing_stage_percentage * 70 / 100,
-    };
-    if record.state == ClusterState::Installed {
-        info.finalizing_stage_percentage = 100;
-    }
+    info.installing_stage_percentage = progress::installing_percent(hosts);
+    info.finalizing_stage_percentage = if installed { 100 } else { record.course.operators_percent() };
+    info.finalizing_stage = record.course.finalizing_stage.map_or("", FinalizingStage::as_str).to_owned();
+    info.total_percentage = if installed { 100 } else { progress::total_percent(&info) };
     info
 }
 

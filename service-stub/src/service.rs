@@ -38,6 +38,10 @@ pub struct Settings {
     pub mco_image: Option<String>,
     /// How callers are told apart.
     pub auth: Auth,
+    /// A cluster is not installed before its controller has told of operators and ingress.
+    pub await_controller: bool,
+    /// Stages and connections that take too long are flagged, and the installation goes on.
+    pub soft_timeouts: bool,
     /// What clients may take.
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.

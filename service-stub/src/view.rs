@@ -1,10 +1,11 @@
 //! Records as they are published.
 
+use crate::course::Course;
 use crate::model::{ClusterRecord, HostRecord, Model};
 use crate::net::Cidr;
 use crate::pass;
 use crate::service::Service;
-use crate::state::{ClusterState, HostState};
+use crate::state::{HostState, cluster::Preparation};
 use api::{Host, HostId};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -21,7 +22,7 @@ pub fn host(service: &Service, record: &HostRecord) -> Host {
     let cluster = host.cluster_id.and_then(|id| model.clusters.get(&id));
     // Null for a role without stages, as the real service has it.
     host.progress_stages =
-        Some(pass::stages(record, cluster.map(AsRef::as_ref)).stages().to_vec()).filter(|stages| !stages.is_empty());
+        Some(pass::stages(record, cluster.map(AsRef::as_ref)).to_vec()).filter(|stages| !stages.is_empty());
     host
 }
 
@@ -51,9 +52,7 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
         "email_domain": "Unknown",
         "ignition_endpoint": {},
         "load_balancer": {"type": "cluster-managed"},
-        "monitored_operators": [],
         "operator_bundles": [],
-        "org_soft_timeouts_enabled": false,
         "schedulable_masters": false,
         "feature_usage": "{}",
     });
@@ -64,7 +63,8 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     let workers = hosts.iter().filter(|host| host.effective_role() == api::HostRole::Worker).count();
     fields.insert("schedulable_masters_forced_true".into(), Value::from(workers < 2));
     fields.insert("host_networks".into(), host_networks(&hosts));
-    fields.insert("last-installation-preparation".into(), preparation(record.state, hosts.is_empty()));
+    fields.insert("last-installation-preparation".into(), preparation(&record.course, hosts.is_empty()));
+    add_course(fields, record);
     add_counts(fields, &hosts);
     document
 }
@@ -82,13 +82,29 @@ fn add_counts(fields: &mut Map<String, Value>, hosts: &[Arc<HostRecord>]) {
     }
 }
 
-fn preparation(state: ClusterState, without_hosts: bool) -> Value {
-    match state {
-        _ if without_hosts => json!({}),
-        state if state.accepts_hosts() || state == ClusterState::PreparingForInstallation => {
-            json!({"status": "not_started", "reason": "Installation preparation not performed"})
-        }
-        _ => json!({"status": "success", "reason": ""}),
+fn preparation(course: &Course, without_hosts: bool) -> Value {
+    let reason = match course.preparation {
+        _ if without_hosts => return json!({}),
+        Preparation::NotStarted => "Installation preparation not performed",
+        Preparation::Success => "",
+        Preparation::Failed => &course.preparation_reason,
+    };
+    json!({"status": course.preparation, "reason": reason})
+}
+
+fn add_course(fields: &mut Map<String, Value>, record: &ClusterRecord) {
+    let course = &record.course;
+    let operators: Vec<Value> = course.operators.iter().map(|operator| operator.document(record.cluster.id)).collect();
+    fields.insert("monitored_operators".into(), Value::Array(operators));
+    fields.insert("org_soft_timeouts_enabled".into(), Value::from(course.soft_timeouts));
+    if let Some(id) = course.openshift_cluster_id {
+        fields.insert("openshift_cluster_id".into(), Value::from(id.to_string()));
+    }
+    if !course.api_vip_dns_name.is_empty() {
+        fields.insert("api_vip_dns_name".into(), Value::from(course.api_vip_dns_name.as_str()));
+    }
+    if course.imported {
+        fields.insert("imported".into(), Value::from(true));
     }
 }
 

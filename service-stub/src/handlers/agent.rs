@@ -1,6 +1,6 @@
 //! What agents, installers and installed nodes say: registration, polls, replies, progress.
 
-use super::{find_cluster, find_host, shapes};
+use super::{find_cluster, find_host, lifecycle, shapes};
 use crate::check::disks;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal, body::wrong_type};
@@ -8,12 +8,12 @@ use crate::instructions::{self, Situation};
 use crate::model::{HostKey, HostRecord, Presence};
 use crate::pass;
 use crate::service::Service;
-use crate::state::{HostState, host as machine, progress as stages};
+use crate::state::{HostState, host::Trigger, progress as stages, table::Refused};
 use crate::store::Change;
 use crate::view;
 use api::{
-    ConnectivityReport, HostCreateParams, HostProgress, HostRegistration, HostRole, HostStage, Inventory,
-    NextStepCommand, NextStepRequest, StepReply, StepType, Timestamp,
+    ConnectivityReport, HostCreateParams, HostProgress, HostRegistration, HostStage, Inventory, NextStepCommand,
+    NextStepRequest, StepReply, StepType, Timestamp,
 };
 use axum::http::{HeaderName, StatusCode};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -22,6 +22,8 @@ use serde_json::{Value, json};
 const AGENT_VERSION: HeaderName = HeaderName::from_static("discovery_agent_version");
 /// A longer image reference is nonsense.
 const MAX_VERSION_CHARS: usize = 512;
+/// What a runner that can't read its own files any more exits with.
+const MEDIA_LOST: i64 = 256;
 /// The real service's column for it.
 const MAX_PROGRESS_INFO_CHARS: usize = 2048;
 
@@ -42,9 +44,10 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let infra_env = infra_env.ok_or_else(|| Refusal::not_found("record not found"))?;
         let cluster = infra_env.infra_env.cluster_id;
         let mut record = match change.model().hosts.get(&key).cloned() {
-            None => add_host(change, key, cluster)?,
-            Some(known) => register_again(change, HostRecord::clone(&known))?,
+            None => add_host(service, change, key, cluster)?,
+            Some(known) => register_again(service, change, HostRecord::clone(&known))?,
         };
+        let cluster = record.host.cluster_id;
         record.host.registered_at = change.now;
         record.host.discovery_agent_version = version.clone();
         change.put_host(record);
@@ -60,23 +63,20 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::CREATED, &HostRegistration { host, next_step_runner_command: Some(command) }))
 }
 
-fn add_host(change: &mut Change, key: HostKey, cluster: Option<api::ClusterId>) -> Result<HostRecord, Refusal> {
-    let mut record = HostRecord::new(key, cluster, change.now);
-    if let Some(id) = cluster {
-        let cluster = find_cluster(change.model(), id)?;
-        if !cluster.state.accepts_hosts() {
-            return Err(Refusal::conflict(format!(
-                "Host can register only in one of [insufficient ready pending-for-input] states, cluster {id} is in {} state",
-                cluster.state
-            )));
-        }
-        if cluster.single_node() {
-            record.host.role = HostRole::Master;
-            record.host.suggested_role = HostRole::Master;
-        }
+fn add_host(
+    service: &Service,
+    change: &mut Change,
+    key: HostKey,
+    cluster: Option<api::ClusterId>,
+) -> Result<HostRecord, Refusal> {
+    let cluster = cluster.map(|id| find_cluster(change.model(), id)).transpose()?;
+    if let Some(cluster) = cluster.as_deref().filter(|cluster| !cluster.state.accepts_hosts()) {
+        return Err(Refusal::conflict(format!(
+            "Host can register only in one of [insufficient ready pending-for-input adding-hosts] states, cluster {} is in {} state",
+            cluster.cluster.id, cluster.state
+        )));
     }
-    record.host.status_info = machine::info::DISCOVERING.to_owned();
-    record.host.status_updated_at = change.now;
+    let record = pass::new_host(service, change, key, cluster.as_deref()).map_err(refused)?;
     events::host(
         change,
         &record,
@@ -88,15 +88,23 @@ fn add_host(change: &mut Change, key: HostKey, cluster: Option<api::ClusterId>) 
     Ok(record)
 }
 
-fn register_again(change: &mut Change, mut record: HostRecord) -> Result<HostRecord, Refusal> {
-    let disk = pass::disk_name(&record);
-    match machine::register(record.state, record.stage(), &record.host.status_info, &disk) {
-        Ok(step) => {
-            pass::enter(change, &mut record, step);
-            Ok(record)
-        }
-        Err(error @ machine::RegisterError::Installed) => Err(Refusal::conflict(error)),
-        Err(error) => Err(Refusal::invalid(error)),
+fn register_again(service: &Service, change: &mut Change, mut record: HostRecord) -> Result<HostRecord, Refusal> {
+    let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned());
+    match pass::trigger(service, change, &mut record, cluster.as_deref(), Trigger::Register, "") {
+        Ok(()) => Ok(record),
+        Err(Refused::NoRow) => Err(Refusal::invalid(format!(
+            "a host in status {} can't register: reset the cluster, or delete the host",
+            record.state
+        ))),
+        Err(refused) => Err(self::refused(refused)),
+    }
+}
+
+fn refused(refused: Refused) -> Refusal {
+    match refused {
+        Refused::Row(_, 409, why) => Refusal::conflict(why),
+        Refused::Row(_, _, why) => Refusal::invalid(why),
+        Refused::NoRow => Refusal::invalid("the host can't register"),
     }
 }
 
@@ -148,11 +156,18 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     find_host(&service.store.model(), key)?;
     if reply.exit_code != 0 {
         tracing::info!(host = %key.host, step = %reply.step_type, exit_code = reply.exit_code, "a step failed on a host");
-        if reply.step_type == StepType::Install && !is_name_clash(&reply) {
+        if reply.exit_code == MEDIA_LOST {
+            lifecycle::told(service, call, key, Trigger::MediaDisconnect, "")?;
+        } else if reply.step_type == StepType::Install && !is_name_clash(&reply) {
             install_failed(service, call, key, &reply)?;
+        } else if reply.step_type == StepType::DownloadBootArtifacts {
+            let why =
+                format!("Host could not fetch what it needs to boot into the discovery image: {}", detail(&reply));
+            lifecycle::told(service, call, key, Trigger::ReclaimFailed, &why)?;
         }
         return Ok(Answer::empty(StatusCode::NO_CONTENT));
     }
+    lifecycle::media_back(service, call, key)?;
     let store = |work: &dyn Fn(&mut HostRecord)| {
         store_reply(service, call, key, &|record| {
             work(record);
@@ -185,6 +200,7 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             let text = Value::Array(answer).to_string();
             store(&|record| keep(record, "free_addresses", &text))?;
         }
+        StepType::DownloadBootArtifacts => lifecycle::told(service, call, key, Trigger::RebootForReclaim, "")?,
         // Nothing is decided on the others: they are taken so that an agent that does more than asked goes on.
         _ => {}
     }
@@ -215,17 +231,13 @@ fn is_name_clash(reply: &StepReply) -> bool {
 }
 
 fn install_failed(service: &Service, call: &Call, key: HostKey, reply: &StepReply) -> Result<(), Refusal> {
+    lifecycle::told(service, call, key, Trigger::InstallationFailed, &detail(reply))
+}
+
+/// What a failed step said.
+fn detail(reply: &StepReply) -> String {
     let detail = if reply.error.is_empty() { &reply.output } else { &reply.error };
-    let detail: String = detail.trim().chars().take(1000).collect();
-    service.change(call.request_id(), |change| {
-        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-        let Some(step) = machine::install_failed(record.state, &detail) else { return Ok(()) };
-        let cluster = record.host.cluster_id;
-        pass::enter(change, &mut record, step);
-        change.put_host(record);
-        pass::settle_soon(service, change, cluster);
-        Ok(())
-    })
+    detail.trim().chars().take(1000).collect()
 }
 
 fn store_reply(
@@ -305,16 +317,17 @@ pub fn report(
     let detail = detail.char_indices().nth(MAX_PROGRESS_INFO_CHARS).map_or(detail, |(end, _)| &detail[..end]);
     let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
     let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned());
-    let list = pass::stages(&record, cluster.as_deref()).stages();
+    let list = pass::stages(&record, cluster.as_deref());
     let decided = stages::report(record.state, record.host.progress.as_ref(), list, stage, detail, change.now);
-    let (progress, step) = match decided.map_err(Refusal::conflict)? {
+    let (progress, on, text) = match decided.map_err(Refusal::conflict)? {
         stages::Report::Same => return Ok(()),
-        stages::Report::Detail(progress) => (Some(progress), None),
-        stages::Report::Failed(info) => (None, Some(machine::Step { to: HostState::Error, info, reset: false })),
-        stages::Report::Stage(progress, to) => {
-            (Some(progress), Some(machine::Step { to, info: stage.to_string(), reset: false }))
+        stages::Report::Detail(progress) | stages::Report::Stage(progress) => {
+            let stage = progress.current_stage.unwrap_or(stage).to_string();
+            (Some(progress), Trigger::Progress, stage)
         }
+        stages::Report::Failed(info) => (None, Trigger::Failed, info),
     };
+    let before = (record.state, record.stage());
     if let Some(progress) = progress {
         record.host.stage_started_at = progress.stage_started_at;
         record.host.stage_updated_at = progress.stage_updated_at;
@@ -326,13 +339,13 @@ pub fn report(
         let props = json!({"stage": stage, "info": detail});
         events::host(change, &record, "host_install_progress_updated", Severity::Info, &text, props);
     }
-    let settles = step.is_some();
-    if let Some(step) = step {
-        pass::enter(change, &mut record, step);
-    }
-    let cluster = record.host.cluster_id.filter(|_| settles);
+    // A detail is kept in any state; in one that is over nothing follows from it.
+    let _ = pass::trigger(service, change, &mut record, cluster.as_deref(), on, &text);
+    let (moved, cluster) = (before != (record.state, record.stage()), record.host.cluster_id);
     change.put_host(record);
-    pass::settle_soon(service, change, cluster);
+    if moved {
+        pass::settle_soon(service, change, cluster);
+    }
     Ok(())
 }
 

@@ -13,7 +13,11 @@ use crate::net::Cidr;
 use crate::pass;
 use crate::roles;
 use crate::service::Service;
-use crate::state::{ClusterState, cluster as machine, host as host_machine};
+use crate::state::{
+    ClusterState,
+    cluster::{self as machine, Trigger},
+    host::Trigger as HostTrigger,
+};
 use crate::store::Change;
 use crate::view;
 use api::{
@@ -34,6 +38,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let mut record = record;
         record.cluster.created_at = change.now;
         record.cluster.status_updated_at = change.now;
+        record.course.soft_timeouts = service.settings.soft_timeouts;
         let text = format!("Successfully registered cluster {}", record.cluster.name);
         events::cluster(change, &record, "cluster_registration_succeeded", Severity::Info, text, Value::Null);
         change.put_cluster(record);
@@ -265,7 +270,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             return Err(Refusal::conflict(format!("cluster {id} is being installed: cancel the installation first")));
         }
         for host in change.model().hosts_of_cluster(id) {
-            change.remove_host(host.key());
+            release(service, change, &record, &host);
         }
         let bound: Vec<_> = change.model().infra_envs.values().cloned().collect();
         for infra_env in bound.iter().filter(|record| record.infra_env.cluster_id == Some(id)) {
@@ -283,6 +288,17 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 
+/// A host whose infra-env is the cluster's goes with it; another one goes back to the pool.
+fn release(service: &Service, change: &mut Change, cluster: &ClusterRecord, host: &HostRecord) {
+    let infra_env = change.model().infra_envs.get(&host.host.infra_env_id);
+    let own = infra_env.is_none_or(|record| record.infra_env.cluster_id == Some(cluster.cluster.id));
+    let mut record = host.clone();
+    if own || pass::trigger(service, change, &mut record, Some(cluster), HostTrigger::Unbind, "").is_err() {
+        return change.remove_host(host.key());
+    }
+    change.put_host(record);
+}
+
 /// POST /v2/clusters/{id}/actions/install.
 pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
@@ -298,11 +314,7 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         if service.settings.cluster_files.is_some() {
             roles::elect_bootstrap(change, id);
         }
-        record.cluster.install_started_at = change.now;
-        record.cluster.install_completed_at = Timestamp::ZERO;
-        pass::enter_cluster(change, &mut record, ClusterState::PreparingForInstallation, machine::info::PREPARING);
-        let text = "Cluster starting to prepare for installation".to_owned();
-        events::cluster(change, &record, "cluster_prepare_installation_started", Severity::Info, text, Value::Null);
+        act_on(service, change, &mut record, Trigger::Install)?;
         change.put_cluster(record);
         pass::settle_cluster(service, change, id);
         Ok(())
@@ -323,53 +335,45 @@ fn fix_roles(change: &mut Change, id: ClusterId) {
 
 /// POST /v2/clusters/{id}/actions/cancel.
 pub fn cancel(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let id = call.cluster_id()?;
-    act(service, call, id, "cluster_installation_canceled", "Canceled cluster installation", machine::cancel, |state| {
-        // A host that can't be cancelled is not being installed: it stays as it is.
-        Ok(host_machine::cancel(state).ok())
-    })
+    act(service, call, Trigger::Cancel, "cancel_installation_failed", "Failed to cancel installation")
 }
 
 /// POST /v2/clusters/{id}/actions/reset.
 pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let id = call.cluster_id()?;
-    act(service, call, id, "cluster_installation_reset", "Reset cluster installation", machine::reset, |state| {
-        host_machine::reset(state).map(Some).map_err(|state| {
-            Refusal::conflict(format!("a host in status {state} can't be reset: let it connect, or delete it"))
-        })
-    })
+    act(service, call, Trigger::Reset, "reset_installation_failed", "Failed to reset installation")
 }
 
-fn act(
-    service: &Service,
-    call: &Call,
-    id: ClusterId,
-    event: &str,
-    text: &str,
-    of_cluster: impl Fn(ClusterState) -> Result<(ClusterState, &'static str), ClusterState>,
-    of_host: impl Fn(crate::state::HostState) -> Result<Option<host_machine::Step>, Refusal>,
-) -> Result<Answer, Refusal> {
-    service.change(call.request_id(), |change| {
+fn act(service: &Service, call: &Call, on: Trigger, failure: &str, text: &str) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    find_cluster(&service.store.model(), id)?;
+    let done = service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        let (to, info) = of_cluster(record.state)
-            .map_err(|state| Refusal::conflict(format!("cluster {id} is in status {state}: nothing to do")))?;
-        for host in change.model().hosts_of_cluster(id) {
-            if let Some(step) = of_host(host.state)? {
-                let mut host = HostRecord::clone(&host);
-                pass::enter(change, &mut host, step);
-                change.put_host(host);
-            }
-        }
-        if to == ClusterState::Cancelled {
-            record.cluster.install_completed_at = change.now;
-        }
-        pass::enter_cluster(change, &mut record, to, info);
-        events::cluster(change, &record, event, Severity::Info, text.to_owned(), Value::Null);
+        act_on(service, change, &mut record, on)?;
         change.put_cluster(record);
         pass::settle_cluster(service, change, id);
         Ok(())
-    })?;
+    });
+    if let Err(Refusal::Application(_, reason)) = &done {
+        service.change(call.request_id(), |change| {
+            let record = find_cluster(change.model(), id)?;
+            events::cluster(change, &record, failure, Severity::Error, format!("{text}: {reason}"), Value::Null);
+            Ok(())
+        })?;
+    }
+    done?;
     shown(service, id, StatusCode::ACCEPTED)
+}
+
+fn act_on(service: &Service, change: &mut Change, record: &mut ClusterRecord, on: Trigger) -> Result<(), Refusal> {
+    let id = record.cluster.id;
+    let what = match on {
+        Trigger::Install => "installed",
+        Trigger::Cancel => "cancelled",
+        Trigger::Reset => "reset",
+        Trigger::AllowAddHosts | Trigger::Refresh => "changed",
+    };
+    pass::trigger_cluster(service, change, record, on)
+        .map_err(|why| Refusal::conflict(format!("cluster {id} can't be {what}: {why}")))
 }
 
 #[derive(Deserialize)]

@@ -1,9 +1,11 @@
 //! Configs and addresses of files; the files themselves stream elsewhere.
 
 use super::{agent, find_cluster, find_host, find_infra_env, infra_envs, manifests};
+use crate::cluster_files::ClusterFiles;
 use crate::documents;
 use crate::http::{Answer, Call, Refusal, range};
-use crate::model::HostKey;
+use crate::kubeconfig;
+use crate::model::{ClusterRecord, HostKey};
 use crate::service::Service;
 use crate::state::ClusterState;
 use api::{HostId, HostStage, InfraEnv};
@@ -100,13 +102,17 @@ pub fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted = call.query_one_of("file_name", names)?;
-    let state = find_cluster(&service.store.model(), id)?.state;
+    let cluster = find_cluster(&service.store.model(), id)?;
+    let state = cluster.state;
     let files = service.settings.cluster_files.as_ref().zip(names.iter().find(|name| **name == wanted));
     let Some((files, name)) = files else { return Err(Refusal::not_implemented(&format!("file_name={wanted}"))) };
     if !state.files_available() {
         return Err(Refusal::conflict(format!(
             "{name} can be downloaded once cluster {id} is being installed; its status is {state}"
         )));
+    }
+    if *name == "kubeconfig" {
+        return Ok(Answer::file(name, kubeconfig(files, &cluster)?));
     }
     let found = match (files.read(name), *name) {
         (Ok(own), "custom_manifests.json") => Ok(manifests::custom_manifests(service, id, own)?),
@@ -116,6 +122,20 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
         Ok(Some(contents)) => Ok(Answer::file(name, contents)),
         Ok(None) => Err(Refusal::not_found(format!("{name} of cluster {id} was not found"))),
         Err(error) => Err(Refusal::internal(&error)),
+    }
+}
+
+/// With the authority of the cluster's ingress once its controller has told it; before that as it was given.
+fn kubeconfig(files: &ClusterFiles, cluster: &ClusterRecord) -> Result<Vec<u8>, Refusal> {
+    let read = |name| files.read(name).map_err(|error| Refusal::internal(&error));
+    let (given, plain) = (read("kubeconfig")?, read("kubeconfig-noingress")?);
+    let merged = plain.as_deref().and_then(|plain| std::str::from_utf8(plain).ok());
+    let merged = merged.filter(|_| !cluster.course.ingress_ca.is_empty());
+    match merged.map(|plain| kubeconfig::with_ingress(plain, &cluster.course.ingress_ca)) {
+        Some(merged) => merged.map(String::into_bytes).map_err(|error| Refusal::internal(&error)),
+        None => given
+            .or(plain)
+            .ok_or_else(|| Refusal::not_found(format!("kubeconfig of cluster {} was not found", cluster.cluster.id))),
     }
 }
 

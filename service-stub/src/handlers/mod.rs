@@ -4,12 +4,15 @@ pub mod agent;
 pub mod catalogues;
 pub mod cluster_settings;
 pub mod clusters;
+pub mod controller;
+pub mod day2;
 pub mod downloads;
 pub mod events;
 pub mod hosts;
 pub mod infra_env_settings;
 pub mod infra_envs;
 pub mod install_config;
+pub mod lifecycle;
 pub mod manifests;
 pub mod presigned;
 pub mod shapes;
@@ -74,6 +77,18 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/install", clusters::install),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/cancel", clusters::cancel),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/reset", clusters::reset),
+    endpoint(Method::PUT, "/v2/clusters/{cluster_id}/progress", controller::progress),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/monitored-operators", controller::operators),
+    endpoint(Method::PUT, "/v2/clusters/{cluster_id}/monitored-operators", controller::set_operator),
+    endpoint(Method::POST, "/v2/clusters/{cluster_id}/uploads/ingress-cert", controller::ingress_cert),
+    endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/complete-installation", controller::complete),
+    endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-hosts", day2::allow_add_hosts),
+    endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-workers", day2::allow_add_hosts),
+    endpoint(Method::POST, "/v2/clusters/import", day2::import),
+    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/bind", lifecycle::bind),
+    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/unbind", lifecycle::unbind),
+    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset", lifecycle::reset),
+    endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/install", lifecycle::install),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/files", downloads::cluster_file),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials", downloads::credentials),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials-presigned", presigned::credentials),
@@ -123,22 +138,10 @@ pub const STREAMED: &[(Method, &str)] =
 /// Endpoints of the published API that this service doesn't have.
 #[rustfmt::skip]
 pub const NOT_HERE: &[(Method, &str)] = &[
-    (Method::PUT, "/v2/clusters/{cluster_id}/progress"),
-    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/bind"),
-    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/unbind"),
     (Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset-validation/{validation_id}"),
-    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset"),
-    (Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/install"),
     (Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd"),
-    (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-workers"),
-    (Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-hosts"),
     (Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements"),
-    (Method::POST, "/v2/clusters/{cluster_id}/uploads/ingress-cert"),
-    (Method::POST, "/v2/clusters/{cluster_id}/actions/complete-installation"),
-    (Method::GET, "/v2/clusters/{cluster_id}/monitored-operators"),
-    (Method::PUT, "/v2/clusters/{cluster_id}/monitored-operators"),
     (Method::GET, "/v2/support-levels/features/detailed"),
-    (Method::POST, "/v2/clusters/import"),
     (Method::POST, "/v2/clusters/disconnected"),
     (Method::GET, "/v2/clusters/{cluster_id}/ignored-validations"),
     (Method::PUT, "/v2/clusters/{cluster_id}/ignored-validations"),

@@ -1,6 +1,8 @@
 //! The bodies endpoints take: names, required fields and rules of the published API.
 
+use crate::course::OperatorStatus;
 use crate::http::body::{BodyShape, Field, Rule, any, not_here, required};
+use crate::state::cluster::FinalizingStage;
 use api::StepType;
 
 const STAGES: &[&str] = &[
@@ -259,6 +261,51 @@ pub const INSTALLER_ARGS: BodyShape =
 /// `host-ignition-params`.
 pub const HOST_IGNITION: BodyShape =
     BodyShape { name: "hostIgnitionParams", model: "HostIgnitionParams", fields: &[any("config")] };
+
+/// `bind-host-params`.
+pub const BIND: BodyShape = BodyShape {
+    name: "bindHostParams",
+    model: "BindHostParams",
+    fields: &[Field { name: "cluster_id", required: true, rule: Rule::Uuid }],
+};
+
+/// `import-cluster-params`.
+pub const IMPORT: BodyShape = BodyShape {
+    name: "newImportClusterParams",
+    model: "ImportClusterParams",
+    fields: &[
+        Field { name: "name", required: true, rule: Rule::Length(1, 54) },
+        Field { name: "api_vip_dnsname", required: true, rule: Rule::Length(1, 253) },
+        Field { name: "openshift_cluster_id", required: true, rule: Rule::Uuid },
+        any("openshift_version"),
+    ],
+};
+
+/// `cluster-finalizing-progress`.
+pub const FINALIZING: BodyShape = BodyShape {
+    name: "finalizingProgress",
+    model: "ClusterFinalizingProgress",
+    fields: &[Field { name: "finalizing_stage", required: false, rule: Rule::OneOf(&FinalizingStage::NAMES) }],
+};
+
+/// `operator-monitor-report`.
+pub const OPERATOR: BodyShape = BodyShape {
+    name: "reportParams",
+    model: "OperatorMonitorReport",
+    fields: &[
+        any("name"),
+        Field { name: "status", required: false, rule: Rule::OneOf(&OperatorStatus::NAMES) },
+        any("status_info"),
+        any("version"),
+    ],
+};
+
+/// `completion-params`.
+pub const COMPLETION: BodyShape = BodyShape {
+    name: "completionParams",
+    model: "CompletionParams",
+    fields: &[required("is_success"), any("error_info"), any("data")],
+};
 
 /// `event`.
 pub const EVENT: BodyShape = BodyShape {

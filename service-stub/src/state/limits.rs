@@ -1,15 +1,54 @@
 //! How long things may take (service contract §2.7), seconds.
 
+use super::cluster::FinalizingStage;
 use api::HostStage;
 
 /// A host not heard of for so long counts as disconnected.
 pub const DISCONNECTED_AFTER: i64 = 3 * 60;
+/// The same for a host that carries the temporary control plane.
+pub const BOOTSTRAP_DISCONNECTED_AFTER: i64 = 5 * 60;
+/// A host's checks before an installation may take so long: the longer of its steps, and a minute.
+pub const PREPARATION: i64 = 17 * 60;
+/// Its cluster waits a minute more.
+pub const CLUSTER_PREPARATION: i64 = 18 * 60;
 /// An installation must show its first stage in this time.
 pub const START: i64 = 20 * 60;
 /// A host that waits for a person does so for this long.
 pub const PENDING_USER_ACTION: i64 = 60 * 60;
 /// A cluster that waits for a person does so for this long.
 pub const CLUSTER_PENDING_USER_ACTION: i64 = 24 * 60 * 60;
+
+/// A host on its way back to the pool may take so long.
+pub const RECLAIM: i64 = 60 * 60;
+/// An installation may take so long where time limits are soft.
+pub const INSTALLATION: i64 = 24 * 60 * 60;
+/// A cluster may finalize for so long where they are not.
+pub const FINALIZING: i64 = 5 * 60 * 60;
+/// A host's logs may take so long to begin, and then to come.
+pub const HOST_LOGS: (i64, i64) = (2 * 60, 10 * 60);
+/// The same for a controller's.
+pub const CLUSTER_LOGS: (i64, i64) = (10 * 60, 60 * 60);
+
+/// Whether logs that were asked for are overdue. `asked` and `moved` are ages in seconds.
+pub fn logs_overdue(state: &str, asked: i64, moved: i64, (begin, come): (i64, i64)) -> bool {
+    match state {
+        "requested" => asked > begin,
+        "collecting" => moved > come,
+        _ => false,
+    }
+}
+
+/// How long a controller may stay in a finalizing stage. Stages of OLM operators last as long as the slowest operator may.
+pub fn finalizing_stage(stage: FinalizingStage, soft: bool, olm_timeout: i64) -> i64 {
+    use FinalizingStage as F;
+    const MINUTE: i64 = 60;
+    let limit = match stage {
+        F::ClusterOperators if !soft => 600 * MINUTE,
+        F::OlmManifests | F::OlmSetupJobs => 10 * MINUTE,
+        _ => 70 * MINUTE,
+    };
+    if stage.of_olm() { limit.max(olm_timeout) } else { limit }
+}
 
 /// How long a host may stay in a stage without any progress.
 pub fn stage(stage: HostStage, single_node: bool) -> i64 {

@@ -1,11 +1,15 @@
 //! State machines of hosts and clusters: pure functions from facts to the next state (service contract §2 to §4).
 
 pub mod cluster;
+#[cfg(test)]
+mod coverage;
+pub mod document;
 pub mod facts;
 pub mod host;
 pub mod limits;
 mod names;
 pub mod progress;
+pub mod table;
 
 pub use facts::{ClusterChecks, HostChecks, InventoryState, Outcome};
 pub use names::{ClusterState, HostState};

@@ -1,7 +1,7 @@
 //! Progress a host reports: which stages it may report when, and what that makes of its state (service contract §4).
 
 use super::HostState;
-use api::{HostProgressInfo, HostStage, Timestamp};
+use api::{ClusterProgressInfo, HostProgressInfo, HostStage, Timestamp};
 
 /// What a report changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,8 +10,8 @@ pub enum Report {
     Same,
     /// The detail of the current stage.
     Detail(HostProgressInfo),
-    /// A new stage, and the state that follows from it.
-    Stage(HostProgressInfo, HostState),
+    /// A new stage.
+    Stage(HostProgressInfo),
     /// The installation failed: new status text; the stage stays.
     Failed(String),
 }
@@ -43,15 +43,18 @@ pub enum ReportError {
     },
 }
 
-/// Decides on a report. `stages` are those of the host's role.
+/// Decides on a report. `stages` are those of the host's role; where they end with the reboot, that is all there is to
+/// report, and the host is done.
 pub fn report(
     state: HostState,
     progress: Option<&HostProgressInfo>,
     stages: &[HostStage],
-    stage: HostStage,
+    reported: HostStage,
     detail: &str,
     now: Timestamp,
 ) -> Result<Report, ReportError> {
+    let last = stages.last() == Some(&HostStage::Rebooting);
+    let stage = if last && reported == HostStage::Rebooting { HostStage::Done } else { reported };
     let current = progress.and_then(|progress| progress.current_stage);
     if let Some(progress) = progress.filter(|_| current == Some(stage)) {
         if progress.progress_info == detail {
@@ -65,30 +68,28 @@ pub fn report(
     }
     let installing = [HostState::Installing, HostState::InstallingInProgress, HostState::InstallingPendingUserAction];
     if !installing.contains(&state) {
-        return Err(ReportError::State { stage, state });
+        return Err(ReportError::State { stage: reported, state });
     }
     if stage == HostStage::Failed {
         let info = if detail.is_empty() { "Failed".to_owned() } else { format!("Failed - {detail}") };
         return Ok(Report::Failed(info));
     }
     let position = |wanted| stages.iter().position(|stage| *stage == wanted);
-    let index = position(stage).ok_or(ReportError::NotOurs { stage })?;
+    let index = position(reported).ok_or(ReportError::NotOurs { stage: reported })?;
     if let Some(current) = current
         && position(current).is_some_and(|reached| reached > index)
     {
         return Err(ReportError::Back { stage, current });
     }
-    // A last stage reported by a host that waited for a person ends its installation too: the published rules leave such
-    // a host installing for ever.
-    let next = if stage == HostStage::Done { HostState::Installed } else { HostState::InstallingInProgress };
     let info = HostProgressInfo {
         current_stage: Some(stage),
         installation_percentage: percent(index, stages.len()),
         progress_info: detail.to_owned(),
         stage_started_at: now,
+        stage_timed_out: false,
         stage_updated_at: now,
     };
-    Ok(Report::Stage(info, next))
+    Ok(Report::Stage(info))
 }
 
 fn percent(index: usize, stages: usize) -> u64 {
@@ -108,6 +109,15 @@ pub fn installing_percent<'a>(hosts: impl Iterator<Item = (Option<HostStage>, &'
     u64::try_from(percent).unwrap_or(100)
 }
 
+/// The cluster's total: a tenth for preparing, seven for installing, one and a half for finalizing. The rest comes with the
+/// cluster's being installed.
+pub fn total_percent(info: &ClusterProgressInfo) -> u64 {
+    let part = |percent: u64, weight: u64| percent.saturating_mul(weight) / 100;
+    part(info.preparing_for_installation_stage_percentage, 10)
+        + part(info.installing_stage_percentage, 70)
+        + part(info.finalizing_stage_percentage, 15)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +130,7 @@ mod tests {
             stage_started_at: Timestamp::from_unix_seconds(1),
             stage_updated_at: Timestamp::from_unix_seconds(1),
             installation_percentage: 1,
+            stage_timed_out: false,
         }
     }
 
@@ -136,10 +147,10 @@ mod tests {
     fn stages_go_forward_only() {
         use HostStage as G;
         let state = HostState::InstallingInProgress;
-        let Ok(Report::Stage(info, next)) = put(HostState::Installing, None, G::StartingInstallation, "master") else {
+        let Ok(Report::Stage(info)) = put(HostState::Installing, None, G::StartingInstallation, "master") else {
             panic!("the first stage is taken");
         };
-        assert_eq!((info.installation_percentage, next), (12, state));
+        assert_eq!(info.installation_percentage, 12);
         let writing = at(G::WritingImageToDisk, "40%");
         assert_eq!(put(state, Some(&writing), G::WritingImageToDisk, "40%"), Ok(Report::Same));
         let Ok(Report::Detail(info)) = put(HostState::Error, Some(&writing), G::WritingImageToDisk, "55%") else {
@@ -158,8 +169,8 @@ mod tests {
         use HostStage as G;
         let reboot = at(G::Rebooting, "");
         for state in [HostState::InstallingInProgress, HostState::InstallingPendingUserAction] {
-            let Ok(Report::Stage(info, next)) = put(state, Some(&reboot), G::Done, "") else { panic!("{state}") };
-            assert_eq!((info.installation_percentage, next), (100, HostState::Installed));
+            let Ok(Report::Stage(info)) = put(state, Some(&reboot), G::Done, "") else { panic!("{state}") };
+            assert_eq!(info.installation_percentage, 100);
         }
         assert_eq!(
             put(HostState::Installing, None, G::Failed, "no disk"),
@@ -168,6 +179,32 @@ mod tests {
         let refused = put(HostState::Error, None, G::Installing, "").unwrap_err();
         assert_eq!(refused.to_string(), "Can't set progress <Installing> to host in status <error>");
         assert!(put(HostState::Known, None, G::Failed, "").is_err());
+    }
+
+    #[test]
+    fn a_host_that_is_added_is_done_when_it_reboots() {
+        use HostStage as G;
+        let cut = &StageList::Worker.stages()[..5];
+        let state = HostState::InstallingInProgress;
+        let put = |progress: Option<&HostProgressInfo>, stage| report(state, progress, cut, stage, "", Timestamp::ZERO);
+        let Ok(Report::Stage(info)) = put(Some(&at(G::Installing, "")), G::Rebooting) else { panic!("it reboots") };
+        assert_eq!((info.current_stage, info.installation_percentage), (Some(G::Done), 100));
+        assert_eq!(put(Some(&info), G::Rebooting), Ok(Report::Same), "said twice");
+        assert_eq!(put(Some(&info), G::Joined), Err(ReportError::NotOurs { stage: G::Joined }));
+    }
+
+    #[test]
+    fn totals() {
+        let info = |preparing, installing, finalizing| ClusterProgressInfo {
+            preparing_for_installation_stage_percentage: preparing,
+            installing_stage_percentage: installing,
+            finalizing_stage_percentage: finalizing,
+            ..ClusterProgressInfo::default()
+        };
+        assert_eq!(
+            [(100, 0, 0), (100, 99, 0), (100, 100, 50), (100, 100, 100)].map(|(p, i, f)| total_percent(&info(p, i, f))),
+            [10, 79, 87, 95]
+        );
     }
 
     #[test]

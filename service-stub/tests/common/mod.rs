@@ -32,6 +32,8 @@ pub struct Files {
     pub images: Vec<PathBuf>,
     pub agent: Option<PathBuf>,
     pub cluster: Option<PathBuf>,
+    pub await_controller: bool,
+    pub soft_timeouts: bool,
     pub auth: Auth,
     pub limits: Limits,
 }
@@ -70,6 +72,8 @@ impl Running {
             cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
             mco_image: None,
             auth: files.auth,
+            await_controller: files.await_controller,
+            soft_timeouts: files.soft_timeouts,
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
         };

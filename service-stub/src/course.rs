@@ -1,0 +1,233 @@
+//! How the installation of a cluster goes: what was prepared, and what the cluster's own controller told since.
+
+use crate::state::cluster::{FinalizingStage, Preparation};
+use api::{ClusterId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// Kept with a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Course {
+    /// Time limits flag instead of failing.
+    pub soft_timeouts: bool,
+    /// How the last preparation went.
+    pub preparation: Preparation,
+    /// Why it failed.
+    pub preparation_reason: String,
+    /// What the controller does.
+    pub finalizing_stage: Option<FinalizingStage>,
+    /// Operators that must work before the cluster counts as installed.
+    pub operators: Vec<Operator>,
+    /// Authority that signs the cluster's ingress, PEM, as the controller found it.
+    pub ingress_ca: String,
+    /// What the controller told about all operators at the end.
+    pub operators_report: Value,
+    /// The cluster's own identity, once it is known.
+    pub openshift_cluster_id: Option<Uuid>,
+    /// Name its API is reached by, for hosts that are added.
+    pub api_vip_dns_name: String,
+    /// It was installed by somebody else.
+    pub imported: bool,
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Self {
+            soft_timeouts: false,
+            preparation: Preparation::NotStarted,
+            preparation_reason: String::new(),
+            finalizing_stage: None,
+            operators: vec![Operator::builtin("console")],
+            ingress_ca: String::new(),
+            operators_report: Value::Null,
+            openshift_cluster_id: None,
+            api_vip_dns_name: String::new(),
+            imported: false,
+        }
+    }
+}
+
+impl Course {
+    /// A controller has told of itself.
+    pub fn reported(&self) -> bool {
+        self.finalizing_stage.is_some() || self.operators.iter().any(|operator| operator.status.is_some())
+    }
+
+    /// The controller has nothing left to do: the cluster's configuration is complete, and its operators have come to an
+    /// end.
+    pub fn finalized(&self) -> bool {
+        !self.ingress_ca.is_empty() && self.operators.iter().all(Operator::ended)
+    }
+
+    /// Percentage of operators that have come to an end.
+    pub fn operators_percent(&self) -> u64 {
+        let ended = self.operators.iter().filter(|operator| operator.ended()).count();
+        let percent = ended.saturating_mul(100).checked_div(self.operators.len()).unwrap_or(0);
+        u64::try_from(percent).unwrap_or(100)
+    }
+
+    /// An operator that may fail has failed.
+    pub fn degraded(&self) -> bool {
+        self.operators.iter().any(|operator| operator.status == Some(OperatorStatus::Failed) && operator.olm())
+    }
+
+    /// The longest time any operator that may fail takes, seconds.
+    pub fn olm_timeout(&self) -> i64 {
+        self.operators
+            .iter()
+            .filter(|operator| operator.olm())
+            .map(|operator| operator.timeout_seconds)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Forgets an earlier installation.
+    pub fn clear(&mut self) {
+        for operator in &mut self.operators {
+            *operator =
+                Operator { timeout_seconds: operator.timeout_seconds, ..Operator::of(&operator.name, operator.kind) };
+        }
+        self.preparation = Preparation::NotStarted;
+        self.preparation_reason.clear();
+        self.finalizing_stage = None;
+        self.ingress_ca.clear();
+        self.operators_report = Value::Null;
+        self.openshift_cluster_id = None;
+    }
+}
+
+/// `operator-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OperatorKind {
+    /// Part of every cluster.
+    Builtin,
+    /// Added; the cluster works without it.
+    Olm,
+}
+
+/// `operator-status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OperatorStatus {
+    #[allow(missing_docs)]
+    Failed,
+    #[allow(missing_docs)]
+    Progressing,
+    #[allow(missing_docs)]
+    Available,
+}
+
+impl OperatorStatus {
+    /// The wire's texts.
+    pub const NAMES: [&'static str; 3] = ["failed", "progressing", "available"];
+
+    /// The wire text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => Self::NAMES[0],
+            Self::Progressing => Self::NAMES[1],
+            Self::Available => Self::NAMES[2],
+        }
+    }
+}
+
+/// `monitored-operator`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operator {
+    /// Name.
+    pub name: String,
+    /// Kind.
+    pub kind: OperatorKind,
+    /// Status, once it was told.
+    #[serde(default)]
+    pub status: Option<OperatorStatus>,
+    /// Its status, for people.
+    #[serde(default)]
+    pub status_info: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: String,
+    /// When its status was told.
+    #[serde(default)]
+    pub status_updated_at: Timestamp,
+    /// How long it may take, seconds.
+    #[serde(default)]
+    pub timeout_seconds: i64,
+}
+
+impl Operator {
+    /// One that every cluster has.
+    pub fn builtin(name: &str) -> Self {
+        Self { timeout_seconds: 3600, ..Self::of(name, OperatorKind::Builtin) }
+    }
+
+    fn of(name: &str, kind: OperatorKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            status: None,
+            status_info: String::new(),
+            version: String::new(),
+            status_updated_at: Timestamp::ZERO,
+            timeout_seconds: 0,
+        }
+    }
+
+    fn olm(&self) -> bool {
+        self.kind == OperatorKind::Olm
+    }
+
+    fn ended(&self) -> bool {
+        self.status == Some(OperatorStatus::Available) || self.olm() && self.status == Some(OperatorStatus::Failed)
+    }
+
+    /// As it is published.
+    pub fn document(&self, cluster: ClusterId) -> Value {
+        let mut document = json!({
+            "bundles": null,
+            "cluster_id": cluster,
+            "name": self.name,
+            "operator_type": self.kind,
+            "source_bundles": null,
+            "status_updated_at": self.status_updated_at,
+            "timeout_seconds": self.timeout_seconds,
+        });
+        let texts = [
+            ("status", self.status.map_or("", OperatorStatus::as_str)),
+            ("status_info", &self.status_info),
+            ("version", &self.version),
+        ];
+        if let Value::Object(fields) = &mut document {
+            fields.extend(
+                texts
+                    .iter()
+                    .filter(|(_, text)| !text.is_empty())
+                    .map(|(name, text)| ((*name).to_owned(), Value::from(*text))),
+            );
+        }
+        document
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_addition_degrades_and_a_failed_part_does_not_end() {
+        let mut course = Course::default();
+        course.operators.push(Operator { timeout_seconds: 7200, ..Operator::of("odf", OperatorKind::Olm) });
+        assert!(!course.reported() && !course.finalized());
+        course.ingress_ca = "pem".into();
+        course.operators[1].status = Some(OperatorStatus::Failed);
+        course.operators[0].status = Some(OperatorStatus::Failed);
+        assert_eq!((course.finalized(), course.operators_percent(), course.degraded()), (false, 50, true));
+        course.operators[0].status = Some(OperatorStatus::Available);
+        assert_eq!((course.finalized(), course.operators_percent(), course.olm_timeout()), (true, 100, 7200));
+        course.clear();
+        assert_eq!((course.reported(), course.operators.len(), course.olm_timeout()), (false, 2, 7200));
+    }
+}

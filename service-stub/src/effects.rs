@@ -1,0 +1,194 @@
+//! What transitions do to records besides changing their state: the effects named in the tables, one arm for each.
+
+use crate::events::{self, Severity};
+use crate::model::{ClusterRecord, DAY2_CLUSTER, HostRecord};
+use crate::pass;
+use crate::state::{
+    cluster::{Effect as ClusterEffect, FinalizingStage, Preparation},
+    host::Effect as HostEffect,
+};
+use crate::store::Change;
+use api::{ClusterProgressInfo, Timestamp};
+use serde_json::{Value, json};
+
+/// A stage's clock is started anew at most so often, seconds.
+const EXTEND_EVERY: i64 = 60;
+
+/// Applies an effect to a host that is being changed. `cluster` is the one it belongs to, or is to. Says whether it
+/// changed anything.
+pub fn on_host(
+    change: &mut Change,
+    record: &mut HostRecord,
+    cluster: Option<&ClusterRecord>,
+    effect: HostEffect,
+) -> bool {
+    let now = change.now;
+    match effect {
+        HostEffect::FullReset => {
+            record.reset();
+            record.host.kind = cluster.map_or(crate::model::DAY1_HOST, ClusterRecord::host_kind).to_owned();
+        }
+        HostEffect::RestartPreparation => return restart_preparation(change, record),
+        HostEffect::ClearImages => drop(record.kept.remove("images_status")),
+        HostEffect::ClearLogs => record.clear_logs(),
+        HostEffect::LeaveCluster => record.leave(),
+        HostEffect::JoinCluster => {
+            if let Some(cluster) = cluster {
+                record.leave();
+                record.join(cluster);
+            }
+        }
+        HostEffect::MediaLost => {
+            record.host.media_status = "disconnected".to_owned();
+            let text = "can't read its discovery media";
+            events::host(change, record, "host_media_disconnected", Severity::Error, text, Value::Null);
+        }
+        HostEffect::ConnectionTimedOut => record.host.connection_timed_out = true,
+        HostEffect::Reconnected => record.host.connection_timed_out = false,
+        HostEffect::StageTimedOut => {
+            let Some(progress) = &mut record.host.progress else { return false };
+            progress.stage_timed_out = true;
+            let stage = progress.current_stage.map(|stage| stage.to_string()).unwrap_or_default();
+            let text = format!("installation stage {stage} takes longer than expected");
+            events::host(change, record, "host_stage_timed_out", Severity::Warning, &text, json!({"stage": stage}));
+        }
+        HostEffect::ExtendStage => {
+            let Some(progress) = &mut record.host.progress else { return false };
+            if now.seconds_since(progress.stage_updated_at) < EXTEND_EVERY {
+                return false;
+            }
+            progress.stage_updated_at = now;
+            record.host.stage_updated_at = now;
+        }
+        HostEffect::LogsTimedOut => record.host.logs_info = "timeout".to_owned(),
+        HostEffect::TellCancelled => tell(change, record, "host_installation_cancelled", "Installation cancelled"),
+        HostEffect::TellReset => tell(change, record, "host_installation_reset", "Installation reset"),
+        HostEffect::TellStarted => tell(change, record, "host_installation_started", "Installation started"),
+        HostEffect::TellBound => {
+            let name = cluster.map_or("", |cluster| cluster.cluster.name.as_str());
+            tell(change, record, "host_bind_succeeded", &format!("Successfully bound to cluster {name}"));
+        }
+        HostEffect::TellUnbound => {
+            let name = cluster.map_or("", |cluster| cluster.cluster.name.as_str());
+            tell(change, record, "host_unbind_succeeded", &format!("Successfully unbound from cluster {name}"));
+        }
+    }
+    true
+}
+
+fn tell(change: &mut Change, record: &HostRecord, name: &str, text: &str) {
+    events::host(change, record, name, Severity::Info, text, Value::Null);
+}
+
+fn restart_preparation(change: &mut Change, record: &HostRecord) -> bool {
+    let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned());
+    let Some(cluster) = cluster.filter(|cluster| cluster.course.preparation != Preparation::NotStarted) else {
+        return false;
+    };
+    let mut cluster = ClusterRecord::clone(&cluster);
+    cluster.course.preparation = Preparation::NotStarted;
+    change.put_cluster(cluster);
+    true
+}
+
+/// Applies an effect to a cluster that is being changed. What concerns its hosts is up to whoever pulled the trigger.
+pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: ClusterEffect) {
+    use ClusterEffect as E;
+    let info = record.cluster.status_info.clone();
+    match effect {
+        E::Start => {
+            record.cluster.install_started_at = change.now;
+            record.cluster.install_completed_at = Timestamp::ZERO;
+            record.course.clear();
+            // The files are an operator's, and there before anything starts.
+            record.course.preparation = Preparation::Success;
+            record.cluster.progress = None;
+        }
+        E::Complete => record.cluster.install_completed_at = change.now,
+        E::EachHost(_) => {}
+        E::Clear => {
+            record.course.clear();
+            record.cluster.progress = None;
+            record.cluster.controller_logs_collected_at = Timestamp::ZERO;
+            record.cluster.controller_logs_started_at = Timestamp::ZERO;
+            record.kept.remove("logs_info");
+            if record.single_node() {
+                record.cluster.api_vips.clear();
+                record.cluster.ingress_vips.clear();
+            }
+        }
+        E::AddHosts => {
+            let cluster = &mut record.cluster;
+            cluster.kind = DAY2_CLUSTER.to_owned();
+            record.course.api_vip_dns_name = format!("api.{}.{}", cluster.name, cluster.base_dns_domain);
+        }
+        E::Prepared => {
+            record.course.preparation = Preparation::Success;
+            record.course.preparation_reason.clear();
+        }
+        E::PreparationFailed => {
+            record.course.preparation = Preparation::Failed;
+            record.course.preparation_reason = info;
+        }
+        E::SingleNodeVips => single_node_vips(change, record),
+        E::StageTimedOut => {
+            record.cluster.progress.get_or_insert_with(ClusterProgressInfo::default).finalizing_stage_timed_out = true;
+            let stage = record.course.finalizing_stage.map_or("", FinalizingStage::as_str);
+            let text = format!("Cluster finalizing stage '{stage}' takes longer than expected");
+            let props = json!({"stage": stage});
+            events::cluster(change, record, "finalizing_stage_timed_out", Severity::Warning, text, props);
+        }
+        E::LogsTimedOut => drop(record.kept.insert("logs_info".to_owned(), Value::from("timeout"))),
+        E::TellStarted => {
+            let text = "Cluster starting to prepare for installation".to_owned();
+            events::cluster(change, record, "cluster_prepare_installation_started", Severity::Info, text, Value::Null);
+        }
+        E::TellCancelled => {
+            let text = "Canceled cluster installation".to_owned();
+            events::cluster(change, record, "cluster_installation_canceled", Severity::Info, text, Value::Null);
+        }
+        E::TellReset => {
+            let text = "Reset cluster installation".to_owned();
+            events::cluster(change, record, "cluster_installation_reset", Severity::Info, text, Value::Null);
+        }
+        E::TellPreparingTimedOut => {
+            let text = "Preparing the cluster for installation timed out".to_owned();
+            events::cluster(change, record, "installation_preparing_timed_out", Severity::Warning, text, Value::Null);
+        }
+        E::TellFailed => {
+            let text = format!("Failed installing cluster: {info}");
+            events::cluster(change, record, "cluster_installation_failed", Severity::Critical, text, Value::Null);
+        }
+        E::TellCompleted => {
+            let text = "Successfully completed installing cluster".to_owned();
+            events::cluster(change, record, "cluster_installation_completed", Severity::Info, text, Value::Null);
+        }
+        E::TellDegraded => {
+            let failed = record.course.operators.iter().filter(|operator| !operator.name.is_empty());
+            let failed = failed.filter(|operator| operator.status == Some(crate::course::OperatorStatus::Failed));
+            let names = failed.map(|operator| operator.name.as_str()).collect::<Vec<_>>().join(", ");
+            let text = format!("Cluster is installed but degraded due to failed OLM operators: {names}");
+            let name = "cluster_degraded_OLM_operators_failed";
+            events::cluster(change, record, name, Severity::Warning, text, Value::Null);
+        }
+    }
+}
+
+/// One node answers for itself: its address in the machine network.
+fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
+    if !record.single_node() {
+        return;
+    }
+    let hosts = change.model().hosts_of_cluster(record.cluster.id);
+    let networks = pass::machine_networks(record, &hosts);
+    let inventories = hosts.iter().filter_map(|host| host.facts().inventory.as_ref());
+    let texts = inventories.flat_map(|inventory| &inventory.interfaces);
+    let texts = texts.flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
+    let mut addresses = texts.filter_map(|text| text.parse::<crate::net::Cidr>().ok()).map(|cidr| cidr.address);
+    let Some(address) = addresses.find(|address| networks.iter().any(|network| network.contains(*address))) else {
+        return;
+    };
+    let vips = vec![json!({"cluster_id": record.cluster.id, "ip": address})];
+    record.cluster.api_vips.clone_from(&vips);
+    record.cluster.ingress_vips = vips;
+}

@@ -1,0 +1,164 @@
+//! What a cluster's own controller tells while it finishes the installation (service contract §1.2.3).
+
+use super::{clusters, find_cluster, shapes};
+use crate::course::OperatorStatus;
+use crate::events::{self, Severity};
+use crate::http::{Answer, Call, Refusal};
+use crate::kubeconfig;
+use crate::model::ClusterRecord;
+use crate::pass;
+use crate::service::Service;
+use crate::state::{ClusterState, cluster::FinalizingStage};
+use crate::store::Change;
+use api::{ClusterId, ClusterProgressInfo};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A longer text about an operator is cut, in characters.
+const MAX_TEXT_CHARS: usize = 2048;
+/// A larger report about all operators is left out, in bytes.
+const MAX_REPORT_BYTES: usize = 256 << 10;
+
+/// Changes the course of an installation and brings the cluster to rest.
+fn change_course(
+    service: &Service,
+    call: &Call,
+    work: impl FnOnce(&mut Change, &mut ClusterRecord) -> Result<(), Refusal>,
+) -> Result<ClusterId, Refusal> {
+    let id = call.cluster_id()?;
+    service.change(call.request_id(), |change| {
+        let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
+        work(change, &mut record)?;
+        change.put_cluster(record);
+        pass::settle_soon(service, change, Some(id));
+        Ok(id)
+    })
+}
+
+#[derive(Deserialize)]
+struct Progress {
+    finalizing_stage: Option<FinalizingStage>,
+}
+
+/// PUT /v2/clusters/{id}/progress.
+pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let Progress { finalizing_stage } = call.json(&shapes::FINALIZING)?;
+    change_course(service, call, |change, record| {
+        let Some(stage) = finalizing_stage.filter(|stage| record.course.finalizing_stage != Some(*stage)) else {
+            return Ok(());
+        };
+        record.course.finalizing_stage = Some(stage);
+        let progress = record.cluster.progress.get_or_insert_with(ClusterProgressInfo::default);
+        progress.finalizing_stage_started_at = change.now;
+        progress.finalizing_stage_timed_out = false;
+        let text = format!("Cluster finalizing stage changed to '{}'", stage.as_str());
+        let props = json!({"stage": stage.as_str()});
+        events::cluster(change, record, "cluster_finalizing_stage_updated", Severity::Info, text, props);
+        Ok(())
+    })?;
+    Ok(Answer::empty(StatusCode::OK))
+}
+
+/// GET /v2/clusters/{id}/monitored-operators.
+pub fn operators(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let id = call.cluster_id()?;
+    let record = find_cluster(&service.store.model(), id)?;
+    let wanted = call.query("operator_name").filter(|name| !name.is_empty());
+    let operators = record.course.operators.iter().filter(|operator| wanted.is_none_or(|name| operator.name == name));
+    let documents: Vec<Value> = operators.map(|operator| operator.document(id)).collect();
+    match wanted {
+        Some(name) if documents.is_empty() => Err(unknown_operator(id, name)),
+        _ => Ok(Answer::json(StatusCode::OK, &documents)),
+    }
+}
+
+fn unknown_operator(id: ClusterId, name: &str) -> Refusal {
+    let name: String = name.chars().take(100).collect();
+    Refusal::not_found(format!("operator '{name}' of cluster {id} was not found"))
+}
+
+#[derive(Deserialize)]
+struct OperatorReport {
+    #[serde(default)]
+    name: String,
+    status: Option<OperatorStatus>,
+    #[serde(default)]
+    status_info: String,
+    #[serde(default)]
+    version: String,
+}
+
+/// PUT /v2/clusters/{id}/monitored-operators.
+pub fn set_operator(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let report: OperatorReport = call.json(&shapes::OPERATOR)?;
+    if report.name.is_empty() {
+        return Err(Refusal::invalid("an operator's name is needed"));
+    }
+    let cut = |text: &str| text.chars().take(MAX_TEXT_CHARS).collect::<String>();
+    change_course(service, call, |change, record| {
+        let id = record.cluster.id;
+        let operator = record.course.operators.iter_mut().find(|operator| operator.name == report.name);
+        let operator = operator.ok_or_else(|| unknown_operator(id, &report.name))?;
+        operator.status = report.status.or(operator.status);
+        operator.status_info = cut(&report.status_info);
+        if !report.version.is_empty() {
+            operator.version = cut(&report.version);
+        }
+        operator.status_updated_at = change.now;
+        let status = operator.status.map_or("", OperatorStatus::as_str);
+        let text = format!("Operator {} status: {status} message: {}", operator.name, operator.status_info);
+        let props = json!({"operator_name": operator.name, "status": status, "status_info": operator.status_info});
+        let severity = if operator.status == Some(OperatorStatus::Failed) { Severity::Warning } else { Severity::Info };
+        events::cluster(change, record, "cluster_operator_status", severity, text, props);
+        Ok(())
+    })?;
+    Ok(Answer::empty(StatusCode::OK))
+}
+
+/// POST /v2/clusters/{id}/uploads/ingress-cert: the authority that signs the cluster's ingress, a JSON text with PEM.
+pub fn ingress_cert(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let text: String = serde_json::from_slice(&call.body).map_err(|error| {
+        Refusal::bad_request(format!("parsing ingressCertParams body from \"\" failed, because {error}"))
+    })?;
+    change_course(service, call, |_, record| {
+        if !matches!(record.state, ClusterState::Finalizing | ClusterState::Installed) {
+            return Err(Refusal::invalid(format!(
+                "the ingress certificate of cluster {} is taken while it is finalizing or installed; its status is {}",
+                record.cluster.id, record.state
+            )));
+        }
+        // The real service answers so.
+        kubeconfig::check_pem(&text).map_err(|error| Refusal::internal(&error))?;
+        record.course.ingress_ca = text;
+        Ok(())
+    })?;
+    Ok(Answer::empty(StatusCode::CREATED))
+}
+
+#[derive(Deserialize)]
+struct Completion {
+    is_success: bool,
+    #[serde(default)]
+    error_info: String,
+    #[serde(default)]
+    data: serde_json::Map<String, Value>,
+}
+
+/// POST /v2/clusters/{id}/actions/complete-installation: the controller's farewell. Whether the cluster is installed is
+/// decided by what it told before.
+pub fn complete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let Completion { is_success, error_info, mut data } = call.json(&shapes::COMPLETION)?;
+    let id = change_course(service, call, |change, record| {
+        tracing::info!(cluster = %record.cluster.id, is_success, error_info, "the controller has finished");
+        let report = data.remove("CLUSTER_OPERATORS_REPORT").unwrap_or_default();
+        if report.is_null() || report.to_string().len() > MAX_REPORT_BYTES {
+            return Ok(());
+        }
+        let text = "Cluster operators report was received".to_owned();
+        events::cluster(change, record, "cluster_operator_report", Severity::Info, text, Value::Null);
+        record.course.operators_report = report;
+        Ok(())
+    })?;
+    clusters::shown(service, id, StatusCode::ACCEPTED)
+}

@@ -1,0 +1,193 @@
+//! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
+
+use super::{find_cluster, find_host, shapes};
+use crate::events::{self, Severity};
+use crate::http::{Answer, Call, Refusal};
+use crate::model::{ClusterRecord, HostKey, HostRecord};
+use crate::pass;
+use crate::service::Service;
+use crate::state::host::Trigger;
+use crate::store::Change;
+use crate::view;
+use api::ClusterId;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+fn cluster_of(change: &Change, record: &HostRecord) -> Option<Arc<ClusterRecord>> {
+    record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned())
+}
+
+fn shown(service: &Service, key: HostKey, status: StatusCode) -> Result<Answer, Refusal> {
+    let record = find_host(&service.store.model(), key)?;
+    Ok(Answer::json(status, &view::host_document(service, &record)))
+}
+
+/// Pulls a trigger, stores the host, and brings to rest the cluster it was in and the one it is in. False when no row of
+/// the table takes it.
+fn pull(
+    service: &Service,
+    change: &mut Change,
+    key: HostKey,
+    cluster: Option<&ClusterRecord>,
+    on: Trigger,
+    reason: &str,
+) -> Result<bool, Refusal> {
+    let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+    let before = record.host.cluster_id;
+    if pass::trigger(service, change, &mut record, cluster, on, reason).is_err() {
+        return Ok(false);
+    }
+    let after = record.host.cluster_id;
+    change.put_host(record);
+    pass::settle_soon(service, change, before);
+    if after != before {
+        pass::settle_soon(service, change, after);
+    }
+    Ok(true)
+}
+
+/// What a host tells by the outcome of a step; too late, it changes nothing.
+pub fn told(service: &Service, call: &Call, key: HostKey, on: Trigger, reason: &str) -> Result<(), Refusal> {
+    service.change(call.request_id(), |change| {
+        let cluster = cluster_of(change, find_host(change.model(), key)?.as_ref());
+        pull(service, change, key, cluster.as_deref(), on, reason).map(drop)
+    })
+}
+
+/// A step ran to its end: whatever was wrong with the discovery media is over.
+pub fn media_back(service: &Service, call: &Call, key: HostKey) -> Result<(), Refusal> {
+    if find_host(&service.store.model(), key)?.media_connected() {
+        return Ok(());
+    }
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        record.host.media_status = "connected".to_owned();
+        let cluster = record.host.cluster_id;
+        change.put_host(record);
+        pass::settle_soon(service, change, cluster);
+        Ok(())
+    })
+}
+
+#[derive(Deserialize)]
+struct BindParams {
+    cluster_id: ClusterId,
+}
+
+/// POST …/actions/bind.
+pub fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let key = call.host_key()?;
+    let BindParams { cluster_id } = call.json(&shapes::BIND)?;
+    let bound = service.change(call.request_id(), |change| {
+        let record = find_host(change.model(), key)?;
+        if let Some(id) = record.host.cluster_id {
+            return Err(Refusal::conflict(format!("host {} is already bound to cluster {id}", key.host)));
+        }
+        let cluster = find_cluster(change.model(), cluster_id)?;
+        if !cluster.state.accepts_hosts() {
+            return Err(Refusal::conflict(format!(
+                "cluster {cluster_id} takes no hosts: it is in status {}",
+                cluster.state
+            )));
+        }
+        let wanted = cluster.cluster.cpu_architecture.as_str();
+        let inventory = record.facts().inventory.as_ref();
+        let has = inventory.and_then(|inventory| inventory.cpu.as_ref()).map_or("", |cpu| cpu.architecture.as_str());
+        if !matches!(wanted, "" | "multi") && !has.is_empty() && wanted != has {
+            return Err(Refusal::invalid(format!(
+                "host {} has CPU architecture {has}, cluster {cluster_id} needs {wanted}",
+                key.host
+            )));
+        }
+        if !pull(service, change, key, Some(&cluster), Trigger::Bind, "")? {
+            let state = record.state;
+            return Err(Refusal::conflict(format!(
+                "host {} can't be bound in status {state}: it has to be known-unbound",
+                key.host
+            )));
+        }
+        Ok(())
+    });
+    told_failure(service, call, key, "host_bind_failed", "Failed to bind", bound)?;
+    shown(service, key, StatusCode::OK)
+}
+
+/// POST …/actions/unbind.
+pub fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let key = call.host_key()?;
+    let reclaim = call.query_flag("reclaim")?;
+    let unbound = service.change(call.request_id(), |change| {
+        let record = find_host(change.model(), key)?;
+        let Some(cluster) = cluster_of(change, &record) else {
+            return Err(Refusal::conflict(format!("host {} is bound to no cluster", key.host)));
+        };
+        let infra_env = change.model().infra_envs.get(&key.infra_env);
+        if infra_env.is_some_and(|infra_env| infra_env.infra_env.cluster_id.is_some()) {
+            return Err(Refusal::conflict(format!(
+                "host {} can't be unbound: its infra_env {} is bound to a cluster itself",
+                key.host, key.infra_env
+            )));
+        }
+        let on = if reclaim { Trigger::Reclaim } else { Trigger::Unbind };
+        if !pull(service, change, key, Some(&cluster), on, "")? {
+            let state = record.state;
+            return Err(Refusal::conflict(format!("host {} can't be unbound in status {state}", key.host)));
+        }
+        Ok(())
+    });
+    told_failure(service, call, key, "host_unbind_failed", "Failed to unbind", unbound)?;
+    shown(service, key, StatusCode::OK)
+}
+
+/// Passes an outcome on, with an event where somebody asked for what could not be.
+fn told_failure(
+    service: &Service,
+    call: &Call,
+    key: HostKey,
+    name: &str,
+    text: &str,
+    outcome: Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let Err(Refusal::Application(status, reason)) = &outcome else { return outcome };
+    if *status == StatusCode::NOT_FOUND {
+        return outcome;
+    }
+    service.change(call.request_id(), |change| {
+        let record = find_host(change.model(), key)?;
+        events::host(change, &record, name, Severity::Error, &format!("{text}: {reason}"), Value::Null);
+        Ok(())
+    })?;
+    outcome
+}
+
+/// POST …/actions/reset: of a host that is added to a cluster.
+pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    act_on_added(service, call, Trigger::Reset, "reset")?;
+    shown(service, call.host_key()?, StatusCode::OK)
+}
+
+/// POST …/actions/install: of a host that is added to a cluster.
+pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    act_on_added(service, call, Trigger::Install, "installed by itself")?;
+    shown(service, call.host_key()?, StatusCode::ACCEPTED)
+}
+
+fn act_on_added(service: &Service, call: &Call, on: Trigger, what: &str) -> Result<(), Refusal> {
+    let key = call.host_key()?;
+    service.change(call.request_id(), |change| {
+        let record = find_host(change.model(), key)?;
+        if !record.day2() {
+            return Err(Refusal::conflict(format!(
+                "host {} can't be {what}: it is no host that is added to a cluster; act on its cluster",
+                key.host
+            )));
+        }
+        let cluster = cluster_of(change, &record);
+        if pull(service, change, key, cluster.as_deref(), on, "")? {
+            return Ok(());
+        }
+        Err(Refusal::conflict(format!("host {} can't be {what} in status {}", key.host, record.state)))
+    })
+}

@@ -1,0 +1,256 @@
+//! Transitions of a cluster (service contract §3): what they depend on, and the table of them.
+
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use rows::ROWS;
+
+use super::{
+    ClusterChecks, ClusterState, HostState, host, limits,
+    table::{self, Machine},
+};
+use api::HostRole;
+use serde::{Deserialize, Serialize};
+
+/// Status texts.
+pub mod info {
+    #![allow(missing_docs)]
+    pub const INSUFFICIENT: &str = "Cluster is not ready for install";
+    pub const PENDING: &str = "User input required";
+    pub const READY: &str = "Cluster ready to be installed";
+    pub const PREPARING: &str = "Preparing cluster for installation";
+    pub const PREPARING_TIMEOUT: &str = "Preparing cluster for installation timeout";
+    pub const PREPARING_FAILED: &str = "Cluster failed to prepare for installation";
+    pub const INSTALLING: &str = "Installation in progress";
+    pub const USER_ACTION: &str = "Cluster has hosts pending user action";
+    pub const FINALIZING: &str = "Finalizing cluster installation";
+    pub const INSTALLED: &str = "Cluster is installed";
+    pub const DEGRADED: &str = "Cluster is installed but degraded";
+    pub const WITHOUT_WORKERS: &str = "Cluster is installed but some workers did not join";
+    pub const HOSTS_IN_ERROR: &str = "cluster has hosts in error";
+    pub const STOPPED_PREPARING: &str = "At least one host has stopped preparing for installation";
+    pub const CANCELLED: &str = "Cluster installation was cancelled";
+    pub const RESET: &str = "cluster was reset by user";
+    pub const USER_ACTION_TIMEOUT: &str = "cluster installation timed out while pending user action";
+    pub const INSTALLATION_TIMEOUT: &str = "cluster installation timed out";
+    pub const FINALIZING_TIMEOUT: &str = "cluster installation timed out while finalizing";
+    pub const ADDING: &str = "cluster is adding hosts to existing OCP cluster";
+}
+
+/// The machine of clusters.
+#[derive(Clone, Copy, Debug)]
+pub enum Clusters {}
+
+impl Machine for Clusters {
+    type State = ClusterState;
+    type Trigger = Trigger;
+    type Facts = Facts;
+    type Effect = Effect;
+}
+
+/// What sets a cluster going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The user starts the installation.
+    Install,
+    /// The user cancels it.
+    Cancel,
+    /// The user resets it.
+    Reset,
+    /// The user wants to add hosts to it.
+    AllowAddHosts,
+    /// Every few seconds, and after most writes (§3.2).
+    Refresh,
+}
+
+/// What a transition does besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Stamp the start of the installation; nothing is prepared yet.
+    Start,
+    /// Stamp its end.
+    Complete,
+    /// The same trigger for each host. A host that refuses a reset makes the cluster's refused; others stay as they are.
+    EachHost(host::Trigger),
+    /// Forget progress, logs and preparation; a single node loses its virtual addresses.
+    Clear,
+    /// Become a cluster that hosts are added to.
+    AddHosts,
+    /// The preparation came to an end.
+    Prepared,
+    /// The preparation failed.
+    PreparationFailed,
+    /// A single node's own address is that of the API and of ingress.
+    SingleNodeVips,
+    /// Note that the finalizing stage took too long.
+    StageTimedOut,
+    /// Wait for logs no longer.
+    LogsTimedOut,
+    /// Event `cluster_prepare_installation_started`.
+    TellStarted,
+    /// Event `cluster_installation_canceled`.
+    TellCancelled,
+    /// Event `cluster_installation_reset`.
+    TellReset,
+    /// Event `installation_preparing_timed_out`.
+    TellPreparingTimedOut,
+    /// Event `cluster_installation_failed`.
+    TellFailed,
+    /// Event `cluster_installation_completed`.
+    TellCompleted,
+    /// Event `cluster_degraded_OLM_operators_failed`.
+    TellDegraded,
+}
+
+/// How the preparation of an installation stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preparation {
+    /// Nothing was prepared yet.
+    #[default]
+    NotStarted,
+    /// Everything is there.
+    Success,
+    /// Something could not be made.
+    Failed,
+}
+
+/// What a controller does to finish an installation, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum FinalizingStage {
+    #[serde(rename = "Waiting for cluster operators")]
+    ClusterOperators,
+    #[serde(rename = "Adding router ca")]
+    RouterCa,
+    #[serde(rename = "Applying olm manifests")]
+    OlmManifests,
+    #[serde(rename = "Waiting for olm operators csv initialization")]
+    OlmCsvInitialization,
+    #[serde(rename = "Waiting for olm operators csv")]
+    OlmCsv,
+    #[serde(rename = "Waiting for OLM operator setup jobs")]
+    OlmSetupJobs,
+    Done,
+}
+
+impl FinalizingStage {
+    /// The wire's texts, in order.
+    pub const NAMES: [&'static str; 7] = [
+        "Waiting for cluster operators",
+        "Adding router ca",
+        "Applying olm manifests",
+        "Waiting for olm operators csv initialization",
+        "Waiting for olm operators csv",
+        "Waiting for OLM operator setup jobs",
+        "Done",
+    ];
+
+    /// The wire text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterOperators => Self::NAMES[0],
+            Self::RouterCa => Self::NAMES[1],
+            Self::OlmManifests => Self::NAMES[2],
+            Self::OlmCsvInitialization => Self::NAMES[3],
+            Self::OlmCsv => Self::NAMES[4],
+            Self::OlmSetupJobs => Self::NAMES[5],
+            Self::Done => Self::NAMES[6],
+        }
+    }
+
+    /// Its operators may fail without the cluster failing.
+    pub fn of_olm(self) -> bool {
+        matches!(self, Self::OlmManifests | Self::OlmCsvInitialization | Self::OlmCsv)
+    }
+}
+
+/// What a cluster's transitions depend on.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Seconds in the current state.
+    pub in_state: i64,
+    /// Seconds since the installation began.
+    pub in_install: i64,
+    /// What its checks say.
+    pub checks: ClusterChecks,
+    /// Its virtual addresses come by DHCP.
+    pub dhcp_vips: bool,
+    /// It is one that is made here, not one that hosts are added to.
+    pub day1: bool,
+    /// Time limits flag instead of failing.
+    pub soft_timeouts: bool,
+    /// One node and no more.
+    pub single_node: bool,
+    /// Its hosts: state and effective role.
+    pub hosts: Vec<(HostState, HostRole)>,
+    /// Control-plane hosts wanted.
+    pub control_plane_count: usize,
+    /// How its preparation stands.
+    pub preparation: Preparation,
+    /// What its controller does.
+    pub finalizing_stage: Option<FinalizingStage>,
+    /// Seconds in that stage.
+    pub in_finalizing_stage: i64,
+    /// The longest time an OLM operator may take, seconds.
+    pub olm_timeout: i64,
+    /// The finalizing stage is flagged as timed out.
+    pub stage_flagged: bool,
+    /// Nobody finalizes, or who does has finished: configuration and operators are there.
+    pub finalized: bool,
+    /// An OLM operator failed.
+    pub degraded: bool,
+    /// Logs were asked for too long ago.
+    pub logs_overdue: bool,
+}
+
+impl Facts {
+    fn all(&self, states: &[HostState]) -> bool {
+        !self.hosts.is_empty() && self.hosts.iter().all(|(state, _)| states.contains(state))
+    }
+
+    fn any(&self, state: HostState) -> bool {
+        self.hosts.iter().any(|(own, _)| *own == state)
+    }
+
+    fn finalizing(&self) -> bool {
+        enough(&self.hosts, self.control_plane_count, |state| state == HostState::Installed)
+    }
+
+    fn installing(&self) -> bool {
+        enough(&self.hosts, self.control_plane_count, |state| {
+            matches!(
+                state,
+                HostState::Installing
+                    | HostState::InstallingInProgress
+                    | HostState::Installed
+                    | HostState::InstallingPendingUserAction
+                    | HostState::PreparingSuccessful
+            )
+        })
+    }
+
+    fn stage_overdue(&self) -> bool {
+        let limit = |stage| limits::finalizing_stage(stage, self.soft_timeouts, self.olm_timeout);
+        self.finalizing_stage.is_some_and(|stage| self.in_finalizing_stage > limit(stage))
+    }
+}
+
+/// A step of a cluster.
+pub type Step = table::Step<ClusterState, Effect>;
+
+/// The step a trigger leads to.
+pub fn step(on: Trigger, state: ClusterState, facts: &Facts) -> Result<Step, table::Refused> {
+    table::step(ROWS, on, Some(state), facts)
+}
+
+/// Whether the hosts whose state counts carry the cluster: all wanted control-plane hosts, and two workers where two or
+/// more were to be installed.
+pub fn enough(hosts: &[(HostState, HostRole)], control_plane_count: usize, counts: impl Fn(HostState) -> bool) -> bool {
+    let having = |worker: bool, all: bool| {
+        hosts.iter().filter(|(state, role)| (*role == HostRole::Worker) == worker && (all || counts(*state))).count()
+    };
+    let workers_needed = if having(true, true) >= 2 { 2 } else { 0 };
+    having(false, false) >= control_plane_count.max(1) && having(true, false) >= workers_needed
+}

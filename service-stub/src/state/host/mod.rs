@@ -1,0 +1,208 @@
+//! Transitions of a host (service contract §2): what they depend on, and the table of them.
+
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use rows::ROWS;
+
+use super::{
+    ClusterState, HostChecks, HostState, Outcome, limits,
+    table::{self, Machine},
+};
+use api::HostStage;
+
+/// Status texts that never vary (service contract §2.2).
+pub mod info {
+    #![allow(missing_docs)]
+    pub const DISCOVERING: &str = "Waiting for host to send hardware details";
+    pub const KNOWN: &str = "Host is ready to be installed";
+    pub const KNOWN_UNBOUND: &str = "Host is ready to be bound to a cluster";
+    pub const PREPARED: &str = "Host finished successfully to prepare for installation";
+    pub const INSTALLING: &str = "Installation is in progress";
+    pub const DISCONNECTED: &str = "Host has stopped communicating with the installation service";
+    pub const CLUSTER_ERROR: &str = "Host is part of a cluster that failed to install";
+    pub const RESTARTED: &str = "The host unexpectedly restarted during the installation";
+    pub const RESETTING: &str = "Host requires booting into the discovery image to complete resetting the installation";
+    pub const START_TIMEOUT: &str = "Host failed to install due to timeout while starting installation";
+    pub const LOST: &str =
+        "Host failed to install due to timeout while connecting to host during the installation phase.";
+    pub const LOST_PREPARING: &str =
+        "Host failed to prepare for installation due to timeout while connecting to host during the preparation phase.";
+    pub const USER_ACTION_TIMEOUT: &str =
+        "Host failed to install because it failed to boot from the installation disk within the expected time";
+    pub const BINDING: &str = "Host is waiting to be bound to the cluster";
+    pub const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
+    pub const UNBINDING_ACTION: &str =
+        "Host is waiting to be unbound from the cluster: boot it into the discovery image to complete this";
+    pub const RECLAIMING: &str = "Host is fetching what it needs to boot into the discovery image";
+    pub const RECLAIM_REBOOTING: &str = "Host is rebooting into the discovery image";
+    pub const CANCELLED: &str = "Installation was cancelled by user";
+    pub const ADDED: &str = "Host has rebooted and no further updates will be posted. Please check console for progress and to possibly approve pending CSRs";
+    pub const MEDIA: &str = "Host can't read its discovery media any more. Reconnect them and restart the host; \
+        where they come over a slow network, the minimal ISO reads much less of them";
+    pub const RECONNECTED: &str = "Host is connected to the installation service again";
+    pub const CONNECTION_TIMED_OUT: &str =
+        "Host's connection to the installation service timed out; the installation goes on, and it may still reconnect";
+    pub const INSTALLED_ALREADY: &str =
+        "the host is installed: fix its boot order so that it boots from its installation disk, then restart it";
+    pub const WRONG_BOOT_AGAIN: &str =
+        "the host is still to boot from its installation disk: fix its boot order, then restart it";
+}
+
+/// The machine of hosts.
+#[derive(Clone, Copy, Debug)]
+pub enum Hosts {}
+
+impl Machine for Hosts {
+    type State = HostState;
+    type Trigger = Trigger;
+    type Facts = Facts;
+    type Effect = Effect;
+}
+
+/// What sets a host going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// It registers (§2.3).
+    Register,
+    /// Its progress was stored (§2.4).
+    Progress,
+    /// It reported the stage `Failed` (§4).
+    Failed,
+    /// Its install step failed.
+    InstallationFailed,
+    /// The user cancels the installation of its cluster.
+    Cancel,
+    /// The user installs this host of a cluster that is there already.
+    Install,
+    /// The user resets its cluster, or a host that was to be added.
+    Reset,
+    /// The user takes it out of its cluster.
+    Unbind,
+    /// The user takes it out of its cluster, and it boots the discovery image by itself.
+    Reclaim,
+    /// It has what it needs for that.
+    RebootForReclaim,
+    /// It could not get it.
+    ReclaimFailed,
+    /// The user puts it into a cluster.
+    Bind,
+    /// It can't read its discovery media.
+    MediaDisconnect,
+    /// Every few seconds, and after most writes (§2.6).
+    Refresh,
+}
+
+/// What a transition does besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Forget everything learnt from an earlier boot; kind and role follow the cluster.
+    FullReset,
+    /// The cluster's preparation has to start again.
+    RestartPreparation,
+    /// Forget which images there are.
+    ClearImages,
+    /// No logs of an earlier attempt.
+    ClearLogs,
+    /// Forget all that has to do with the cluster.
+    LeaveCluster,
+    /// Forget an earlier cluster; kind and role follow the new one.
+    JoinCluster,
+    /// Note that the discovery media can't be read.
+    MediaLost,
+    /// Note that the connection timed out.
+    ConnectionTimedOut,
+    /// Note that it is connected again.
+    Reconnected,
+    /// Note that the stage took too long.
+    StageTimedOut,
+    /// Start the stage's clock anew, at most once a minute.
+    ExtendStage,
+    /// Wait for logs no longer.
+    LogsTimedOut,
+    /// Event `host_installation_cancelled`.
+    TellCancelled,
+    /// Event `host_installation_reset`.
+    TellReset,
+    /// Event `host_installation_started`.
+    TellStarted,
+    /// Event `host_bind_succeeded`.
+    TellBound,
+    /// Event `host_unbind_succeeded`.
+    TellUnbound,
+}
+
+/// What a host's transitions depend on.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Current stage.
+    pub stage: Option<HostStage>,
+    /// It is added to a cluster that is there already.
+    pub day2: bool,
+    /// State of its cluster.
+    pub cluster: Option<ClusterState>,
+    /// Time limits flag instead of failing.
+    pub soft_timeouts: bool,
+    /// Its role is decided.
+    pub role_set: bool,
+    /// Seconds in the current state.
+    pub in_state: i64,
+    /// Seconds since the stage last moved.
+    pub in_stage: i64,
+    /// The only node of its cluster.
+    pub single_node: bool,
+    /// The cluster has enough installed hosts without this one.
+    pub dispensable: bool,
+    /// Logs were asked for too long ago.
+    pub logs_overdue: bool,
+    /// The stage is flagged as timed out.
+    pub stage_flagged: bool,
+    /// The connection is flagged as timed out.
+    pub connection_flagged: bool,
+    /// What its checks say.
+    pub checks: HostChecks,
+    /// Name of its installation disk, for people.
+    pub disk: String,
+    /// Reason given by the caller, or the stage's text.
+    pub reason: String,
+}
+
+impl Facts {
+    fn connected(&self) -> bool {
+        self.checks.connected && self.checks.media_connected
+    }
+
+    fn preparation(&self, outcome: Outcome) -> bool {
+        self.checks.disk_speed == outcome || self.checks.images == outcome
+    }
+
+    fn stage_overdue(&self) -> bool {
+        self.stage.is_some_and(|stage| self.in_stage > limits::stage(stage, self.single_node))
+    }
+
+    fn stage_limit(&self) -> String {
+        limits::go_duration(self.stage.map_or(0, |stage| limits::stage(stage, self.single_node)))
+    }
+
+    fn fits(&self) -> bool {
+        let checks = &self.checks;
+        checks.vsphere_disk_uuid.is_empty() && checks.machine_cidr.is_empty() && checks.sufficient.is_empty()
+    }
+}
+
+/// A step of a host.
+pub type Step = table::Step<HostState, Effect>;
+
+/// The step a trigger leads to.
+pub fn step(on: Trigger, state: Option<HostState>, facts: &Facts) -> Result<Step, table::Refused> {
+    table::step(ROWS, on, state, facts)
+}
+
+/// Messages, sorted and joined; cut so that a status text stays a text.
+pub fn message_list(messages: &[String]) -> String {
+    const MAX_CHARS: usize = 2040;
+    let mut sorted: Vec<&str> = messages.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    sorted.join(" ; ").chars().take(MAX_CHARS).collect()
+}
