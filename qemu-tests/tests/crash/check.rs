@@ -60,10 +60,11 @@ pub struct Checker {
 }
 
 impl Checker {
-    pub fn start() -> Self {
+    /// Numbers what it takes from there.
+    pub fn start(from: usize) -> Self {
         // Copies that wait take space.
         let (jobs, received) = sync_channel(2);
-        Self { jobs, thread: thread::spawn(move || work(&received)) }
+        Self { jobs, thread: thread::spawn(move || work(&received, from)) }
     }
 
     pub fn take(&self, job: Job) {
@@ -77,16 +78,16 @@ impl Checker {
     }
 }
 
-fn work(jobs: &Receiver<Job>) -> Totals {
+fn work(jobs: &Receiver<Job>, from: usize) -> Totals {
     let mut totals = Totals::default();
-    for mut job in jobs {
+    for (number, mut job) in (from..).zip(jobs) {
         totals.moments += 1;
         let boots = [job.interrupted.take(), job.completed.take()].map(|copy| {
             copy.map(|copy| {
                 let booted = boot(&copy);
                 if let Err(problem) = &booted {
                     job.problems.push(problem.clone());
-                    keep(&copy.path, totals.moments);
+                    keep(&copy.path, number);
                 }
                 let _ = fs::remove_file(&copy.path);
                 booted
@@ -97,10 +98,10 @@ fn work(jobs: &Receiver<Job>) -> Totals {
         totals.second_installations += usize::from(job.problems.is_empty() || completed.is_some());
         totals.booted += usize::from(completed.is_some());
         let [then, at_last] = [interrupted, completed].map(|said| said.unwrap_or_else(|| "NO".into()));
-        println!("{:>3}  {} | then {then} | second: {at_last}", totals.moments, job.line);
+        println!("{number:>3}  {} | then {then} | second: {at_last}", job.line);
         for problem in &job.problems {
             println!("     WRONG: {problem}");
-            totals.problems.push(format!("moment {}, {}: {problem}", totals.moments, job.line));
+            totals.problems.push(format!("moment {number}, {}: {problem}", job.line));
         }
     }
     totals

@@ -2,7 +2,8 @@
 //! half a system, and the next installation completes.
 //!
 //! A handful of moments by default. LANDFALL_CRASH_MOMENTS=50 is so many random ones beside every boundary in every kind;
-//! LANDFALL_SEED gives the same ones again, and LANDFALL_CRASH_MINUTES ends it early. What losing power does at every single
+//! LANDFALL_SEED gives the same ones again, LANDFALL_CRASH_MINUTES ends it early, and LANDFALL_CRASH_FROM=75 goes on where it
+//! ended. What losing power does at every single
 //! write is tested where the writes are, in the suite `faults`.
 #![allow(clippy::unwrap_used)]
 
@@ -50,9 +51,10 @@ fn an_interrupted_installation_never_half_boots_and_the_next_one_completes() {
         None => moment::some(),
     };
     let end = began + Duration::from_secs(60 * number("LANDFALL_CRASH_MINUTES").unwrap_or(120));
-    let checker = Checker::start();
+    let from = usize::try_from(number("LANDFALL_CRASH_FROM").unwrap_or(1)).unwrap();
+    let checker = Checker::start(from);
     let planned = moments.len();
-    for moment in moments {
+    for moment in moments.into_iter().skip(from - 1) {
         if Instant::now() > end {
             break;
         }
