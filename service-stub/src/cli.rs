@@ -146,6 +146,11 @@ pub struct Serve {
     #[arg(long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
     pub auth: AuthKind,
 
+    /// Key that records are sealed with on disk, 32 bytes. Without it one is made in the state directory: then a copy of the
+    /// store's file alone shows no secret, but a copy of the directory does
+    #[arg(long, value_name = "FILE")]
+    pub secrets_key: Option<PathBuf>,
+
     /// Private key that tokens are signed with, PEM, on curve P-256. Without it one is made in the state directory
     #[arg(long, value_name = "FILE")]
     pub auth_key: Option<PathBuf>,
@@ -218,7 +223,7 @@ impl Serve {
         };
         let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
-        let store = Store::open(&state_dir)?;
+        let store = Store::open_sealed(&state_dir, self.secrets_key.as_deref())?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let limits = Limits { connections: connections(self.max_connections)?, ..Limits::default() };
         let runtime = server::runtime()?;

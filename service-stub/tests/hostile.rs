@@ -9,6 +9,8 @@ mod iso;
 mod bounds;
 #[path = "hostile/messages.rs"]
 mod messages;
+#[path = "hostile/secrets.rs"]
+mod secrets;
 #[path = "hostile/tokens.rs"]
 mod tokens;
 

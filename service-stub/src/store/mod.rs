@@ -6,14 +6,16 @@
 //! file is locked while it is open.
 
 mod journal;
+pub mod seal;
 
 pub use journal::{EventPage, EventQuery, HostFilter};
 
 use journal::Journal;
+use seal::{Seal, SealError};
 
 use crate::model::{ClusterRecord, Event, HostKey, HostRecord, InfraEnvRecord, Model, Presence};
 use api::{ClusterId, HostId, InfraEnvId, Timestamp};
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +27,9 @@ use std::{
 use uuid::Uuid;
 
 /// Version of the layout below; a file of another version is refused.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
+/// The same, but its records are not sealed: it is read, and becomes the present one.
+const PLAIN_FORMAT: u64 = 1;
 /// All records are in memory anyway.
 const CACHE_BYTES: usize = 16 << 20;
 const FILE: &str = "state.redb";
@@ -76,6 +80,9 @@ pub enum StoreError {
         /// Cause.
         source: Box<DatabaseError>,
     },
+    /// Its records can't be sealed or opened.
+    #[error(transparent)]
+    Seal(#[from] SealError),
     /// A record is damaged.
     #[error("the {kind} record {key} is damaged")]
     Record {
@@ -103,6 +110,7 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
 /// The open store.
 pub struct Store {
     database: Database,
+    seal: Seal,
     directory: PathBuf,
     current: RwLock<Arc<Model>>,
     presence: Mutex<PresenceTable>,
@@ -230,7 +238,14 @@ impl Change {
 
 impl Store {
     /// Opens the store in `directory`, making it when it isn't there (mode 0700: it holds pull secrets).
+    ///
+    /// Records are sealed with a key beside it, made when there is none.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        Self::open_sealed(directory, None)
+    }
+
+    /// The same with the key in another file, which can lie where a copy of the directory doesn't reach.
+    pub fn open_sealed(directory: &Path, key: Option<&Path>) -> Result<Self, StoreError> {
         let at = |source| StoreError::Directory { path: directory.into(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
         let path = directory.join(FILE);
@@ -243,12 +258,14 @@ impl Store {
         )?;
         // The file's name must survive a crash as well as its content.
         File::open(directory).and_then(|directory| directory.sync_all()).map_err(at)?;
-        Self::over(database, directory)
+        let seal = key.map_or_else(|| Seal::keep(directory), Seal::read)?;
+        Self::over(database, directory, seal)
     }
 
-    fn over(database: Database, directory: &Path) -> Result<Self, StoreError> {
+    fn over(database: Database, directory: &Path, seal: Seal) -> Result<Self, StoreError> {
         let store = Self {
             database,
+            seal,
             directory: directory.into(),
             current: RwLock::default(),
             presence: Mutex::default(),
@@ -335,27 +352,27 @@ impl Store {
             let mut table = transaction.open_table(CLUSTERS)?;
             for id in &touched.clusters {
                 match model.clusters.get(id) {
-                    Some(record) => drop(table.insert(key(id.0), &*encode("cluster", id, record.as_ref())?)?),
+                    Some(record) => drop(table.insert(key(id.0), &*self.encode("cluster", id, record.as_ref())?)?),
                     None => drop(table.remove(key(id.0))?),
                 }
             }
             let mut table = transaction.open_table(INFRA_ENVS)?;
             for id in &touched.infra_envs {
                 match model.infra_envs.get(id) {
-                    Some(record) => drop(table.insert(key(id.0), &*encode("infra-env", id, record.as_ref())?)?),
+                    Some(record) => drop(table.insert(key(id.0), &*self.encode("infra-env", id, record.as_ref())?)?),
                     None => drop(table.remove(key(id.0))?),
                 }
             }
             let mut table = transaction.open_table(HOSTS)?;
             for id in &touched.hosts {
                 match model.hosts.get(id) {
-                    Some(record) => drop(table.insert(pair(*id), &*encode("host", &id.host, record.as_ref())?)?),
+                    Some(record) => drop(table.insert(pair(*id), &*self.encode("host", &id.host, record.as_ref())?)?),
                     None => drop(table.remove(pair(*id))?),
                 }
             }
             let mut table = transaction.open_table(EVENTS)?;
             for (sequence, event) in (next_event..).zip(&touched.events) {
-                table.insert(sequence, &*encode("event", &sequence, event)?)?;
+                table.insert(sequence, &*self.encode("event", &sequence, event)?)?;
                 if let Some(old) = u64::try_from(MAX_EVENTS).ok().and_then(|max| sequence.checked_sub(max)) {
                     table.remove(old)?;
                 }
@@ -421,7 +438,7 @@ impl Store {
         let table = transaction.open_table(EVENTS)?;
         let read = |sequence: u64| -> Result<Option<Event>, StoreError> {
             let Some(value) = table.get(sequence)? else { return Ok(None) };
-            let event = decode("event", &sequence, value.value());
+            let event = self.decode("event", &sequence, value.value());
             Ok(event.inspect_err(|error| tracing::warn!(sequence, ?error, "an event is left out of a list")).ok())
         };
         let found = self.journal.read().unwrap_or_else(PoisonError::into_inner).find(query);
@@ -452,6 +469,11 @@ impl Store {
             let found = meta.get("format")?.map(|value| value.value());
             match found {
                 Some(FORMAT) => {}
+                Some(PLAIN_FORMAT) => {
+                    tracing::info!(path = %path.display(), "sealing the records of an earlier version");
+                    self.seal_all(&transaction)?;
+                    meta.insert("format", FORMAT)?;
+                }
                 Some(found) => return Err(StoreError::Format { path: path.into(), found }),
                 None => drop(meta.insert("format", FORMAT)?),
             }
@@ -459,17 +481,17 @@ impl Store {
             for row in transaction.open_table(CLUSTERS)?.iter()? {
                 let (id, value) = row?;
                 let id = ClusterId(Uuid::from_u128(id.value()));
-                model.clusters.insert(id, Arc::new(decode("cluster", &id, value.value())?));
+                model.clusters.insert(id, Arc::new(self.decode("cluster", &id, value.value())?));
             }
             for row in transaction.open_table(INFRA_ENVS)?.iter()? {
                 let (id, value) = row?;
                 let id = InfraEnvId(Uuid::from_u128(id.value()));
-                model.infra_envs.insert(id, Arc::new(decode("infra-env", &id, value.value())?));
+                model.infra_envs.insert(id, Arc::new(self.decode("infra-env", &id, value.value())?));
             }
             for row in transaction.open_table(HOSTS)?.iter()? {
                 let (id, value) = row?;
                 let id = unpair(id.value());
-                model.hosts.insert(id, Arc::new(decode("host", &id.host, value.value())?));
+                model.hosts.insert(id, Arc::new(self.decode("host", &id.host, value.value())?));
             }
             let mut presence = lock(&self.presence);
             for row in transaction.open_table(PRESENCE)?.iter()? {
@@ -484,7 +506,7 @@ impl Store {
                 if journal.next() != sequence.value() {
                     journal.begin_at(sequence.value());
                 }
-                let event = decode("event", &sequence.value(), value.value());
+                let event = self.decode("event", &sequence.value(), value.value());
                 let event = event
                     .inspect_err(|error| tracing::warn!(sequence = sequence.value(), ?error, "an event can't be read"));
                 journal.push(event.ok().as_ref(), MAX_EVENTS);
@@ -515,12 +537,57 @@ fn unpair((infra_env, host): (Id, Id)) -> HostKey {
     HostKey { infra_env: InfraEnvId(Uuid::from_u128(infra_env)), host: HostId(Uuid::from_u128(host)) }
 }
 
-fn encode<T: Serialize>(kind: &'static str, key: &impl ToString, record: &T) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(record).map_err(|source| StoreError::Record { kind, key: key.to_string(), source })
-}
+/// What is in a table row by row, as names for sealing and bytes.
+type Rows<K> = Vec<(K, String, Vec<u8>)>;
 
-fn decode<T: DeserializeOwned>(kind: &'static str, key: &impl ToString, bytes: &[u8]) -> Result<T, StoreError> {
-    serde_json::from_slice(bytes).map_err(|source| StoreError::Record { kind, key: key.to_string(), source })
+impl Store {
+    fn encode<T: Serialize>(&self, kind: &'static str, key: &impl ToString, record: &T) -> Result<Vec<u8>, StoreError> {
+        let key = key.to_string();
+        match serde_json::to_vec(record) {
+            Ok(document) => Ok(self.seal.seal(kind, &key, document)?),
+            Err(source) => Err(StoreError::Record { kind, key, source }),
+        }
+    }
+
+    fn decode<T: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        key: &impl ToString,
+        bytes: &[u8],
+    ) -> Result<T, StoreError> {
+        let key = key.to_string();
+        let document = self.seal.open(kind, &key, bytes)?;
+        serde_json::from_slice(&document).map_err(|source| StoreError::Record { kind, key, source })
+    }
+
+    /// Seals what an earlier version wrote. Pages that held it before may keep it until they are used again.
+    fn seal_all(&self, transaction: &WriteTransaction) -> Result<(), StoreError> {
+        for (kind, table) in [("cluster", CLUSTERS), ("infra-env", INFRA_ENVS)] {
+            let mut table = transaction.open_table(table)?;
+            let rows: Result<Rows<Id>, StoreError> = table
+                .iter()?
+                .map(|row| {
+                    let (id, value) = row?;
+                    Ok((id.value(), Uuid::from_u128(id.value()).to_string(), value.value().to_vec()))
+                })
+                .collect();
+            for (id, name, document) in rows?.into_iter().filter(|(_, _, document)| !Seal::is_sealed(document)) {
+                table.insert(id, &*self.seal.seal(kind, &name, document)?)?;
+            }
+        }
+        let mut table = transaction.open_table(HOSTS)?;
+        let rows: Result<Rows<(Id, Id)>, StoreError> = table
+            .iter()?
+            .map(|row| {
+                let (id, value) = row?;
+                Ok((id.value(), unpair(id.value()).host.to_string(), value.value().to_vec()))
+            })
+            .collect();
+        for (id, name, document) in rows?.into_iter().filter(|(_, _, document)| !Seal::is_sealed(document)) {
+            table.insert(id, &*self.seal.seal("host", &name, document)?)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

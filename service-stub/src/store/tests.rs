@@ -78,6 +78,35 @@ fn a_damaged_event_hides_no_other() {
 }
 
 #[test]
+fn plain_records_of_an_earlier_version_are_sealed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let infra_env = InfraEnvId::random();
+    let record = InfraEnvRecord {
+        infra_env: api::InfraEnv { id: infra_env, name: "old".into(), ..api::InfraEnv::default() },
+        pull_secret: api::Secret::new("hunter2"),
+        ..InfraEnvRecord::default()
+    };
+    let raw = |store: &Store| {
+        let transaction = store.database.begin_read().unwrap();
+        transaction.open_table(INFRA_ENVS).unwrap().get(key(infra_env.0)).unwrap().unwrap().value().to_vec()
+    };
+    let transaction = store.database.begin_write().unwrap();
+    let plain = serde_json::to_vec(&record).unwrap();
+    transaction.open_table(INFRA_ENVS).unwrap().insert(key(infra_env.0), plain.as_slice()).unwrap();
+    transaction.open_table(META).unwrap().insert("format", PLAIN_FORMAT).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(raw(&store), plain);
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.model().infra_envs[&infra_env].pull_secret.expose(), "hunter2");
+    assert!(Seal::is_sealed(&raw(&store)), "sealed with the first start");
+    drop(store);
+    std::fs::remove_file(directory.path().join(seal::FILE)).unwrap();
+    assert!(matches!(Store::open(directory.path()), Err(StoreError::Seal(SealError::Foreign))));
+}
+
+#[test]
 fn another_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
@@ -122,7 +151,15 @@ impl StorageBackend for Slow {
 fn slow() -> (Store, Arc<(AtomicUsize, AtomicBool)>) {
     let state = Arc::new((AtomicUsize::new(0), AtomicBool::new(false)));
     let backend = Slow { memory: InMemoryBackend::new(), state: state.clone() };
-    (Store::over(Database::builder().create_with_backend(backend).unwrap(), Path::new("")).unwrap(), state)
+    (
+        Store::over(
+            Database::builder().create_with_backend(backend).unwrap(),
+            Path::new(""),
+            Seal::new(&[7; 32]).unwrap(),
+        )
+        .unwrap(),
+        state,
+    )
 }
 
 fn tell(store: &Store, text: &str) -> Result<(), StoreError> {

@@ -1,0 +1,163 @@
+//! Records sealed at rest: what a copy of the store's file shows to nobody who hasn't the key.
+//!
+//! A sealed record is a byte that no JSON document starts with, a nonce, and the document encrypted with AES-256-GCM. What
+//! kind of record it is, and which, is authenticated with it: no record can be put in another's place. Records from before
+//! are plain documents; they are read, and sealed with the next start.
+
+use crate::auth::keys::write_new;
+use ring::{
+    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    rand::{SecureRandom, SystemRandom},
+};
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// Name of the kept key in the state directory.
+pub const FILE: &str = "secrets-key";
+/// Length of a key, in bytes.
+const KEY_BYTES: usize = 32;
+/// A sealed record starts with it.
+const SEALED: u8 = 1;
+
+/// A record or key that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The key's file can't be read or written.
+    #[error("cannot use the key file {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Holds something else.
+    #[error("{} is no key for the store: it must be exactly {KEY_BYTES} bytes (head -c {KEY_BYTES} /dev/urandom makes one)", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The store has records of another key.
+    #[error(
+        "the store was sealed with another key: give that one with --secrets-key, or put it back as {FILE} in the state directory"
+    )]
+    Foreign,
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    Random,
+}
+
+/// Seals and opens records.
+pub struct Seal {
+    key: LessSafeKey,
+    random: SystemRandom,
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal(*****)")
+    }
+}
+
+impl Seal {
+    /// With these bytes as its key; none when they are too many or too few.
+    pub fn new(key: &[u8]) -> Option<Self> {
+        let key = UnboundKey::new(&AES_256_GCM, key).ok()?;
+        Some(Self { key: LessSafeKey::new(key), random: SystemRandom::new() })
+    }
+
+    /// With the key in a file.
+    pub fn read(path: &Path) -> Result<Self, SealError> {
+        let at = |source| SealError::File { path: path.into(), source };
+        let mut key = Vec::new();
+        // A byte more than there may be, so that a longer file is seen.
+        let limit = u64::try_from(KEY_BYTES).unwrap_or(0).saturating_add(1);
+        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut key)).map_err(at)?;
+        Self::new(&key).ok_or_else(|| SealError::Key { path: path.into() })
+    }
+
+    /// With the key in the state directory, making one when there is none (mode 0600).
+    pub fn keep(directory: &Path) -> Result<Self, SealError> {
+        let path = directory.join(FILE);
+        match Self::read(&path) {
+            Err(SealError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            read => return read,
+        }
+        let mut key = [0; KEY_BYTES];
+        SystemRandom::new().fill(&mut key).map_err(|_| SealError::Random)?;
+        write_new(&path, &key).map_err(|source| SealError::File { path: path.clone(), source })?;
+        Self::new(&key).ok_or(SealError::Key { path })
+    }
+
+    /// Seals a document of a record.
+    pub fn seal(&self, kind: &str, key: &str, mut document: Vec<u8>) -> Result<Vec<u8>, SealError> {
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).map_err(|_| SealError::Random)?;
+        let name = format!("{kind} {key}");
+        self.key
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(name.as_bytes()), &mut document)
+            .map_err(|_| SealError::Random)?;
+        let mut sealed = Vec::with_capacity(1 + NONCE_LEN + document.len());
+        sealed.push(SEALED);
+        sealed.extend_from_slice(&nonce);
+        sealed.append(&mut document);
+        Ok(sealed)
+    }
+
+    /// The document of a record; a plain one as it is.
+    pub fn open(&self, kind: &str, key: &str, record: &[u8]) -> Result<Vec<u8>, SealError> {
+        let Some(sealed) = record.strip_prefix(&[SEALED]) else { return Ok(record.to_vec()) };
+        let (nonce, document) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(SealError::Foreign)?;
+        let mut document = document.to_vec();
+        let name = format!("{kind} {key}");
+        let opened = self
+            .key
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(name.as_bytes()), &mut document)
+            .map_err(|_| SealError::Foreign)?
+            .len();
+        document.truncate(opened);
+        Ok(document)
+    }
+
+    /// Whether a record is sealed.
+    pub fn is_sealed(record: &[u8]) -> bool {
+        record.first() == Some(&SEALED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_sealed_is_opened_with_its_key_in_its_place_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let seal = Seal::keep(directory.path()).unwrap();
+        let mode = directory.path().join(FILE).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let sealed = seal.seal("cluster", "a", b"{\"pull_secret\":\"hunter2\"}".to_vec()).unwrap();
+        assert!(!sealed.windows(7).any(|window| window == b"hunter2"));
+        let again = Seal::keep(directory.path()).unwrap();
+        assert_eq!(again.open("cluster", "a", &sealed).unwrap(), b"{\"pull_secret\":\"hunter2\"}");
+        assert_eq!(again.open("cluster", "a", b"{}").unwrap(), b"{}", "from before");
+        for (kind, key) in [("cluster", "b"), ("host", "a")] {
+            assert!(matches!(seal.open(kind, key, &sealed), Err(SealError::Foreign)), "{kind} {key}");
+        }
+        let other = Seal::keep(tempfile::tempdir().unwrap().path()).unwrap();
+        assert!(other.open("cluster", "a", &sealed).is_err());
+        for at in 1..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert!(seal.open("cluster", "a", &changed).is_err(), "byte {at}");
+            assert!(seal.open("cluster", "a", &sealed[..at]).is_err(), "{at} bytes");
+        }
+        for bytes in [0, 31, 33] {
+            std::fs::write(directory.path().join(FILE), vec![7; bytes]).unwrap();
+            assert!(matches!(Seal::keep(directory.path()), Err(SealError::Key { .. })), "{bytes} bytes");
+        }
+    }
+}
