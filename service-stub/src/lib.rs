@@ -42,6 +42,7 @@ pub mod manifest_files;
 pub mod media;
 pub mod model;
 pub mod net;
+pub mod page;
 pub mod pass;
 pub mod roles;
 pub mod server;

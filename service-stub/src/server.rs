@@ -6,6 +6,7 @@ use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
 use crate::http::{Answer, Call, Refusal, connections};
 use crate::images;
 use crate::logs;
+use crate::page;
 use crate::service::Service;
 use axum::{
     Router,
@@ -66,6 +67,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/landfall/config/{role}", get(role_config))
         .route("/bytoken/{token}/{version}/{arch}/full.iso", get(images::short))
         .route("/byapikey/{token}/{version}/{arch}/full.iso", get(images::short))
+        .merge(page::routes())
         .route_layer(middleware::from_fn_with_state(service.clone(), auth::check::authorize))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
@@ -238,7 +240,7 @@ pub async fn run(
     blocking(move || Ok(renewing.renew_tokens()?))
         .await
         .map_err(|refusal| std::io::Error::other(format!("{refusal:?}")))?;
-    let (stopping, stopped) = tokio::sync::watch::channel(false);
+    let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
     let mut server = tokio::spawn(connections::serve(listener, router(service), limits, stopped));
@@ -246,7 +248,7 @@ pub async fn run(
         finished = &mut server => Some(finished),
         () = stop => None,
     };
-    let _ = stopping.send(true);
+    stopping.send_replace(true);
     let finished = match early {
         Some(finished) => finished,
         None => match tokio::time::timeout(STOP_GRACE, &mut server).await {

@@ -62,6 +62,8 @@ pub struct Service {
     pub unsettled: Unsettled,
     /// Places for requests.
     pub gates: Gates,
+    /// Whether it is told to stop: what would go on for ever ends then.
+    pub stopping: tokio::sync::watch::Sender<bool>,
 }
 
 /// Clusters, and hosts without one, that changed and are too large to be judged within every request.
@@ -92,7 +94,15 @@ impl Service {
     /// A service on an open store.
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
         let gates = Gates::new(&settings.limits);
-        Self { settings, store, media, started: Timestamp::now(), unsettled: Unsettled::default(), gates }
+        Self {
+            settings,
+            store,
+            media,
+            started: Timestamp::now(),
+            unsettled: Unsettled::default(),
+            gates,
+            stopping: tokio::sync::watch::Sender::new(false),
+        }
     }
 
     /// Makes a change and answers only once it is on disk.

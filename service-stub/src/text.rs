@@ -1,5 +1,6 @@
 //! Values as people read them, on the page and on the command line.
 
+use api::Inventory;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -102,6 +103,32 @@ pub fn validations(info: &str) -> Vec<Validation> {
     all.collect()
 }
 
+/// `8 CPU, 16 GiB, 480 GB + 2 TB`: processors, memory, disks that may be installed to.
+pub fn hardware(inventory: &Inventory) -> String {
+    let mut parts = Vec::new();
+    parts.extend(inventory.cpu.as_ref().map(|cpu| format!("{} CPU", cpu.count)));
+    parts.extend(inventory.memory.as_ref().map(|memory| binary_bytes(memory.physical_bytes)));
+    let disks = inventory.disks.iter().filter(|disk| disk.installation_eligibility.eligible);
+    let disks: Vec<String> = disks.map(|disk| decimal_bytes(disk.size_bytes)).collect();
+    parts.push(if disks.is_empty() { "no disk to install to".to_owned() } else { disks.join(" + ") });
+    parts.join(", ")
+}
+
+/// The address of the management controller, if there is one.
+pub fn bmc(inventory: &Inventory) -> String {
+    let own = [("0.0.0.0", &inventory.bmc_address), ("::/0", &inventory.bmc_v6address)];
+    let all = own.into_iter().filter(|(none, address)| !address.is_empty() && *address != none);
+    all.map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Who made it, and what it is.
+pub fn machine(inventory: &Inventory) -> String {
+    let Some(vendor) = &inventory.system_vendor else { return String::new() };
+    let kind = if vendor.r#virtual { "(virtual)" } else { "" };
+    let words = [vendor.manufacturer.as_str(), vendor.product_name.as_str(), kind];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,5 +167,22 @@ mod tests {
         assert_eq!((found[0].category.as_str(), found[0].id.as_str()), ("network", "ntp-synced"));
         assert!(found[0].stands_in_the_way());
         assert_eq!(validations("no json"), []);
+    }
+
+    #[test]
+    fn a_machine_in_a_few_words() {
+        let inventory: Inventory = serde_json::from_value(serde_json::json!({
+            "bmc_address": "0.0.0.0", "bmc_v6address": "fd00::7",
+            "cpu": {"count": 8}, "memory": {"physical_bytes": 17_179_869_184_u64},
+            "system_vendor": {"manufacturer": "QEMU", "virtual": true},
+            "disks": [
+                {"size_bytes": 480_000_000_000_u64, "installation_eligibility": {"eligible": true}},
+                {"size_bytes": 1_000_000_000_u64, "installation_eligibility": {}},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(hardware(&inventory), "8 CPU, 16 GiB, 480 GB");
+        assert_eq!((bmc(&inventory).as_str(), machine(&inventory).as_str()), ("fd00::7", "QEMU (virtual)"));
+        assert_eq!(hardware(&Inventory::default()), "no disk to install to");
     }
 }

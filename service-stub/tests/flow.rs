@@ -4,6 +4,8 @@
 #[path = "people/commands.rs"]
 mod commands;
 mod common;
+#[path = "people/page.rs"]
+mod page;
 
 use api::{
     ClientError, Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage,

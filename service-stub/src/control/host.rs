@@ -241,7 +241,7 @@ fn list(session: &Session, console: &mut Console, hosts: Vec<Value>) -> anyhow::
             at(host, "/status").to_owned(),
             cluster_show::host_percent(host),
             cluster_show::stage(host),
-            inventory(host).map(|inventory| host_show::summary(&inventory)).unwrap_or_default(),
+            inventory(host).map(|inventory| crate::text::hardware(&inventory)).unwrap_or_default(),
             at(host, "/status_info").to_owned(),
         ]);
     }

@@ -24,6 +24,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// Version of the layout below; a file of another version is refused.
@@ -117,6 +118,7 @@ pub struct Store {
     journal: RwLock<Journal>,
     queue: Mutex<Queue>,
     committed: Condvar,
+    changes: watch::Sender<u64>,
 }
 
 /// Changes on their way to the disk.
@@ -272,6 +274,7 @@ impl Store {
             journal: RwLock::default(),
             queue: Mutex::default(),
             committed: Condvar::new(),
+            changes: watch::Sender::new(0),
         };
         store.load(&directory.join(FILE))?;
         Ok(store)
@@ -285,6 +288,11 @@ impl Store {
     /// The records as they are on disk.
     pub fn model(&self) -> Arc<Model> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes with every commit, for who wants to know at once.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Makes a change: what `work` did is on disk when this returns, or nothing of it is anywhere. What it saw is on disk
@@ -332,7 +340,10 @@ impl Store {
             queue = lock(&self.queue);
             queue.committing = None;
             match &written {
-                Ok(()) => *self.current.write().unwrap_or_else(PoisonError::into_inner) = model,
+                Ok(()) => {
+                    *self.current.write().unwrap_or_else(PoisonError::into_inner) = model;
+                    self.changes.send_modify(|count| *count = count.wrapping_add(1));
+                }
                 Err(error) => {
                     // What came meanwhile builds on what is not there.
                     let late = std::mem::take(&mut queue.batch);

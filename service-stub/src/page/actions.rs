@@ -1,0 +1,182 @@
+//! What may be done from the page: asked for once more, and done only for who has seen the question.
+
+use super::html::{e, page};
+use super::{Shared, answer, guarded};
+use crate::handlers::{Handler, clusters};
+use crate::http::{Call, Refusal};
+use crate::server::{blocking, call_of, in_time};
+use crate::service::Service;
+use crate::state::ClusterState;
+use api::ClusterId;
+use axum::{
+    extract::{RawPathParams, Request, State},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use sha2::{Digest, Sha256};
+use std::sync::OnceLock;
+use uuid::Uuid;
+
+/// A form has its token and nothing else.
+const MAX_FORM_BYTES: usize = 4096;
+
+/// What can be done with a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Begin the installation.
+    Install,
+    /// Stop it.
+    Cancel,
+    /// Back to before it.
+    Reset,
+}
+
+impl Action {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Install, Self::Cancel, Self::Reset];
+
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let found = Self::ALL.into_iter().find(|action| action.path() == text);
+        found.ok_or_else(|| Refusal::not_found("there is no such action: install, cancel and reset are"))
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Cancel => "cancel",
+            Self::Reset => "reset",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Install => "Install",
+            Self::Cancel => "Cancel the installation",
+            Self::Reset => "Reset",
+        }
+    }
+
+    /// What it does, for who is asked whether it shall.
+    fn consequence(self) -> &'static str {
+        match self {
+            Self::Install => "Everything on the installation disks of its hosts will be overwritten.",
+            Self::Cancel => {
+                "Hosts that are being written stay as they are and do not boot; the cluster can be reset afterwards."
+            }
+            Self::Reset => {
+                "Its hosts must boot the discovery image again. What is installed on them is lost for this cluster."
+            }
+        }
+    }
+
+    /// Whether it is worth offering; the handler decides.
+    pub fn fits(self, state: ClusterState) -> bool {
+        let under_way = matches!(
+            state.as_str(),
+            "preparing-for-installation" | "installing" | "installing-pending-user-action" | "finalizing"
+        );
+        match self {
+            Self::Install => state == ClusterState::Ready,
+            Self::Cancel => under_way,
+            Self::Reset => under_way || matches!(state, ClusterState::Error | ClusterState::Cancelled),
+        }
+    }
+
+    fn handler(self) -> Handler {
+        match self {
+            Self::Install => clusters::install,
+            Self::Cancel => clusters::cancel,
+            Self::Reset => clusters::reset,
+        }
+    }
+}
+
+/// Leads to the question.
+pub fn link(action: Action, cluster: ClusterId) -> String {
+    format!("<a class=\"button {0}\" href=\"/ui/clusters/{cluster}/{0}\">{1}…</a> ", action.path(), action.title())
+}
+
+/// Only who can read our pages has it: other sites can't. It ends with this process.
+fn token(action: Action, cluster: ClusterId) -> String {
+    static KEY: OnceLock<[Uuid; 2]> = OnceLock::new();
+    let key = KEY.get_or_init(|| [Uuid::new_v4(), Uuid::new_v4()]);
+    let mut hash = Sha256::new();
+    key.iter().for_each(|part| hash.update(part.as_bytes()));
+    hash.update(action.path());
+    hash.update(cluster.0.as_bytes());
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// GET /ui/clusters/{id}/{action}: asks.
+pub fn ask(service: &Service, call: &Call) -> Result<String, Refusal> {
+    let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
+    let model = service.store.model();
+    let record = model.clusters.get(&id).ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))?;
+    let mut rows = String::new();
+    for host in model.hosts_of_cluster(id) {
+        let disk = Some(host.host.installation_disk_path.as_str()).filter(|disk| !disk.is_empty());
+        let disk = disk.map(|disk| format!(", disk {disk}")).unwrap_or_default();
+        let line = format!("{}: {}{disk}", super::host::name(&host), host.state);
+        rows.push_str(&format!("<li>{}</li>", e(&line)));
+    }
+    let name = &record.cluster.name;
+    let back = format!("/ui/clusters/{id}");
+    let main = format!(
+        "<h1>{title}: {name}?</h1><p><strong>{}</strong></p><p>The cluster is {}. Its hosts:</p><ul>{rows}</ul>\
+         <form method=\"post\" class=\"actions\"><input type=\"hidden\" name=\"token\" value=\"{}\">\
+         <button class=\"{path}\">{title}</button> <a class=\"button\" href=\"{back}\">No, go back</a></form>",
+        action.consequence(),
+        e(record.state.as_str()),
+        token(action, id),
+        title = action.title(),
+        name = e(name),
+        path = action.path(),
+    );
+    let cluster = format!("Cluster {name}");
+    Ok(page(action.title(), &[("Overview", "/"), (&cluster, &back)], &main, None))
+}
+
+/// POST /ui/clusters/{id}/{action}: does it, and leads back to the cluster. What another site's page sends is refused
+/// before it comes here.
+pub async fn act(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let done = async {
+        let call = call_of(&params, &parts)?;
+        let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
+        let form = in_time(service.settings.limits.piece, async {
+            axum::body::to_bytes(body, MAX_FORM_BYTES)
+                .await
+                .map_err(|error| Refusal::bad_request(format!("the form can't be read: {error}")))
+        })
+        .await?;
+        if form != format!("token={}", token(action, id)).as_bytes() {
+            let reason =
+                "this did not come from the page that asks, or the service was restarted since: go back and try again";
+            return Err(Refusal::Request(StatusCode::FORBIDDEN, reason.to_owned()));
+        }
+        blocking(move || (action.handler())(&service, &call)).await?;
+        Ok(id)
+    };
+    match done.await {
+        Ok(id) => {
+            let mut response = guarded(StatusCode::SEE_OTHER.into_response());
+            let back = HeaderValue::try_from(format!("/ui/clusters/{id}"));
+            response.headers_mut().extend(back.ok().map(|back| (header::LOCATION, back)));
+            response
+        }
+        Err(refusal) => answer(Err(refusal)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_for_one_action_of_one_cluster() {
+        let (one, other) = (ClusterId::random(), ClusterId::random());
+        assert_eq!(token(Action::Install, one), token(Action::Install, one));
+        assert_ne!(token(Action::Install, one), token(Action::Reset, one));
+        assert_ne!(token(Action::Install, one), token(Action::Install, other));
+    }
+}

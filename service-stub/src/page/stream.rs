@@ -1,0 +1,164 @@
+//! Tells an open page when what it shows has changed: server-sent events.
+
+use super::{Shared, guarded};
+use crate::http::{Call, Refusal};
+use crate::model::{HostKey, Model};
+use crate::server::call_of;
+use crate::service::Service;
+use api::{ClusterId, HostId, InfraEnvId};
+use axum::{
+    body::{Body, Bytes},
+    extract::{RawPathParams, Request, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use http_body::{Body as HttpBody, Frame};
+use std::{
+    collections::hash_map::DefaultHasher,
+    convert::Infallible,
+    future::Future,
+    hash::{Hash, Hasher},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// A silent stream says so often that it is alive; also how a client that is gone is noticed.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Between two events: a fleet changes faster than anybody reads.
+const LEAST: Duration = Duration::from_millis(500);
+/// The browser connects again after this, in milliseconds.
+const RETRY_MS: u32 = 2000;
+
+/// What a page shows.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    All,
+    Cluster(ClusterId),
+    Host(HostKey),
+}
+
+impl Scope {
+    fn of(call: &Call) -> Result<Self, Refusal> {
+        if let Some(cluster) = call.query_uuid("cluster_id")? {
+            return Ok(Self::Cluster(ClusterId(cluster)));
+        }
+        Ok(match (call.query_uuid("infra_env_id")?, call.query_uuid("host_id")?) {
+            (Some(infra_env), Some(host)) => {
+                Self::Host(HostKey { infra_env: InfraEnvId(infra_env), host: HostId(host) })
+            }
+            _ => Self::All,
+        })
+    }
+
+    /// Another number when anything in it changed.
+    fn state(self, model: &Model) -> u64 {
+        let mut hash = DefaultHasher::new();
+        let clusters = model.clusters.values().map(|record| &record.cluster);
+        let hosts = model.hosts.values().map(|record| &record.host);
+        match self {
+            Self::All => {
+                clusters.for_each(|cluster| (cluster.id, cluster.updated_at.unix_milliseconds()).hash(&mut hash));
+                hosts.for_each(|host| (host.id, host.updated_at.unix_milliseconds()).hash(&mut hash));
+                model.infra_envs.values().for_each(|record| record.infra_env.id.hash(&mut hash));
+            }
+            Self::Cluster(id) => {
+                let of_cluster = model.clusters.get(&id).map(|record| record.cluster.updated_at.unix_milliseconds());
+                of_cluster.hash(&mut hash);
+                hosts
+                    .filter(|host| host.cluster_id == Some(id))
+                    .for_each(|host| (host.id, host.updated_at.unix_milliseconds()).hash(&mut hash));
+            }
+            Self::Host(key) => {
+                model.hosts.get(&key).map(|record| record.host.updated_at.unix_milliseconds()).hash(&mut hash);
+            }
+        }
+        hash.finish()
+    }
+}
+
+/// GET /ui/stream.
+pub async fn stream(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let scope = call_of(&params, &parts).and_then(|call| Scope::of(&call));
+    let scope = match scope {
+        Ok(scope) => scope,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let (changes, stopping) = (service.store.changes(), service.stopping.subscribe());
+    let watcher = Watcher { service, changes, stopping, scope, seen: None };
+    let body = Body::new(Stream { next: Box::pin(watcher.next()) });
+    guarded(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+}
+
+struct Watcher {
+    service: Arc<Service>,
+    changes: watch::Receiver<u64>,
+    stopping: watch::Receiver<bool>,
+    scope: Scope,
+    /// What the page was told of last; none before the first time.
+    seen: Option<u64>,
+}
+
+impl Watcher {
+    /// The next piece of the stream; none when the service stops.
+    async fn next(mut self) -> Option<(Self, Bytes)> {
+        // What changed between the page and its stream is told by the first event.
+        if self.seen.is_none() {
+            self.seen = Some(self.look());
+            return Some((self, Bytes::from(format!("retry: {RETRY_MS}\nevent: change\ndata: first\n\n"))));
+        }
+        loop {
+            let changed = tokio::select! {
+                _ = self.stopping.wait_for(|stop| *stop) => return None,
+                changed = self.changes.changed() => Some(changed.is_ok()),
+                () = tokio::time::sleep(HEARTBEAT) => None,
+            };
+            match changed {
+                None => return Some((self, Bytes::from_static(b": alive\n\n"))),
+                Some(false) => return None,
+                Some(true) => {}
+            }
+            tokio::select! {
+                _ = self.stopping.wait_for(|stop| *stop) => return None,
+                () = tokio::time::sleep(LEAST) => {}
+            }
+            let state = self.look();
+            if self.seen.replace(state) != Some(state) {
+                return Some((self, Bytes::from(format!("event: change\ndata: {state:016x}\n\n"))));
+            }
+        }
+    }
+
+    fn look(&mut self) -> u64 {
+        self.changes.mark_unchanged();
+        self.scope.state(&self.service.store.model())
+    }
+}
+
+type Next = Pin<Box<dyn Future<Output = Option<(Watcher, Bytes)>> + Send>>;
+
+struct Stream {
+    next: Next,
+}
+
+impl HttpBody for Stream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.next.as_mut().poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(Some((watcher, piece))) => {
+                self.next = Box::pin(watcher.next());
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+        }
+    }
+}
