@@ -78,7 +78,9 @@ pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(),
 /// The config written to an installed host's disk.
 pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    let imported = cluster.filter(|cluster| cluster.course.imported);
     let config = match &service.settings.cluster_files {
+        _ if imported.is_some() => added_node(imported.map_or("", |cluster| &cluster.course.api_vip_dns_name), record),
         Some(files) => node_of_cluster(files, cluster.map(AsRef::as_ref), record)?,
         None => node_alone(service, model, cluster.map(AsRef::as_ref), record),
     };
@@ -106,6 +108,17 @@ fn node_of_cluster(
     })
 }
 
+/// Its name, and where the control plane it is added to serves the rest of its config.
+fn added_node(api: &str, record: &HostRecord) -> HostConfig {
+    let source = format!("http://{api}:22624/config/{}", record.effective_role());
+    HostConfig {
+        hostname: record.hostname().unwrap_or_default().to_owned(),
+        pointer: Some(host::Pointer { source, headers: Vec::new() }),
+        ignition_override: record.host.ignition_config_overrides.clone(),
+        ..HostConfig::default()
+    }
+}
+
 /// Its name, its user, where the rest of its config is, and a beacon that tells us when it has booted.
 fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>, record: &HostRecord) -> HostConfig {
     let infra_env = model.infra_envs.get(&record.host.infra_env_id);
@@ -113,7 +126,8 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
     let key = key.or(infra_env.map(|record| record.infra_env.ssh_authorized_key.as_str()));
     let (url, role, id) = (&service.settings.url, record.effective_role(), record.host.id);
     let token = infra_env.and_then(|record| token(service, record));
-    let beacon = binary(service).map(|binary| host::Beacon {
+    // One that is added to a cluster is done when it reboots: nothing more is taken from it.
+    let beacon = binary(service).filter(|_| !record.day2()).map(|binary| host::Beacon {
         binary,
         env: host::BeaconEnv {
             service_url: url.clone(),

@@ -192,3 +192,94 @@ fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
     record.cluster.api_vips.clone_from(&vips);
     record.cluster.ingress_vips = vips;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::HostKey;
+    use crate::state::ClusterState;
+    use crate::store::{EventQuery, Store, StoreError};
+    use api::{Cluster, ClusterId, HostId, HostProgressInfo, HostRole, HostStage, InfraEnvId, MachineNetwork, Secret};
+
+    fn changing<T>(work: impl FnOnce(&mut Change) -> T) -> (T, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let mut names = Vec::new();
+        let done = store.change("", |change| {
+            let done = work(change);
+            Ok::<_, StoreError>(done)
+        });
+        let all = EventQuery { limit: usize::MAX, ..EventQuery::default() };
+        names.extend(store.events(&all).unwrap().events.into_iter().map(|event| event.name));
+        (done.unwrap(), names)
+    }
+
+    fn host() -> HostRecord {
+        let key = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+        HostRecord::new(key, None, Timestamp::now())
+    }
+
+    fn cluster(kind: &str, masters: u32) -> ClusterRecord {
+        let cluster =
+            Cluster { id: ClusterId::random(), kind: kind.into(), control_plane_count: masters, ..Cluster::default() };
+        ClusterRecord::new(ClusterState::Ready, cluster, Secret::default())
+    }
+
+    #[test]
+    fn joining_and_leaving() {
+        let (_, names) = changing(|change| {
+            let day2 = cluster(DAY2_CLUSTER, 0);
+            let mut record = host();
+            on_host(change, &mut record, Some(&day2), HostEffect::JoinCluster);
+            assert_eq!((record.host.cluster_id, record.host.role), (Some(day2.cluster.id), HostRole::Worker));
+            assert!(record.day2());
+            record.kept.insert("node_labels".into(), "{}".into());
+            on_host(change, &mut record, Some(&day2), HostEffect::FullReset);
+            assert_eq!(record.kept.len(), 2, "what users set stays: {:?}", record.kept);
+            on_host(change, &mut record, Some(&day2), HostEffect::TellUnbound);
+            on_host(change, &mut record, Some(&day2), HostEffect::LeaveCluster);
+            assert_eq!((record.host.cluster_id, record.host.role, record.day2()), (None, HostRole::AutoAssign, false));
+            let single = cluster("Cluster", 1);
+            on_host(change, &mut record, Some(&single), HostEffect::JoinCluster);
+            assert_eq!((record.host.role, record.day2()), (HostRole::Master, false));
+        });
+        assert_eq!(names, ["host_unbind_succeeded"]);
+    }
+
+    #[test]
+    fn stages_that_take_long() {
+        let (_, names) = changing(|change| {
+            let mut record = host();
+            assert!(!on_host(change, &mut record, None, HostEffect::StageTimedOut), "no stage, no flag");
+            let old = Timestamp::from_unix_seconds(change.now.unix_seconds() - EXTEND_EVERY);
+            let stage = Some(HostStage::Joined);
+            record.host.progress =
+                Some(HostProgressInfo { current_stage: stage, stage_updated_at: old, ..HostProgressInfo::default() });
+            assert!(on_host(change, &mut record, None, HostEffect::StageTimedOut));
+            assert!(on_host(change, &mut record, None, HostEffect::ExtendStage));
+            assert!(!on_host(change, &mut record, None, HostEffect::ExtendStage), "once a minute");
+            assert!(record.host.progress.as_ref().is_some_and(|progress| progress.stage_timed_out));
+            on_host(change, &mut record, None, HostEffect::MediaLost);
+            assert!(!record.media_connected());
+        });
+        assert_eq!(names, ["host_stage_timed_out", "host_media_disconnected"]);
+    }
+
+    #[test]
+    fn a_single_node_answers_for_itself() {
+        changing(|change| {
+            let mut single = cluster("Cluster", 1);
+            let network = MachineNetwork { cidr: "10.0.0.0/24".into(), cluster_id: None };
+            single.cluster.machine_networks = vec![network];
+            let mut record = host();
+            record.host.cluster_id = Some(single.cluster.id);
+            let nic = json!({"name": "eth0", "ipv4_addresses": ["192.0.2.1/24", "10.0.0.7/24"]});
+            record.set_inventory(json!({"interfaces": [nic]}).to_string());
+            change.put_host(record);
+            on_cluster(change, &mut single, ClusterEffect::SingleNodeVips);
+            assert_eq!(single.cluster.api_vips[0]["ip"], "10.0.0.7");
+            on_cluster(change, &mut single, ClusterEffect::Clear);
+            assert!(single.cluster.api_vips.is_empty() && single.cluster.ingress_vips.is_empty());
+        });
+    }
+}

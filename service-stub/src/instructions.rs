@@ -47,6 +47,7 @@ pub fn next(situation: &Situation) -> Steps {
         }
         S::Installing => &[StepType::Install],
         S::Error | S::Cancelled => &[StepType::LogsGather, StepType::StopInstallation],
+        S::ReclaimingRebooting => &[StepType::RebootForReclaim],
         _ => &[],
     };
     let steps: Vec<Step> = kinds.iter().filter_map(|kind| step(situation, kind)).collect();
@@ -55,14 +56,22 @@ pub fn next(situation: &Situation) -> Steps {
     Steps {
         instructions: (!steps.is_empty()).then_some(steps),
         next_instruction_seconds: pause(record.state, record.host.status_updated_at, situation.now, interval),
-        post_step_action: PostStepAction::Continue,
+        post_step_action: if registers_again(record.state) { PostStepAction::Exit } else { PostStepAction::Continue },
     }
+}
+
+/// A host on its way into a cluster or out of one begins anew.
+fn registers_again(state: HostState) -> bool {
+    use HostState as S;
+    matches!(state, S::Binding | S::Unbinding | S::UnbindingPendingUserAction | S::ReclaimingRebooting)
 }
 
 /// Seconds until the next poll of a host that has been in `state` since then.
 fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64) -> u64 {
     use HostState as S;
     match (state, u64::try_from(now.seconds_since(since))) {
+        (S::Binding | S::Unbinding | S::UnbindingPendingUserAction, _) => 0,
+        (S::Resetting | S::Disabled | S::DisabledUnbound | S::ReclaimingRebooting, _) => interval.saturating_mul(2),
         (S::Disconnected | S::DisconnectedUnbound | S::Error | S::Cancelled, _) => interval.saturating_mul(2),
         (
             S::Discovering | S::Insufficient | S::PendingForInput | S::DiscoveringUnbound | S::InsufficientUnbound,
@@ -74,6 +83,7 @@ fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64) -> u
 
 fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
     let args = match kind {
+        StepType::RebootForReclaim => vec![r#"{"host_fs_mount_dir":"/host"}"#.to_owned()],
         StepType::Inventory => vec![situation.record.host.id.to_string()],
         StepType::ConnectivityCheck => vec![connectivity_check(situation)?],
         StepType::Install => vec![serde_json::to_string(&install_request(situation)?).ok()?],

@@ -108,10 +108,11 @@ fn settle_host(
         Some(findings) => findings.for_state(),
         None => HostChecks {
             connected: host_check::connected(record.stage(), presence, change.now, service.started),
-            media_connected: record.media_connected(),
+            media_connected: true,
             ..HostChecks::default()
         },
     };
+    facts.checks.media_connected &= record.media_connected();
     let step = host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok();
     let checked = findings.map(|findings| findings.to_json()).filter(|json| *json != record.host.validations_info);
     if let Some(json) = &checked {

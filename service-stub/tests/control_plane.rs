@@ -27,6 +27,10 @@ fn role_file(role: &str) -> String {
 impl World {
     /// A cluster whose hosts are known.
     fn new(masters: u32, hosts: usize) -> Self {
+        Self::start(masters, hosts, false)
+    }
+
+    fn start(masters: u32, hosts: usize, await_controller: bool) -> Self {
         let files = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(files.path().join(name), text).unwrap();
         write("os.raw.gz", "image");
@@ -37,6 +41,7 @@ impl World {
         let running = Running::start(Files {
             images: vec![files.path().join("os.raw.gz")],
             cluster: Some(files.path().to_owned()),
+            await_controller,
             ..Files::default()
         });
         let client = running.client();
@@ -237,4 +242,60 @@ fn who_was_to_bootstrap_does_so_after_a_reset() {
     assert!(!world.hosts.iter().any(|id| world.host(*id).bootstrap), "forgotten with all else");
     world.install();
     assert_eq!(*world.hosts.iter().find(bootstraps).unwrap(), elected, "the order of the hosts is the same");
+}
+
+#[test]
+fn a_controller_finishes_the_installation() {
+    use service_stub::state::cluster::FinalizingStage;
+    let world = World::start(1, 1, true);
+    let kubeconfig = "clusters:\n- cluster:\n    certificate-authority-data: b2xk\n";
+    fs::write(world.files.path().join("kubeconfig-noingress"), kubeconfig).unwrap();
+    let path = format!("/v2/clusters/{}", world.cluster.id);
+    let send = |method, what: &str, body: &Value| world.running.json(method, &format!("{path}/{what}"), body).status;
+    let document = || world.running.get(&format!("{API}{path}")).document();
+    let pem = json!("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
+    let status =
+        |name: &str, status: &str| json!({"name": name, "status": status, "status_info": "fine", "version": "1"});
+    world.install();
+    assert_eq!(send("POST", "uploads/ingress-cert", &pem), 400, "too early");
+    for stage in StageList::SingleNode.stages() {
+        world.put(world.hosts[0], *stage).unwrap();
+    }
+    assert_eq!(document()["status"], "finalizing", "the controller has not told anything yet");
+    assert_eq!(send("PUT", "progress", &json!({"finalizing_stage": "Brewing"})), 400);
+    for stage in FinalizingStage::NAMES {
+        assert_eq!(send("PUT", "progress", &json!({"finalizing_stage": stage})), 200);
+        assert_eq!(document()["progress"]["finalizing_stage"], stage);
+    }
+    let before = document()["progress"]["total_percentage"].as_u64().unwrap();
+    assert_eq!(before, 80);
+    assert_eq!(send("PUT", "monitored-operators", &status("", "available")), 400);
+    assert_eq!(send("PUT", "monitored-operators", &status("gone", "available")), 404);
+    assert_eq!(send("PUT", "monitored-operators", &status("console", "sleepy")), 400);
+    assert_eq!(send("PUT", "monitored-operators", &status("console", "available")), 200);
+    let list = |query: &str| world.running.get(&format!("{API}{path}/monitored-operators{query}"));
+    assert_eq!(list("?operator_name=console").document()[0]["status"], "available");
+    assert_eq!(list("?operator_name=gone").status, 404);
+    assert_eq!(document()["monitored_operators"], list("").document());
+    assert_eq!(
+        (&document()["status"], &document()["progress"]["total_percentage"]),
+        (&json!("finalizing"), &json!(95))
+    );
+    assert_eq!(world.file("credentials?file_name=kubeconfig").body, kubeconfig.as_bytes(), "as it was given");
+    assert_eq!(send("POST", "uploads/ingress-cert", &json!("no certificate")), 500);
+    assert_eq!(send("POST", "uploads/ingress-cert", &pem), 201);
+    assert_eq!(
+        (&document()["status"], &document()["progress"]["total_percentage"]),
+        (&json!("installed"), &json!(100))
+    );
+    assert_ne!(world.file("credentials?file_name=kubeconfig").body, kubeconfig.as_bytes(), "with the ingress");
+    let farewell = json!({"is_success": true, "data": {"CLUSTER_OPERATORS_REPORT": {"items": []}}});
+    assert_eq!(send("POST", "actions/complete-installation", &farewell), 202);
+    assert_eq!(send("POST", "actions/complete-installation", &json!({})), 400);
+    let events = world.running.get(&format!("{API}/v2/events?cluster_id={}", world.cluster.id)).document();
+    let count = |name: &str| events.as_array().unwrap().iter().filter(|event| event["name"] == name).count();
+    assert_eq!(count("cluster_finalizing_stage_updated"), 7);
+    assert_eq!(count("cluster_operator_status"), 1);
+    assert_eq!(count("cluster_operator_report"), 1);
+    assert_eq!(count("cluster_installation_completed"), 1);
 }

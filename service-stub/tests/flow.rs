@@ -4,6 +4,8 @@
 #[path = "people/commands.rs"]
 mod commands;
 mod common;
+#[path = "people/lifecycle.rs"]
+mod lifecycle;
 #[path = "people/page.rs"]
 mod page;
 
@@ -42,6 +44,11 @@ struct World {
 
 impl World {
     fn new(masters: u32, hosts: usize) -> Self {
+        Self::start(masters, hosts, true)
+    }
+
+    /// Hosts register in an infra-env that is the cluster's, or nobody's.
+    fn start(masters: u32, hosts: usize, bound: bool) -> Self {
         let files = tempfile::tempdir().unwrap();
         let image = files.path().join("os.raw.gz");
         std::fs::write(&image, b"image").unwrap();
@@ -63,7 +70,7 @@ impl World {
         let infra_env = client
             .create_infra_env(&InfraEnvCreateParams {
                 name: "rack".into(),
-                cluster_id: Some(cluster.id),
+                cluster_id: bound.then_some(cluster.id),
                 pull_secret: Secret::new(pull_secret()),
                 ..InfraEnvCreateParams::default()
             })
