@@ -38,6 +38,8 @@ pub struct Settings {
     pub mco_image: Option<String>,
     /// How callers are told apart.
     pub auth: Auth,
+    /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
+    pub ca_pem: Option<String>,
     /// A cluster is not installed before its controller has told of operators and ingress.
     pub await_controller: bool,
     /// Stages and connections that take too long are flagged, and the installation goes on.
