@@ -1,6 +1,8 @@
 //! From nothing to an installed cluster, with agents that only speak HTTP.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
+#[path = "people/browser.rs"]
+mod browser;
 #[path = "people/commands.rs"]
 mod commands;
 mod common;
