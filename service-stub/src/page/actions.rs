@@ -113,7 +113,9 @@ pub fn ask(service: &Service, call: &Call) -> Result<String, Refusal> {
     let model = service.store.model();
     let record = model.clusters.get(&id).ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))?;
     let mut rows = String::new();
-    for host in model.hosts_of_cluster(id) {
+    let mut hosts = model.hosts_of_cluster(id);
+    hosts.sort_by_key(|host| super::host::name(host));
+    for host in hosts {
         let disk = Some(host.host.installation_disk_path.as_str()).filter(|disk| !disk.is_empty());
         let disk = disk.map(|disk| format!(", disk {disk}")).unwrap_or_default();
         let line = format!("{}: {}{disk}", super::host::name(&host), host.state);

@@ -104,7 +104,11 @@ pub fn progress(what: &str, percent: u64) -> String {
 
 /// A cell of a table that becomes a card on a narrow screen, where its header is shown beside it. `html` is HTML.
 pub fn cell(header: &str, html: impl fmt::Display) -> String {
-    format!("<td data-h=\"{}\">{html}</td>", e(header))
+    let html = html.to_string();
+    match html.is_empty() {
+        true => format!("<td data-h=\"{}\"></td>", e(header)),
+        false => format!("<td data-h=\"{}\"><div>{html}</div></td>", e(header)),
+    }
 }
 
 /// A table in a section; `rows` are HTML. A table without rows says `none` instead.

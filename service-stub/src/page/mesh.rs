@@ -52,7 +52,7 @@ impl Link {
             (false, true) => "L3, not L2".to_owned(),
             (false, false) => "not reached".to_owned(),
         };
-        if self.l3 {
+        if self.l3 && self.rtt_ms > 0.0 {
             let _ = write!(text, ", {:.1} ms", self.rtt_ms);
         }
         if self.loss > 0.0 {
