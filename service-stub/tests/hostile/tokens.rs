@@ -360,3 +360,31 @@ fn pages_of_other_sites_do_nothing_even_where_nobody_is_asked() {
     assert_eq!(post(&[("origin", &running.url), ("sec-fetch-site", "same-origin")]), 201);
     assert_eq!(post(&[]), 201, "what is no browser");
 }
+
+#[test]
+fn the_page_asks_for_a_password_and_shows_what_the_token_is_for() {
+    let world = World::new();
+    let (own, other) = (world.cluster(), world.cluster());
+    for path in ["/", "/ui/stream", &format!("/ui/clusters/{own}"), &format!("/ui/clusters/{own}/install")] {
+        let stranger = world.ask("GET", path, &[], &Value::Null);
+        let asked = stranger.header("www-authenticate").unwrap_or_default();
+        assert!(stranger.status == 401 && asked.starts_with("Basic "), "{path}: {stranger:?}");
+    }
+    let id: ClusterId = own.parse().unwrap();
+    let claims = Claims { auth_scheme: Scheme::UserAuth, cluster_id: Some(id), ..Claims::default() };
+    let of_own = world.auth.sign(&claims).unwrap();
+    let page = |token: &str, path: &str| {
+        let basic = format!("Basic {}", base64(&format!("me:{token}")));
+        let answer = world.ask("GET", path, &[("authorization", &basic)], &Value::Null);
+        (answer.status, String::from_utf8(answer.body).unwrap())
+    };
+    let (status, all) = page(&world.user, "/");
+    assert!(status == 200 && all.contains(&own) && all.contains(&other), "{all}");
+    let (status, part) = page(&of_own, "/");
+    assert!(status == 200 && part.contains(&own) && !part.contains(&other), "{part}");
+    assert_eq!(page(&of_own, &format!("/ui/clusters/{own}")).0, 200);
+    for path in ["/ui/clusters/{}", "/ui/clusters/{}/install", "/ui/stream?cluster_id={}"] {
+        assert_eq!(page(&of_own, &path.replace("{}", &other)).0, 404, "{path}");
+    }
+    assert_eq!(page(&of_own, "/ui/page.css").0, 200);
+}
