@@ -412,6 +412,22 @@ mod tests {
     }
 
     #[test]
+    fn tables_need_no_state_directory() {
+        #[derive(clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            serve: Serve,
+        }
+        let parse =
+            |args: &[&str]| <Program as clap::Parser>::try_parse_from(args).map(|program| program.serve.command);
+        let states = |args| matches!(parse(args), Ok(Some(Command::States(States { form: StatesForm::Picture }))));
+        assert!(states(&["serve", "states", "picture"]));
+        assert!(parse(&["serve", "states", "song"]).is_err());
+        assert!(matches!(parse(&["serve", "--state-dir", "x"]), Ok(None)));
+        assert!(parse(&["serve", "--state-dir", "x", "--await-controller"]).is_err(), "there is no control plane");
+    }
+
+    #[test]
     fn base_urls() {
         let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
         let url = |given: Option<&str>| base_url(given, address, false).map_err(drop);

@@ -1,13 +1,13 @@
 //! What a host is told when it polls: a function of its record and its peers (service contract §6).
 
 use crate::check::{connectivity::addresses, disks};
-use crate::model::{ClusterRecord, HostRecord};
+use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord};
 use crate::net::Cidr;
 use crate::service::Settings;
 use crate::state::HostState;
 use api::{
-    ConnectivityCheckHost, ConnectivityCheckNic, HostRole, InstallRequest, Interface, Inventory, LogsGatherRequest,
-    PostStepAction, Proxy, Step, StepType, Steps, Timestamp,
+    BootArtifactsRequest, ConnectivityCheckHost, ConnectivityCheckNic, HostRole, InstallRequest, Interface, Inventory,
+    LogsGatherRequest, PostStepAction, Proxy, Step, StepType, Steps, Timestamp,
 };
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ const SLOWER_AFTER_S: u64 = 10;
 pub struct Situation<'a> {
     /// The host.
     pub record: &'a HostRecord,
+    /// Its infra-env.
+    pub infra_env: Option<&'a InfraEnvRecord>,
     /// Its cluster.
     pub cluster: Option<&'a ClusterRecord>,
     /// All hosts of its cluster.
@@ -47,6 +49,7 @@ pub fn next(situation: &Situation) -> Steps {
         }
         S::Installing => &[StepType::Install],
         S::Error | S::Cancelled => &[StepType::LogsGather, StepType::StopInstallation],
+        S::Reclaiming => &[StepType::DownloadBootArtifacts],
         S::ReclaimingRebooting => &[StepType::RebootForReclaim],
         _ => &[],
     };
@@ -83,6 +86,7 @@ fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64) -> u
 
 fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
     let args = match kind {
+        StepType::DownloadBootArtifacts => vec![serde_json::to_string(&boot_artifacts(situation)?).ok()?],
         StepType::RebootForReclaim => vec![r#"{"host_fs_mount_dir":"/host"}"#.to_owned()],
         StepType::Inventory => vec![situation.record.host.id.to_string()],
         StepType::ConnectivityCheck => vec![connectivity_check(situation)?],
@@ -117,6 +121,19 @@ fn connectivity_nic(nic: &Interface) -> ConnectivityCheckNic {
         mac: nic.mac_address.clone(),
         name: nic.name.clone(),
     }
+}
+
+/// What an installed host boots into discovery with, by itself.
+fn boot_artifacts(situation: &Situation) -> Option<BootArtifactsRequest> {
+    let (infra_env, settings) = (situation.infra_env?, situation.settings);
+    let initrd = format!("/images/{}/pxe-initrd", infra_env.infra_env.id);
+    let (initrd, _) = settings.auth.presigned(&initrd, Some(infra_env), None);
+    Some(BootArtifactsRequest {
+        kernel_url: format!("{}/boot-artifacts/kernel", settings.url),
+        initrd_url: format!("{}{initrd}", settings.url),
+        rootfs_url: format!("{}/boot-artifacts/rootfs", settings.url),
+        host_fs_mount_dir: "/host".into(),
+    })
 }
 
 /// Asks for all there is, until it has come.

@@ -16,7 +16,9 @@
 //! request leaves `control_plane_count` out. A host that follows its pointer after the reboot moves to `Configuring`,
 //! and reports `Joined` and `Done` itself.
 //!
-//! Either way, when all hosts are installed, so is the cluster.
+//! Either way, when all hosts are installed, so is the cluster. But where a controller has told of a finalizing stage or of an
+//! operator, or is awaited (`--await-controller`), it must also have uploaded the ingress certificate and told that the
+//! operators work.
 //!
 //! # Layout
 //!

@@ -107,7 +107,7 @@ fn settle_host(
     facts.checks = match &findings {
         Some(findings) => findings.for_state(),
         None => HostChecks {
-            connected: host_check::connected(record.stage(), presence, change.now, service.started),
+            connected: host_check::connected(&record, presence, change.now, service.started),
             media_connected: true,
             ..HostChecks::default()
         },

@@ -137,9 +137,9 @@ pub fn run(context: &Context) -> Findings {
 }
 
 /// Heard of lately. From the reboot on nobody polls, so nothing is expected. A service that was down counts from its start.
-pub fn connected(stage: Option<HostStage>, presence: Presence, now: Timestamp, started: Timestamp) -> bool {
+pub fn connected(record: &HostRecord, presence: Presence, now: Timestamp, started: Timestamp) -> bool {
     let rebooted = matches!(
-        stage,
+        record.stage(),
         Some(
             HostStage::Rebooting
                 | HostStage::WaitingForIgnition
@@ -148,7 +148,11 @@ pub fn connected(stage: Option<HostStage>, presence: Presence, now: Timestamp, s
                 | HostStage::Done
         )
     );
-    rebooted || now.seconds_since(presence.checked_in_at.max(started)) < limits::DISCONNECTED_AFTER
+    let limit = match record.host.bootstrap {
+        true => limits::BOOTSTRAP_DISCONNECTED_AFTER,
+        false => limits::DISCONNECTED_AFTER,
+    };
+    rebooted || now.seconds_since(presence.checked_in_at.max(started)) < limit
 }
 
 fn inventory<'a>(context: &Context<'a>) -> Option<&'a Inventory> {
@@ -262,11 +266,9 @@ fn hostname_valid(context: &Context) -> Verdict {
 }
 
 fn connected_check(context: &Context) -> Verdict {
-    verdict(
-        connected(context.record.stage(), context.presence, context.now, context.started),
-        "Host is connected",
-        || "Host is disconnected".to_owned(),
-    )
+    verdict(connected(context.record, context.presence, context.now, context.started), "Host is connected", || {
+        "Host is disconnected".to_owned()
+    })
 }
 
 fn belongs_to_majority_group(context: &Context) -> Verdict {
@@ -396,9 +398,17 @@ mod tests {
         let silent = Presence { clock: 0, ..heard(0, 0) };
         assert_eq!(check(silent, "time-synced-between-host-and-service"), Pending);
         let t = Timestamp::from_unix_seconds;
-        assert!(connected(None, heard(10_000, 0), t(NOW), t(NOW - 10)), "the service itself was down");
-        assert!(connected(Some(HostStage::Rebooting), heard(10_000, 0), t(NOW), t(0)));
-        assert!(!connected(Some(HostStage::Installing), heard(10_000, 0), t(NOW), t(0)));
+        assert!(connected(&record, heard(10_000, 0), t(NOW), t(NOW - 10)), "the service itself was down");
+        let at = |stage| {
+            let mut record = record.clone();
+            record.host.progress = Some(api::HostProgressInfo { current_stage: Some(stage), ..Default::default() });
+            connected(&record, heard(10_000, 0), t(NOW), t(0))
+        };
+        assert_eq!([at(HostStage::Rebooting), at(HostStage::Installing)], [true, false]);
+        let mut bootstrap = record.clone();
+        bootstrap.host.bootstrap = true;
+        let heard_of = |seconds| connected(&bootstrap, heard(seconds, 0), t(NOW), t(0));
+        assert_eq!([heard_of(299), heard_of(300)], [true, false], "it has more to do");
     }
 
     #[test]

@@ -130,6 +130,7 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let machine_networks = cluster.map(|cluster| pass::machine_networks(cluster, &peers)).unwrap_or_default();
     let steps = instructions::next(&Situation {
         record: &record,
+        infra_env: model.infra_envs.get(&key.infra_env).map(AsRef::as_ref),
         cluster: cluster.map(AsRef::as_ref),
         peers: &peers,
         machine_networks: &machine_networks,

@@ -319,6 +319,8 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         pass::settle_cluster(service, change, id);
         Ok(())
     })?;
+    // Those of an earlier attempt.
+    logs::forget(service.store.directory(), id, None);
     shown(service, id, StatusCode::ACCEPTED)
 }
 

@@ -78,6 +78,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn stages_have_their_limits() {
+        use HostStage as G;
+        let minutes = |stages: &[HostStage]| stages.iter().map(|own| stage(*own, false) / 60).collect::<Vec<_>>();
+        let waits = [G::WaitingForControlPlane, G::WaitingForBootkube, G::WaitingForController];
+        assert_eq!(minutes(&[G::StartingInstallation, G::Installing, G::WritingImageToDisk]), [30, 60, 30]);
+        assert_eq!(minutes(&[G::CopyingRegistryDataToDisk, G::Rebooting, G::WaitingForIgnition]), [90, 40, 1440]);
+        assert_eq!(minutes(&waits), [60, 60, 60]);
+        assert_eq!(minutes(&[G::Configuring, G::Joined, G::Done]), [60, 60, 60]);
+        assert_eq!(stage(G::Rebooting, true) / 60, 80);
+    }
+
+    #[test]
+    fn logs_may_take_long_to_begin_and_longer_to_come() {
+        let overdue = |state, asked, moved| logs_overdue(state, asked, moved, HOST_LOGS);
+        assert_eq!([overdue("requested", 120, 0), overdue("requested", 121, 0)], [false, true]);
+        assert_eq!([overdue("collecting", 9999, 600), overdue("collecting", 9999, 601)], [false, true]);
+        assert_eq!(
+            [overdue("", 9999, 9999), overdue("completed", 9999, 9999), overdue("timeout", 9999, 9999)],
+            [false; 3]
+        );
+    }
+
+    #[test]
     fn durations_read_like_go() {
         assert_eq!(go_duration(1800), "30m0s");
         assert_eq!(go_duration(stage(HostStage::Rebooting, true)), "1h20m0s");

@@ -94,6 +94,39 @@ fn a_host_is_bound_and_unbound() {
 }
 
 #[test]
+fn an_installed_host_is_reclaimed() {
+    let world = World::start(1, 1, false);
+    world.register(&world.machines[0]).unwrap();
+    world.known(0);
+    assert_eq!(world.act(0, "bind", &json!({"cluster_id": world.cluster.id})).status, 200);
+    world.leaves_and_comes_back(0);
+    world.known(0);
+    world.running.client().install_cluster(world.cluster.id).unwrap();
+    assert_eq!(world.act(0, "unbind?reclaim=true", &json!({})).status, 409, "not while it is being installed");
+    world.write_disk(&world.machines[0]);
+    world.put(&world.machines[0], HostStage::Done, "").unwrap();
+    assert_eq!(world.act(0, "unbind?reclaim=true", &json!({})).document()["status"], "reclaiming");
+    let steps = world.running.client().next_steps(world.infra_env.id, world.machines[0].id).unwrap();
+    let step = steps.instructions.unwrap().remove(0);
+    let request: api::BootArtifactsRequest = serde_json::from_str(&step.args[0]).unwrap();
+    assert!(request.kernel_url.ends_with("/boot-artifacts/kernel"), "{request:?}");
+    let reply = StepReply {
+        error: String::new(),
+        exit_code: 0,
+        output: String::new(),
+        step_id: step.step_id,
+        step_type: StepType::DownloadBootArtifacts,
+    };
+    world.running.client().post_reply(world.infra_env.id, world.machines[0].id, &reply).unwrap();
+    assert_eq!(world.state(0), "reclaiming-rebooting");
+    let steps = world.running.client().next_steps(world.infra_env.id, world.machines[0].id).unwrap();
+    assert_eq!(steps.instructions.unwrap()[0].step_type, StepType::RebootForReclaim);
+    world.register(&world.machines[0]).unwrap();
+    world.known(0);
+    assert_eq!(world.state(0), "known-unbound");
+}
+
+#[test]
 fn a_host_of_a_bound_infra_env_stays_with_it() {
     let world = World::new(1, 1);
     world.discover_all();
