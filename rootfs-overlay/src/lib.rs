@@ -10,6 +10,7 @@ pub mod embed;
 pub mod image_cli;
 pub mod initrd;
 pub mod iso9660;
+pub mod kargs;
 pub mod oci;
 mod patched;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! one that the service itself would.
 
 pub mod assisted;
+pub mod ramdisk;
 mod units;
 
 use crate::model::{Document, Version};

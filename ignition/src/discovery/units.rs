@@ -117,6 +117,27 @@ WantedBy=multi-user.target
     )
 }
 
+/// The same in an initramfs, before anything there uses the network.
+pub(super) fn initrd_network(delay_s: u32) -> String {
+    let delay = if delay_s > 0 { format!("Environment=DISCOVERY_DELAY_SECONDS={delay_s}\n") } else { String::new() };
+    format!(
+        "\
+[Unit]
+Description=Give this host its static network settings
+DefaultDependencies=no
+After=systemd-udev-trigger.service
+Before=nm-initrd.service NetworkManager.service coreos-livepxe-rootfs.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+TimeoutSec={}
+{delay}ExecStart=/bin/bash /usr/local/bin/pre-network-manager-config.sh
+",
+        60_u32.saturating_add(delay_s)
+    )
+}
+
 /// agent.service: it gets the agent from its image and runs it.
 pub(super) fn agent(discovery: &Discovery, timeout_start_s: u32, ca: Option<&str>) -> Result<String, BuildError> {
     let image = argument("the agent's image", &discovery.agent_version)?;
@@ -165,7 +186,7 @@ fn argument(what: &'static str, value: &str) -> Result<String, BuildError> {
 }
 
 /// `Environment=` with `value` as it is (systemd.exec(5)).
-fn variable(name: &'static str, value: &str) -> Result<String, BuildError> {
+pub(super) fn variable(name: &'static str, value: &str) -> Result<String, BuildError> {
     if let Some((at, _)) = value.char_indices().find(|(_, c)| c.is_control()) {
         return Err(BuildError::ControlCharacter { name, at });
     }
