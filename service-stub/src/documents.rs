@@ -30,7 +30,6 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
         service_url: service.settings.url.clone(),
         infra_env_id: infra_env.id,
         agent_version: service.settings.agent_image.clone(),
-        ca_pem: service.settings.ca_pem.clone(),
         token: token(service, record),
         proxy: infra_env.proxy.clone(),
         ssh_authorized_key: infra_env.ssh_authorized_key.clone(),
@@ -38,12 +37,10 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
         ignition_override: infra_env.ignition_config_override.clone(),
         ..Discovery::default()
     };
-    // What an image without room for them carries in an archive of its own.
-    let in_config = infra_env.kind_of_image != "minimal-iso";
     let site = Assisted {
         trust_bundle_pem: Some(infra_env.additional_trust_bundle.clone()).filter(|bundle| !bundle.is_empty()),
         ntp: time_sources(infra_env),
-        static_network: if in_config { static_network(infra_env)? } else { None },
+        static_network: static_network(infra_env)?,
         ..Assisted::default()
     };
     let config = discovery::build_for_site(&discovery, Some(&site)).map_err(|error| Refusal::invalid(chain(&error)))?;
@@ -60,11 +57,19 @@ fn time_sources(infra_env: &InfraEnv) -> Option<Ntp> {
 
 /// The networks of an infra-env's hosts as files below `/etc/assisted/network`; none when it sets none (service contract §7.4).
 pub fn static_network(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
+    static_network_in(infra_env, Flow::of_version(&infra_env.openshift_version))
+}
+
+/// The same as keyfiles, whatever the version: for where there is no nmstatectl.
+pub fn static_network_keyfiles(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
+    static_network_in(infra_env, Flow::Keyfiles)
+}
+
+fn static_network_in(infra_env: &InfraEnv, flow: Flow) -> Result<Option<StaticNetwork>, Refusal> {
     let networks = infra_env_settings::networks(&infra_env.static_network_config);
     if networks.is_empty() {
         return Ok(None);
     }
-    let flow = Flow::of_version(&infra_env.openshift_version);
     let files = network::files(&networks, flow).map_err(|error| Refusal::invalid(chain(&error)))?;
     let delay = infra_env.network_discovery_delay_seconds.unwrap_or(0);
     let discovery_delay_s = u32::try_from(delay).unwrap_or(u32::MAX);
@@ -146,7 +151,7 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
             headers: token.map(|token| ("X-Secret-Key".to_owned(), token)).into_iter().collect(),
         }),
         beacon,
-        ca_pem: service.settings.ca_pem.clone(),
+        ca_pem: None,
         ignition_override: record.host.ignition_config_overrides.clone(),
         ..HostConfig::default()
     }

@@ -2,8 +2,9 @@
 
 use crate::auth::Caller;
 use crate::documents;
+use crate::handlers::infra_env_settings::appended;
 use crate::http::{Call, Refusal, file::Offer};
-use crate::media::MediaError;
+use crate::netboot;
 use crate::server::{blocking, call_of};
 use crate::service::Service;
 use axum::{
@@ -14,12 +15,6 @@ use axum::{
 use std::sync::Arc;
 
 type Shared = State<Arc<Service>>;
-
-impl From<MediaError> for Refusal {
-    fn from(error: MediaError) -> Self {
-        Self::internal(&error)
-    }
-}
 
 async fn send(
     service: Arc<Service>,
@@ -51,8 +46,9 @@ fn iso(service: &Service, call: &Call) -> Result<Offer, Refusal> {
         return Err(Refusal::not_implemented(&format!("type={kind}")));
     }
     let config = documents::discovery(service, record)?;
-    let offer =
-        service.media.iso(format!("{id}-discovery.iso"), &config, record.infra_env.updated_at.unix_seconds())?;
+    let arguments = appended(record.infra_env.kernel_arguments.as_deref());
+    let modified = record.infra_env.updated_at.unix_seconds();
+    let offer = service.media.iso(format!("{id}-discovery.iso"), &config, &arguments, modified)?;
     offer.ok_or_else(|| Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"))
 }
 
@@ -67,13 +63,19 @@ pub async fn short(State(service): Shared, params: RawPathParams, request: Reque
 }
 
 /// GET /images/{infra_env_id}/{artifact}.
-pub async fn artifact(params: RawPathParams, request: Request) -> Response {
-    let name = params.iter().find(|(name, _)| *name == "artifact").map_or("", |(_, value)| value);
-    let refusal = match name {
-        "pxe-initrd" | "s390x-initrd-addrsize" => Refusal::not_implemented(name),
-        _ => Refusal::unknown_path(request.uri().path()),
+pub async fn artifact(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    let find = move |service: &Service, call: &Call| match call.path("artifact") {
+        "pxe-initrd" => netboot::initrd(service, call),
+        "s390x-initrd-addrsize" => Err(Refusal::not_implemented("s390x-initrd-addrsize")),
+        _ => Err(Refusal::unknown_path(&path)),
     };
-    refusal.into_response()
+    send(service, params, request, find).await
+}
+
+/// GET /boot-artifacts/{artifact}.
+pub async fn of_iso(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    send(service, params, request, netboot::artifact).await
 }
 
 /// GET /boot-artifacts/landfall.

@@ -2,12 +2,13 @@
 
 use crate::http::file::{Offer, ReadAt};
 use crate::http::range::Validators;
-use rootfs_overlay::PatchedImage;
+use crate::netboot::{Lengthened, Slice};
+use rootfs_overlay::{PatchedImage, iso9660::Iso};
 use sha2::{Digest, Sha256, Sha512};
 use std::{
     collections::BTreeMap,
     fs::{File, Metadata},
-    io::{self, Read},
+    io::{self, BufReader, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -43,6 +44,17 @@ pub enum MediaError {
         path: PathBuf,
         /// Cause.
         source: rootfs_overlay::area::AreaError,
+    },
+    /// Kernel arguments can't be put into the ISO.
+    #[error(transparent)]
+    Kargs(#[from] rootfs_overlay::kargs::KargsError),
+    /// A file of the ISO can't be found.
+    #[error("the files in {} can't be read", path.display())]
+    Inside {
+        /// The ISO.
+        path: PathBuf,
+        /// Cause.
+        source: rootfs_overlay::iso9660::IsoError,
     },
     /// The config can't be laid over the ISO.
     #[error(transparent)]
@@ -119,17 +131,68 @@ impl Media {
         self.iso.is_some()
     }
 
-    /// The ISO with `config` in it.
-    pub fn iso(&self, name: String, config: &[u8], modified: i64) -> Result<Option<Offer>, MediaError> {
+    /// The ISO with `config` in it, and `arguments` behind its kernel arguments.
+    pub fn iso(
+        &self,
+        name: String,
+        config: &[u8],
+        arguments: &[String],
+        modified: i64,
+    ) -> Result<Option<Offer>, MediaError> {
         let Some(path) = &self.iso else { return Ok(None) };
-        let patch = rootfs_overlay::ignition_patch(path, config)
-            .map_err(|source| MediaError::Iso { path: path.clone(), source })?;
+        let mut patches = vec![
+            rootfs_overlay::ignition_patch(path, config)
+                .map_err(|source| MediaError::Iso { path: path.clone(), source })?,
+        ];
+        if !arguments.is_empty() {
+            patches.extend(rootfs_overlay::kargs::append_patches(path, arguments)?);
+        }
         let metadata = path.metadata().map_err(|source| MediaError::Read { path: path.clone(), source })?;
-        let image = PatchedImage::open(path, vec![patch])?;
-        let digest = hex(&Sha256::digest(config)[..16]);
+        let mut digest = Sha256::new_with_prefix(config);
+        arguments.iter().for_each(|argument| digest.update(argument));
+        let image = PatchedImage::open(path, patches)?;
+        let digest = hex(&digest.finalize()[..16]);
         let validators = validators(&metadata, &digest, modified);
         let len = image.len();
         Ok(Some(Offer { source: Arc::new(image), len, validators, name, media_type: "application/x-iso9660-image" }))
+    }
+
+    /// A file inside the ISO.
+    pub fn in_iso(&self, inside: &str, name: &str) -> Result<Option<Offer>, MediaError> {
+        let Some(path) = &self.iso else { return Ok(None) };
+        let read = |source| MediaError::Read { path: path.clone(), source };
+        let file = File::open(path).map_err(read)?;
+        let metadata = file.metadata().map_err(read)?;
+        let failed = |source| MediaError::Inside { path: path.clone(), source };
+        let mut iso = Iso::open(BufReader::new(&file)).map_err(failed)?;
+        let Some(extent) = iso.find_optional(inside).map_err(failed)? else { return Ok(None) };
+        drop(iso);
+        Ok(Some(Offer {
+            source: Arc::new(Slice { file, offset: extent.offset }),
+            len: extent.len,
+            validators: validators(&metadata, name, 0),
+            name: name.to_owned(),
+            media_type: "application/octet-stream",
+        }))
+    }
+
+    /// The ISO's initramfs with `rest` behind it.
+    pub fn initrd(&self, name: String, rest: Vec<u8>, modified: i64) -> Result<Option<Offer>, MediaError> {
+        let Some(first) = self.in_iso("images/pxeboot/initrd.img", "initrd.img")? else { return Ok(None) };
+        // An archive behind another begins at a multiple of four bytes.
+        let gap = first.len.next_multiple_of(4) - first.len;
+        let mut behind = vec![0; usize::try_from(gap).unwrap_or_default()];
+        behind.extend(rest);
+        let digest = hex(&Sha256::digest(&behind)[..16]);
+        let etag = format!("{}-{digest}\"", first.validators.etag.trim_end_matches('"'));
+        let len = first.len.saturating_add(u64::try_from(behind.len()).unwrap_or(u64::MAX));
+        Ok(Some(Offer {
+            source: Arc::new(Lengthened { first: first.source, len: first.len, rest: behind }),
+            len,
+            validators: Validators { etag, modified: modified.max(first.validators.modified) },
+            name,
+            media_type: first.media_type,
+        }))
     }
 
     /// An OS image, or the signature of one.

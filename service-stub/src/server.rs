@@ -8,10 +8,11 @@ use crate::images;
 use crate::logs;
 use crate::page;
 use crate::service::Service;
+use crate::{metrics, openapi};
 use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
-    extract::{RawPathParams, Request, State},
+    extract::{MatchedPath, RawPathParams, Request, State},
     http::{Extensions, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -25,7 +26,6 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::Instant,
 };
-use tokio_rustls::TlsAcceptor;
 
 /// Threads for handlers and for reading files. Those that write wait for the disk together; more of them than this gain
 /// nothing.
@@ -52,20 +52,25 @@ pub fn router(service: Arc<Service>) -> Router {
         api = api.route(endpoint.path, on(filter, handler));
     }
     let api = api.route("/v2/clusters/{cluster_id}/logs", post(logs::upload).get(logs::download));
-    let role_config: Handler = downloads::role_config;
-    let role_config = move |State(service): Shared, params: RawPathParams, request: Request| {
-        handle(service, role_config, DEFAULT_BODY_BYTES, params, request)
+    let plain = |run: Handler| {
+        get(move |State(service): Shared, params: RawPathParams, request: Request| {
+            handle(service, run, DEFAULT_BODY_BYTES, params, request)
+        })
     };
     Router::new()
         .nest(api::API_PATH, api)
-        .route("/health", get(ready))
+        .route(&format!("{}/openapi", api::API_PATH), plain(openapi::show))
+        .route(&format!("{}/v2/openapi", api::API_PATH), plain(openapi::show))
+        .route("/health", plain(health))
+        .route("/metrics", plain(metrics::show))
         .route("/ready", get(ready))
         .route("/images/{infra_env_id}", get(images::by_id))
         .route("/images/{infra_env_id}/{artifact}", get(images::artifact))
         .route("/byid/{infra_env_id}/{version}/{arch}/full.iso", get(images::short))
         .route("/boot-artifacts/landfall", get(images::agent))
+        .route("/boot-artifacts/{artifact}", get(images::of_iso))
         .route("/boot-artifacts/os/{file}", get(images::os))
-        .route("/landfall/config/{role}", get(role_config))
+        .route("/landfall/config/{role}", plain(downloads::role_config))
         .route("/bytoken/{token}/{version}/{arch}/full.iso", get(images::short))
         .route("/byapikey/{token}/{version}/{arch}/full.iso", get(images::short))
         .merge(page::routes())
@@ -87,11 +92,28 @@ async fn admit(State(service): Shared, request: Request, next: Next) -> Response
     };
     // Where a chunked body ends is what two programs in a row may disagree about: nothing is read after one.
     let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-    let mut response = service.gates.hold(next.run(request).await, place);
+    let begun = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = route.as_ref().map(MatchedPath::as_str);
+    service.metrics.note(method.as_str(), route, response.status().as_u16(), begun.elapsed());
+    let mut response = service.gates.hold(response, place);
     if chunked {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// GET /health: 500 when the refresh stands still (service contract §1.1).
+fn health(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+    match service.stands_still() {
+        None => Ok(Answer::empty(StatusCode::OK)),
+        Some(seconds) => {
+            let reason = format!("no refresh has begun for {seconds} s: restart the service and keep its log");
+            Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason))
+        }
+    }
 }
 
 async fn ready() -> StatusCode {
@@ -122,7 +144,7 @@ async fn handle(
     };
     let answer = match call.await {
         Ok((call, place)) => {
-            let answer = blocking(move || run(&service, &call)).await;
+            let answer = blocking(move || run(&service, &call).map(|answer| answer.packed_for(&call.headers))).await;
             drop(place);
             answer
         }
@@ -231,39 +253,10 @@ pub fn raise_descriptors() -> std::io::Result<(u64, u64)> {
     Ok((soft, if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }))
 }
 
-/// Where requests come in.
-pub struct Listeners {
-    /// Everything.
-    pub main: TcpListener,
-    /// For TLS on it.
-    pub tls: Option<TlsAcceptor>,
-    /// What firmware fetches that knows no certificate: the boot script and what it names. All else is not here.
-    pub plain: Option<TcpListener>,
-}
-
-impl From<TcpListener> for Listeners {
-    fn from(main: TcpListener) -> Self {
-        Self { main, tls: None, plain: None }
-    }
-}
-
-/// Lets through what the plain port serves beside HTTPS (service contract §1.1, §8.1).
-async fn only_boot(request: Request, next: Next) -> Response {
-    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    let script = path.starts_with(api::API_PATH)
-        && path.ends_with("/downloads/files")
-        && query.split('&').any(|part| part == "file_name=ipxe-script");
-    let initrd = path.starts_with("/images/") && path.ends_with("/pxe-initrd");
-    if script || initrd || path.starts_with("/boot-artifacts/") {
-        return next.run(request).await;
-    }
-    Refusal::unknown_path(path).into_response()
-}
-
 /// Serves until `stop` completes, then for at most [`STOP_GRACE`] what is on its way.
 pub async fn run(
     service: Arc<Service>,
-    listeners: impl Into<Listeners>,
+    listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let renewing = service.clone();
@@ -273,19 +266,7 @@ pub async fn run(
     let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
-    let Listeners { main, tls, plain } = listeners.into();
-    let everything = router(service);
-    let boot = plain.map(|plain| {
-        let router = everything.clone().layer(middleware::from_fn(only_boot));
-        connections::serve(plain, router, limits.clone(), None, stopped.clone())
-    });
-    let main = connections::serve(main, everything, limits, tls, stopped);
-    let mut server = tokio::spawn(async {
-        match boot {
-            Some(boot) => tokio::try_join!(main, boot).map(drop),
-            None => main.await,
-        }
-    });
+    let mut server = tokio::spawn(connections::serve(listener, router(service), limits, stopped));
     let early = tokio::select! {
         finished = &mut server => Some(finished),
         () = stop => None,

@@ -5,15 +5,22 @@ use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::{Gates, Limits};
 use crate::media::Media;
+use crate::metrics::Metrics;
 use crate::model::InfraEnvRecord;
 use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass};
 use api::{ClusterId, Timestamp};
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 use tokio::sync::Notify;
+
+/// Without a refresh for so many seconds the service is not healthy.
+const STANDS_STILL_S: i64 = 300;
 
 /// How the service behaves.
 #[derive(Clone, Debug)]
@@ -38,8 +45,6 @@ pub struct Settings {
     pub mco_image: Option<String>,
     /// How callers are told apart.
     pub auth: Auth,
-    /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
-    pub ca_pem: Option<String>,
     /// A cluster is not installed before its controller has told of operators and ingress.
     pub await_controller: bool,
     /// Stages and connections that take too long are flagged, and the installation goes on.
@@ -66,6 +71,10 @@ pub struct Service {
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
     pub stopping: tokio::sync::watch::Sender<bool>,
+    /// What was answered.
+    pub metrics: Metrics,
+    /// When the last refresh began, Unix seconds.
+    refreshed: AtomicI64,
 }
 
 /// Clusters, and hosts without one, that changed and are too large to be judged within every request.
@@ -96,15 +105,24 @@ impl Service {
     /// A service on an open store.
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
         let gates = Gates::new(&settings.limits);
+        let started = Timestamp::now();
         Self {
             settings,
             store,
             media,
-            started: Timestamp::now(),
+            started,
             unsettled: Unsettled::default(),
             gates,
+            metrics: Metrics::default(),
+            refreshed: AtomicI64::new(started.unix_seconds()),
             stopping: tokio::sync::watch::Sender::new(false),
         }
+    }
+
+    /// For how many seconds no refresh has begun, if those are too many.
+    pub fn stands_still(&self) -> Option<i64> {
+        let since = Timestamp::now().unix_seconds().saturating_sub(self.refreshed.load(Ordering::Relaxed));
+        (since > STANDS_STILL_S).then_some(since)
     }
 
     /// Makes a change and answers only once it is on disk.
@@ -135,6 +153,7 @@ impl Service {
 
     /// One pass over everything that time alone may change.
     pub fn refresh(&self) -> Result<(), StoreError> {
+        self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
         self.unsettled.take();
         let model = self.store.model();
         let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());

@@ -4,6 +4,8 @@
 mod common;
 #[path = "common/iso.rs"]
 mod iso;
+#[path = "files/netboot.rs"]
+mod netboot;
 #[path = "files/settings.rs"]
 mod settings;
 
@@ -133,7 +135,7 @@ fn images_and_the_binary_are_served_by_fixed_names() {
     assert_eq!(world.running.get("/images/7e5ff6df-e038-4103-bbb2-90433ded3e50").status, 404);
     let id = world.infra_env["id"].as_str().unwrap();
     assert_eq!(world.running.get(&format!("/images/{id}?type=minimal-iso")).status, 501);
-    assert_eq!(world.running.get(&format!("/images/{id}/pxe-initrd")).status, 501);
+    assert_eq!(world.running.get(&format!("/images/{id}/s390x-initrd-addrsize")).status, 501);
     assert_eq!(world.running.get(&format!("/byid/{id}/4.22/x86_64/minimal.iso")).status, 404);
 }
 

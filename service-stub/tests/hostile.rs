@@ -11,8 +11,6 @@ mod bounds;
 mod messages;
 #[path = "hostile/secrets.rs"]
 mod secrets;
-#[path = "hostile/secured.rs"]
-mod secured;
 #[path = "hostile/tokens.rs"]
 mod tokens;
 

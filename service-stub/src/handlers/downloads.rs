@@ -6,6 +6,7 @@ use crate::documents;
 use crate::http::{Answer, Call, Refusal, range};
 use crate::kubeconfig;
 use crate::model::{ClusterRecord, HostKey};
+use crate::netboot;
 use crate::service::Service;
 use crate::state::ClusterState;
 use api::{HostId, HostStage, InfraEnv};
@@ -29,14 +30,24 @@ pub const CREDENTIALS: [&str; 3] = ["kubeadmin-password", "kubeconfig", "kubecon
 pub fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     let name = call.query_one_of("file_name", &["discovery.ign", "ipxe-script", "static-network-config"])?;
-    let record = find_infra_env(&service.store.model(), id)?;
+    let model = service.store.model();
+    let record = find_infra_env(&model, id)?;
     let contents = match name {
         "discovery.ign" => documents::discovery(service, &record)?,
         "static-network-config" => network_archive(&record.infra_env)?,
-        _ => return Err(Refusal::not_implemented(&format!("file_name={name}"))),
+        _ => netboot::script(service, call, &model, &record)?.into_bytes(),
     };
     let modified = range::date_of(record.infra_env.updated_at);
     Ok(Answer::file(name, contents).with(header::LAST_MODIFIED, &modified))
+}
+
+/// GET /v2/infra-envs/{id}/downloads/minimal-initrd.
+pub fn minimal_initrd(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
+    Ok(match netboot::minimal_initrd(&record.infra_env)? {
+        Some(archive) => Answer::file("minimal-initrd.img", archive),
+        None => Answer::empty(StatusCode::NO_CONTENT),
+    })
 }
 
 /// A tar of `/etc/assisted/network`; an empty one where no network is set.

@@ -103,6 +103,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/regenerate-signing-key", infra_envs::regenerate_signing_key),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files", downloads::infra_env_file),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/image-url", downloads::image_url),
+    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd", downloads::minimal_initrd),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts", hosts::list),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts", agent::register),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::get),
@@ -139,7 +140,6 @@ pub const STREAMED: &[(Method, &str)] =
 #[rustfmt::skip]
 pub const NOT_HERE: &[(Method, &str)] = &[
     (Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset-validation/{validation_id}"),
-    (Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd"),
     (Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements"),
     (Method::GET, "/v2/support-levels/features/detailed"),
     (Method::POST, "/v2/clusters/disconnected"),
@@ -186,7 +186,7 @@ fn find_cluster(model: &Model, id: ClusterId) -> Result<Arc<ClusterRecord>, Refu
     model.clusters.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))
 }
 
-fn find_infra_env(model: &Model, id: InfraEnvId) -> Result<Arc<InfraEnvRecord>, Refusal> {
+pub(crate) fn find_infra_env(model: &Model, id: InfraEnvId) -> Result<Arc<InfraEnvRecord>, Refusal> {
     model.infra_envs.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("infra_env {id} was not found")))
 }
 
@@ -202,6 +202,18 @@ fn find_host(model: &Model, key: HostKey) -> Result<Arc<HostRecord>, Refusal> {
 mod tests {
     use super::*;
     use axum::http::StatusCode;
+
+    #[test]
+    fn what_is_not_here_is_in_the_documentation() {
+        let text = include_str!("../../../docs/service.md");
+        let rows =
+            text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(endpoint, _)| endpoint);
+        let mut documented: Vec<&str> = rows.filter(|endpoint| endpoint.contains(" /v2/")).collect();
+        let mut own: Vec<String> = NOT_HERE.iter().map(|(method, path)| format!("{method} {path}")).collect();
+        documented.sort_unstable();
+        own.sort_unstable();
+        assert_eq!(documented, own);
+    }
 
     #[test]
     fn refusals_tell_unknown_from_unserved() {

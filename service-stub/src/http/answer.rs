@@ -1,9 +1,10 @@
 //! Answers, and the two shapes a refusal may have.
 
+use super::gzip;
 use api::{ApiError, InfraError};
 use axum::{
     body::Body,
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -22,6 +23,31 @@ impl Answer {
         // Documents are our own types with text keys; one that does not serialize would be a bug, seen as an empty body.
         let body = serde_json::to_vec(document).unwrap_or_default();
         Self { status, headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body }
+    }
+
+    /// Text of a media type.
+    pub fn text(media_type: &'static str, text: String) -> Self {
+        let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static(media_type))];
+        Self { status: StatusCode::OK, headers, body: text.into_bytes() }
+    }
+
+    /// A JSON document that is made already.
+    pub fn made(document: Vec<u8>) -> Self {
+        let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        Self { status: StatusCode::OK, headers, body: document }
+    }
+
+    /// The same, compressed if the client of `request` takes that and it is a gain.
+    pub fn packed_for(mut self, request: &HeaderMap) -> Self {
+        let packed = if gzip::accepted(request) { gzip::compressed(&self.body) } else { None };
+        if self.body.len() >= gzip::LEAST_BYTES {
+            self.headers.push((header::VARY, HeaderValue::from_static("accept-encoding")));
+        }
+        if let Some(packed) = packed {
+            self.body = packed;
+            self.headers.push((header::CONTENT_ENCODING, HeaderValue::from_static("gzip")));
+        }
+        self
     }
 
     /// No content.

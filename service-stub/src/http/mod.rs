@@ -5,11 +5,11 @@ pub mod body;
 pub mod call;
 pub mod connections;
 pub mod file;
+pub mod gzip;
 pub mod limits;
 pub mod multipart;
 pub mod range;
 pub mod stall;
-pub mod tls;
 
 pub use answer::{Answer, Refusal};
 pub use call::Call;

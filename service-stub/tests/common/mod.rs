@@ -1,13 +1,14 @@
 //! A service in this process, and a plain HTTP client to talk to it.
 #![allow(dead_code)] // each test binary uses its part
 
+mod swagger;
+
 use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
 use service_stub::auth::Auth;
 use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::ClusterFiles;
 use service_stub::http::limits::Limits;
-use service_stub::http::tls::Tls;
 use service_stub::media::Media;
 use service_stub::server;
 use service_stub::service::{Service, Settings};
@@ -36,15 +37,12 @@ pub struct Files {
     pub await_controller: bool,
     pub soft_timeouts: bool,
     pub auth: Auth,
-    pub tls: bool,
     pub limits: Limits,
 }
 
 /// A running service; it stops when dropped.
 pub struct Running {
     pub url: String,
-    /// The port without TLS beside it, when there is TLS.
-    pub plain: Option<String>,
     pub service: Arc<Service>,
     pub state: tempfile::TempDir,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -64,9 +62,7 @@ impl Running {
         prepare(&store);
         let runtime = server::runtime().unwrap();
         let listener = runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() });
-        let tls = files.tls.then(|| Tls::own(state.path(), &["127.0.0.1".to_owned()]).unwrap());
-        let scheme = if files.tls { "https" } else { "http" };
-        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let url = format!("http://{}", listener.local_addr().unwrap());
         let settings = Settings {
             url: url.clone(),
             poll_interval: 60,
@@ -78,7 +74,6 @@ impl Running {
             cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
             mco_image: None,
             auth: files.auth,
-            ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
             await_controller: files.await_controller,
             soft_timeouts: files.soft_timeouts,
             limits: files.limits,
@@ -86,19 +81,15 @@ impl Running {
         };
         let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();
         let service = Arc::new(Service::new(settings, store, media));
-        let plain = files.tls.then(|| runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() }));
-        let plain_url = plain.as_ref().map(|plain| format!("http://{}", plain.local_addr().unwrap()));
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let running = service.clone();
         let thread = std::thread::spawn(move || {
             runtime.block_on(async {
-                let listeners = server::Listeners { main: listener, tls: tls.map(|tls| tls.acceptor), plain };
-                server::run(running, listeners, async { drop(stopped.await) }).await.unwrap();
+                server::run(running, listener, async { drop(stopped.await) }).await.unwrap();
             });
         });
-        let ca = files.tls.then(|| state.path().join("tls-ca.pem"));
-        let http = api::http::configuration(ca.as_slice(), false).unwrap().http_status_as_error(false).build().into();
-        Self { url, plain: plain_url, service, state, stop: Some(stop), thread: Some(thread), http }
+        let http = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        Self { url, service, state, stop: Some(stop), thread: Some(thread), http }
     }
 
     pub fn client(&self) -> Client {
@@ -135,7 +126,9 @@ pub fn send(http: &ureq::Agent, url: &str, method: &str, path: &str, headers: &[
         .map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap().to_owned()))
         .collect();
     let body = response.body_mut().with_config().limit(1 << 30).read_to_vec().unwrap();
-    Answer { status: response.status().as_u16(), headers, body }
+    let answer = Answer { status: response.status().as_u16(), headers, body };
+    swagger::check(method, path, &answer);
+    answer
 }
 
 impl Drop for Running {

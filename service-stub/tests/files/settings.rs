@@ -206,3 +206,37 @@ fn manifests_are_kept_and_given_to_the_controller() {
     let left = std::fs::read_dir(running.state.path().join("manifests")).unwrap().count();
     assert_eq!(left, 0, "a deleted cluster leaves nothing");
 }
+
+#[test]
+fn answers_are_compressed_for_who_takes_it_and_counted() {
+    let running = Running::start(Files::default());
+    let path = format!("{API}/v2/openapi");
+    let plain = running.get(&path);
+    assert_eq!(
+        (plain.status, plain.header("content-encoding"), plain.header("vary")),
+        (200, None, Some("accept-encoding"))
+    );
+    assert!(plain.document()["paths"]["/v2/clusters"]["post"].is_object());
+    let packed = running.request("GET", &path, &[("accept-encoding", "gzip")], b"");
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    let mut whole = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed.body.as_slice()), &mut whole).unwrap();
+    assert!(whole == plain.body && packed.body.len() * 3 < whole.len());
+    assert_eq!(running.get(&format!("{API}/openapi")).body, plain.body, "the same under both names");
+
+    cluster(&running);
+    running.get(&format!("{API}/v2/clusters/7e5ff6df-e038-4103-bbb2-90433ded3e50"));
+    running.get("/%3Cscript%3E");
+    let metrics = running.get("/metrics");
+    let text = String::from_utf8(metrics.body).unwrap();
+    for line in [
+        "landfall_clusters{state=\"insufficient\"} 1\n",
+        "_count{method=\"POST\",route=\"/api/assisted-install/v2/clusters\",status=\"201\"} 1\n",
+        "_count{method=\"GET\",route=\"/api/assisted-install/v2/clusters/{cluster_id}\",status=\"404\"} 1\n",
+        "_count{method=\"GET\",route=\"none\",status=\"404\"} 1\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert!(!text.contains("script") && !text.contains("7e5ff6df"), "nothing a client wrote: {text}");
+    assert_eq!(running.get("/health").status, 200);
+}

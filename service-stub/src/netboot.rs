@@ -1,0 +1,205 @@
+//! Machines that boot over the network: kernel, initramfs and root file system out of the live ISO, and the script that
+//! names them (service contract §8.1, §8.4).
+
+use crate::documents;
+use crate::handlers::{find_infra_env, infra_env_settings::appended};
+use crate::http::file::{Offer, ReadAt};
+use crate::http::{Call, Refusal};
+use crate::media::MediaError;
+use crate::model::{HostRecord, InfraEnvRecord, Model};
+use crate::service::Service;
+use crate::state::HostState;
+use api::{HostStage, InfraEnv};
+use ignition::discovery::ramdisk;
+use rootfs_overlay::initrd::{Archive, Compression};
+use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc};
+
+/// A part of a file.
+#[derive(Debug)]
+pub struct Slice {
+    /// The file.
+    pub file: File,
+    /// First byte of the part.
+    pub offset: u64,
+}
+
+impl ReadAt for Slice {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let at = self.offset.checked_add(offset).ok_or(io::ErrorKind::UnexpectedEof)?;
+        FileExt::read_exact_at(&self.file, buffer, at)
+    }
+}
+
+/// Something of `len` bytes with more bytes behind it.
+pub struct Lengthened {
+    /// What comes first.
+    pub first: Arc<dyn ReadAt>,
+    /// Its length in bytes.
+    pub len: u64,
+    /// What follows.
+    pub rest: Vec<u8>,
+}
+
+impl ReadAt for Lengthened {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let ahead = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
+        let (first, rest) = buffer.split_at_mut(ahead);
+        if !first.is_empty() {
+            self.first.read_exact_at(first, offset)?;
+        }
+        if rest.is_empty() { Ok(()) } else { self.rest.read_exact_at(rest, offset.saturating_sub(self.len)) }
+    }
+}
+
+fn iso_missing() -> Refusal {
+    Refusal::not_found("no live ISO is on offer: start the service with --iso FILE")
+}
+
+/// GET /boot-artifacts/{kernel,rootfs,ins-file}: files of the ISO as they are.
+pub fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+    let (path, name) = match call.path("artifact") {
+        "kernel" => ("images/pxeboot/vmlinuz", "vmlinuz"),
+        "rootfs" => ("images/pxeboot/rootfs.img", "rootfs.img"),
+        "ins-file" => ("generic.ins", "generic.ins"),
+        _ => return Err(Refusal::unknown_path("/boot-artifacts/…")),
+    };
+    if !service.media.has_iso() {
+        return Err(iso_missing());
+    }
+    let offer = service.media.in_iso(path, name)?;
+    offer.ok_or_else(|| Refusal::not_found(format!("the live ISO on offer has no {path}")))
+}
+
+/// GET /images/{infra_env_id}/pxe-initrd: the ISO's initramfs, the config, and what networks and proxies need.
+pub fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+    let id = call.infra_env_id()?;
+    let record = find_infra_env(&service.store.model(), id)?;
+    if !service.media.has_iso() {
+        return Err(iso_missing());
+    }
+    let config = documents::discovery(service, &record)?;
+    let mut rest = ignition::pack(&config).map_err(|error| Refusal::internal(&error))?;
+    rest.extend(minimal_initrd(&record.infra_env)?.unwrap_or_default());
+    let modified = record.infra_env.updated_at.unix_seconds();
+    let offer = service.media.initrd(format!("{id}-initrd.img"), rest, modified)?;
+    offer.ok_or_else(|| Refusal::not_found("the live ISO on offer has no images/pxeboot/initrd.img"))
+}
+
+/// What goes behind the initramfs of an image that fetches its root file system; none when nothing must be set for that.
+pub fn minimal_initrd(infra_env: &InfraEnv) -> Result<Option<Vec<u8>>, Refusal> {
+    let network = documents::static_network_keyfiles(infra_env)?;
+    let files = ramdisk::ramdisk(network.as_ref(), &infra_env.proxy);
+    let files = files.map_err(|error| Refusal::invalid(documents::chain(&error)))?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let pack = || {
+        let mut archive = Archive::new();
+        for file in files {
+            archive.add(&file.path, file.mode, file.bytes)?;
+        }
+        if network.is_some() {
+            let (path, target) = ramdisk::LINK;
+            archive.add_symlink(path, target)?;
+        }
+        archive.pack(Compression::Gzip)
+    };
+    let mut packed = pack().map_err(|error| Refusal::internal(&error))?;
+    packed.resize(packed.len().next_multiple_of(4), 0);
+    Ok(Some(packed))
+}
+
+/// The script of `file_name=ipxe-script`.
+pub fn script(service: &Service, call: &Call, model: &Model, record: &InfraEnvRecord) -> Result<String, Refusal> {
+    let kinds = ["discovery-image-always", "boot-order-control"];
+    let kind = call.query("ipxe_script_type").map(|_| call.query_one_of("ipxe_script_type", &kinds)).transpose()?;
+    if !service.media.has_iso() {
+        return Err(iso_missing());
+    }
+    let (infra_env, url) = (&record.infra_env, &service.settings.url);
+    let mac = call.query("mac");
+    match (kind, mac) {
+        (Some("discovery-image-always"), _) | (None, None) => {}
+        (_, None) => {
+            let files = format!("{}/v2/infra-envs/{}/downloads/files", api::API_PATH, infra_env.id);
+            let files = format!("{files}?file_name=ipxe-script&ipxe_script_type=boot-order-control");
+            let (files, _) = service.settings.auth.presigned(&files, Some(record), None);
+            return Ok(format!("#!ipxe\nchain {url}{files}&mac=${{net0/mac}}\n"));
+        }
+        (_, Some(mac)) => {
+            let hosts = model.hosts_of_infra_env(infra_env.id);
+            if hosts.iter().any(|host| has_mac(host, mac) && boots_from_disk(host)) {
+                return Err(Refusal::not_found("this host boots from its disk"));
+            }
+        }
+    }
+    let part = |text: &str| -> String {
+        text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).collect()
+    };
+    let query = format!("arch={}&version={}", part(&infra_env.cpu_architecture), part(&infra_env.openshift_version));
+    let artifacts = format!("{url}/boot-artifacts");
+    // The initramfs has the config in it, and so its own token.
+    let initrd = format!("/images/{}/pxe-initrd?{query}", infra_env.id);
+    let (initrd, _) = service.settings.auth.presigned(&initrd, Some(record), None);
+    let extra = appended(infra_env.kernel_arguments.as_deref());
+    let extra: String = extra.iter().map(|argument| format!(" {argument}")).collect();
+    Ok(format!(
+        "#!ipxe\n\
+         initrd --name initrd {url}{initrd}\n\
+         kernel {artifacts}/kernel?{query} initrd=initrd coreos.live.rootfs_url={artifacts}/rootfs?{query} \
+         random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 \
+         console=ttyS1,115200n8 coreos.inst.persistent-kargs=\"console=tty1 console=ttyS1,115200n8\"{extra}\n\
+         boot\n"
+    ))
+}
+
+fn has_mac(host: &HostRecord, mac: &str) -> bool {
+    let plain = |text: &str| text.replace('-', ":").to_ascii_lowercase();
+    let nics = host.facts().inventory.iter().flat_map(|inventory| &inventory.interfaces);
+    let wanted = plain(mac);
+    nics.into_iter().any(|nic| plain(&nic.mac_address) == wanted)
+}
+
+fn boots_from_disk(host: &HostRecord) -> bool {
+    let rebooted = |stage: HostStage| {
+        use HostStage::*;
+        matches!(stage, Rebooting | WaitingForIgnition | Configuring | Joined | Done)
+    };
+    host.state == HostState::Installed
+        || host.state == HostState::InstallingInProgress && host.stage().is_some_and(rebooted)
+}
+
+impl From<rootfs_overlay::kargs::KargsError> for Refusal {
+    fn from(error: rootfs_overlay::kargs::KargsError) -> Self {
+        Self::invalid(documents::chain(&error))
+    }
+}
+
+impl From<MediaError> for Refusal {
+    fn from(error: MediaError) -> Self {
+        match error {
+            // The user's arguments, not our fault.
+            MediaError::Kargs(error) => error.into(),
+            error => Self::internal(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_parts_read_as_one() {
+        let first: Arc<dyn ReadAt> = Arc::new(b"0123456789".to_vec());
+        let both = Lengthened { first, len: 10, rest: b"abcdef".to_vec() };
+        for start in 0..16 {
+            for end in start..=16 {
+                let mut buffer = vec![0; end - start];
+                both.read_exact_at(&mut buffer, u64::try_from(start).unwrap()).unwrap();
+                assert_eq!(buffer, b"0123456789abcdef"[start..end], "{start}..{end}");
+            }
+        }
+        assert!(both.read_exact_at(&mut [0; 3], 14).is_err());
+    }
+}
