@@ -2,6 +2,7 @@
 #
 #   make demo [HOSTS=3] [BASE_ISO=live.iso] [IMAGE=metal.raw.xz]   install virtual machines end to end and show them
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
+#   make schemathesis   requests made from the service's own description, against it
 #   make lint       formatting, clippy, rustdoc
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make crash [MOMENTS=50]   signals and power cuts in installations: at every boundary of stages, and at so many random moments
@@ -11,7 +12,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test fuzz crash lint bench dist clean
+.PHONY: all setup peers binary demo test fuzz crash lint schemathesis bench dist clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -56,6 +57,11 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+
+# The program of that name comes from PyPI, into a directory of its own.
+schemathesis:
+	cargo build --quiet --package landfall
+	.ci/schemathesis
 
 bench: export PATH := $(PEERS)/bin:$(PATH)
 bench: binary peers
