@@ -1,6 +1,6 @@
 //! The records the service keeps, and the set of all of them.
 
-use crate::check::{connectivity, reach::Reach};
+use crate::check::{connectivity, host::Domains, reach::Reach};
 use crate::course::Course;
 use crate::state::{ClusterState, HostState};
 use api::{
@@ -9,7 +9,7 @@ use api::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     sync::{Arc, OnceLock},
 };
@@ -59,6 +59,8 @@ pub struct Facts {
     pub addresses: Vec<IpAddr>,
     /// What it sees of the others.
     pub reach: Option<Reach>,
+    /// What it resolved.
+    pub domains: Option<Domains>,
 }
 
 impl HostRecord {
@@ -122,6 +124,7 @@ impl HostRecord {
         for name in SEEN.iter().filter(|name| **name != "ntp_sources").chain(&["machine_config_pool_name"]) {
             self.kept.remove(*name);
         }
+        self.facts = OnceLock::new();
     }
 
     fn clear_installation(&mut self) {
@@ -146,7 +149,8 @@ impl HostRecord {
             let inventory: Option<Inventory> = serde_json::from_str(&self.host.inventory).ok();
             let report: Option<ConnectivityReport> = serde_json::from_str(&self.host.connectivity).ok();
             let addresses = inventory.iter().flat_map(connectivity::addresses).collect();
-            Arc::new(Facts { inventory, addresses, reach: report.map(Reach::from) })
+            let domains = self.kept.get("domain_name_resolutions").and_then(|text| Domains::parse(text));
+            Arc::new(Facts { inventory, addresses, reach: report.map(Reach::from), domains })
         })
     }
 
@@ -159,6 +163,12 @@ impl HostRecord {
     /// Stores a new connectivity document.
     pub fn set_connectivity(&mut self, connectivity: String) {
         self.host.connectivity = connectivity;
+        self.facts = OnceLock::new();
+    }
+
+    /// Keeps what the host said in reply to a step, as it is published.
+    pub fn keep(&mut self, name: &str, text: String) {
+        self.kept.insert(name.to_owned(), text);
         self.facts = OnceLock::new();
     }
 
@@ -194,6 +204,7 @@ impl HostRecord {
         for seen in SEEN {
             self.kept.remove(seen);
         }
+        self.facts = OnceLock::new();
     }
 }
 
@@ -215,6 +226,18 @@ pub struct ClusterRecord {
     /// How its installation goes.
     #[serde(default)]
     pub course: Course,
+    /// Checks that hold nothing back; the service's own list while none was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored_validations: Option<IgnoredValidations>,
+}
+
+/// Names of checks that are told and hold nothing back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IgnoredValidations {
+    /// Of hosts.
+    pub host: BTreeSet<String>,
+    /// Of clusters.
+    pub cluster: BTreeSet<String>,
 }
 
 impl ClusterRecord {
@@ -227,6 +250,7 @@ impl ClusterRecord {
             kept: BTreeMap::new(),
             ui_settings: String::new(),
             course: Course::default(),
+            ignored_validations: None,
         }
     }
 

@@ -1,9 +1,10 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
-use crate::check::{self, connectivity, host as host_check};
+use crate::check::{self, connectivity, disks, host as host_check};
 use crate::effects;
 use crate::events;
-use crate::model::{ClusterRecord, HostKey, HostRecord};
+use crate::manifest_files;
+use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
 use crate::net::Cidr;
 use crate::roles;
 use crate::service::Service;
@@ -12,9 +13,12 @@ use crate::state::{
     limits, progress, table::Refused,
 };
 use crate::store::Change;
-use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, StageList, Timestamp};
+use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, Inventory, StageList, Timestamp};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// States settle in a few rounds (known, preparing, prepared, installing); more would be a circle in the rules.
 const MAX_ROUNDS: usize = 8;
@@ -92,7 +96,7 @@ fn settle_host(
     let mut record = record.clone();
     let presence = service.store.presence(record.key());
     let findings = record.state.checked().then(|| {
-        host_check::run(&host_check::Context {
+        let context = host_check::Context {
             record: &record,
             presence,
             cluster,
@@ -100,7 +104,8 @@ fn settle_host(
             requirements: &service.settings.requirements,
             now: change.now,
             started: service.started,
-        })
+        };
+        host_check::run(&context, ignored(service, cluster, |ignored| &ignored.host))
     });
     let mut facts = host_facts(change, &record, cluster, service.started);
     facts.dispensable = dispensable;
@@ -279,10 +284,7 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
     let Some(current) = change.model().clusters.get(&before.cluster.id).cloned() else { return false };
     let mut record = ClusterRecord::clone(&current);
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
-    let findings = record
-        .state
-        .checked()
-        .then(|| check::cluster::run(&check::cluster::Context { record: &record, hosts: &hosts }));
+    let findings = record.state.checked().then(|| check_cluster(service, &record, &hosts));
     let mut facts = cluster_facts(service, change, &record);
     if let Some(findings) = &findings {
         record.cluster.validations_info = findings.to_json();
@@ -295,6 +297,34 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
         change.put_cluster(record);
     }
     moved
+}
+
+fn check_cluster(service: &Service, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> check::cluster::Findings {
+    use HostState as S;
+    let told = hosts
+        .iter()
+        .filter(|host| !matches!(host.state, S::Disconnected | S::Discovering | S::ResettingPendingUserAction));
+    let clocks: Vec<i64> =
+        told.map(|host| service.store.presence(host.key()).clock).filter(|clock| *clock != 0).collect();
+    let manifests = manifest_files::list(service.store.directory(), record.cluster.id);
+    let context = check::cluster::Context {
+        record,
+        hosts,
+        machine_networks: &machine_networks(record, hosts),
+        clocks: &clocks,
+        has_manifests: manifests.is_ok_and(|list| !list.is_empty()),
+    };
+    check::cluster::run(&context, ignored(service, Some(record), |ignored| &ignored.cluster))
+}
+
+/// The names of checks that hold nothing back: the cluster's own list, else the service's.
+fn ignored(
+    service: &Service,
+    cluster: Option<&ClusterRecord>,
+    list: fn(&IgnoredValidations) -> &BTreeSet<String>,
+) -> BTreeSet<String> {
+    let own = cluster.and_then(|record| record.ignored_validations.as_ref());
+    list(own.unwrap_or(&service.settings.ignored_validations)).clone()
 }
 
 /// What a cluster's transitions depend on, but for its checks.
@@ -369,6 +399,8 @@ fn share(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shar
         *names.entry(name.to_owned()).or_default() += 1;
     }
     let machine_networks = machine_networks(cluster, hosts);
+    let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
+    let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).collect();
     // A control plane of two needs two; every other majority is at least three.
     let group_minimum = if cluster.cluster.control_plane_count == 2 { 2 } else { 3 };
     let nodes: Vec<connectivity::Node> = hosts
@@ -380,7 +412,8 @@ fn share(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shar
         })
         .collect();
     let groups = connectivity::groups(&nodes, &machine_networks, group_minimum);
-    host_check::Shared { names, groups, machine_networks, group_minimum, hosts: hosts.len() }
+    let collisions = connectivity::collisions(&nodes);
+    host_check::Shared { names, peers, groups, machine_networks, group_minimum, hosts: hosts.len(), collisions }
 }
 
 /// The networks the machines are to be in: the user's, else those of the hosts' interfaces that hold the API's addresses.
@@ -389,6 +422,13 @@ pub fn machine_networks(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> V
         cluster.cluster.machine_networks.iter().filter_map(|network| network.cidr.parse().ok()).collect();
     if !given.is_empty() {
         return given;
+    }
+    if cluster.single_node() {
+        return hosts
+            .first()
+            .and_then(|host| host.facts().inventory.as_ref())
+            .map(default_networks)
+            .unwrap_or_default();
     }
     let vips: Vec<std::net::IpAddr> =
         cluster.cluster.api_vips.iter().filter_map(|vip| vip.get("ip")?.as_str()?.parse().ok()).collect();
@@ -400,6 +440,23 @@ pub fn machine_networks(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> V
         .map(Cidr::network)
         .collect();
     vips.iter().filter_map(|vip| networks.iter().find(|network| network.contains(*vip)).copied()).collect()
+}
+
+/// Networks of the interface that carries the default route, of each family the one with the lowest metric (§3.4).
+fn default_networks(inventory: &Inventory) -> Vec<Cidr> {
+    let of_family = |v6: bool| {
+        let defaults = inventory.routes.iter().filter(|route| {
+            disks::is_default(&route.destination) && !route.gateway.is_empty() && route.gateway.contains(':') == v6
+        });
+        let route = defaults.min_by_key(|route| route.metric)?;
+        let nic = inventory.interfaces.iter().find(|nic| nic.name == route.interface)?;
+        let own = if v6 { &nic.ipv6_addresses } else { &nic.ipv4_addresses };
+        let cidrs = own.iter().filter_map(|text| text.parse::<Cidr>().ok());
+        let global =
+            |cidr: &Cidr| !matches!(cidr.address, std::net::IpAddr::V6(address) if address.is_unicast_link_local());
+        cidrs.map(Cidr::network).find(global)
+    };
+    [false, true].into_iter().filter_map(of_family).collect()
 }
 
 fn store_groups(change: &mut Change, id: ClusterId, groups: &connectivity::MajorityGroups) {

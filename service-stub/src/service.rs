@@ -6,7 +6,7 @@ use crate::cluster_files::ClusterFiles;
 use crate::http::limits::{Gates, Limits};
 use crate::media::Media;
 use crate::metrics::Metrics;
-use crate::model::InfraEnvRecord;
+use crate::model::{IgnoredValidations, InfraEnvRecord};
 use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass};
 use api::{ClusterId, Timestamp};
@@ -49,6 +49,8 @@ pub struct Settings {
     pub await_controller: bool,
     /// Stages and connections that take too long are flagged, and the installation goes on.
     pub soft_timeouts: bool,
+    /// Checks that hold nothing back, unless a cluster has a list of its own.
+    pub ignored_validations: IgnoredValidations,
     /// What clients may take.
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.

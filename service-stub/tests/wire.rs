@@ -4,9 +4,9 @@
 
 mod common;
 
-use api::{Cluster, ClusterId, Host, HostId, InfraEnv, InfraEnvId, Secret};
+use api::{Cluster, ClusterId, ClusterNetwork, Host, HostId, InfraEnv, InfraEnvId, MachineNetwork, Platform, Secret};
 use common::{Answer, Files, Running, recorded};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use service_stub::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord};
 use service_stub::state::{ClusterState, HostState};
 use service_stub::store::{Store, StoreError};
@@ -129,6 +129,10 @@ fn cluster(id: ClusterId, state: ClusterState) -> ClusterRecord {
         pull_secret_set: true,
         user_managed_networking: true,
         openshift_version: "4.22.9".into(),
+        platform: Some(Platform { external: json!({}), kind: "none".into() }),
+        network_type: "OVNKubernetes".into(),
+        cluster_networks: vec![ClusterNetwork { cidr: "10.128.0.0/14".into(), cluster_id: None, host_prefix: 23 }],
+        service_networks: vec![MachineNetwork { cidr: "172.30.0.0/16".into(), cluster_id: None }],
         ..Cluster::default()
     };
     ClusterRecord::new(state, cluster, Secret::new("{}"))

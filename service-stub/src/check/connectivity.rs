@@ -87,6 +87,22 @@ fn mutual(peers: &[&Node], question: Question) -> Vec<BTreeSet<usize>> {
     sets
 }
 
+/// Addresses that two machines answer for, by one host's probes, with their hardware addresses (§5.5).
+pub fn collisions(nodes: &[Node]) -> BTreeMap<IpAddr, BTreeSet<String>> {
+    let mut all: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+    for node in nodes {
+        let mut answers: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+        let seen = node.reach.into_iter().flat_map(Reach::iter);
+        for neighbour in seen.flat_map(|(_, seen)| &seen.l2).filter(|neighbour| !neighbour.mac.is_empty()) {
+            answers.entry(neighbour.address).or_default().insert(neighbour.mac.to_lowercase());
+        }
+        for (address, macs) in answers.into_iter().filter(|(_, macs)| macs.len() > 1) {
+            all.entry(address).or_default().extend(macs);
+        }
+    }
+    all
+}
+
 /// So many candidate sets are looked at; a network so ragged that this is not enough has no majority worth the name,
 /// and reports come from hosts, so the work they can cause is bounded.
 const MAX_CANDIDATES: usize = 20_000;

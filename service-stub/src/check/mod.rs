@@ -8,12 +8,49 @@ pub mod reach;
 pub mod requirements;
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// Operators that a cluster may have; none of them is installed by this service, so no host needs anything for one.
+pub const OPERATORS: [&str; 29] = [
+    "amd-gpu",
+    "authorino",
+    "cluster-observability",
+    "cnv",
+    "fence-agents-remediation",
+    "kmm",
+    "kube-descheduler",
+    "loki",
+    "lso",
+    "lvm",
+    "mce",
+    "metallb",
+    "mtv",
+    "nmstate",
+    "node-feature-discovery",
+    "node-healthcheck",
+    "node-maintenance",
+    "numa-resources",
+    "nvidia-gpu",
+    "oadp",
+    "odf",
+    "openshift-ai",
+    "openshift-logging",
+    "osc",
+    "pipelines",
+    "self-node-remediation",
+    "serverless",
+    "servicemesh",
+    "ocs",
+];
 
 /// How a check came out. Pending means that a fact is missing; it does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
+    /// It can't be decided, by the fault of a setting.
+    Error,
+    /// The operator of the service does not want it.
+    Disabled,
     #[allow(missing_docs)]
     Success,
     #[allow(missing_docs)]
@@ -22,8 +59,8 @@ pub enum Status {
     Pending,
 }
 
-/// One check's result, as it is published.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// One check's result.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Which check.
     pub id: &'static str,
@@ -36,7 +73,7 @@ pub struct Finding {
 impl Finding {
     /// Whether it passed.
     pub fn passes(&self) -> bool {
-        self.status == Status::Success
+        matches!(self.status, Status::Success | Status::Disabled)
     }
 }
 
@@ -48,11 +85,39 @@ pub fn verdict(holds: bool, success: impl Into<String>, failure: impl FnOnce() -
     if holds { (Status::Success, success.into()) } else { (Status::Failure, failure()) }
 }
 
-/// Findings by category, as the published JSON text.
-pub fn to_json<'a>(findings: impl Iterator<Item = (&'static str, &'a Finding)>) -> String {
-    let mut by_category: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+#[derive(Serialize)]
+struct Shown<'a> {
+    id: &'a str,
+    status: Status,
+    message: &'a str,
+}
+
+/// Of operators nobody asked for, as every host and cluster shows them.
+static OPERATOR_FINDINGS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    // The old name of one is not shown.
+    let shown = OPERATORS.iter().filter(|operator| **operator != "ocs");
+    let finding = |operator: &&str| {
+        let name = if *operator == "numa-resources" { "numaresources" } else { operator };
+        (format!("{operator}-requirements-satisfied"), format!("{name} is disabled"))
+    };
+    shown.map(finding).collect()
+});
+
+/// Findings by category, as the published JSON text; with those of operators if wanted.
+pub fn to_json<'a>(findings: impl Iterator<Item = (&'static str, &'a Finding)>, with_operators: bool) -> String {
+    let mut by_category: BTreeMap<&str, Vec<Shown>> = BTreeMap::new();
     for (category, finding) in findings {
-        by_category.entry(category).or_default().push(finding);
+        by_category.entry(category).or_default().push(Shown {
+            id: finding.id,
+            status: finding.status,
+            message: &finding.message,
+        });
+    }
+    if with_operators {
+        by_category.insert(
+            "operators",
+            OPERATOR_FINDINGS.iter().map(|(id, message)| Shown { id, status: Status::Success, message }).collect(),
+        );
     }
     serde_json::to_string(&by_category).unwrap_or_default()
 }

@@ -13,6 +13,10 @@ pub struct RoleNeeds {
     pub ram_mib: u64,
     /// Smallest installation disk, GB (10^9 bytes).
     pub disk_size_gb: u64,
+    /// Mean round trip to hosts of the same role, milliseconds; any will do without it.
+    pub network_latency_ms: Option<f64>,
+    /// Lost packets to hosts of the same role, percent; any will do without it.
+    pub packet_loss_percent: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -21,13 +25,13 @@ struct RoleEntry {
     cpu_cores: Option<u64>,
     ram_mib: Option<u64>,
     disk_size_gb: Option<u64>,
-    // Thresholds of checks this service doesn't run: accepted, since the file is the real service's.
+    // Only an event depends on it: accepted, since the file is the real service's.
     #[serde(rename = "installation_disk_speed_threshold_ms")]
     _disk_speed: Option<u64>,
     #[serde(rename = "network_latency_threshold_ms")]
-    _latency: Option<f64>,
+    latency: Option<f64>,
     #[serde(rename = "packet_loss_percentage")]
-    _loss: Option<f64>,
+    loss: Option<f64>,
 }
 
 impl RoleEntry {
@@ -37,9 +41,13 @@ impl RoleEntry {
             ram_mib: Some(ram_mib),
             disk_size_gb: Some(disk_size_gb),
             _disk_speed: None,
-            _latency: None,
-            _loss: None,
+            latency: None,
+            loss: None,
         }
+    }
+
+    const fn with_network(self, latency: f64, loss: f64) -> Self {
+        Self { latency: Some(latency), loss: Some(loss), ..self }
     }
 
     fn or(self, other: Self) -> Self {
@@ -47,6 +55,8 @@ impl RoleEntry {
             cpu_cores: self.cpu_cores.or(other.cpu_cores),
             ram_mib: self.ram_mib.or(other.ram_mib),
             disk_size_gb: self.disk_size_gb.or(other.disk_size_gb),
+            latency: self.latency.or(other.latency),
+            loss: self.loss.or(other.loss),
             ..self
         }
     }
@@ -56,6 +66,8 @@ impl RoleEntry {
             cpu_cores: self.cpu_cores.unwrap_or(0),
             ram_mib: self.ram_mib.unwrap_or(0),
             disk_size_gb: self.disk_size_gb.unwrap_or(0),
+            network_latency_ms: self.latency,
+            packet_loss_percent: self.loss,
         }
     }
 }
@@ -120,9 +132,9 @@ impl Default for Requirements {
             fallback: Entry {
                 version: "default".into(),
                 match_type: MatchType::Exact,
-                master: RoleEntry::of(4, 16384, 100),
-                arbiter: RoleEntry::of(2, 8192, 50),
-                worker: RoleEntry::of(2, 8192, 100),
+                master: RoleEntry::of(4, 16384, 100).with_network(100.0, 0.0),
+                arbiter: RoleEntry::of(2, 8192, 50).with_network(1000.0, 0.0),
+                worker: RoleEntry::of(2, 8192, 100).with_network(1000.0, 10.0),
                 sno: RoleEntry::of(8, 16384, 100),
                 _edge_worker: RoleEntry::of(2, 8192, 15),
             },
@@ -178,6 +190,8 @@ impl Requirements {
             cpu_cores: least(|needs| needs.cpu_cores),
             ram_mib: least(|needs| needs.ram_mib),
             disk_size_gb: least(|needs| needs.disk_size_gb),
+            network_latency_ms: None,
+            packet_loss_percent: None,
         }
     }
 
@@ -214,7 +228,14 @@ mod tests {
         assert_eq!(table.of("4.22.9", HostRole::Master, false).ram_mib, 512, "left out: from the default entry");
         assert_eq!(table.of("4.22.9", HostRole::Worker, false).cpu_cores, 2, "left out there too: built in");
         assert_eq!(table.of("1", HostRole::Master, true).cpu_cores, 8);
-        assert_eq!(table.least("4.22.9"), RoleNeeds { cpu_cores: 2, ram_mib: 512, disk_size_gb: 1 });
+        let least = table.least("4.22.9");
+        assert_eq!((least.cpu_cores, least.ram_mib, least.disk_size_gb), (2, 512, 1));
+        let network = |role| {
+            let needs = table.of("4.22.9", role, false);
+            (needs.network_latency_ms, needs.packet_loss_percent)
+        };
+        assert_eq!(network(HostRole::Master), (Some(100.0), Some(0.0)));
+        assert_eq!(network(HostRole::Worker), (Some(1000.0), Some(10.0)));
     }
 
     #[test]

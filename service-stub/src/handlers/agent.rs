@@ -188,18 +188,18 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         StepType::NtpSynchronizer => {
             let answer: NtpSources = output(&reply.output, "NtpSynchronizationResponse", Value::is_object)?;
             let text = answer.ntp_sources.unwrap_or(Value::Array(Vec::new())).to_string();
-            store(&|record| keep(record, "ntp_sources", &text))?;
+            store(&|record| record.keep("ntp_sources", text.clone()))?;
         }
         StepType::DomainResolution => {
             let answer: serde_json::Map<String, Value> =
                 output(&reply.output, "DomainResolutionResponse", Value::is_object)?;
             let text = Value::Object(answer).to_string();
-            store(&|record| keep(record, "domain_name_resolutions", &text))?;
+            store(&|record| record.keep("domain_name_resolutions", text.clone()))?;
         }
         StepType::FreeNetworkAddresses => {
             let answer: Vec<Value> = output(&reply.output, "FreeNetworksAddresses", Value::is_array)?;
             let text = Value::Array(answer).to_string();
-            store(&|record| keep(record, "free_addresses", &text))?;
+            store(&|record| record.keep("free_addresses", text.clone()))?;
         }
         StepType::DownloadBootArtifacts => lifecycle::told(service, call, key, Trigger::RebootForReclaim, "")?,
         // Nothing is decided on the others: they are taken so that an agent that does more than asked goes on.
@@ -211,10 +211,6 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 #[derive(Deserialize)]
 struct NtpSources {
     ntp_sources: Option<Value>,
-}
-
-fn keep(record: &mut HostRecord, name: &str, text: &str) {
-    record.kept.insert(name.to_owned(), text.to_owned());
 }
 
 /// The document inside a reply. Its kind is looked at first: a list would pass for a structure of as many fields.

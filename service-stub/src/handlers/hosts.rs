@@ -30,7 +30,7 @@ pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     shown(service, call.host_key()?, StatusCode::OK)
 }
 
-fn shown(service: &Service, key: HostKey, status: StatusCode) -> Result<Answer, Refusal> {
+pub(super) fn shown(service: &Service, key: HostKey, status: StatusCode) -> Result<Answer, Refusal> {
     let record = find_host(&service.store.model(), key)?;
     Ok(Answer::json(status, &view::host_document(service, &record)))
 }

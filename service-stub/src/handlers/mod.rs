@@ -16,6 +16,7 @@ pub mod lifecycle;
 pub mod manifests;
 pub mod presigned;
 pub mod shapes;
+pub mod validations;
 
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord, Model};
@@ -76,6 +77,9 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/hosts", clusters::hosts),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/install", clusters::install),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/cancel", clusters::cancel),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/ignored-validations", validations::ignored),
+    endpoint(Method::PUT, "/v2/clusters/{cluster_id}/ignored-validations", validations::set_ignored),
+    endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset-validation/{validation_id}", validations::reset),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/reset", clusters::reset),
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/progress", controller::progress),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/monitored-operators", controller::operators),
@@ -139,12 +143,9 @@ pub const STREAMED: &[(Method, &str)] =
 /// Endpoints of the published API that this service doesn't have.
 #[rustfmt::skip]
 pub const NOT_HERE: &[(Method, &str)] = &[
-    (Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset-validation/{validation_id}"),
     (Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements"),
     (Method::GET, "/v2/support-levels/features/detailed"),
     (Method::POST, "/v2/clusters/disconnected"),
-    (Method::GET, "/v2/clusters/{cluster_id}/ignored-validations"),
-    (Method::PUT, "/v2/clusters/{cluster_id}/ignored-validations"),
 ];
 
 /// All endpoints of the published API.

@@ -254,6 +254,13 @@ pub const UPDATE_HOST: BodyShape = BodyShape {
     ],
 };
 
+/// `ignored-validations`.
+pub const IGNORED_VALIDATIONS: BodyShape = BodyShape {
+    name: "ignoredValidations",
+    model: "IgnoredValidations",
+    fields: &[any("cluster-validation-ids"), any("host-validation-ids")],
+};
+
 /// `installer-args-params`.
 pub const INSTALLER_ARGS: BodyShape =
     BodyShape { name: "installerArgsParams", model: "InstallerArgsParams", fields: &[any("args")] };

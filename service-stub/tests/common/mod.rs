@@ -76,6 +76,7 @@ impl Running {
             auth: files.auth,
             await_controller: files.await_controller,
             soft_timeouts: files.soft_timeouts,
+            ignored_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
         };

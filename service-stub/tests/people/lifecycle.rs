@@ -75,7 +75,7 @@ fn a_host_is_bound_and_unbound() {
     let unbound = world.act(0, "unbind", &json!({})).document();
     assert_eq!((&unbound["status"], &unbound["role"]), (&json!("unbinding"), &json!("auto-assign")));
     assert!(unbound.get("cluster_id").is_none() && unbound.get("installation_disk_id").is_none());
-    assert_eq!(world.status(), "insufficient");
+    assert_eq!(world.status(), "pending-for-input", "whose network is its, nobody knows any more");
     world.leaves_and_comes_back(0);
     world.known(0);
     assert_eq!(world.state(0), "known-unbound");

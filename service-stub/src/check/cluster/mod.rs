@@ -1,0 +1,166 @@
+//! Checks of a cluster (service contract §5.4).
+
+mod networks;
+
+use super::{Finding, OPERATORS, Status, Verdict, to_json, verdict};
+use crate::model::{ClusterRecord, HostRecord};
+use crate::net::Cidr;
+use crate::state::{ClusterChecks, HostState};
+use api::HostRole;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Everything a check may look at.
+pub struct Context<'a> {
+    /// The cluster.
+    pub record: &'a ClusterRecord,
+    /// Its hosts.
+    pub hosts: &'a [Arc<HostRecord>],
+    /// The networks its machines are to be in.
+    pub machine_networks: &'a [Cidr],
+    /// Clocks of the hosts at their last polls, Unix seconds.
+    pub clocks: &'a [i64],
+    /// The user gave manifests of his own.
+    pub has_manifests: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// The user must still say something.
+    Input,
+    /// The same, about virtual addresses.
+    Vips,
+    /// Not ready yet.
+    Ready,
+    /// Nothing: it is told, no more.
+    Nothing,
+}
+
+struct Check {
+    id: &'static str,
+    category: &'static str,
+    gate: Gate,
+    run: fn(&Context) -> Verdict,
+}
+
+const fn check(id: &'static str, category: &'static str, gate: Gate, run: fn(&Context) -> Verdict) -> Check {
+    Check { id, category, gate, run }
+}
+
+const CONFIGURATION: &str = "configuration";
+const HOSTS: &str = "hosts-data";
+const NETWORK: &str = "network";
+
+#[rustfmt::skip]
+const CHECKS: &[Check] = &[
+    check("pull-secret-set", CONFIGURATION, Gate::Input, pull_secret_set),
+    check("platform-requirements-satisfied", CONFIGURATION, Gate::Nothing, platform_requirements),
+    check("all-hosts-are-ready-to-install", HOSTS, Gate::Ready, all_hosts_ready),
+    check("sufficient-masters-count", HOSTS, Gate::Ready, sufficient_masters),
+    check("machine-cidr-defined", NETWORK, Gate::Input, networks::machine_cidr_defined),
+    check("cluster-cidr-defined", NETWORK, Gate::Input, networks::cluster_cidr_defined),
+    check("service-cidr-defined", NETWORK, Gate::Input, networks::service_cidr_defined),
+    check("machine-cidr-equals-to-calculated-cidr", NETWORK, Gate::Ready, networks::machine_cidr_as_calculated),
+    check("api-vips-defined", NETWORK, Gate::Vips, networks::api_vips_defined),
+    check("ingress-vips-defined", NETWORK, Gate::Vips, networks::ingress_vips_defined),
+    check("api-vips-valid", NETWORK, Gate::Ready, networks::api_vips_valid),
+    check("ingress-vips-valid", NETWORK, Gate::Ready, networks::ingress_vips_valid),
+    check("no-cidrs-overlapping", NETWORK, Gate::Ready, networks::none_overlapping),
+    check("network-prefix-valid", NETWORK, Gate::Ready, networks::prefix_valid),
+    check("networks-same-address-families", NETWORK, Gate::Ready, networks::same_families),
+    check("network-type-valid", NETWORK, Gate::Ready, networks::type_valid),
+    check("custom-manifests-requirements-satisfied", NETWORK, Gate::Ready, networks::custom_manifests),
+    check("ntp-server-configured", NETWORK, Gate::Ready, clocks_agree),
+    check("dns-domain-defined", NETWORK, Gate::Input, dns_domain_defined),
+];
+
+/// Names of all checks of a cluster, those of operators included.
+pub fn ids() -> impl Iterator<Item = String> {
+    let operators = OPERATORS.iter().map(|operator| format!("{operator}-requirements-satisfied"));
+    CHECKS.iter().map(|check| check.id.to_owned()).chain(operators)
+}
+
+/// All findings about one cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    all: Vec<(&'static str, Gate, Finding)>,
+    /// Told as they are, and counted as passed.
+    ignored: BTreeSet<String>,
+}
+
+impl Findings {
+    /// The published JSON text.
+    pub fn to_json(&self) -> String {
+        to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), true)
+    }
+
+    /// What the cluster's state depends on.
+    pub fn for_state(&self) -> ClusterChecks {
+        ClusterChecks {
+            vips_defined: !self.fails(Gate::Vips),
+            inputs_given: !self.fails(Gate::Input),
+            installable: !self.fails(Gate::Ready),
+        }
+    }
+
+    fn fails(&self, gate: Gate) -> bool {
+        let fails = |finding: &Finding| !finding.passes() && !self.ignored.contains(finding.id);
+        self.all.iter().any(|(_, own, finding)| *own == gate && fails(finding))
+    }
+}
+
+/// Runs every check; those whose names are ignored are told and hold nothing back.
+pub fn run(context: &Context, ignored: BTreeSet<String>) -> Findings {
+    let run = |check: &Check| {
+        let (status, message) = (check.run)(context);
+        (check.category, check.gate, Finding { id: check.id, status, message })
+    };
+    Findings { all: CHECKS.iter().map(run).collect(), ignored }
+}
+
+fn pull_secret_set(context: &Context) -> Verdict {
+    verdict(context.record.cluster.pull_secret_set, "The pull secret is set.", || {
+        "The pull secret is not set.".to_owned()
+    })
+}
+
+fn dns_domain_defined(context: &Context) -> Verdict {
+    verdict(!context.record.cluster.base_dns_domain.is_empty(), "The base domain is defined.", || {
+        "The base domain is undefined and must be provided.".to_owned()
+    })
+}
+
+fn all_hosts_ready(context: &Context) -> Verdict {
+    let ready = |record: &&Arc<HostRecord>| {
+        matches!(record.state, HostState::Known | HostState::PreparingForInstallation | HostState::PreparingSuccessful)
+    };
+    let missing = context.hosts.len() - context.hosts.iter().filter(ready).count();
+    verdict(missing == 0, "All hosts in the cluster are ready to install.", || {
+        format!("The cluster has {missing} host(s) that are not ready to install.")
+    })
+}
+
+fn sufficient_masters(context: &Context) -> Verdict {
+    let count = |roles: &[HostRole]| context.hosts.iter().filter(|host| roles.contains(&host.effective_role())).count();
+    let wanted = usize::try_from(context.record.cluster.control_plane_count).unwrap_or(usize::MAX);
+    let masters = count(&[HostRole::Master, HostRole::Bootstrap]);
+    let workers = count(&[HostRole::Worker]);
+    if context.record.single_node() && workers > 0 {
+        return verdict(false, "", || format!("A single-node cluster takes no workers; it has {workers}."));
+    }
+    verdict(masters == wanted, "The cluster has the exact amount of dedicated control plane nodes.", || {
+        format!("The cluster must have exactly {wanted} dedicated control plane node(s); it has {masters}.")
+    })
+}
+
+fn platform_requirements(_: &Context) -> Verdict {
+    (Status::Success, "Platform requirements satisfied".to_owned())
+}
+
+/// By what the hosts said of their time when they polled last: polls at different moments count as well, as published.
+fn clocks_agree(context: &Context) -> Verdict {
+    let (least, most) = (context.clocks.iter().min(), context.clocks.iter().max());
+    let apart = least.zip(most).map_or(0, |(least, most)| most.saturating_sub(*least));
+    verdict(apart / 60 <= 4, "No ntp problems found", || {
+        format!("Hosts' clocks are {apart} s apart: give the cluster an NTP server that all hosts reach")
+    })
+}

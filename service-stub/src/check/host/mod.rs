@@ -1,0 +1,269 @@
+//! Checks of a host (service contract §5.3): a table of names, what each holds back, and a pure function.
+
+mod domains;
+mod hardware;
+mod network;
+mod peers;
+#[cfg(test)]
+mod tests;
+
+pub use domains::Domains;
+pub use hardware::valid_hostname;
+pub use network::connected;
+
+use super::{Finding, OPERATORS, Status, Verdict, connectivity::MajorityGroups, requirements::Requirements, to_json};
+use crate::model::{ClusterRecord, HostRecord, Presence};
+use crate::net::Cidr;
+use crate::state::{HostChecks, InventoryState, Outcome};
+use api::{HostId, HostRole, HostStage, Inventory, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+/// What the hosts of one cluster share.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// How many hosts have each name.
+    pub names: BTreeMap<String, usize>,
+    /// Effective roles and names.
+    pub peers: BTreeMap<HostId, (HostRole, String)>,
+    /// Who reaches whom.
+    pub groups: MajorityGroups,
+    /// Networks the cluster's machines are to be in.
+    pub machine_networks: Vec<Cidr>,
+    /// Hosts that make a majority group.
+    pub group_minimum: usize,
+    /// Hosts in the cluster.
+    pub hosts: usize,
+    /// Addresses that two machines answer for, with their hardware addresses.
+    pub collisions: BTreeMap<IpAddr, BTreeSet<String>>,
+}
+
+/// Everything a check may look at.
+pub struct Context<'a> {
+    /// The host.
+    pub record: &'a HostRecord,
+    /// When it was last heard of.
+    pub presence: Presence,
+    /// Its cluster.
+    pub cluster: Option<&'a ClusterRecord>,
+    /// Its peers.
+    pub shared: &'a Shared,
+    /// The table of needs.
+    pub requirements: &'a Requirements,
+    /// Now.
+    pub now: Timestamp,
+    /// Start of the service: nobody could be heard of before.
+    pub started: Timestamp,
+}
+
+impl<'a> Context<'a> {
+    fn inventory(&self) -> Option<&'a Inventory> {
+        self.record.facts().inventory.as_ref()
+    }
+
+    fn version(&self) -> &'a str {
+        self.cluster.map_or("", |record| &record.cluster.openshift_version)
+    }
+
+    fn single_node(&self) -> bool {
+        self.cluster.is_some_and(ClusterRecord::single_node)
+    }
+
+    fn day2(&self) -> bool {
+        self.cluster.is_some_and(ClusterRecord::day2)
+    }
+
+    fn user_managed(&self) -> bool {
+        self.cluster.is_some_and(|record| record.cluster.user_managed_networking)
+    }
+}
+
+/// What a failing check keeps a host from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// Being heard of at all.
+    Presence,
+    /// Being heard of with its root file system.
+    Media,
+    /// Being discovered: without an inventory the other checks have nothing to say.
+    Inventory,
+    /// The same, for one that was cut down to nothing.
+    Truncation,
+    /// Being of any use.
+    Hardware,
+    /// Being judged: the user must say a network first.
+    MachineNetwork,
+    /// Being of use on vSphere.
+    VsphereDisk,
+    /// Being installed in its role.
+    Role,
+    /// Being prepared.
+    DiskSpeed,
+    /// The same.
+    Images,
+    /// Nothing: it is told, no more.
+    Nothing,
+}
+
+struct Check {
+    id: &'static str,
+    category: &'static str,
+    gate: Gate,
+    /// Also for a host without a cluster.
+    unbound: bool,
+    /// None where it has nothing to say: it passes and is not listed.
+    run: fn(&Context) -> Option<Verdict>,
+}
+
+const NETWORK: &str = "network";
+const HARDWARE: &str = "hardware";
+
+const fn check(id: &'static str, category: &'static str, gate: Gate, run: fn(&Context) -> Option<Verdict>) -> Check {
+    Check { id, category, gate, unbound: false, run }
+}
+
+const fn always(id: &'static str, category: &'static str, gate: Gate, run: fn(&Context) -> Option<Verdict>) -> Check {
+    Check { unbound: true, ..check(id, category, gate, run) }
+}
+
+#[rustfmt::skip]
+const CHECKS: &[Check] = &[
+    always("connected", NETWORK, Gate::Presence, network::connected_check),
+    always("media-connected", NETWORK, Gate::Media, network::media_connected),
+    always("has-inventory", HARDWARE, Gate::Inventory, hardware::has_inventory),
+    always("inventory-not-partially-truncated", HARDWARE, Gate::Nothing, hardware::not_partially_truncated),
+    always("inventory-not-fully-truncated", HARDWARE, Gate::Truncation, hardware::not_fully_truncated),
+    always("has-min-cpu-cores", HARDWARE, Gate::Hardware, hardware::has_min_cpu_cores),
+    always("has-min-memory", HARDWARE, Gate::Hardware, hardware::has_min_memory),
+    always("has-min-valid-disks", HARDWARE, Gate::Hardware, hardware::has_min_valid_disks),
+    check("has-cpu-cores-for-role", HARDWARE, Gate::Role, hardware::has_cpu_cores_for_role),
+    check("has-memory-for-role", HARDWARE, Gate::Role, hardware::has_memory_for_role),
+    check("hostname-unique", HARDWARE, Gate::Role, hardware::hostname_unique),
+    always("hostname-valid", HARDWARE, Gate::Role, hardware::hostname_valid),
+    check("compatible-with-cluster-platform", HARDWARE, Gate::Hardware, hardware::compatible_with_platform),
+    check("vsphere-disk-uuid-enabled", HARDWARE, Gate::VsphereDisk, hardware::vsphere_disk_uuid),
+    check("compatible-agent", HARDWARE, Gate::Role, hardware::compatible_agent),
+    check("no-skip-installation-disk", HARDWARE, Gate::Role, hardware::no_skip_installation_disk),
+    check("no-skip-missing-disk", HARDWARE, Gate::Role, hardware::no_skip_missing_disk),
+    check("sufficient-installation-disk-speed", HARDWARE, Gate::DiskSpeed, hardware::disk_speed),
+    check("machine-cidr-defined", NETWORK, Gate::MachineNetwork, network::machine_cidr_defined),
+    check("belongs-to-machine-cidr", NETWORK, Gate::Role, network::belongs_to_machine_cidr),
+    check("belongs-to-majority-group", NETWORK, Gate::Role, peers::belongs_to_majority_group),
+    check("mtu-valid", NETWORK, Gate::Nothing, peers::mtu_valid),
+    always("ntp-synced", NETWORK, Gate::Nothing, network::ntp_synced),
+    always("time-synced-between-host-and-service", NETWORK, Gate::Role, network::time_synced),
+    check("container-images-available", NETWORK, Gate::Images, network::images_available),
+    check("sufficient-network-latency-requirement-for-role", NETWORK, Gate::Role, peers::latency),
+    check("sufficient-packet-loss-requirement-for-role", NETWORK, Gate::Role, peers::packet_loss),
+    check("has-default-route", NETWORK, Gate::Role, network::has_default_route),
+    check("api-domain-name-resolved-correctly", NETWORK, Gate::Role, domains::api),
+    check("api-int-domain-name-resolved-correctly", NETWORK, Gate::Role, domains::api_int),
+    check("apps-domain-name-resolved-correctly", NETWORK, Gate::Role, domains::apps),
+    check("dns-wildcard-not-configured", NETWORK, Gate::Role, domains::no_wildcard),
+    check("valid-platform-network-settings", NETWORK, Gate::Role, network::platform_network),
+    check("non-overlapping-subnets", NETWORK, Gate::Role, network::subnets_apart),
+    check("no-ip-collisions-in-network", NETWORK, Gate::Role, peers::no_collisions),
+    check("no-iscsi-nic-belongs-to-machine-cidr", NETWORK, Gate::Role, network::iscsi_apart),
+];
+
+/// Names of all checks of a host, those of operators included.
+pub fn ids() -> impl Iterator<Item = String> {
+    let operators = OPERATORS.iter().map(|operator| format!("{operator}-requirements-satisfied"));
+    CHECKS.iter().map(|check| check.id.to_owned()).chain(operators)
+}
+
+/// All findings about one host.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    all: Vec<(&'static str, Gate, Finding)>,
+    with_operators: bool,
+    /// Told as they are, and counted as passed.
+    ignored: BTreeSet<String>,
+}
+
+impl Findings {
+    /// The published JSON text.
+    pub fn to_json(&self) -> String {
+        to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), self.with_operators)
+    }
+
+    /// What the host's state depends on.
+    pub fn for_state(&self) -> HostChecks {
+        let passes = |gate: Gate| self.failures(gate).is_empty();
+        let outcome = |gate: Gate| {
+            let findings = self.all.iter().filter(|(_, own, _)| *own == gate).map(|(_, _, finding)| finding.status);
+            match findings.min_by_key(|status| matches!(status, Status::Success | Status::Disabled)) {
+                Some(Status::Failure | Status::Error) if !passes(gate) => Outcome::Failure,
+                Some(Status::Pending) => Outcome::Unknown,
+                _ => Outcome::Success,
+            }
+        };
+        HostChecks {
+            connected: passes(Gate::Presence),
+            media_connected: passes(Gate::Media),
+            inventory: match (passes(Gate::Inventory), passes(Gate::Truncation)) {
+                (false, _) => InventoryState::Missing,
+                (_, false) => InventoryState::FullyTruncated,
+                _ => InventoryState::Usable,
+            },
+            min_hardware: self.failures(Gate::Hardware),
+            vsphere_disk_uuid: self.failures(Gate::VsphereDisk),
+            machine_cidr: self.failures(Gate::MachineNetwork),
+            sufficient: self.failures(Gate::Role),
+            disk_speed: outcome(Gate::DiskSpeed),
+            images: outcome(Gate::Images),
+            preparation: [self.failures(Gate::DiskSpeed), self.failures(Gate::Images)].concat(),
+            unbound: [self.failures(Gate::Hardware), self.failures(Gate::Role)].concat(),
+        }
+    }
+
+    fn failures(&self, gate: Gate) -> Vec<String> {
+        let failing = self.all.iter().filter(|(_, own, finding)| *own == gate && !finding.passes());
+        let failing = failing.filter(|(_, _, finding)| !self.ignored.contains(finding.id));
+        failing.map(|(_, _, finding)| finding.message.clone()).collect()
+    }
+}
+
+/// Runs every check that applies; those whose names are ignored are told and hold nothing back.
+pub fn run(context: &Context, ignored: BTreeSet<String>) -> Findings {
+    let applies = |check: &&Check| check.unbound || context.cluster.is_some();
+    let run = |check: &Check| {
+        if skipped(check.id, context.record.stage()) {
+            return None;
+        }
+        let (status, message) = (check.run)(context)?;
+        Some((check.category, check.gate, Finding { id: check.id, status, message }))
+    };
+    let all = CHECKS.iter().filter(applies).filter_map(run).collect();
+    Findings { all, with_operators: context.cluster.is_some(), ignored }
+}
+
+/// What cannot be asked any more of a host that has rebooted (§5.1).
+fn skipped(id: &str, stage: Option<HostStage>) -> bool {
+    match id {
+        "connected" | "media-connected" | "ntp-synced" | "time-synced-between-host-and-service" => {
+            network::rebooted(stage)
+        }
+        "compatible-agent" => stage.is_some(),
+        _ => false,
+    }
+}
+
+fn no_inventory() -> Option<Verdict> {
+    Some((Status::Pending, "The host has not sent its inventory yet".to_owned()))
+}
+
+fn success(message: impl Into<String>) -> Option<Verdict> {
+    Some((Status::Success, message.into()))
+}
+
+fn pending(message: impl Into<String>) -> Option<Verdict> {
+    Some((Status::Pending, message.into()))
+}
+
+/// The condition decides between two messages.
+fn verdict(holds: bool, success: impl Into<String>, failure: impl FnOnce() -> String) -> Option<Verdict> {
+    Some(super::verdict(holds, success, failure))
+}
