@@ -238,8 +238,7 @@ fn a_recorded_installation_goes_through() {
     let infra_env_id = InfraEnvId(id("f50d5921-f36e-44ff-a729-499c2d26fe3d"));
     let running = Running::start_with(Files::default(), |store| {
         let mut record = cluster(cluster_id, ClusterState::Insufficient);
-        record.cluster.machine_networks =
-            vec![api::MachineNetwork { cidr: "192.168.131.0/24".into(), cluster_id: None }];
+        record.cluster.machine_networks = vec![MachineNetwork { cidr: "192.168.131.0/24".into(), cluster_id: None }];
         put(store, record, infra_env(infra_env_id, cluster_id), None);
     });
     for mut exchange in exchanges(&folder) {
