@@ -10,7 +10,7 @@ use crate::{
     offline,
     poll::End,
     register::{Registered, identity},
-    replay,
+    rendezvous, replay,
     settings::{Pace, Settings},
     status::{self, Consoles, Outputs},
     stop::Stop,
@@ -39,12 +39,13 @@ const CA_FILE: &str = "ca.pem";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What is not given here comes from the environment (LANDFALL_URL, LANDFALL_INFRA_ENV_ID, LANDFALL_CACERT, LANDFALL_INSECURE, \
-LANDFALL_AGENT_VERSION, LANDFALL_HOST_ID, LANDFALL_INTERVAL; the token: PULL_SECRET_TOKEN; proxies: HTTP_PROXY, HTTPS_PROXY, \
+LANDFALL_AGENT_VERSION, LANDFALL_HOST_ID, LANDFALL_INTERVAL, LANDFALL_RENDEZVOUS; the token: PULL_SECRET_TOKEN; proxies: HTTP_PROXY, HTTPS_PROXY, \
 NO_PROXY), else from /etc/landfall/agent.toml, the kernel's arguments, the firmware or QEMU: `landfall agent config --help` \
 has the names, `landfall agent config` shows what is in force. Empty values count as absent.
 
 Examples:
   PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
+  landfall agent --rendezvous 192.168.7.10   # one of the rack's own hosts serves
   landfall agent config        # what is in force, and from where
   landfall agent status        # how the agent of this host is
   landfall agent beacon        # on the installed node, with the variables set")]
@@ -75,6 +76,9 @@ pub struct Agent {
     /// Show host id, addresses, service and errors on the machine's consoles and at their login prompts when they change
     #[arg(long)]
     console: bool,
+    /// Where to ask for the service and the infra-env, for as long as it takes: the host of the rack that has this address
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    rendezvous: Option<String>,
     #[command(flatten)]
     dry: DryArgs,
     #[command(flatten)]
@@ -213,6 +217,7 @@ impl Agent {
             (Key::HostId, &service.host_id),
             (Key::AgentVersion, &self.agent_version),
             (Key::Interval, &self.interval),
+            (Key::Rendezvous, &self.rendezvous),
         ];
         given.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect()
     }
@@ -222,7 +227,13 @@ impl Agent {
     fn configured(&self) -> anyhow::Result<Settings> {
         let (command_line, file) = (self.given(), self.service.config.clone());
         let environment = |name: &str| env::var(name).ok();
-        let config = Config::read(&Sources { command_line, environment: &environment, file, root: &Root::open("/")? })?;
+        let mut config =
+            Config::read(&Sources { command_line, environment: &environment, file, root: &Root::open("/")? })?;
+        if let Some(place) = config.rendezvous()? {
+            let found = rendezvous::find(&place, &config.http()?, &Stop::default())?;
+            let (url, infra_env_id) = found.context("nobody waits for the rendezvous any longer")?;
+            config.found(&url, infra_env_id);
+        }
         let resolved = config.resolve()?;
         if !resolved.proxies.is_empty() {
             return Err(with_proxies(&resolved.proxies)).context("cannot start anew with the configured proxies");

@@ -23,6 +23,7 @@ pub mod outbox;
 pub mod poll;
 pub mod privileges;
 pub mod register;
+pub mod rendezvous;
 pub mod replay;
 mod request;
 pub mod settings;

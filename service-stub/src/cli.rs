@@ -6,6 +6,7 @@ use crate::cluster_files::ClusterFiles;
 use crate::handlers::validations;
 use crate::http::limits::Limits;
 use crate::media::Media;
+use crate::rendezvous::{self, Outcome, RendezvousArgs};
 use crate::service::{Service, Settings};
 use crate::state::document;
 use crate::store::Store;
@@ -42,6 +43,10 @@ Examples:
     landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local
     landfall serve token --state-dir ./state --expires 8h
 
+  On one of the rack's own hosts, started from the live ISO:
+    landfall serve --rendezvous /etc/landfall/rendezvous --check
+    landfall serve --rendezvous /etc/landfall/rendezvous --state-dir /var/lib/landfall/service --image os.raw.gz
+
 Without --auth local whoever reaches the port may do everything: listen on a management network only then.";
 
 /// Serve the assisted-installer API: discover, check and install hosts, without a hub.
@@ -56,7 +61,7 @@ pub struct Serve {
 
     /// Where records and uploaded logs are kept; made when it isn't there. One service at a time
     // Without one no token can be printed either, but that has an option of its own.
-    #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required = true)]
+    #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required_unless_present = "check")]
     pub state_dir: Option<PathBuf>,
 
     /// Address and port to listen on; port 0 takes a free one
@@ -160,6 +165,9 @@ pub struct Serve {
     /// Private key that tokens are signed with, PEM, on curve P-256. Without it one is made in the state directory
     #[arg(long, value_name = "FILE")]
     pub auth_key: Option<PathBuf>,
+
+    #[command(flatten)]
+    rendezvous: RendezvousArgs,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -216,6 +224,16 @@ impl Serve {
             Some(Command::States(states)) => return states.run(),
             None => {}
         }
+        let rendezvous = match self.rendezvous.read(self.openshift_versions.last().map(String::as_str))? {
+            Outcome::None => None,
+            Outcome::Done => return Ok(()),
+            Outcome::Serve(rendezvous) => Some(rendezvous),
+        };
+        if rendezvous.is_some() && self.auth == AuthKind::Local {
+            bail!(
+                "--rendezvous goes without --auth local: the agents, all of one image, have no tokens of a service that isn't there yet"
+            );
+        }
         let state_dir = self.state_dir.context("--state-dir is missing")?;
         let auth = match (self.auth, &self.auth_key) {
             (AuthKind::None, None) => Auth::None,
@@ -241,8 +259,10 @@ impl Serve {
             let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
             let listener = server::listen(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
             let address = listener.local_addr()?;
+            let at = rendezvous.as_ref().and_then(|rendezvous| rendezvous.rack.address);
+            let own_url = at.map(|at| format!("http://{}", SocketAddr::new(at, address.port())));
             let settings = Settings {
-                url: base_url(self.url.as_deref(), address)?,
+                url: base_url(self.url.as_deref().or(own_url.as_deref()), address)?,
                 poll_interval: self.poll_interval,
                 requirements,
                 agent_image: self.agent_image,
@@ -257,12 +277,17 @@ impl Serve {
                 ignored_validations,
                 limits,
                 openshift_versions: self.openshift_versions,
+                rendezvous: rendezvous.map(Arc::new),
             };
             tracing::info!(url = settings.url, state_dir = %state_dir.display(), iso = media.has_iso(), "serving");
             if media.first_image().is_none() {
                 tracing::warn!("no --image: hosts install only what their installer arguments name");
             }
             let service = Arc::new(Service::new(settings, store, media));
+            if let Some(rendezvous) = &service.settings.rendezvous {
+                rendezvous::begin(&service, rendezvous)
+                    .map_err(|refusal| anyhow::anyhow!("the rack's plan does not hold: {}", refusal.message()))?;
+            }
             let mut stdout = std::io::stdout();
             writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush())?;
             let stop = async move {

@@ -5,6 +5,7 @@ use crate::cluster_files::ClusterFiles;
 use crate::handlers::infra_env_settings;
 use crate::http::Refusal;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
+use crate::rendezvous;
 use crate::service::Service;
 use api::{InfraEnv, Secret};
 use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
@@ -85,11 +86,20 @@ pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(),
 pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let imported = cluster.filter(|cluster| cluster.course.imported);
-    let config = match &service.settings.cluster_files {
+    let mut config = match &service.settings.cluster_files {
         _ if imported.is_some() => added_node(imported.map_or("", |cluster| &cluster.course.api_vip_dns_name), record),
         Some(files) => node_of_cluster(files, cluster.map(AsRef::as_ref), record)?,
         None => node_alone(service, model, cluster.map(AsRef::as_ref), record),
     };
+    let rendezvous = service.settings.rendezvous.as_ref();
+    if rendezvous.is_some_and(|rendezvous| rendezvous.own == Some(record.host.id)) {
+        // There is no service any more when it boots: nothing may be fetched from one, or be reported to one.
+        (config.pointer, config.beacon) = (None, None);
+        let role_config = config
+            .role_config
+            .unwrap_or_else(|| role_config(record.effective_role().as_str()).to_string().into_bytes());
+        config.role_config = Some(rendezvous::with_records(service, model, &role_config)?);
+    }
     let config = host::build(&config).map_err(|error| Refusal::invalid(chain(&error)))?;
     Ok(config.to_json())
 }

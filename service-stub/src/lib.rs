@@ -49,6 +49,7 @@ pub mod netboot;
 pub mod openapi;
 pub mod page;
 pub mod pass;
+pub mod rendezvous;
 pub mod roles;
 pub mod server;
 pub mod service;

@@ -6,6 +6,7 @@ use crate::events;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
 use crate::net::Cidr;
+use crate::rendezvous;
 use crate::roles;
 use crate::service::Service;
 use crate::state::{
@@ -118,7 +119,8 @@ fn settle_host(
         },
     };
     facts.checks.media_connected &= record.media_connected();
-    let step = host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok();
+    let held = rendezvous::step(service, change.model(), &record, cluster).filter(|_| facts.checks.connected);
+    let step = held.or_else(|| host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok());
     let checked = findings.map(|findings| findings.to_json()).filter(|json| *json != record.host.validations_info);
     if let Some(json) = &checked {
         record.host.validations_info = json.clone();

@@ -7,6 +7,7 @@ use crate::http::{Answer, Call, Refusal, connections};
 use crate::images;
 use crate::logs;
 use crate::page;
+use crate::rendezvous;
 use crate::service::Service;
 use crate::{metrics, openapi};
 use axum::{
@@ -59,6 +60,7 @@ pub fn router(service: Arc<Service>) -> Router {
     };
     Router::new()
         .nest(api::API_PATH, api)
+        .route("/landfall/rendezvous", plain(rendezvous::tell))
         .route(&format!("{}/openapi", api::API_PATH), plain(openapi::show))
         .route(&format!("{}/v2/openapi", api::API_PATH), plain(openapi::show))
         .route("/health", plain(health))

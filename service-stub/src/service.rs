@@ -8,12 +8,12 @@ use crate::media::Media;
 use crate::metrics::Metrics;
 use crate::model::{IgnoredValidations, InfraEnvRecord};
 use crate::store::{Change, Store, StoreError};
-use crate::{http::Refusal, pass};
+use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous};
 use api::{ClusterId, Timestamp};
 use std::{
     collections::BTreeSet,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
 };
@@ -55,6 +55,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
     pub openshift_versions: Vec<String>,
+    /// The rack this service brings up from one of its hosts.
+    pub rendezvous: Option<Arc<Rendezvous>>,
 }
 
 /// The running service.
@@ -160,6 +162,9 @@ impl Service {
         let model = self.store.model();
         let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
         self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
+        if let Err(refusal) = rendezvous::advance(self) {
+            tracing::error!(?refusal, "the rack's plan can't be carried out");
+        }
         self.store.save_presence()
     }
 

@@ -14,7 +14,7 @@ const SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys: url, infra_env_id, token, cacert (a path or PEM text), insecure, agent_version, host_id, interval, proxy, http_proxy, \
-https_proxy, no_proxy. KEY is given as
+https_proxy, no_proxy, rendezvous. KEY is given as
   KEY = \"…\"                             in /etc/landfall/agent.toml
   landfall.KEY=…                        to the kernel; everybody on the host can read it there
   io.landfall.KEY=…                     as an SMBIOS OEM string (type 11), or io.systemd.credential:landfall.KEY=…, or
@@ -59,7 +59,12 @@ impl Show {
             });
         }
         let config = read?;
-        let problem = config.resolve().err();
+        // Where a rendezvous is named, all else is asked for there.
+        let problem = match config.rendezvous() {
+            Ok(None) => config.resolve().err(),
+            Ok(Some(_)) => None,
+            Err(error) => Some(error),
+        };
         let problem_text = problem.as_ref().map(ConfigError::to_string);
         let text = if self.json {
             let value =

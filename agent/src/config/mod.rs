@@ -6,7 +6,8 @@ mod sources;
 
 pub use resolve::{CaCert, Resolved};
 
-use api::{Secret, http::public_url};
+use crate::rendezvous::Place;
+use api::{InfraEnvId, Secret, http::public_url};
 use inventory::Root;
 use std::{
     collections::BTreeMap,
@@ -49,11 +50,13 @@ pub enum Key {
     HttpsProxy,
     /// What is reached without a proxy.
     NoProxy,
+    /// Where to ask for the service, and for the infra-env.
+    Rendezvous,
 }
 
 impl Key {
     /// Each of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Url,
         Self::InfraEnvId,
         Self::Token,
@@ -66,6 +69,7 @@ impl Key {
         Self::HttpProxy,
         Self::HttpsProxy,
         Self::NoProxy,
+        Self::Rendezvous,
     ];
 
     /// Its name in the file, and after a prefix everywhere else.
@@ -83,6 +87,7 @@ impl Key {
             Self::HttpProxy => "http_proxy",
             Self::HttpsProxy => "https_proxy",
             Self::NoProxy => "no_proxy",
+            Self::Rendezvous => "rendezvous",
         }
     }
 
@@ -106,6 +111,7 @@ impl Key {
             Self::HttpProxy => &["HTTP_PROXY", "http_proxy"],
             Self::HttpsProxy => &["HTTPS_PROXY", "https_proxy"],
             Self::NoProxy => &["NO_PROXY", "no_proxy"],
+            Self::Rendezvous => &["LANDFALL_RENDEZVOUS"],
         }
     }
 
@@ -135,6 +141,8 @@ pub enum Source {
     OemString(String),
     /// A file of QEMU's fw_cfg.
     FwCfg(PathBuf),
+    /// The rack's own service.
+    Rendezvous,
 }
 
 impl fmt::Display for Source {
@@ -146,6 +154,7 @@ impl fmt::Display for Source {
             Self::KernelArgument(name) => write!(f, "the kernel argument {name}"),
             Self::OemString(name) => write!(f, "the SMBIOS OEM string {name}"),
             Self::FwCfg(path) => write!(f, "QEMU's fw_cfg file {}", path.display()),
+            Self::Rendezvous => f.write_str("the rendezvous"),
         }
     }
 }
@@ -311,7 +320,18 @@ impl Config {
 
     /// Whether somebody wants the agent to run here.
     pub fn is_configured(&self) -> bool {
-        self.values.contains_key(&Key::Url)
+        self.values.contains_key(&Key::Url) || self.values.contains_key(&Key::Rendezvous)
+    }
+
+    /// Where to ask for what isn't told: a service that is named needs no asking.
+    pub fn rendezvous(&self) -> Result<Option<Place>, ConfigError> {
+        if self.values.contains_key(&Key::Url) { Ok(None) } else { self.parsed(Key::Rendezvous) }
+    }
+
+    /// Takes what was found there.
+    pub fn found(&mut self, url: &str, infra_env_id: InfraEnvId) {
+        self.put(Key::Url, url, Source::Rendezvous);
+        self.put(Key::InfraEnvId, &infra_env_id.to_string(), Source::Rendezvous);
     }
 
     /// Where `key` was looked for.

@@ -1,7 +1,10 @@
 //! What the values mean.
 
 use super::{Config, ConfigError, Key, is_pem};
-use api::{HostId, InfraEnvId, Secret, http::has_certificate};
+use api::{
+    HostId, InfraEnvId, Secret,
+    http::{HttpConfig, has_certificate},
+};
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 /// What is in force.
@@ -59,11 +62,21 @@ impl Config {
         })
     }
 
+    /// How to reach what is asked before anything else is known.
+    pub fn http(&self) -> Result<HttpConfig, ConfigError> {
+        let ca_cert = match self.ca_cert()? {
+            Some(CaCert::Path(path)) => Some(path),
+            // What is asked is in the same rack, and has no certificate.
+            Some(CaCert::Pem(_)) | None => None,
+        };
+        Ok(HttpConfig { ca_cert, insecure: self.switch(Key::Insecure)?, proxies: None })
+    }
+
     fn text(&self, key: Key) -> Option<&str> {
         self.get(key).map(|value| value.text.expose())
     }
 
-    fn parsed<T: FromStr>(&self, key: Key) -> Result<Option<T>, ConfigError>
+    pub(super) fn parsed<T: FromStr>(&self, key: Key) -> Result<Option<T>, ConfigError>
     where
         T::Err: std::fmt::Display,
     {

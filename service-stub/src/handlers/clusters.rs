@@ -31,8 +31,13 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 /// POST /v2/clusters.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    create_as(service, call, ClusterId::random())
+}
+
+/// As [`create`], under an id of our own.
+pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
     let params: ClusterCreateParams = call.json(&shapes::NEW_CLUSTER)?;
-    let record = plan(params)?;
+    let record = plan(params, id)?;
     let id = record.cluster.id;
     service.change(call.request_id(), |change| {
         let mut record = record;
@@ -55,7 +60,7 @@ pub(super) fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Res
 }
 
 /// The record that parameters ask for, or why not.
-fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
+fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Refusal> {
     if !valid_hostname(&params.name) {
         return Err(Refusal::invalid(format!("cluster name '{}' is not a DNS name", params.name)));
     }
@@ -80,7 +85,6 @@ fn plan(params: ClusterCreateParams) -> Result<ClusterRecord, Refusal> {
             "control_plane_count {masters} does not fit: it is 1 with high_availability_mode None, else 1 to 5"
         )));
     }
-    let id = ClusterId::random();
     let user_managed = params.user_managed_networking.unwrap_or(masters == 1);
     let platform = params.platform.clone().map(checked_platform).transpose()?;
     let platform = platform.unwrap_or_else(|| Platform {

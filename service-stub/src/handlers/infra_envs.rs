@@ -12,12 +12,16 @@ use axum::http::StatusCode;
 
 /// POST /v2/infra-envs.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    create_as(service, call, InfraEnvId::random())
+}
+
+/// As [`create`], under an id of our own.
+pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answer, Refusal> {
     let params: InfraEnvCreateParams = call.json(&shapes::NEW_INFRA_ENV)?;
     if params.name.is_empty() {
         return Err(Refusal::bad_request("name in body is required"));
     }
     check_pull_secret(params.pull_secret.expose())?;
-    let id = InfraEnvId::random();
     let infra_env = InfraEnv {
         cluster_id: params.cluster_id,
         cpu_architecture: params.cpu_architecture.unwrap_or_else(|| "x86_64".into()),

@@ -91,6 +91,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Its text.
+    pub fn message(&self) -> &str {
+        let (Self::Request(_, text) | Self::Application(_, text)) = self;
+        text
+    }
+
     /// 400 of the first shape.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::Request(StatusCode::BAD_REQUEST, message.into())

@@ -10,6 +10,7 @@ use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::ClusterFiles;
 use service_stub::http::limits::Limits;
 use service_stub::media::Media;
+use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::server;
 use service_stub::service::{Service, Settings};
 use service_stub::store::Store;
@@ -38,6 +39,7 @@ pub struct Files {
     pub soft_timeouts: bool,
     pub auth: Auth,
     pub limits: Limits,
+    pub rendezvous: Option<Arc<Rendezvous>>,
 }
 
 /// A running service; it stops when dropped.
@@ -79,9 +81,13 @@ impl Running {
             ignored_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
+            rendezvous: files.rendezvous.clone(),
         };
         let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();
         let service = Arc::new(Service::new(settings, store, media));
+        if let Some(rack) = &files.rendezvous {
+            rendezvous::begin(&service, rack).unwrap();
+        }
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let running = service.clone();
         let thread = std::thread::spawn(move || {

@@ -1,0 +1,41 @@
+//! The machine we run on is installed when all others are: with it goes this service.
+
+use crate::model::{ClusterRecord, HostRecord, Model};
+use crate::service::Service;
+use crate::state::{ClusterState, HostState, host as host_state};
+
+/// The step of a prepared host that is ours, in place of what its table says; none for all others.
+pub fn step(
+    service: &Service,
+    model: &Model,
+    record: &HostRecord,
+    cluster: Option<&ClusterRecord>,
+) -> Option<host_state::Step> {
+    let rendezvous = service.settings.rendezvous.as_ref()?;
+    let cluster = cluster?;
+    // With a control plane it bootstraps, and waits for the others by itself.
+    let alone = service.settings.cluster_files.is_none();
+    if !alone || rendezvous.own != Some(record.host.id) || record.state != HostState::PreparingSuccessful {
+        return None;
+    }
+    if !matches!(
+        cluster.state,
+        ClusterState::Installing | ClusterState::InstallingPendingUserAction | ClusterState::Finalizing
+    ) {
+        return None;
+    }
+    let hosts = model.hosts_of_cluster(cluster.cluster.id);
+    let others = hosts.iter().filter(|host| host.host.id != record.host.id);
+    let mut unfinished: Vec<&str> = others
+        .filter(|host| host.state != HostState::Installed)
+        .map(|host| host.hostname().unwrap_or("a host without a name"))
+        .collect();
+    unfinished.sort_unstable();
+    let to = |to, info: String| host_state::Step { id: "rendezvous", to, info: Some(info), effects: &[] };
+    Some(if unfinished.is_empty() {
+        to(Some(HostState::Installing), host_state::info::INSTALLING.to_owned())
+    } else {
+        let list: String = unfinished.join(", ").chars().take(500).collect();
+        to(None, format!("The service runs on this host, which is installed last: waiting for {list}"))
+    })
+}

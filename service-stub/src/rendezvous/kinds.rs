@@ -1,0 +1,394 @@
+//! What each kind of document tells.
+
+use super::{
+    PlanError,
+    hosts::PlannedHost,
+    plan::{Draft, hints, put, put_host},
+    read::Fields,
+};
+use api::{HostRole, Mac};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+/// What Kubernetes puts everywhere.
+const COMMON: [&str; 3] = ["apiVersion", "metadata", "status"];
+const BMAC: &str = "bmac.agent-install.openshift.io/";
+
+/// Takes all that a document tells; the kind comes back where it is none of these.
+pub fn take(mut fields: Fields, draft: &mut Draft) -> Result<Option<String>, PlanError> {
+    let kind = match fields.text("kind")? {
+        Some(kind) => kind,
+        // The two files of openshift-install; the first may leave its kind out, the second has none.
+        None if fields.has("rendezvousIP") || fields.has("hosts") => "AgentConfig".to_owned(),
+        None if fields.has("baseDomain") || fields.has("controlPlane") => "InstallConfig".to_owned(),
+        None => {
+            return Err(fields.error("kind", "is missing, and this is neither an install-config nor an AgentConfig"));
+        }
+    };
+    match kind.as_str() {
+        "ClusterDeployment" => cluster_deployment(fields, draft)?,
+        "AgentClusterInstall" => agent_cluster_install(fields, draft)?,
+        "InfraEnv" => infra_env(fields, draft)?,
+        "NMStateConfig" => nmstate_config(fields, draft)?,
+        "ClusterImageSet" => cluster_image_set(fields, draft)?,
+        "Secret" => secret(fields, draft)?,
+        "BareMetalHost" => bare_metal_host(fields, draft)?,
+        "AgentConfig" => agent_config(fields, draft)?,
+        "InstallConfig" => install_config(fields, draft)?,
+        _ => {
+            fields.all();
+            return Ok(Some(kind));
+        }
+    }
+    Ok(None)
+}
+
+fn metadata_name(fields: &mut Fields) -> Result<String, PlanError> {
+    let mut metadata = fields.object("metadata")?;
+    let name = metadata.text("name")?.unwrap_or_default();
+    metadata.all();
+    Ok(name)
+}
+
+/// The name in a reference.
+fn reference(fields: &mut Fields, field: &str) -> Result<Option<String>, PlanError> {
+    let mut reference = fields.object(field)?;
+    let name = reference.text("name")?;
+    reference.all();
+    Ok(name)
+}
+
+fn cluster_deployment(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    let own_name = metadata_name(&mut fields)?;
+    fields.ignore(&COMMON);
+    let mut spec = fields.object("spec")?;
+    let name = spec.text("clusterName")?.or(Some(own_name).filter(|name| !name.is_empty()));
+    put(&mut draft.cluster, "name", name, &spec, "clusterName")?;
+    put(&mut draft.cluster, "base_dns_domain", spec.text("baseDomain")?, &spec, "baseDomain")?;
+    let secret = reference(&mut spec, "pullSecretRef")?;
+    put(&mut draft.other, "pull_secret_ref", secret, &spec, "pullSecretRef")?;
+    spec.ignore(&["clusterInstallRef", "platform", "controlPlaneConfig", "installed"]);
+    Ok(())
+}
+
+fn agent_cluster_install(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    fields.ignore(&COMMON);
+    let mut spec = fields.object("spec")?;
+    spec.ignore(&["clusterDeploymentRef"]);
+    let image_set = reference(&mut spec, "imageSetRef")?;
+    put(&mut draft.other, "image_set", image_set, &spec, "imageSetRef")?;
+    put(&mut draft.cluster, "ssh_public_key", spec.text("sshPublicKey")?, &spec, "sshPublicKey")?;
+    put(&mut draft.other, "hold", spec.flag("holdInstallation")?, &spec, "holdInstallation")?;
+    put(&mut draft.cluster, "schedulable_masters", spec.flag("mastersSchedulable")?, &spec, "mastersSchedulable")?;
+    let platform = spec.text("platformType")?.map(|kind| kind.to_lowercase());
+    put_platform(draft, platform, &spec, "platformType")?;
+    vips(&mut spec, draft, ["apiVIPs", "apiVIP"], ["ingressVIPs", "ingressVIP"])?;
+    proxy(&mut spec, draft)?;
+    let mut networking = spec.object("networking")?;
+    let managed = networking.flag("userManagedNetworking")?;
+    put(&mut draft.cluster, "user_managed_networking", managed, &networking, "userManagedNetworking")?;
+    networks(networking, draft)?;
+    let mut counts = spec.object("provisionRequirements")?;
+    put(&mut draft.other, "control_plane", counts.number("controlPlaneAgents")?, &counts, "controlPlaneAgents")?;
+    put(&mut draft.other, "workers", counts.number("workerAgents")?, &counts, "workerAgents")?;
+    if counts.number("arbiterAgents")?.unwrap_or(0) > 0 {
+        return Err(counts.error("arbiterAgents", "there are no arbiters here"));
+    }
+    Ok(())
+}
+
+/// Without a platform of its own the network is the operator's.
+fn put_platform(draft: &mut Draft, kind: Option<String>, from: &Fields, field: &str) -> Result<(), PlanError> {
+    if kind.as_deref() == Some("none") {
+        put(&mut draft.cluster, "user_managed_networking", Some(true), from, field)?;
+    }
+    let platform = kind.map(|kind| json!({"type": kind}));
+    put(&mut draft.cluster, "platform", platform, from, field)
+}
+
+fn vips(fields: &mut Fields, draft: &mut Draft, api: [&str; 2], ingress: [&str; 2]) -> Result<(), PlanError> {
+    for (name, [many, one]) in [("api_vips", api), ("ingress_vips", ingress)] {
+        let mut list = fields.texts(many)?;
+        if let Some(single) = fields.text(one)?.filter(|single| !list.contains(single)) {
+            if !list.is_empty() {
+                return Err(fields.error(one, format!("'{single}' is not among {many}")));
+            }
+            list.push(single);
+        }
+        let list: Vec<Value> = list.into_iter().map(|ip| json!({"ip": ip})).collect();
+        put(&mut draft.cluster, name, (!list.is_empty()).then_some(list), fields, many)?;
+    }
+    Ok(())
+}
+
+/// For the cluster, and for the live hosts.
+fn proxy(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    if !fields.has("proxy") {
+        return Ok(());
+    }
+    let mut proxy = fields.object("proxy")?;
+    let [http, https, no] = [proxy.text("httpProxy")?, proxy.text("httpsProxy")?, proxy.text("noProxy")?];
+    put(&mut draft.cluster, "http_proxy", http, &proxy, "httpProxy")?;
+    put(&mut draft.cluster, "https_proxy", https, &proxy, "httpsProxy")?;
+    put(&mut draft.cluster, "no_proxy", no, &proxy, "noProxy")
+}
+
+fn networks(mut networking: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    put(&mut draft.cluster, "network_type", networking.text("networkType")?, &networking, "networkType")?;
+    let mut pods = Vec::new();
+    for mut entry in networking.objects("clusterNetwork")? {
+        let cidr = entry.text("cidr")?.unwrap_or_default();
+        let prefix = entry.number("hostPrefix")?.unwrap_or(23);
+        pods.push(json!({"cidr": cidr, "host_prefix": prefix}));
+    }
+    put(&mut draft.cluster, "cluster_networks", (!pods.is_empty()).then_some(pods), &networking, "clusterNetwork")?;
+    let services: Vec<Value> =
+        networking.texts("serviceNetwork")?.into_iter().map(|cidr| json!({"cidr": cidr})).collect();
+    let services = (!services.is_empty()).then_some(services);
+    put(&mut draft.cluster, "service_networks", services, &networking, "serviceNetwork")?;
+    let mut machines = Vec::new();
+    for mut entry in networking.objects("machineNetwork")? {
+        machines.push(json!({"cidr": entry.text("cidr")?.unwrap_or_default()}));
+    }
+    let machines = (!machines.is_empty()).then_some(machines);
+    put(&mut draft.cluster, "machine_networks", machines, &networking, "machineNetwork")
+}
+
+fn infra_env(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    fields.ignore(&COMMON);
+    let mut spec = fields.object("spec")?;
+    // All hosts and all their networks are this infra-env's: there is no other.
+    spec.ignore(&["clusterRef", "nmStateConfigLabelSelector", "agentLabels", "imageType", "ipxeScriptType"]);
+    let secret = reference(&mut spec, "pullSecretRef")?;
+    put(&mut draft.other, "pull_secret_ref", secret, &spec, "pullSecretRef")?;
+    for (field, name) in [
+        ("sshAuthorizedKey", "ssh_authorized_key"),
+        ("additionalTrustBundle", "additional_trust_bundle"),
+        ("ignitionConfigOverride", "ignition_config_override"),
+    ] {
+        put(&mut draft.infra_env, name, spec.text(field)?, &spec, field)?;
+    }
+    let architecture = spec.text("cpuArchitecture")?;
+    put(&mut draft.cluster, "cpu_architecture", architecture, &spec, "cpuArchitecture")?;
+    time_sources(&mut spec, draft)?;
+    let mut arguments = Vec::new();
+    for mut argument in spec.objects("kernelArguments")? {
+        let (operation, value) = (argument.text("operation")?, argument.text("value")?);
+        arguments.push(json!({"operation": operation, "value": value}));
+    }
+    let arguments = (!arguments.is_empty()).then_some(arguments);
+    put(&mut draft.infra_env, "kernel_arguments", arguments, &spec, "kernelArguments")?;
+    if spec.has("proxy") {
+        let mut proxy = spec.object("proxy")?;
+        let [http, https, no] = [proxy.text("httpProxy")?, proxy.text("httpsProxy")?, proxy.text("noProxy")?];
+        let proxy = json!({"http_proxy": http, "https_proxy": https, "no_proxy": no});
+        put(&mut draft.infra_env, "proxy", Some(proxy), &spec, "proxy")?;
+    }
+    Ok(())
+}
+
+fn time_sources(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    let list = fields.texts("additionalNTPSources")?;
+    let list = (!list.is_empty()).then(|| list.join(","));
+    put(&mut draft.infra_env, "additional_ntp_sources", list, fields, "additionalNTPSources")
+}
+
+fn cluster_image_set(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    let name = metadata_name(&mut fields)?;
+    fields.ignore(&COMMON);
+    let mut spec = fields.object("spec")?;
+    let Some(image) = spec.text("releaseImage")? else {
+        return Err(spec.error("releaseImage", "is missing"));
+    };
+    draft.image_sets.insert(name, image);
+    Ok(())
+}
+
+/// Others than registry credentials are nobody's business here.
+fn secret(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    const FIELD: &str = ".dockerconfigjson";
+    let name = metadata_name(&mut fields)?;
+    fields.ignore(&COMMON);
+    fields.ignore(&["type", "immutable"]);
+    let (mut data, mut plain) = (fields.object("data")?, fields.object("stringData")?);
+    let text = match (data.text(FIELD)?, plain.text(FIELD)?) {
+        (_, Some(text)) => Some(text),
+        (Some(encoded), None) => {
+            let compact: String = encoded.split_whitespace().collect();
+            let decoded = BASE64_STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            Some(decoded.ok_or_else(|| data.error(FIELD, "is no base64 of a text"))?)
+        }
+        (None, None) => None,
+    };
+    data.all();
+    plain.all();
+    draft.pull_secrets.extend(text.map(|text| (name, text)));
+    Ok(())
+}
+
+fn nmstate_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    fields.ignore(&COMMON);
+    let mut spec = fields.object("spec")?;
+    let interfaces = interfaces(&mut spec)?;
+    if interfaces.is_empty() {
+        return Err(spec.error("interfaces", "is empty: a machine is known by its MAC addresses"));
+    }
+    let Some(config) = spec.value("config") else { return Err(spec.error("config", "is missing")) };
+    network(&spec, "config", &config, &interfaces, draft)?;
+    let place = format!("{}: {}", spec.file, spec.place("interfaces"));
+    let macs = interfaces.into_iter().map(|(mac, _)| mac).collect();
+    put_host(
+        draft,
+        PlannedHost { macs, place, installer_args: vec![COPY_NETWORK.to_owned()], ..PlannedHost::default() },
+    )
+}
+
+/// The network of the live host is the installed one's.
+const COPY_NETWORK: &str = "--copy-network";
+
+fn network(
+    fields: &Fields,
+    field: &str,
+    config: &Value,
+    interfaces: &[(Mac, String)],
+    draft: &mut Draft,
+) -> Result<(), PlanError> {
+    let text = match config {
+        Value::String(text) => text.clone(),
+        config => serde_norway::to_string(config).map_err(|error| fields.error(field, error))?,
+    };
+    let map: Vec<Value> = interfaces
+        .iter()
+        .map(|(mac, name)| json!({"mac_address": mac.to_string(), "logical_nic_name": name}))
+        .collect();
+    draft.networks.push(json!({"network_yaml": text, "mac_interface_map": map}));
+    Ok(())
+}
+
+fn interfaces(fields: &mut Fields) -> Result<Vec<(Mac, String)>, PlanError> {
+    let mut found = Vec::new();
+    for mut interface in fields.objects("interfaces")? {
+        let (mac, name) = (mac(&mut interface, "macAddress")?, interface.text("name")?);
+        let Some(mac) = mac else { return Err(interface.error("macAddress", "is missing")) };
+        found.push((mac, name.unwrap_or_default()));
+    }
+    Ok(found)
+}
+
+fn mac(fields: &mut Fields, name: &str) -> Result<Option<Mac>, PlanError> {
+    let text = fields.text(name)?;
+    text.map(|text| text.parse().map_err(|error| fields.error(name, error))).transpose()
+}
+
+fn role(fields: &Fields, field: &str, text: Option<String>) -> Result<HostRole, PlanError> {
+    match text.as_deref().unwrap_or_default() {
+        "" | "auto-assign" => Ok(HostRole::AutoAssign),
+        "master" => Ok(HostRole::Master),
+        "worker" => Ok(HostRole::Worker),
+        other => Err(fields.error(field, format!("'{other}' is neither master nor worker"))),
+    }
+}
+
+fn bare_metal_host(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    let mut metadata = fields.object("metadata")?;
+    let mut annotations = metadata.object("annotations")?;
+    let mut note = |name: &str| annotations.text(&format!("{BMAC}{name}"));
+    let [name, role_text, args, ignition] =
+        [note("hostname")?, note("role")?, note("installer-args")?, note("ignition-config-overrides")?];
+    let args: Option<Vec<String>> = args
+        .map(|args| serde_json::from_str(&args))
+        .transpose()
+        .map_err(|_| annotations.error(&format!("{BMAC}installer-args"), "is no JSON list of texts"))?;
+    let role = role(&annotations, &format!("{BMAC}role"), role_text)?;
+    annotations.all();
+    metadata.all();
+    fields.ignore(&COMMON);
+    let mut spec = fields.object("spec")?;
+    let Some(mac) = mac(&mut spec, "bootMACAddress")? else {
+        return Err(spec.error("bootMACAddress", "is missing: a machine is known by it"));
+    };
+    // Nobody switches machines on here.
+    spec.ignore(&["online", "bmc", "automatedCleaningMode", "bootMode", "externallyProvisioned"]);
+    let host = PlannedHost {
+        name: name.unwrap_or_default(),
+        role,
+        macs: [mac].into(),
+        hints: hints(&mut spec, "rootDeviceHints")?,
+        installer_args: args.unwrap_or_default(),
+        ignition_override: ignition.unwrap_or_default(),
+        place: format!("{}: {}", spec.file, spec.place("bootMACAddress")),
+    };
+    put_host(draft, host)
+}
+
+fn agent_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    fields.ignore(&COMMON);
+    put(&mut draft.other, "address", fields.text("rendezvousIP")?, &fields, "rendezvousIP")?;
+    time_sources(&mut fields, draft)?;
+    for mut host in fields.objects("hosts")? {
+        let known = interfaces(&mut host)?;
+        if known.is_empty() {
+            return Err(host.error("interfaces", "is empty: a machine is known by its MAC addresses"));
+        }
+        let mut installer_args = Vec::new();
+        if let Some(config) = host.value("networkConfig") {
+            network(&host, "networkConfig", &config, &known, draft)?;
+            installer_args.push(COPY_NETWORK.to_owned());
+        }
+        let role_text = host.text("role")?;
+        let planned = PlannedHost {
+            name: host.text("hostname")?.unwrap_or_default(),
+            role: role(&host, "role", role_text)?,
+            macs: known.into_iter().map(|(mac, _)| mac).collect(),
+            hints: hints(&mut host, "rootDeviceHints")?,
+            installer_args,
+            ignition_override: String::new(),
+            place: format!("{}: {}", host.file, host.place("interfaces")),
+        };
+        put_host(draft, planned)?;
+    }
+    Ok(())
+}
+
+fn install_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    let name = Some(metadata_name(&mut fields)?).filter(|name| !name.is_empty());
+    put(&mut draft.cluster, "name", name, &fields, "metadata.name")?;
+    fields.ignore(&COMMON);
+    put(&mut draft.cluster, "base_dns_domain", fields.text("baseDomain")?, &fields, "baseDomain")?;
+    put(&mut draft.cluster, "pull_secret", fields.text("pullSecret")?, &fields, "pullSecret")?;
+    put(&mut draft.cluster, "ssh_public_key", fields.text("sshKey")?, &fields, "sshKey")?;
+    let bundle = fields.text("additionalTrustBundle")?;
+    put(&mut draft.infra_env, "additional_trust_bundle", bundle, &fields, "additionalTrustBundle")?;
+    proxy(&mut fields, draft)?;
+    let mut masters = fields.object("controlPlane")?;
+    pool(&mut masters, draft)?;
+    // As openshift-install has it.
+    put(&mut draft.other, "control_plane", Some(masters.number("replicas")?.unwrap_or(3)), &masters, "replicas")?;
+    let mut workers: Option<u64> = None;
+    for mut compute in fields.objects("compute")? {
+        pool(&mut compute, draft)?;
+        workers = Some(workers.unwrap_or(0).saturating_add(compute.number("replicas")?.unwrap_or(3)));
+    }
+    put(&mut draft.other, "workers", Some(workers.unwrap_or(3)), &fields, "compute")?;
+    let networking = fields.object("networking")?;
+    networks(networking, draft)?;
+    let mut platforms = fields.object("platform")?;
+    if platforms.has("none") {
+        platforms.ignore(&["none"]);
+        put_platform(draft, Some("none".to_owned()), &platforms, "none")?;
+    }
+    if platforms.has("baremetal") {
+        let mut platform = platforms.object("baremetal")?;
+        vips(&mut platform, draft, ["apiVIPs", "apiVIP"], ["ingressVIPs", "ingressVIP"])?;
+        put_platform(draft, Some("baremetal".to_owned()), &platform, "baremetal")?;
+    }
+    Ok(())
+}
+
+fn pool(pool: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    pool.ignore(&["name", "platform"]);
+    let architecture = pool.text("architecture")?.map(|name| if name == "amd64" { "x86_64".to_owned() } else { name });
+    put(&mut draft.cluster, "cpu_architecture", architecture, pool, "architecture")?;
+    pool.ignore(&["hyperthreading"]);
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! A rack with nothing else around: this service on one of the rack's own hosts, started from the live ISO.
+//!
+//! What the rack is to become lies in files of the image ([`plan`], from documents as [`read`] finds them and [`kinds`] knows
+//! them). [`rack`] makes the records of it, gives each host what is planned for it, and starts the installation once everybody is
+//! there. The machine the service runs on installs last ([`hold`]), and takes the records with it ([`handover`]).
+
+mod cli;
+mod handover;
+mod hints;
+mod hold;
+mod hosts;
+mod kinds;
+mod plan;
+mod rack;
+mod read;
+mod show;
+mod wait;
+
+pub use cli::{Outcome, RendezvousArgs};
+pub use handover::{PATH as HANDOVER_PATH, with_records};
+pub use hints::Hints;
+pub use hold::step;
+pub use hosts::PlannedHost;
+pub use plan::{PlanError, directory, plan};
+pub use rack::{advance, begin, tell};
+pub use read::{Document, parse};
+pub use show::{as_json, lines};
+pub use wait::here;
+
+use api::{ClusterCreateParams, ClusterId, HostId, InfraEnvCreateParams, InfraEnvId};
+use sha2::{Digest, Sha256};
+use std::{
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+};
+use uuid::Uuid;
+
+/// What the rack is to become.
+#[derive(Clone, Debug)]
+pub struct Rack {
+    /// The cluster.
+    pub cluster: ClusterCreateParams,
+    /// What its hosts boot.
+    pub infra_env: InfraEnvCreateParams,
+    /// Hosts that are known beforehand.
+    pub hosts: Vec<PlannedHost>,
+    /// Control-plane hosts.
+    pub masters: usize,
+    /// Hosts, known beforehand or not.
+    pub total: usize,
+    /// Where the service is to be; any machine when there is none.
+    pub address: Option<IpAddr>,
+    /// The installation is started by somebody.
+    pub hold: bool,
+    /// What was not understood.
+    pub warnings: Vec<String>,
+}
+
+/// A rack that this service brings up from within.
+#[derive(Debug)]
+pub struct Rendezvous {
+    /// The plan.
+    pub rack: Rack,
+    /// The machine we run on, as its agent names it.
+    pub own: Option<HostId>,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Its infra-env.
+    pub infra_env: InfraEnvId,
+    /// What was told last of what is waited for.
+    told: Mutex<String>,
+}
+
+impl Rendezvous {
+    /// Ids follow from the cluster's name, so that a service that is started again finds its own.
+    pub fn new(rack: Rack, own: Option<HostId>) -> Self {
+        let id = |kind: &str| {
+            let digest = Sha256::digest(format!("landfall rendezvous {kind} {}", rack.cluster.name));
+            let mut bytes = [0; 16];
+            bytes.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+            uuid::Builder::from_custom_bytes(bytes).into_uuid()
+        };
+        let (cluster, infra_env): (Uuid, Uuid) = (id("cluster"), id("infra-env"));
+        Self { rack, own, cluster: ClusterId(cluster), infra_env: InfraEnvId(infra_env), told: Mutex::default() }
+    }
+
+    /// Whether a text is another one than the last.
+    fn is_news(&self, text: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = *told != text;
+        text.clone_into(&mut told);
+        news
+    }
+}

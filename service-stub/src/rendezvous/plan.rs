@@ -1,0 +1,331 @@
+//! Documents to one plan: what the cluster is to be, and its hosts.
+
+use super::{
+    Rack,
+    hints::Hints,
+    hosts::{PlannedHost, merge},
+    kinds,
+    read::{self, Document, Fields},
+};
+use serde_json::{Map, Value, json};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A file.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// More than anybody writes.
+    #[error("{what} are too many: {most} at most make sense")]
+    TooMuch {
+        /// What there is.
+        what: String,
+        /// How much there may be.
+        most: usize,
+    },
+    /// No document.
+    #[error("{file} is no {kind}{}", line.map_or_else(String::new, |line| format!(": look at line {line}")))]
+    Syntax {
+        /// The file.
+        file: String,
+        /// What it should be.
+        kind: &'static str,
+        /// Where it isn't.
+        line: Option<usize>,
+    },
+    /// A field that can't be.
+    #[error("{file}: {field}: {reason}")]
+    Field {
+        /// The file.
+        file: String,
+        /// The field.
+        field: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Two places that differ.
+    #[error("{one} and {other} say different things of {what}: one of them must go")]
+    Contradiction {
+        /// A file and its field.
+        one: String,
+        /// Another.
+        other: String,
+        /// Of what.
+        what: String,
+    },
+    /// Nobody says it.
+    #[error("no {what}: {hint}")]
+    Missing {
+        /// What.
+        what: &'static str,
+        /// Where to say it.
+        hint: String,
+    },
+    /// The service's own rules.
+    #[error("the plan does not hold: {0}")]
+    Refused(String),
+}
+
+/// A value and where it is from.
+type Told<T> = (T, String);
+
+/// What the documents have told so far.
+#[derive(Default)]
+pub struct Draft {
+    /// Fields of the cluster's parameters.
+    pub cluster: BTreeMap<&'static str, Told<Value>>,
+    /// Fields of the infra-env's parameters.
+    pub infra_env: BTreeMap<&'static str, Told<Value>>,
+    /// What is neither: counts, the address, references.
+    pub other: BTreeMap<&'static str, Told<Value>>,
+    /// Release images by the name of their set.
+    pub image_sets: BTreeMap<String, String>,
+    /// Registry credentials by the name of their secret.
+    pub pull_secrets: BTreeMap<String, String>,
+    /// Hosts.
+    pub hosts: Vec<PlannedHost>,
+    /// Networks of hosts.
+    pub networks: Vec<Value>,
+}
+
+/// Notes a value under a name, unless it was told differently before.
+pub fn put(
+    to: &mut BTreeMap<&'static str, Told<Value>>,
+    name: &'static str,
+    value: Option<impl Into<Value>>,
+    from: &Fields,
+    field: &str,
+) -> Result<(), PlanError> {
+    let Some(value) = value.map(Into::into) else { return Ok(()) };
+    let place = format!("{}: {}", from.file, from.place(field));
+    match to.get(name) {
+        Some((known, other)) if *known != value => {
+            Err(PlanError::Contradiction { one: other.clone(), other: place, what: name.replace('_', " ") })
+        }
+        Some(_) => Ok(()),
+        None => {
+            to.insert(name, (value, place));
+            Ok(())
+        }
+    }
+}
+
+/// The plan of a directory. `version` is what to install where no document says it.
+pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
+    let documents = read::directory(path)?;
+    if documents.is_empty() {
+        let hint = format!("{} has no *.yaml, *.yml, *.json or *.toml", path.display());
+        return Err(PlanError::Missing { what: "documents", hint });
+    }
+    plan(&documents, version)
+}
+
+/// The plan of documents.
+pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
+    let (unknown, mut warnings, mut draft) = (RefCell::default(), Vec::new(), Draft::default());
+    for document in documents {
+        let fields = Fields::of(document, &unknown)?;
+        if let Some(kind) = kinds::take(fields, &mut draft)? {
+            warnings.push(format!("{}: documents of kind '{kind}' are not understood", document.file));
+        }
+    }
+    for field in unknown.into_inner() {
+        warnings.push(format!("{field} is not understood"));
+    }
+    let mut rack = finish(draft, version)?;
+    rack.warnings = warnings;
+    Ok(rack)
+}
+
+fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
+    let missing = |what, hint: &str| PlanError::Missing { what, hint: hint.to_owned() };
+    let name = draft.cluster.get("name").and_then(|(name, _)| name.as_str()).unwrap_or_default().to_owned();
+    if name.is_empty() {
+        return Err(missing(
+            "cluster name",
+            "give ClusterDeployment spec.clusterName, or metadata.name of an install-config",
+        ));
+    }
+    if !draft.cluster.contains_key("base_dns_domain") {
+        return Err(missing(
+            "base domain",
+            "give ClusterDeployment spec.baseDomain, or baseDomain of an install-config",
+        ));
+    }
+    resolve_version(&mut draft, version)?;
+    resolve_pull_secret(&mut draft)?;
+    let count = |name: &str| draft.other.get(name).and_then(|(count, _)| count.as_u64());
+    let masters = count("control_plane").ok_or_else(|| {
+        missing(
+            "number of control-plane hosts",
+            "give AgentClusterInstall spec.provisionRequirements.controlPlaneAgents, or controlPlane.replicas of an install-config",
+        )
+    })?;
+    let workers = count("workers").unwrap_or(0);
+    let told = |name: &str| draft.other.get(name).map(|(_, place)| place.clone()).unwrap_or_default();
+    check_counts(&draft.hosts, masters, workers, &told)?;
+    let place = |name: &str| draft.cluster.get(name).map(|(_, place)| place.clone());
+    let user_managed = draft.cluster.get("user_managed_networking").and_then(|(flag, _)| flag.as_bool());
+    for (field, what) in [("api_vips", "API address"), ("ingress_vips", "ingress address")] {
+        let needed = masters > 1 && user_managed != Some(true);
+        if needed && place(field).is_none() {
+            return Err(missing(
+                what,
+                "give apiVIPs and ingressVIPs, or platform none with networking that somebody else manages",
+            ));
+        }
+    }
+    let address = match draft.other.remove("address") {
+        None => None,
+        Some((text, place)) => {
+            let text = text.as_str().unwrap_or_default().to_owned();
+            let parsed: Result<IpAddr, _> = text.parse();
+            Some(parsed.map_err(|_| PlanError::Field {
+                file: place,
+                field: "rendezvousIP".to_owned(),
+                reason: format!("'{text}' is no IP address"),
+            })?)
+        }
+    };
+    let hold = draft.other.get("hold").is_some_and(|(hold, _)| *hold == json!(true));
+    let mut cluster: Map<String, Value> = values(draft.cluster);
+    cluster.insert("control_plane_count".into(), json!(masters));
+    if masters == 1 {
+        cluster.insert("high_availability_mode".into(), json!("None"));
+    }
+    let mut infra_env: Map<String, Value> = values(draft.infra_env);
+    infra_env.insert("name".into(), json!(name));
+    for shared in ["pull_secret", "cpu_architecture", "openshift_version"] {
+        cluster.get(shared).map(|value| infra_env.entry(shared).or_insert_with(|| value.clone()));
+    }
+    if let Some(key) = cluster.get("ssh_public_key") {
+        infra_env.entry("ssh_authorized_key").or_insert_with(|| key.clone());
+    }
+    if let Some(address) = address {
+        infra_env.insert("rendezvous_ip".into(), json!(address.to_string()));
+    }
+    if !draft.networks.is_empty() {
+        infra_env.insert("static_network_config".into(), Value::Array(draft.networks));
+    }
+    let refused = |error: serde_json::Error| PlanError::Refused(error.to_string());
+    let total = masters.saturating_add(workers);
+    Ok(Rack {
+        cluster: serde_json::from_value(Value::Object(cluster)).map_err(refused)?,
+        infra_env: serde_json::from_value(Value::Object(infra_env)).map_err(refused)?,
+        hosts: draft.hosts,
+        masters: usize::try_from(masters).unwrap_or(usize::MAX),
+        total: usize::try_from(total).unwrap_or(usize::MAX),
+        address,
+        hold,
+        warnings: Vec::new(),
+    })
+}
+
+fn values(told: BTreeMap<&'static str, Told<Value>>) -> Map<String, Value> {
+    told.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect()
+}
+
+/// The set that is referred to, else the only one, else what the operator says.
+fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanError> {
+    let referred = draft.other.get("image_set").and_then(|(name, place)| Some((name.as_str()?.to_owned(), place)));
+    let image = match referred {
+        Some((name, place)) => {
+            let image = draft.image_sets.get(&name);
+            let hint = || format!("{place} names '{name}', which is not among the documents");
+            Some(image.ok_or_else(|| PlanError::Missing { what: "ClusterImageSet", hint: hint() })?)
+        }
+        None if draft.image_sets.len() == 1 => draft.image_sets.values().next(),
+        None => None,
+    };
+    let of_image = image.and_then(|image| version_of(image));
+    let Some(version) = of_image.or(given.map(str::to_owned)) else {
+        let hint = "give a ClusterImageSet whose releaseImage has its version as tag, or --openshift-version";
+        return Err(PlanError::Missing { what: "version to install", hint: hint.to_owned() });
+    };
+    if let Some(image) = image {
+        draft.cluster.insert("ocp_release_image", (json!(image), String::new()));
+    }
+    draft.cluster.insert("openshift_version", (json!(version), String::new()));
+    Ok(())
+}
+
+/// Of `quay.io/openshift-release-dev/ocp-release:4.19.3-x86_64`: `4.19.3`.
+fn version_of(image: &str) -> Option<String> {
+    let name = image.rsplit('/').next()?.split('@').next()?;
+    let tag = name.split_once(':')?.1;
+    let bare = ["-x86_64", "-aarch64", "-ppc64le", "-s390x", "-multi"].iter().find_map(|end| tag.strip_suffix(end));
+    let tag = bare.unwrap_or(tag);
+    tag.starts_with(|c: char| c.is_ascii_digit()).then(|| tag.to_owned())
+}
+
+fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
+    if draft.cluster.contains_key("pull_secret") {
+        return Ok(());
+    }
+    let text = match draft.other.get("pull_secret_ref") {
+        Some((name, place)) => {
+            let name = name.as_str().unwrap_or_default();
+            let hint =
+                || format!("{place} names '{name}', which is not among the documents, or has no .dockerconfigjson");
+            draft.pull_secrets.get(name).ok_or_else(|| PlanError::Missing { what: "pull secret", hint: hint() })?
+        }
+        None => {
+            let hint = || "give a Secret with .dockerconfigjson, or pullSecret of an install-config".to_owned();
+            let only = draft.pull_secrets.values().next().filter(|_| draft.pull_secrets.len() == 1);
+            only.ok_or_else(|| PlanError::Missing { what: "pull secret", hint: hint() })?
+        }
+    };
+    draft.cluster.insert("pull_secret", (json!(text), String::new()));
+    Ok(())
+}
+
+fn check_counts(
+    hosts: &[PlannedHost],
+    masters: u64,
+    workers: u64,
+    told: &impl Fn(&str) -> String,
+) -> Result<(), PlanError> {
+    let total = masters.saturating_add(workers);
+    let of = |role| hosts.iter().filter(|host| host.role == role).count();
+    let over = |count: usize, most: u64| u64::try_from(count).unwrap_or(u64::MAX) > most;
+    let say = |what: &str, count: usize, most: u64, field: &str| {
+        PlanError::Refused(format!("{count} {what} are named, but {} asks for {most}", told(field)))
+    };
+    match () {
+        () if over(of(api::HostRole::Master), masters) => {
+            Err(say("control-plane hosts", of(api::HostRole::Master), masters, "control_plane"))
+        }
+        () if over(of(api::HostRole::Worker), workers) => {
+            let field = if told("workers").is_empty() { "control_plane" } else { "workers" };
+            Err(say("workers", of(api::HostRole::Worker), workers, field))
+        }
+        () if over(hosts.len(), total) => Err(say("hosts", hosts.len(), total, "control_plane")),
+        () => Ok(()),
+    }
+}
+
+/// Adds a host, or what is told of a host that is there.
+pub fn put_host(draft: &mut Draft, host: PlannedHost) -> Result<(), PlanError> {
+    merge(&mut draft.hosts, host)
+}
+
+/// Hints of a field, when it is there.
+pub fn hints(fields: &mut Fields, name: &str) -> Result<Hints, PlanError> {
+    if fields.has(name) { Hints::take(fields.object(name)?) } else { Ok(Hints::default()) }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

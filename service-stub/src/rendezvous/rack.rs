@@ -1,0 +1,228 @@
+//! The plan carried out: records made, hosts told what they are to be, the installation started.
+
+use super::{PlannedHost, Rendezvous};
+use crate::auth::Caller;
+use crate::handlers::{clusters, hosts, infra_envs};
+use crate::http::{Answer, Call, Refusal};
+use crate::model::{ClusterRecord, HostRecord};
+use crate::service::Service;
+use api::{HostRole, HostStage};
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Longest text about what is waited for, in characters.
+const MAX_TEXT_CHARS: usize = 2000;
+
+/// GET /landfall/rendezvous: what an agent that only knows our address needs.
+pub fn tell(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+    let rendezvous = service.settings.rendezvous.as_deref();
+    let rendezvous = rendezvous.ok_or_else(|| {
+        Refusal::not_found("this service is no rendezvous: it was started without --rendezvous".to_owned())
+    })?;
+    let ids = json!({"cluster_id": rendezvous.cluster, "infra_env_id": rendezvous.infra_env});
+    Ok(Answer::json(StatusCode::OK, &ids))
+}
+
+/// Makes the cluster and its infra-env, unless they are there from an earlier start.
+pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
+    let model = service.store.model();
+    let rack = &rendezvous.rack;
+    if !model.clusters.contains_key(&rendezvous.cluster) {
+        clusters::create_as(service, &call(&[], json!(rack.cluster)), rendezvous.cluster)?;
+    }
+    if !model.infra_envs.contains_key(&rendezvous.infra_env) {
+        let mut params = rack.infra_env.clone();
+        params.cluster_id = Some(rendezvous.cluster);
+        infra_envs::create_as(service, &call(&[], json!(params)), rendezvous.infra_env)?;
+    }
+    Ok(())
+}
+
+/// A request of our own.
+fn call(path: &[(&str, String)], body: Value) -> Call {
+    let path = path.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let body = body.to_string().into();
+    Call { path, query: Vec::new(), headers: axum::http::HeaderMap::new(), body, caller: Caller::Everyone }
+}
+
+/// One look at the rack: what is planned for hosts that have come is set, and the installation is started when nothing is in its
+/// way. What is, is told.
+pub fn advance(service: &Service) -> Result<(), Refusal> {
+    let Some(rendezvous) = service.settings.rendezvous.as_deref() else { return Ok(()) };
+    let model = service.store.model();
+    // Somebody may have deleted it.
+    let Some(cluster) = model.clusters.get(&rendezvous.cluster) else { return Ok(()) };
+    let here = model.hosts_of_cluster(rendezvous.cluster);
+    if !cluster.state.accepts_hosts() {
+        leave(rendezvous, &here);
+        return Ok(());
+    }
+    let mut blocked = Vec::new();
+    for record in &here {
+        if let Err(refusal) = apply(service, rendezvous, record) {
+            blocked.push(format!("{}: {}", name_of(record), refusal.message()));
+        }
+    }
+    blocked.extend(missing(rendezvous, &here));
+    if blocked.is_empty() {
+        // Its state may just have changed.
+        let model = service.store.model();
+        let Some(cluster) = model.clusters.get(&rendezvous.cluster) else { return Ok(()) };
+        match cluster.state {
+            crate::state::ClusterState::Ready if !cluster.cluster.install_started_at.is_zero() => {
+                blocked.push("it was started before, and is not started again by itself".to_owned());
+            }
+            crate::state::ClusterState::Ready if rendezvous.rack.hold => {
+                blocked.push("holdInstallation: somebody is to start it".to_owned());
+            }
+            crate::state::ClusterState::Ready => return start(service, rendezvous),
+            _ => blocked.extend(unready(cluster, &model.hosts_of_cluster(rendezvous.cluster))),
+        }
+    }
+    let text: String = blocked.join("; ").chars().take(MAX_TEXT_CHARS).collect();
+    if rendezvous.is_news(&text) {
+        let (hosts, total) = (here.len(), rendezvous.rack.total);
+        tracing::info!(cluster = rendezvous.rack.cluster.name, hosts, total, "the installation waits: {text}");
+    }
+    Ok(())
+}
+
+fn start(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
+    if service.settings.cluster_files.is_some() {
+        bootstrap_here(service, rendezvous)?;
+    }
+    clusters::install(service, &call(&[("cluster_id", rendezvous.cluster.to_string())], Value::Null))?;
+    if rendezvous.is_news("started") {
+        let (cluster, hosts) = (&rendezvous.rack.cluster.name, rendezvous.rack.total);
+        tracing::info!(cluster, hosts, "every host is there: the installation is started");
+    }
+    Ok(())
+}
+
+/// The machine we run on carries the temporary control plane: that one is installed last.
+fn bootstrap_here(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
+    service.change("", |change| {
+        for record in change.model().hosts_of_cluster(rendezvous.cluster) {
+            let ours = Some(record.host.id) == rendezvous.own && record.effective_role() == HostRole::Master;
+            if record.host.bootstrap != ours {
+                let mut record = HostRecord::clone(&record);
+                record.host.bootstrap = ours;
+                change.put_host(record);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Tells how it ended, once this machine is about to go.
+fn leave(rendezvous: &Rendezvous, hosts: &[Arc<HostRecord>]) {
+    let own = hosts.iter().find(|record| Some(record.host.id) == rendezvous.own);
+    if own.and_then(|record| record.stage()) != Some(HostStage::Rebooting) {
+        return;
+    }
+    let states: Vec<String> = hosts.iter().map(|record| format!("{} {}", name_of(record), record.state)).collect();
+    let text = states.join(", ");
+    if rendezvous.is_news(&text) {
+        tracing::info!(
+            cluster = rendezvous.rack.cluster.name,
+            records = super::HANDOVER_PATH,
+            "this machine becomes a node now, and the service ends with it: {text}"
+        );
+    }
+}
+
+fn name_of(record: &HostRecord) -> String {
+    record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
+}
+
+/// The plan of a host, once it is known which one it is.
+fn planned<'a>(rendezvous: &'a Rendezvous, record: &HostRecord) -> Option<&'a PlannedHost> {
+    let facts = record.facts();
+    let inventory = facts.inventory.as_ref()?;
+    rendezvous.rack.hosts.iter().find(|host| host.is(inventory))
+}
+
+/// Sets what is planned for a host and not set yet.
+fn apply(service: &Service, rendezvous: &Rendezvous, record: &HostRecord) -> Result<(), Refusal> {
+    let Some(plan) = planned(rendezvous, record).filter(|_| record.state.settings_open()) else { return Ok(()) };
+    let host = &record.host;
+    let path = [("infra_env_id", host.infra_env_id.to_string()), ("host_id", host.id.to_string())];
+    let mut params = Map::new();
+    if !plan.name.is_empty() && plan.name != host.requested_hostname {
+        params.insert("host_name".into(), json!(plan.name));
+    }
+    if plan.role != HostRole::AutoAssign && plan.role != host.role {
+        params.insert("host_role".into(), json!(plan.role));
+    }
+    if let Some(disk) = disk(plan, record)? {
+        params.insert("disks_selected_config".into(), json!([{"id": disk, "role": "install"}]));
+    }
+    if !params.is_empty() {
+        hosts::update(service, &call(&path, Value::Object(params)))?;
+    }
+    let args = if plan.installer_args.is_empty() { String::new() } else { json!(plan.installer_args).to_string() };
+    if args != host.installer_args && !args.is_empty() {
+        hosts::set_installer_args(service, &call(&path, json!({"args": plan.installer_args})))?;
+    }
+    if plan.ignition_override != host.ignition_config_overrides && !plan.ignition_override.is_empty() {
+        hosts::set_ignition(service, &call(&path, json!({"config": plan.ignition_override})))?;
+    }
+    Ok(())
+}
+
+/// The disk that the hints ask for, unless it is chosen already.
+fn disk(plan: &PlannedHost, record: &HostRecord) -> Result<Option<String>, Refusal> {
+    let facts = record.facts();
+    let Some(inventory) = facts.inventory.as_ref().filter(|_| !plan.hints.is_empty()) else { return Ok(None) };
+    let fitting = plan.hints.matching(inventory);
+    let Some(first) = fitting.first() else {
+        let hints = serde_json::to_string(&plan.hints).unwrap_or_default();
+        return Err(Refusal::conflict(format!("no disk fits the root device hints {hints}")));
+    };
+    let chosen = fitting.iter().any(|disk| disk.path == record.host.installation_disk_path);
+    Ok((!chosen).then(|| if first.id.is_empty() { first.path.clone() } else { first.id.clone() }))
+}
+
+/// What of the plan isn't here.
+fn missing(rendezvous: &Rendezvous, here: &[Arc<HostRecord>]) -> Option<String> {
+    let rack = &rendezvous.rack;
+    let known: Vec<&PlannedHost> = here.iter().filter_map(|record| planned(rendezvous, record)).collect();
+    let missing: Vec<String> = rack.hosts.iter().filter(|host| !known.contains(host)).map(PlannedHost::label).collect();
+    let silent = here.iter().filter(|record| record.facts().inventory.is_none()).count();
+    match here.len() {
+        0 => Some(format!("none of {} hosts has registered", rack.total)),
+        _ if silent > 0 => Some(format!("{silent} of {} hosts have not told their hardware yet", here.len())),
+        count if !missing.is_empty() => {
+            Some(format!("{count} of {} hosts are here; not among them: {}", rack.total, missing.join(", ")))
+        }
+        count if count < rack.total => Some(format!("{count} of {} hosts are here", rack.total)),
+        count if count > rack.total => {
+            Some(format!("{count} hosts are here, {} are planned: delete those that don't belong to it", rack.total))
+        }
+        _ => None,
+    }
+}
+
+/// What the checks say that do not pass.
+fn unready(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<String> {
+    let mut found = vec![format!("cluster {}: {}", cluster.state, cluster.cluster.status_info)];
+    found.extend(failing(&cluster.cluster.validations_info));
+    for record in hosts {
+        found.extend(
+            failing(&record.host.validations_info).into_iter().map(|text| format!("{}: {text}", name_of(record))),
+        );
+    }
+    found
+}
+
+/// Validations with a status other than success, by category in the stored document.
+fn failing(validations: &str) -> Vec<String> {
+    let parsed: Map<String, Value> = serde_json::from_str(validations).unwrap_or_default();
+    let all = parsed.values().filter_map(Value::as_array).flatten();
+    all.filter(|one| !matches!(one["status"].as_str(), Some("success" | "disabled")))
+        .map(|one| {
+            format!("{} ({})", one["id"].as_str().unwrap_or_default(), one["message"].as_str().unwrap_or_default())
+        })
+        .collect()
+}

@@ -1,0 +1,64 @@
+//! A plan for people and for programs.
+
+use super::{Rack, Rendezvous};
+use api::Secret;
+use serde_json::{Value, json};
+
+/// The plan as JSON; credentials are left out.
+pub fn as_json(rendezvous: &Rendezvous) -> Value {
+    let rack = &rendezvous.rack;
+    let mut cluster = rack.cluster.clone();
+    let mut infra_env = rack.infra_env.clone();
+    cluster.pull_secret = Secret::default();
+    infra_env.pull_secret = Secret::default();
+    let bare = |value: serde_json::Result<Value>| {
+        let mut value = value.unwrap_or_default();
+        if let Value::Object(fields) = &mut value {
+            // A proxy may have a password in it.
+            for name in ["pull_secret", "http_proxy", "https_proxy", "proxy"] {
+                fields.remove(name);
+            }
+        }
+        value
+    };
+    json!({
+        "schema_version": 1,
+        "cluster_id": rendezvous.cluster,
+        "infra_env_id": rendezvous.infra_env,
+        "cluster": bare(serde_json::to_value(cluster)),
+        "infra_env": bare(serde_json::to_value(infra_env)),
+        "hosts": rack.hosts,
+        "control_plane": rack.masters,
+        "total": rack.total,
+        "rendezvous_ip": rack.address,
+        "hold": rack.hold,
+        "warnings": rack.warnings,
+    })
+}
+
+/// The plan, a line each.
+pub fn lines(rendezvous: &Rendezvous) -> Vec<String> {
+    let Rack { cluster, hosts, masters, total, address, hold, warnings, .. } = &rendezvous.rack;
+    let domain = cluster.base_dns_domain.as_deref().unwrap_or_default();
+    let mut lines = vec![
+        format!("cluster      {}.{domain} (id {})", cluster.name, rendezvous.cluster),
+        format!("version      {}", cluster.openshift_version),
+        format!("infra-env    {}", rendezvous.infra_env),
+        format!("hosts        {total}, {masters} of them control plane; {} known by address", hosts.len()),
+        match address {
+            Some(address) => format!("rendezvous   the machine that has {address}"),
+            None => "rendezvous   the machine this runs on".to_owned(),
+        },
+        match hold {
+            true => "start        by hand (holdInstallation)".to_owned(),
+            false => "start        when all hosts are there and ready".to_owned(),
+        },
+    ];
+    for host in hosts {
+        let disk = serde_json::to_string(&host.hints).unwrap_or_default();
+        let disk = if host.hints.is_empty() { "the service's choice".to_owned() } else { disk };
+        lines.push(format!("host         {}: {}, disk {disk}", host.label(), host.role));
+    }
+    lines.extend(warnings.iter().map(|warning| format!("warning      {warning}")));
+    lines
+}
