@@ -44,11 +44,42 @@ wait_for() { # COMMAND...
     done
 }
 
+# Runs a command for each interface that a kernel argument gives an address: ip=ADDRESS::GATEWAY:BITS:NAME:MAC:none, with dashes.
+each_static() { # COMMAND, which gets INTERFACE ADDRESS BITS GATEWAY
+    local arg path
+    for arg in $(cat /proc/cmdline); do
+        case $arg in ip=*:none) ;; *) continue ;; esac
+        local IFS=:
+        set -- "$1" ${arg#ip=}
+        unset IFS
+        for path in /sys/class/net/*; do
+            [ "$(tr : - <"$path/address")" = "$7" ] && "$1" "${path##*/}" "$2" "$5" "$4"
+        done
+    done
+}
+
+static_up() { # INTERFACE ADDRESS BITS GATEWAY
+    ip link set "$1" up
+    ip addr replace "$2/$3" dev "$1"
+    [ -z "$4" ] || ip route replace default via "$4" dev "$1"
+    echo "$1 $2" >/run/network-up
+}
+
+# The running system is told the same.
+static_later() { # INTERFACE ADDRESS BITS GATEWAY
+    mkdir -p /run/systemd/network
+    # Its name may yet change.
+    printf '[Match]\nMACAddress=%s\n\n[Network]\nAddress=%s/%s\n' "$(cat "/sys/class/net/$1/address")" "$2" "$3" >"/run/systemd/network/10-$1.network"
+    [ -z "$4" ] || echo "Gateway=$4" >>"/run/systemd/network/10-$1.network"
+}
+
 # DHCP on every interface at once; done when one has an address. Leaves resolv.conf behind.
 network_up() {
     local path name turns=0
     [ ! -e /run/network-up ] || return 0
     ip link set lo up
+    each_static static_up
+    if [ -e /run/network-up ]; then mark network "$(cat /run/network-up)"; return 0; fi
     for path in /sys/class/net/*; do
         name=${path##*/}
         [ -e "$path/device" ] || continue
@@ -89,6 +120,7 @@ run_ignition() {
 # Hands the machine to systemd. What it starts with is read first, in one go: page by page it takes twice as long.
 enter_root() {
     local dir
+    each_static static_later
     cat /sysroot/usr/lib/systemd/systemd* /sysroot/usr/lib/*/systemd/*.so /sysroot/usr/lib/*-linux-gnu/*.so.* /sysroot/usr/bin/udevadm >/dev/null
     for dir in dev proc sys run; do mount --move /$dir /sysroot/$dir; done
     exec switch_root /sysroot /usr/lib/systemd/systemd
