@@ -7,9 +7,11 @@ use crate::service::Settings;
 use crate::state::HostState;
 use api::{
     BootArtifactsRequest, ConnectivityCheckHost, ConnectivityCheckNic, HostRole, InstallRequest, Interface, Inventory,
-    LogsGatherRequest, PostStepAction, Proxy, Step, StepType, Steps, Timestamp,
+    LogsGatherRequest, NtpSynchronizationRequest, PostStepAction, Proxy, Step, StepType, Steps, Timestamp, VerifyVip,
+    VipType,
 };
-use std::sync::Arc;
+use serde_json::Value;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// A host is on its way to be known for so long, and what it waits for is a poll, nothing else. One that stays where it is needs
 /// somebody, and then a poll now and then will do.
@@ -29,6 +31,8 @@ pub struct Situation<'a> {
     pub peers: &'a [Arc<HostRecord>],
     /// Networks of the cluster's machines.
     pub machine_networks: &'a [Cidr],
+    /// Its infra-env gives it a network of its own.
+    pub static_network: bool,
     /// Settings of the service.
     pub settings: &'a Settings,
     /// File name of the image to install.
@@ -42,8 +46,20 @@ pub fn next(situation: &Situation) -> Steps {
     use HostState as S;
     let kinds: &[StepType] = match situation.record.state {
         S::Discovering | S::Disconnected => &[StepType::Inventory],
-        S::Insufficient | S::PendingForInput => &[StepType::Inventory, StepType::ConnectivityCheck],
-        S::Known => &[StepType::ConnectivityCheck, StepType::Inventory],
+        S::Insufficient | S::PendingForInput => &[
+            StepType::Inventory,
+            StepType::ConnectivityCheck,
+            StepType::FreeNetworkAddresses,
+            StepType::NtpSynchronizer,
+            StepType::VerifyVips,
+        ],
+        S::Known => &[
+            StepType::ConnectivityCheck,
+            StepType::FreeNetworkAddresses,
+            StepType::Inventory,
+            StepType::NtpSynchronizer,
+            StepType::VerifyVips,
+        ],
         S::DiscoveringUnbound | S::InsufficientUnbound | S::KnownUnbound | S::DisconnectedUnbound => {
             &[StepType::Inventory]
         }
@@ -90,11 +106,47 @@ fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
         StepType::RebootForReclaim => vec![r#"{"host_fs_mount_dir":"/host"}"#.to_owned()],
         StepType::Inventory => vec![situation.record.host.id.to_string()],
         StepType::ConnectivityCheck => vec![connectivity_check(situation)?],
+        StepType::FreeNetworkAddresses => vec![serde_json::to_string(&small_networks(situation)?).ok()?],
+        StepType::NtpSynchronizer => vec![serde_json::to_string(&ntp_request(situation)?).ok()?],
+        StepType::VerifyVips => vec![serde_json::to_string(&vips(situation)?).ok()?],
         StepType::Install => vec![serde_json::to_string(&install_request(situation)?).ok()?],
         StepType::LogsGather => vec![serde_json::to_string(&logs_request(situation)?).ok()?],
         _ => Vec::new(),
     };
     Some(Step { args, step_id: format!("{kind}-{:08x}", fastrand::u32(..)), step_type: kind.clone() })
+}
+
+/// The virtual addresses that the hosts are to hold; none where the user looks after that.
+fn vips(situation: &Situation) -> Option<Vec<VerifyVip>> {
+    let record = situation.cluster?;
+    if record.cluster.user_managed_networking || record.single_node() {
+        return None;
+    }
+    let of = |list: &[Value], vip_type: VipType| {
+        let addresses = list.iter().filter_map(|vip| Some(vip.get("ip")?.as_str()?.to_owned()));
+        addresses.map(|vip| VerifyVip { vip, vip_type }).collect::<Vec<_>>()
+    };
+    let all = [of(&record.cluster.api_vips, VipType::Api), of(&record.cluster.ingress_vips, VipType::Ingress)].concat();
+    (!all.is_empty()).then_some(all)
+}
+
+/// The host's IPv4 networks of at most 10 host bits, where somebody needs a free address in one.
+fn small_networks(situation: &Situation) -> Option<Vec<String>> {
+    const MAX_HOST_BITS: u8 = 10;
+    vips(situation)?;
+    let inventory = situation.record.facts().inventory.as_ref()?;
+    let texts = inventory.interfaces.iter().flat_map(|nic| &nic.ipv4_addresses);
+    let cidrs = texts.filter_map(|text| text.parse::<Cidr>().ok()).filter(|cidr| !cidr.address.is_loopback());
+    let small = cidrs.filter(|cidr| cidr.prefix >= 32 - MAX_HOST_BITS).map(|cidr| cidr.network().to_string());
+    let networks: BTreeSet<String> = small.collect();
+    (!networks.is_empty()).then(|| networks.into_iter().collect())
+}
+
+/// The time sources that somebody named for the cluster.
+fn ntp_request(situation: &Situation) -> Option<NtpSynchronizationRequest> {
+    let kept = |name| situation.cluster?.kept.get(name)?.as_str().filter(|text| !text.is_empty());
+    let named = kept("additional_ntp_source").or_else(|| kept("ntp_sources"))?;
+    Some(NtpSynchronizationRequest { ntp_source: named.to_owned() })
 }
 
 /// The other hosts of the cluster that can answer; none when there are none.
@@ -209,6 +261,9 @@ pub fn installer_args(situation: &Situation) -> Vec<String> {
             append(&mut args, "rd.auto=1");
         }
         _ => {}
+    }
+    if situation.static_network && !args.iter().any(|arg| matches!(arg.as_str(), "-n" | "--copy-network")) {
+        args.push("--copy-network".to_owned());
     }
     let has_ip = args.windows(2).any(|pair| pair[0] == "--append-karg" && pair[1].starts_with("ip="));
     let copies = args.iter().any(|arg| matches!(arg.as_str(), "-n" | "--copy-network"));

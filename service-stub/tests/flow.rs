@@ -131,6 +131,20 @@ impl World {
                     let report = json!({"remote_hosts": seen.collect::<Vec<_>>()});
                     self.tell(machine, &reply(step, report));
                 }
+                StepType::FreeNetworkAddresses => {
+                    assert_eq!(step.args, ["[\"10.0.0.0/24\"]"]);
+                    let free = json!([{"network": "10.0.0.0/24", "free_addresses": []}]);
+                    client.post_reply(self.infra_env.id, machine.id, &reply(step, free)).unwrap();
+                }
+                StepType::VerifyVips => {
+                    let asked: Vec<api::VerifyVip> = serde_json::from_str(&step.args[0]).unwrap();
+                    let in_use = |vip: &str| if vip.ends_with(".66") { "failed" } else { "succeeded" };
+                    let verified = asked.iter().map(|asked| {
+                        json!({"vip": asked.vip, "vip_type": asked.vip_type, "verification": in_use(&asked.vip)})
+                    });
+                    let verified = verified.collect::<Vec<_>>();
+                    client.post_reply(self.infra_env.id, machine.id, &reply(step, json!(verified))).unwrap();
+                }
                 _ => {}
             }
         }
@@ -195,6 +209,33 @@ impl World {
         assert_eq!(fetched.document()["ignition"]["version"], "3.2.0");
         assert_eq!(self.host(machine).progress.unwrap().current_stage, Some(HostStage::Configuring));
     }
+}
+
+#[test]
+fn virtual_addresses_are_looked_for_and_must_be_free() {
+    let world = World::new(3, 3);
+    let set = |api: &str| {
+        let settings = json!({"user_managed_networking": false, "platform": {"type": "baremetal"},
+            "api_vips": [{"ip": api}], "ingress_vips": [{"ip": "10.0.0.67"}]});
+        let answer = world.running.json("PATCH", &format!("/v2/clusters/{}", world.cluster.id), &settings);
+        assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    };
+    let validation = |id: &str| {
+        let cluster = world.running.client().cluster(world.cluster.id).unwrap();
+        let all: Value = serde_json::from_str(&cluster.validations_info).unwrap();
+        let list = all["network"].as_array().unwrap();
+        list.iter().find(|finding| finding["id"] == id).unwrap()["status"].as_str().unwrap().to_owned()
+    };
+    set("10.0.0.66");
+    world.discover_all();
+    assert_eq!((world.status().as_str(), validation("api-vips-valid").as_str()), ("insufficient", "failure"), "in use");
+    assert_eq!(validation("ingress-vips-valid"), "success");
+    set("10.0.0.65");
+    assert_eq!(validation("api-vips-valid"), "failure", "not looked for yet");
+    world.poll(&world.machines[0]);
+    assert_eq!((world.status().as_str(), validation("api-vips-valid").as_str()), ("ready", "success"));
+    set("192.168.7.1");
+    assert_eq!(world.status(), "pending-for-input", "no machine is in its network");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::check::disks;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal, body::wrong_type};
 use crate::instructions::{self, Situation};
-use crate::model::{HostKey, HostRecord, Presence};
+use crate::model::{ClusterRecord, HostKey, HostRecord, Presence};
 use crate::pass;
 use crate::service::Service;
 use crate::state::{HostState, host::Trigger, progress as stages, table::Refused};
@@ -13,7 +13,7 @@ use crate::store::Change;
 use crate::view;
 use api::{
     ConnectivityReport, HostCreateParams, HostProgress, HostRegistration, HostStage, Inventory, NextStepCommand,
-    NextStepRequest, StepReply, StepType, Timestamp,
+    NextStepRequest, StepReply, StepType, Timestamp, VerifiedVip, VipType,
 };
 use axum::http::{HeaderName, StatusCode};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -134,6 +134,10 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         cluster: cluster.map(AsRef::as_ref),
         peers: &peers,
         machine_networks: &machine_networks,
+        static_network: model
+            .infra_envs
+            .get(&key.infra_env)
+            .is_some_and(|record| !record.infra_env.static_network_config.is_empty()),
         settings: &service.settings,
         image: service.media.first_image(),
         now: Timestamp::now(),
@@ -201,11 +205,40 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             let text = Value::Array(answer).to_string();
             store(&|record| record.keep("free_addresses", text.clone()))?;
         }
+        StepType::VerifyVips => {
+            let answer: Vec<VerifiedVip> = output(&reply.output, "VerifyVipsResponse", Value::is_array)?;
+            store_vips(service, call, key, &answer)?;
+        }
         StepType::DownloadBootArtifacts => lifecycle::told(service, call, key, Trigger::RebootForReclaim, "")?,
         // Nothing is decided on the others: they are taken so that an agent that does more than asked goes on.
         _ => {}
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))
+}
+
+/// What a host found goes to the cluster's addresses; what it says of others is nobody's matter.
+fn store_vips(service: &Service, call: &Call, key: HostKey, answer: &[VerifiedVip]) -> Result<(), Refusal> {
+    service.change(call.request_id(), |change| {
+        let host = find_host(change.model(), key)?;
+        let Some(id) = host.host.cluster_id else { return Ok(()) };
+        let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
+        let before = record.clone();
+        for verified in answer {
+            let list = match verified.vip_type {
+                VipType::Api => &mut record.cluster.api_vips,
+                VipType::Ingress => &mut record.cluster.ingress_vips,
+            };
+            let named = list.iter_mut().filter(|vip| vip["ip"].as_str() == Some(&verified.vip));
+            for vip in named.filter_map(Value::as_object_mut) {
+                vip.insert("verification".to_owned(), json!(verified.verification));
+            }
+        }
+        if record != before {
+            change.put_cluster(record);
+            pass::settle_soon(service, change, Some(id));
+        }
+        Ok(())
+    })
 }
 
 #[derive(Deserialize)]

@@ -46,6 +46,9 @@ pub(super) fn has_min_memory(context: &Context) -> Option<Verdict> {
 
 pub(super) fn has_min_valid_disks(context: &Context) -> Option<Verdict> {
     let Some(inventory) = context.inventory() else { return no_inventory() };
+    if inventory.disks.is_empty() {
+        return Some((Status::Error, "The host has no disk that could be seen".to_owned()));
+    }
     verdict(
         inventory.disks.iter().any(|disk| disk.installation_eligibility.eligible),
         "Sufficient disk capacity",
@@ -54,8 +57,7 @@ pub(super) fn has_min_valid_disks(context: &Context) -> Option<Verdict> {
                 let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default();
                 format!("{}: {}", disk.name, reasons.join(", "))
             });
-            let list = reasons.collect::<Vec<_>>().join("; ");
-            format!("No disk can be installed to ({})", if list.is_empty() { "the host has none" } else { &list })
+            format!("No disk can be installed to ({})", reasons.collect::<Vec<_>>().join("; "))
         },
     )
 }
@@ -97,7 +99,9 @@ pub fn valid_hostname(name: &str) -> bool {
 }
 
 pub(super) fn hostname_valid(context: &Context) -> Option<Verdict> {
-    let Some(name) = context.record.hostname() else { return no_inventory() };
+    let Some(name) = context.record.hostname() else {
+        return Some((Status::Failure, "The host has not told its name yet".to_owned()));
+    };
     verdict(valid_hostname(name), format!("Hostname {name} is allowed"), || {
         format!(
             "Hostname {name} is not allowed: use lower-case letters, digits, hyphens and dots, at most 63, not localhost"

@@ -101,10 +101,9 @@ pub(super) fn belongs_to_machine_cidr(context: &Context) -> Option<Verdict> {
 /// Nothing depends on it: a source may need its time.
 pub(super) fn ntp_synced(context: &Context) -> Option<Verdict> {
     let sources = context.record.kept.get("ntp_sources").and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
-    if sources.is_none() && context.cluster.is_none() {
-        return None;
-    }
-    let synced = sources.iter().flatten().any(|source| source["source_state"] == "synced");
+    // It is asked where somebody named a source.
+    let sources = sources?;
+    let synced = sources.iter().any(|source| source["source_state"] == "synced");
     verdict(synced, "Host NTP is synced", || {
         "Host couldn't synchronize with any NTP server: give it one that it reaches (additional_ntp_source)".to_owned()
     })
