@@ -154,7 +154,8 @@ impl World {
     /// Too late where the installation has begun by itself meanwhile.
     fn tell(&self, machine: &Machine, reply: &StepReply) {
         if let Err(error) = self.running.client().post_reply(self.infra_env.id, machine.id, reply) {
-            assert!(self.host(machine).status.starts_with("installing"), "{error}");
+            let status = self.host(machine).status;
+            assert!(status.starts_with("preparing") || status.starts_with("installing"), "{status}: {error}");
         }
     }
 

@@ -230,7 +230,7 @@ fn answers_are_compressed_for_who_takes_it_and_counted() {
     let metrics = running.get("/metrics");
     let text = String::from_utf8(metrics.body).unwrap();
     for line in [
-        "landfall_clusters{state=\"insufficient\"} 1\n",
+        "landfall_clusters{state=\"pending-for-input\"} 1\n",
         "_count{method=\"POST\",route=\"/api/assisted-install/v2/clusters\",status=\"201\"} 1\n",
         "_count{method=\"GET\",route=\"/api/assisted-install/v2/clusters/{cluster_id}\",status=\"404\"} 1\n",
         "_count{method=\"GET\",route=\"none\",status=\"404\"} 1\n",
