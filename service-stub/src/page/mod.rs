@@ -1,7 +1,7 @@
 //! The web page: HTML from this program alone, readable without JavaScript, live with it.
 //!
 //! [`html`] escapes; the other modules turn records into pages. Actions are forms that lead to a page which asks once more;
-//! only its form changes anything, and only when it comes from this very page ([`actions`]).
+//! only its form changes anything, and only when it comes from this very page (`actions`).
 
 mod actions;
 mod cluster;

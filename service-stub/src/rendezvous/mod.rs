@@ -1,8 +1,8 @@
 //! A rack with nothing else around: this service on one of the rack's own hosts, started from the live ISO.
 //!
-//! What the rack is to become lies in files of the image ([`plan`], from documents as [`read`] finds them and [`kinds`] knows
-//! them). [`rack`] makes the records of it, gives each host what is planned for it, and starts the installation once everybody is
-//! there. The machine the service runs on installs last ([`hold`]), and takes the records with it ([`handover`]).
+//! What the rack is to become lies in files of the image ([`plan`], from documents as `read` finds them and `kinds` knows
+//! them). `rack` makes the records of it, gives each host what is planned for it, and starts the installation once everybody is
+//! there. The machine the service runs on installs last (`hold`), and takes the records with it (`handover`).
 
 mod cli;
 mod handover;
