@@ -51,7 +51,7 @@ fuzz: setup
 
 # `make test` has a handful of them.
 crash: binary
-	LANDFALL_BIN=$(BINARY) LANDFALL_CRASH_MOMENTS=$(MOMENTS) cargo test --package qemu-tests --test crash -- --nocapture
+	LANDFALL_BIN=$(BINARY) LANDFALL_CRASH_MOMENTS=$(MOMENTS) cargo test --workspace --test crash -- --nocapture
 
 lint:
 	cargo fmt --all --check

@@ -22,8 +22,9 @@
 //!
 //! # Layout
 //!
-//! [`auth`] tells who asks. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to records, [`store`]
-//! keeps the records, [`handlers`] are the endpoints, and [`server`] is all there is of HTTP.
+//! [`auth`] tells who asks. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to
+//! records, [`store`] keeps the records, [`handlers`] are the endpoints, [`http`] and [`server`] carry them. [`page`] shows all
+//! this to people, [`control`] is the command line that talks to such a service, [`rendezvous`] installs a rack from within.
 
 pub mod auth;
 pub mod check;
