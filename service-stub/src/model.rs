@@ -285,15 +285,15 @@ pub struct InfraEnvRecord {
     pub signing_key: String,
 }
 
-/// All records. Cloning copies pointers only, so a change is made on a clone that becomes current once it is on disk.
+/// All records. A change is made on a clone that becomes current once it is on disk; cloned is what is changed, no more.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     /// By id.
-    pub clusters: BTreeMap<ClusterId, Arc<ClusterRecord>>,
+    pub clusters: Arc<BTreeMap<ClusterId, Arc<ClusterRecord>>>,
     /// By id.
-    pub infra_envs: BTreeMap<InfraEnvId, Arc<InfraEnvRecord>>,
+    pub infra_envs: Arc<BTreeMap<InfraEnvId, Arc<InfraEnvRecord>>>,
     /// By infra-env and id.
-    pub hosts: BTreeMap<HostKey, Arc<HostRecord>>,
+    pub hosts: Arc<BTreeMap<HostKey, Arc<HostRecord>>>,
 }
 
 impl Model {

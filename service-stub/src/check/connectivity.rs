@@ -5,7 +5,7 @@ use crate::net::Cidr;
 use api::{HostId, Inventory};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     net::IpAddr,
 };
 
@@ -91,13 +91,13 @@ fn mutual(peers: &[&Node], question: Question) -> Vec<BTreeSet<usize>> {
 pub fn collisions(nodes: &[Node]) -> BTreeMap<IpAddr, BTreeSet<String>> {
     let mut all: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
     for node in nodes {
-        let mut answers: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+        let mut first: HashMap<IpAddr, &str> = HashMap::new();
         let seen = node.reach.into_iter().flat_map(Reach::iter);
         for neighbour in seen.flat_map(|(_, seen)| &seen.l2).filter(|neighbour| !neighbour.mac.is_empty()) {
-            answers.entry(neighbour.address).or_default().insert(neighbour.mac.to_lowercase());
-        }
-        for (address, macs) in answers.into_iter().filter(|(_, macs)| macs.len() > 1) {
-            all.entry(address).or_default().extend(macs);
+            let first = *first.entry(neighbour.address).or_insert(&neighbour.mac);
+            if *first != *neighbour.mac {
+                all.entry(neighbour.address).or_default().extend([first.to_owned(), neighbour.mac.to_string()]);
+            }
         }
     }
     all

@@ -25,7 +25,7 @@ pub struct Seen {
 pub struct Neighbour {
     /// The address asked for.
     pub address: IpAddr,
-    /// Who answered.
+    /// Who answered, in lower case.
     pub mac: Box<str>,
     /// It is the remote host.
     pub successful: bool,
@@ -72,7 +72,7 @@ impl From<ConnectivityReport> for Reach {
             let seen = by_host.entry(remote.host_id).or_default();
             seen.l2.extend(remote.l2_connectivity.into_iter().flatten().filter_map(|entry| {
                 let address = entry.remote_ip_address.parse().ok()?;
-                Some(Neighbour { address, mac: entry.remote_mac.into(), successful: entry.successful })
+                Some(Neighbour { address, mac: entry.remote_mac.to_lowercase().into(), successful: entry.successful })
             }));
             seen.l3.extend(remote.l3_connectivity.into_iter().flatten().filter_map(|entry| {
                 let address = entry.remote_ip_address.parse().ok()?;

@@ -64,7 +64,8 @@ impl Default for Limits {
         Self {
             connections: 16_384,
             handshake: Duration::from_secs(10),
-            header: Duration::from_secs(30),
+            // Longer than the pause between two polls: an agent keeps its connection.
+            header: Duration::from_secs(90),
             piece: Duration::from_secs(60),
             body: Duration::from_secs(5 * 60),
             upload: Duration::from_secs(60 * 60),

@@ -5,24 +5,29 @@
 //! several of them changed while a sync was under way is committed together by the next. One process has the store: the
 //! file is locked while it is open.
 
+mod file;
 mod journal;
 pub mod seal;
 
 pub use journal::{EventPage, EventQuery, HostFilter};
 
+use file::DatabaseFile;
 use journal::Journal;
 use seal::{Seal, SealError};
 
 use crate::model::{ClusterRecord, Event, HostKey, HostRecord, InfraEnvRecord, Model, Presence};
 use api::{ClusterId, HostId, InfraEnvId, Timestamp};
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, DatabaseError, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{DirBuilder, File, OpenOptions},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -110,7 +115,9 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
 
 /// The open store.
 pub struct Store {
-    database: Database,
+    file: DatabaseFile,
+    /// A commit failed, and nobody knows how much of it is on disk: the next one writes everything.
+    behind: AtomicBool,
     seal: Seal,
     directory: PathBuf,
     current: RwLock<Arc<Model>>,
@@ -163,6 +170,16 @@ impl Touched {
         self.hosts.extend(other.hosts);
         self.events.extend(other.events);
     }
+
+    /// The same, and every record of a model.
+    fn with_all_of(&self, model: &Model) -> Self {
+        Self {
+            clusters: model.clusters.keys().copied().collect(),
+            infra_envs: model.infra_envs.keys().copied().collect(),
+            hosts: model.hosts.keys().copied().collect(),
+            events: self.events.clone(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -191,14 +208,14 @@ impl Change {
     pub fn put_cluster(&mut self, mut record: ClusterRecord) {
         record.cluster.updated_at = self.now;
         let id = record.cluster.id;
-        self.model.clusters.insert(id, Arc::new(record));
+        Arc::make_mut(&mut self.model.clusters).insert(id, Arc::new(record));
         self.touched.clusters.insert(id);
     }
 
     /// Adds or replaces an infra-env.
     pub fn put_infra_env(&mut self, record: InfraEnvRecord) {
         let id = record.infra_env.id;
-        self.model.infra_envs.insert(id, Arc::new(record));
+        Arc::make_mut(&mut self.model.infra_envs).insert(id, Arc::new(record));
         self.touched.infra_envs.insert(id);
     }
 
@@ -206,25 +223,25 @@ impl Change {
     pub fn put_host(&mut self, mut record: HostRecord) {
         record.host.updated_at = self.now;
         let key = record.key();
-        self.model.hosts.insert(key, Arc::new(record));
+        Arc::make_mut(&mut self.model.hosts).insert(key, Arc::new(record));
         self.touched.hosts.insert(key);
     }
 
     /// Removes a cluster.
     pub fn remove_cluster(&mut self, id: ClusterId) {
-        self.model.clusters.remove(&id);
+        Arc::make_mut(&mut self.model.clusters).remove(&id);
         self.touched.clusters.insert(id);
     }
 
     /// Removes an infra-env.
     pub fn remove_infra_env(&mut self, id: InfraEnvId) {
-        self.model.infra_envs.remove(&id);
+        Arc::make_mut(&mut self.model.infra_envs).remove(&id);
         self.touched.infra_envs.insert(id);
     }
 
     /// Removes a host.
     pub fn remove_host(&mut self, key: HostKey) {
-        self.model.hosts.remove(&key);
+        Arc::make_mut(&mut self.model.hosts).remove(&key);
         self.touched.hosts.insert(key);
     }
 
@@ -251,22 +268,24 @@ impl Store {
         let at = |source| StoreError::Directory { path: directory.into(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
         let path = directory.join(FILE);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file.map_err(at)?).map_err(
-            |error| match error {
+        let database = DatabaseFile::open(Box::new(move || {
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+            let file = file.map_err(|source| StoreError::Directory { path: path.clone(), source })?;
+            Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
                 DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.clone() },
                 error => StoreError::Open { path: path.clone(), source: Box::new(error) },
-            },
-        )?;
+            })
+        }))?;
         // The file's name must survive a crash as well as its content.
         File::open(directory).and_then(|directory| directory.sync_all()).map_err(at)?;
         let seal = key.map_or_else(|| Seal::keep(directory), Seal::read)?;
         Self::over(database, directory, seal)
     }
 
-    fn over(database: Database, directory: &Path, seal: Seal) -> Result<Self, StoreError> {
+    fn over(file: DatabaseFile, directory: &Path, seal: Seal) -> Result<Self, StoreError> {
         let store = Self {
-            database,
+            file,
+            behind: AtomicBool::new(false),
             seal,
             directory: directory.into(),
             current: RwLock::default(),
@@ -357,8 +376,38 @@ impl Store {
     }
 
     fn commit(&self, touched: &Touched, model: &Model) -> Result<(), StoreError> {
+        let behind = self.behind.load(Ordering::Acquire);
+        let written = match behind {
+            true => self.write(&touched.with_all_of(model), model, true),
+            false => self.write(touched, model, false),
+        };
+        match &written {
+            Ok(()) if behind => {
+                tracing::info!("the store takes changes again");
+                self.behind.store(false, Ordering::Release);
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !behind {
+                    tracing::error!(?error, "the store takes no changes; each is refused until one can be written");
+                }
+                self.behind.store(true, Ordering::Release);
+                self.file.close();
+            }
+        }
+        written
+    }
+
+    /// Writes what is touched; with `anew`, in the place of all that is there.
+    fn write(&self, touched: &Touched, model: &Model, anew: bool) -> Result<(), StoreError> {
         let next_event = self.journal.read().unwrap_or_else(PoisonError::into_inner).next();
-        let transaction = self.database.begin_write()?;
+        let transaction = self.file.begin_write()?;
+        if anew {
+            transaction.delete_table(CLUSTERS)?;
+            transaction.delete_table(INFRA_ENVS)?;
+            transaction.delete_table(HOSTS)?;
+            transaction.open_table(EVENTS)?.retain_in(next_event.., |_, _| false)?;
+        }
         {
             let mut table = transaction.open_table(CLUSTERS)?;
             for id in &touched.clusters {
@@ -426,7 +475,11 @@ impl Store {
         if rows.is_empty() {
             return Ok(());
         }
-        let transaction = self.database.begin_write()?;
+        self.write_presence(rows).inspect_err(|_| self.file.close())
+    }
+
+    fn write_presence(&self, rows: Vec<(HostKey, Option<Presence>)>) -> Result<(), StoreError> {
+        let transaction = self.file.begin_write()?;
         {
             let mut table = transaction.open_table(PRESENCE)?;
             for (host, presence) in rows {
@@ -445,7 +498,7 @@ impl Store {
     /// The events that a query takes. A damaged one is logged and left out: it must not hide the others.
     pub fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
         // The table first: what the journal then names beyond it is left for the next reader.
-        let transaction = self.database.begin_read()?;
+        let transaction = self.file.begin_read()?;
         let table = transaction.open_table(EVENTS)?;
         let read = |sequence: u64| -> Result<Option<Event>, StoreError> {
             let Some(value) = table.get(sequence)? else { return Ok(None) };
@@ -474,7 +527,7 @@ impl Store {
     }
 
     fn load(&self, path: &Path) -> Result<(), StoreError> {
-        let transaction = self.database.begin_write()?;
+        let transaction = self.file.begin_write()?;
         {
             let mut meta = transaction.open_table(META)?;
             let found = meta.get("format")?.map(|value| value.value());
@@ -488,21 +541,21 @@ impl Store {
                 Some(found) => return Err(StoreError::Format { path: path.into(), found }),
                 None => drop(meta.insert("format", FORMAT)?),
             }
-            let mut model = Model::default();
+            let (mut clusters, mut infra_envs, mut hosts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
             for row in transaction.open_table(CLUSTERS)?.iter()? {
                 let (id, value) = row?;
                 let id = ClusterId(Uuid::from_u128(id.value()));
-                model.clusters.insert(id, Arc::new(self.decode("cluster", &id, value.value())?));
+                clusters.insert(id, Arc::new(self.decode("cluster", &id, value.value())?));
             }
             for row in transaction.open_table(INFRA_ENVS)?.iter()? {
                 let (id, value) = row?;
                 let id = InfraEnvId(Uuid::from_u128(id.value()));
-                model.infra_envs.insert(id, Arc::new(self.decode("infra-env", &id, value.value())?));
+                infra_envs.insert(id, Arc::new(self.decode("infra-env", &id, value.value())?));
             }
             for row in transaction.open_table(HOSTS)?.iter()? {
                 let (id, value) = row?;
                 let id = unpair(id.value());
-                model.hosts.insert(id, Arc::new(self.decode("host", &id.host, value.value())?));
+                hosts.insert(id, Arc::new(self.decode("host", &id.host, value.value())?));
             }
             let mut presence = lock(&self.presence);
             for row in transaction.open_table(PRESENCE)?.iter()? {
@@ -522,6 +575,7 @@ impl Store {
                     .inspect_err(|error| tracing::warn!(sequence = sequence.value(), ?error, "an event can't be read"));
                 journal.push(event.ok().as_ref(), MAX_EVENTS);
             }
+            let model = Model { clusters: clusters.into(), infra_envs: infra_envs.into(), hosts: hosts.into() };
             let model = Arc::new(model);
             lock(&self.queue).next = model.clone();
             *self.current.write().unwrap_or_else(PoisonError::into_inner) = model;

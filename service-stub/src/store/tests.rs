@@ -70,7 +70,7 @@ fn a_damaged_event_hides_no_other() {
             })
             .unwrap();
     }
-    let transaction = store.database.begin_write().unwrap();
+    let transaction = store.file.begin_write().unwrap();
     transaction.open_table(EVENTS).unwrap().insert(1, b"{\"name\":".as_slice()).unwrap();
     transaction.commit().unwrap();
     let texts: Vec<_> = all(&store).into_iter().map(|event| event.message).collect();
@@ -88,10 +88,10 @@ fn plain_records_of_an_earlier_version_are_sealed() {
         ..InfraEnvRecord::default()
     };
     let raw = |store: &Store| {
-        let transaction = store.database.begin_read().unwrap();
+        let transaction = store.file.begin_read().unwrap();
         transaction.open_table(INFRA_ENVS).unwrap().get(key(infra_env.0)).unwrap().unwrap().value().to_vec()
     };
-    let transaction = store.database.begin_write().unwrap();
+    let transaction = store.file.begin_write().unwrap();
     let plain = serde_json::to_vec(&record).unwrap();
     transaction.open_table(INFRA_ENVS).unwrap().insert(key(infra_env.0), plain.as_slice()).unwrap();
     transaction.open_table(META).unwrap().insert("format", PLAIN_FORMAT).unwrap();
@@ -110,7 +110,7 @@ fn plain_records_of_an_earlier_version_are_sealed() {
 fn another_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
-    let transaction = store.database.begin_write().unwrap();
+    let transaction = store.file.begin_write().unwrap();
     transaction.open_table(META).unwrap().insert("format", 99).unwrap();
     transaction.commit().unwrap();
     drop(store);
@@ -118,9 +118,9 @@ fn another_format_is_refused() {
 }
 
 /// A disk whose syncs take their time, are counted, and fail on demand.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slow {
-    memory: InMemoryBackend,
+    memory: Arc<InMemoryBackend>,
     state: Arc<(AtomicUsize, AtomicBool)>,
 }
 
@@ -150,14 +150,10 @@ impl StorageBackend for Slow {
 
 fn slow() -> (Store, Arc<(AtomicUsize, AtomicBool)>) {
     let state = Arc::new((AtomicUsize::new(0), AtomicBool::new(false)));
-    let backend = Slow { memory: InMemoryBackend::new(), state: state.clone() };
+    let backend = Slow { memory: Arc::new(InMemoryBackend::new()), state: state.clone() };
+    let open = move || Ok(Database::builder().create_with_backend(backend.clone())?);
     (
-        Store::over(
-            Database::builder().create_with_backend(backend).unwrap(),
-            Path::new(""),
-            Seal::new(&[7; 32]).unwrap(),
-        )
-        .unwrap(),
+        Store::over(DatabaseFile::open(Box::new(open)).unwrap(), Path::new(""), Seal::new(&[7; 32]).unwrap()).unwrap(),
         state,
     )
 }
@@ -201,8 +197,16 @@ fn a_commit_that_fails_takes_all_its_changes_with_it() {
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
     assert_eq!(failed, [true; 8]);
-    let texts: Vec<_> = all(&store).into_iter().map(|event| event.message).collect();
-    assert_eq!(texts, ["kept"]);
+    let texts = |store: &Store| -> Vec<String> { all(store).into_iter().map(|event| event.message).collect() };
+    // As long as the disk takes nothing, neither does the store; then it goes on, and nothing of what was refused comes back.
+    assert!(tell(&store, "lost").is_err());
+    state.1.store(false, Ordering::SeqCst);
+    assert_eq!(texts(&store), ["kept"]);
+    tell(&store, "later").unwrap();
+    assert_eq!(texts(&store), ["kept", "later"]);
+    let Store { file, .. } = store;
+    let store = Store::over(file, Path::new(""), Seal::new(&[7; 32]).unwrap()).unwrap();
+    assert_eq!(texts(&store), ["kept", "later"]);
 }
 
 #[test]

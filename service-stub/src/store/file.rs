@@ -1,0 +1,49 @@
+//! The database file, which is opened again after it failed: redb takes nothing more once a write to disk went wrong, and a disk that
+//! was full need not stay so.
+
+use super::StoreError;
+use redb::{Database, ReadTransaction, ReadableDatabase, WriteTransaction};
+use std::sync::{PoisonError, RwLock};
+
+type Open = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
+
+/// The file, open or to be opened.
+pub struct DatabaseFile {
+    open: Open,
+    database: RwLock<Option<Database>>,
+}
+
+impl DatabaseFile {
+    /// Opens it by `open`, as it is opened every time.
+    pub fn open(open: Open) -> Result<Self, StoreError> {
+        let database = RwLock::new(Some(open()?));
+        Ok(Self { open, database })
+    }
+
+    /// Begins to write.
+    pub fn begin_write(&self) -> Result<WriteTransaction, StoreError> {
+        self.with(|database| Ok(database.begin_write()?))
+    }
+
+    /// Begins to read.
+    pub fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
+        self.with(|database| Ok(database.begin_read()?))
+    }
+
+    /// Closes it; whoever comes next opens it again.
+    pub fn close(&self) {
+        drop(self.database.write().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Some(database) = &*self.database.read().unwrap_or_else(PoisonError::into_inner) {
+            return work(database);
+        }
+        let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let database = match place.take() {
+            Some(database) => database,
+            None => (self.open)()?,
+        };
+        work(place.insert(database))
+    }
+}
