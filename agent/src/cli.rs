@@ -46,6 +46,7 @@ has the names, `landfall agent config` shows what is in force. Empty values coun
 Examples:
   PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
   landfall agent --rendezvous 192.168.7.10   # one of the rack's own hosts serves
+  landfall agent --rendezvous mdns           # the same, wherever it is
   landfall agent config        # what is in force, and from where
   landfall agent status        # how the agent of this host is
   landfall agent beacon        # on the installed node, with the variables set")]
@@ -77,7 +78,8 @@ pub struct Agent {
     #[arg(long)]
     console: bool,
     /// Where to ask for the service and the infra-env, for as long as it takes: the host of the rack that has this address
-    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    /// (https://ADDRESS[:PORT] if it has a certificate), or `mdns`: the one that tells where it is by multicast DNS
+    #[arg(long, value_name = "ADDRESS[:PORT]|mdns")]
     rendezvous: Option<String>,
     #[command(flatten)]
     dry: DryArgs,
@@ -206,6 +208,10 @@ impl Agent {
         Logging { journal, text, stream, runs_for_long: true }
     }
 
+    fn state_directory(&self) -> &Path {
+        self.state_dir.as_deref().unwrap_or(Path::new(STATE_DIRECTORY))
+    }
+
     /// What the command line says.
     fn given(&self) -> Vec<(Key, String)> {
         let service = &self.service;
@@ -230,7 +236,8 @@ impl Agent {
         let mut config =
             Config::read(&Sources { command_line, environment: &environment, file, root: &Root::open("/")? })?;
         if let Some(place) = config.rendezvous()? {
-            let found = rendezvous::find(&place, &config.http()?, &Stop::default())?;
+            let ca_file = self.state_directory().join(CA_FILE);
+            let found = rendezvous::find(&place, &config.http(&ca_file)?, &Stop::default())?;
             let (url, infra_env_id) = found.context("nobody waits for the rendezvous any longer")?;
             config.found(&url, infra_env_id);
         }
@@ -254,7 +261,7 @@ impl Agent {
         let dry = self.dry.read()?;
         let ca_cert = match configured.ca_cert {
             Some(CaCert::Pem(pem)) => {
-                let path = self.state_dir.as_deref().unwrap_or(Path::new(STATE_DIRECTORY)).join(CA_FILE);
+                let path = self.state_directory().join(CA_FILE);
                 config::write_ca(&path, &pem)?;
                 Some(path)
             }

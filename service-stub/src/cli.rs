@@ -5,8 +5,9 @@ use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::handlers::validations;
 use crate::http::limits::Limits;
+use crate::http::tls::Tls;
 use crate::media::Media;
-use crate::rendezvous::{self, Outcome, RendezvousArgs};
+use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::service::{Service, Settings};
 use crate::state::document;
 use crate::store::Store;
@@ -46,6 +47,9 @@ Examples:
   On one of the rack's own hosts, started from the live ISO:
     landfall serve --rendezvous /etc/landfall/rendezvous --check
     landfall serve --rendezvous /etc/landfall/rendezvous --state-dir /var/lib/landfall/service --image os.raw.gz
+
+  With HTTPS, which the hosts are told to trust:
+    landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local --tls self-signed
 
 Without --auth local whoever reaches the port may do everything: listen on a management network only then.";
 
@@ -157,6 +161,28 @@ pub struct Serve {
     #[arg(long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
     pub auth: AuthKind,
 
+    /// Serve HTTPS with a certificate of this service's own authority, made for the host of --url and the address listened on.
+    /// Both are kept in the state directory; hosts are told to trust the authority, which is tls-ca.pem there
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["tls_cert", "tls_key"])]
+    pub tls: Option<TlsKind>,
+
+    /// Serve HTTPS with this certificate and its chain, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of --tls-cert, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Certificates that hosts are to check --tls-cert against, PEM, when they don't know its authority
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
+
+    /// Further address and port, without TLS, for firmware that knows no certificate: it serves boot scripts, kernels, initrds
+    /// and images, and nothing else
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub http_listen: Option<SocketAddr>,
+
     /// Key that records are sealed with on disk, 32 bytes. Without it one is made in the state directory: then a copy of the
     /// store's file alone shows no secret, but a copy of the directory does
     #[arg(long, value_name = "FILE")]
@@ -207,6 +233,13 @@ impl States {
     }
 }
 
+/// Where the certificate is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TlsKind {
+    /// Our own authority.
+    SelfSigned,
+}
+
 /// How callers are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum AuthKind {
@@ -224,14 +257,16 @@ impl Serve {
             Some(Command::States(states)) => return states.run(),
             None => {}
         }
+        let announce = self.rendezvous.announce;
         let rendezvous = match self.rendezvous.read(self.openshift_versions.last().map(String::as_str))? {
             Outcome::None => None,
             Outcome::Done => return Ok(()),
             Outcome::Serve(rendezvous) => Some(rendezvous),
         };
-        if rendezvous.is_some() && self.auth == AuthKind::Local {
+        if rendezvous.is_some() && self.auth == AuthKind::Local && self.auth_key.is_none() {
             bail!(
-                "--rendezvous goes without --auth local: the agents, all of one image, have no tokens of a service that isn't there yet"
+                "--rendezvous with --auth local needs --auth-key: the agents, all of one image, have tokens made with that key before \
+                 (landfall serve token --auth-key FILE --infra-env ID; `--rendezvous DIR --check` prints the id)"
             );
         }
         let state_dir = self.state_dir.context("--state-dir is missing")?;
@@ -259,10 +294,28 @@ impl Serve {
             let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
             let listener = server::listen(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
             let address = listener.local_addr()?;
+            let secure = self.tls.is_some() || self.tls_cert.is_some();
+            let scheme = if secure { "https" } else { "http" };
             let at = rendezvous.as_ref().and_then(|rendezvous| rendezvous.rack.address);
-            let own_url = at.map(|at| format!("http://{}", SocketAddr::new(at, address.port())));
+            let own_url = at.map(|at| format!("{scheme}://{}", SocketAddr::new(at, address.port())));
+            let url = base_url(self.url.as_deref().or(own_url.as_deref()), address, secure)?;
+            let tls = match (self.tls, &self.tls_cert, &self.tls_key) {
+                (Some(TlsKind::SelfSigned), ..) => Some(Tls::own(&state_dir, &names(&url, address))?),
+                (None, Some(certificate), Some(key)) => Some(Tls::given(certificate, key, self.tls_ca.as_deref())?),
+                _ => None,
+            };
+            let plain = match self.http_listen {
+                Some(_) if !secure => bail!("--http-listen is beside HTTPS: without it --listen is plain already"),
+                Some(address) => Some(server::listen(address).with_context(|| format!("cannot listen on {address}"))?),
+                None => None,
+            };
+            let boot_url = match plain.as_ref().map(|plain| plain.local_addr()).transpose()? {
+                Some(plain) => format!("http://{}:{}", host_of(&url), plain.port()),
+                None => url.clone(),
+            };
             let settings = Settings {
-                url: base_url(self.url.as_deref().or(own_url.as_deref()), address)?,
+                url,
+                boot_url,
                 poll_interval: self.poll_interval,
                 requirements,
                 agent_image: self.agent_image,
@@ -272,6 +325,7 @@ impl Serve {
                 cluster_files,
                 mco_image: self.mco_image,
                 auth,
+                ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
                 await_controller: self.await_controller,
                 soft_timeouts: self.soft_timeouts,
                 ignored_validations,
@@ -288,8 +342,15 @@ impl Serve {
                 rendezvous::begin(&service, rendezvous)
                     .map_err(|refusal| anyhow::anyhow!("the rack's plan does not hold: {}", refusal.message()))?;
             }
+            let announced = match &service.settings.rendezvous {
+                Some(rendezvous) if announce => {
+                    let begun = Announcement::begin(rendezvous, &service.settings.url, address.port(), at);
+                    Some(begun.context("cannot tell the rack by multicast DNS where this service is")?)
+                }
+                _ => None,
+            };
             let mut stdout = std::io::stdout();
-            writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush())?;
+            writeln!(stdout, "listening on {scheme}://{address}").and_then(|()| stdout.flush())?;
             let stop = async move {
                 tokio::select! {
                     _ = terminate.recv() => {}
@@ -297,7 +358,10 @@ impl Serve {
                 }
                 tracing::info!("stopping");
             };
-            server::run(service, listener, stop).await.context("the server failed")
+            let listeners = server::Listeners { main: listener, tls: tls.map(|tls| tls.acceptor), plain };
+            let served = server::run(service, listeners, stop).await.context("the server failed");
+            drop(announced);
+            served
         });
         // A download cut off by the stop may still be reading its next piece.
         runtime.shutdown_timeout(server::STOP_GRACE);
@@ -325,10 +389,11 @@ fn connections_of(descriptors: u64) -> u64 {
 }
 
 /// The base URL hosts are given: without a slash at the end, with a real port.
-fn base_url(given: Option<&str>, address: SocketAddr) -> anyhow::Result<String> {
+fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -> anyhow::Result<String> {
     let Some(given) = given else {
         let ip = if address.ip().is_unspecified() { own_address()? } else { address.ip() };
-        return Ok(format!("http://{}", SocketAddr::new(ip, address.port())));
+        let scheme = if secure { "https" } else { "http" };
+        return Ok(format!("{scheme}://{}", SocketAddr::new(ip, address.port())));
     };
     let url = given.trim_end_matches('/');
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -337,10 +402,36 @@ fn base_url(given: Option<&str>, address: SocketAddr) -> anyhow::Result<String> 
             "--url '{given}' is not a URL that hosts can reach: it must start with http:// or https:// and name a host"
         );
     }
+    if secure && url.starts_with("http://") {
+        bail!("--url '{given}' is not what is served: with TLS it must start with https://");
+    }
     Ok(match url.strip_suffix(":0") {
         Some(host) => format!("{host}:{}", address.port()),
         None => url.to_owned(),
     })
+}
+
+/// The host of a URL as it stands there: an IPv6 address has its brackets.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next().unwrap_or(rest);
+    match authority.find(']') {
+        Some(end) => &authority[..=end],
+        None => authority.split(':').next().unwrap_or(authority),
+    }
+}
+
+/// Host names and addresses that the certificate is for: the one hosts use, the one listened on, and this machine itself.
+fn names(url: &str, address: SocketAddr) -> Vec<String> {
+    let host = host_of(url);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let mut names = vec![bare.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !address.ip().is_unspecified() {
+        names.push(address.ip().to_string());
+    }
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// The address this machine would reach others from. Nothing is sent: connecting a datagram socket asks the routing
@@ -361,6 +452,15 @@ fn own_address() -> anyhow::Result<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_the_certificate() {
+        let of = |url: &str, address: &str| names(url, address.parse().unwrap()).join(" ");
+        assert_eq!(of("https://rack.example.com:8090/x", "0.0.0.0:1"), "127.0.0.1 ::1 localhost rack.example.com");
+        assert_eq!(of("https://[fd00::5]:8090", "[fd00::5]:1"), "127.0.0.1 ::1 fd00::5 localhost");
+        assert_eq!(of("https://10.0.0.5", "127.0.0.1:1"), "10.0.0.5 127.0.0.1 ::1 localhost");
+        assert!(base_url(Some("http://10.0.0.5"), "127.0.0.1:1".parse().unwrap(), true).is_err());
+    }
 
     #[test]
     fn descriptors_are_left_for_files() {
@@ -386,7 +486,7 @@ mod tests {
     #[test]
     fn base_urls() {
         let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
-        let url = |given: Option<&str>| base_url(given, address).map_err(drop);
+        let url = |given: Option<&str>| base_url(given, address, false).map_err(drop);
         assert_eq!(url(None), Ok("http://127.0.0.1:4711".into()));
         assert_eq!(url(Some("http://10.0.2.2:0/")), Ok("http://10.0.2.2:4711".into()));
         assert_eq!(url(Some("https://landfall.example.com/x/")), Ok("https://landfall.example.com/x".into()));

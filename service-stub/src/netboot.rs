@@ -116,7 +116,7 @@ pub fn script(service: &Service, call: &Call, model: &Model, record: &InfraEnvRe
     if !service.media.has_iso() {
         return Err(iso_missing());
     }
-    let (infra_env, url) = (&record.infra_env, &service.settings.url);
+    let (infra_env, url) = (&record.infra_env, &service.settings.boot_url);
     let mac = call.query("mac");
     match (kind, mac) {
         (Some("discovery-image-always"), _) | (None, None) => {}

@@ -27,6 +27,7 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::Instant,
 };
+use tokio_rustls::TlsAcceptor;
 
 /// Threads for handlers and for reading files. Those that write wait for the disk together; more of them than this gain
 /// nothing.
@@ -255,10 +256,39 @@ pub fn raise_descriptors() -> std::io::Result<(u64, u64)> {
     Ok((soft, if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }))
 }
 
+/// Where requests come in.
+pub struct Listeners {
+    /// Everything.
+    pub main: TcpListener,
+    /// For TLS on it.
+    pub tls: Option<TlsAcceptor>,
+    /// What firmware fetches that knows no certificate: the boot script and what it names. All else is not here.
+    pub plain: Option<TcpListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(main: TcpListener) -> Self {
+        Self { main, tls: None, plain: None }
+    }
+}
+
+/// Lets through what the plain port serves beside HTTPS (service contract §1.1, §8.1).
+async fn only_boot(request: Request, next: Next) -> Response {
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let script = path.starts_with(api::API_PATH)
+        && path.ends_with("/downloads/files")
+        && query.split('&').any(|part| part == "file_name=ipxe-script");
+    let initrd = path.starts_with("/images/") && path.ends_with("/pxe-initrd");
+    if script || initrd || path.starts_with("/boot-artifacts/") {
+        return next.run(request).await;
+    }
+    Refusal::unknown_path(path).into_response()
+}
+
 /// Serves until `stop` completes, then for at most [`STOP_GRACE`] what is on its way.
 pub async fn run(
     service: Arc<Service>,
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let renewing = service.clone();
@@ -268,7 +298,19 @@ pub async fn run(
     let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
-    let mut server = tokio::spawn(connections::serve(listener, router(service), limits, stopped));
+    let Listeners { main, tls, plain } = listeners.into();
+    let everything = router(service);
+    let boot = plain.map(|plain| {
+        let router = everything.clone().layer(middleware::from_fn(only_boot));
+        connections::serve(plain, router, limits.clone(), None, stopped.clone())
+    });
+    let main = connections::serve(main, everything, limits, tls, stopped);
+    let mut server = tokio::spawn(async {
+        match boot {
+            Some(boot) => tokio::try_join!(main, boot).map(drop),
+            None => main.await,
+        }
+    });
     let early = tokio::select! {
         finished = &mut server => Some(finished),
         () = stop => None,

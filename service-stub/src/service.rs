@@ -16,6 +16,8 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
+    thread,
+    time::Instant,
 };
 use tokio::sync::Notify;
 
@@ -27,6 +29,8 @@ const STANDS_STILL_S: i64 = 300;
 pub struct Settings {
     /// Base URL hosts use, without a slash at the end.
     pub url: String,
+    /// The same for firmware and initramfs, which check no certificate of ours.
+    pub boot_url: String,
     /// Seconds between two polls of a host.
     pub poll_interval: u64,
     /// What hardware is needed.
@@ -45,6 +49,8 @@ pub struct Settings {
     pub mco_image: Option<String>,
     /// How callers are told apart.
     pub auth: Auth,
+    /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
+    pub ca_pem: Option<String>,
     /// A cluster is not installed before its controller has told of operators and ingress.
     pub await_controller: bool,
     /// Stages and connections that take too long are flagged, and the installation goes on.
@@ -146,8 +152,8 @@ impl Service {
             return Ok(());
         }
         self.store.change("", |change| {
-            for record in change.model().infra_envs.clone().into_values().filter(|record| !auth.fits(record)) {
-                let mut record = InfraEnvRecord::clone(&record);
+            for record in change.model().infra_envs.clone().values().filter(|record| !auth.fits(record)) {
+                let mut record = InfraEnvRecord::clone(record);
                 record.agent_token = auth.agent_token(record.infra_env.id).unwrap_or_default();
                 change.put_infra_env(record);
             }
@@ -175,7 +181,8 @@ impl Service {
 
     fn settle_all(&self, ids: impl IntoIterator<Item = Option<ClusterId>>) -> Result<(), StoreError> {
         for id in ids {
-            // One by one, so that requests come in between.
+            // One by one, and half of the time nobody, so that requests come in between.
+            let began = Instant::now();
             self.store.change("", |change| {
                 match id {
                     Some(id) => pass::settle_cluster(self, change, id),
@@ -183,6 +190,7 @@ impl Service {
                 }
                 Ok::<_, StoreError>(())
             })?;
+            thread::sleep(began.elapsed());
         }
         Ok(())
     }

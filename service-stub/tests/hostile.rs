@@ -11,6 +11,8 @@ mod bounds;
 mod messages;
 #[path = "hostile/secrets.rs"]
 mod secrets;
+#[path = "hostile/secured.rs"]
+mod secured;
 #[path = "hostile/tokens.rs"]
 mod tokens;
 

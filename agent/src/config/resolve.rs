@@ -5,7 +5,11 @@ use api::{
     HostId, InfraEnvId, Secret,
     http::{HttpConfig, has_certificate},
 };
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 /// What is in force.
 #[derive(Clone, Debug)]
@@ -62,12 +66,15 @@ impl Config {
         })
     }
 
-    /// How to reach what is asked before anything else is known.
-    pub fn http(&self) -> Result<HttpConfig, ConfigError> {
+    /// How to reach what is asked before anything else is known. Certificates given as text go into `ca_file`.
+    pub fn http(&self, ca_file: &Path) -> Result<HttpConfig, ConfigError> {
         let ca_cert = match self.ca_cert()? {
             Some(CaCert::Path(path)) => Some(path),
-            // What is asked is in the same rack, and has no certificate.
-            Some(CaCert::Pem(_)) | None => None,
+            Some(CaCert::Pem(pem)) => {
+                super::write_ca(ca_file, &pem)?;
+                Some(ca_file.to_owned())
+            }
+            None => None,
         };
         Ok(HttpConfig { ca_cert, insecure: self.switch(Key::Insecure)?, proxies: None })
     }

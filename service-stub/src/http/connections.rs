@@ -15,6 +15,7 @@ use tokio::{
     sync::watch,
     task::JoinSet,
 };
+use tokio_rustls::TlsAcceptor;
 
 /// What a connection beyond the bound is told.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 70\r\n\
@@ -30,6 +31,7 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,
+    tls: Option<TlsAcceptor>,
     mut stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut open = JoinSet::new();
@@ -54,13 +56,16 @@ pub async fn serve(
         while open.try_join_next().is_some() {}
         if open.len() >= limits.connections {
             turned_away.note(limits.connections);
-            // It fits the buffer of a connection that is new, or it doesn't get there: nobody waits for it.
-            let _ = stream.try_write(FULL);
+            // It fits the buffer of a connection that is new, or it doesn't get there: nobody waits for it. In the clear it would be
+            // nonsense to who expects TLS.
+            if tls.is_none() {
+                let _ = stream.try_write(FULL);
+            }
             continue;
         }
         // Answers are small, and sent whole: waiting for more to send with them only delays them.
         let _ = stream.set_nodelay(true);
-        open.spawn(connection(stream, router.clone(), limits.clone(), stopped.clone()));
+        open.spawn(connection(stream, router.clone(), limits.clone(), tls.clone(), stopped.clone()));
     }
     drop(listener);
     while open.join_next().await.is_some() {}
@@ -89,8 +94,20 @@ impl TurnedAway {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, stopped: watch::Receiver<bool>) {
-    http(Impatient::new(stream, limits.stall), router, &limits, stopped).await;
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    limits: Limits,
+    tls: Option<TlsAcceptor>,
+    stopped: watch::Receiver<bool>,
+) {
+    let stream = Impatient::new(stream, limits.stall);
+    let Some(tls) = tls else { return http(stream, router, &limits, stopped).await };
+    match tokio::time::timeout(limits.handshake, tls.accept(stream)).await {
+        Ok(Ok(stream)) => http(stream, router, &limits, stopped).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
 }
 
 async fn http(

@@ -10,6 +10,7 @@ pub mod limits;
 pub mod multipart;
 pub mod range;
 pub mod stall;
+pub mod tls;
 
 pub use answer::{Answer, Refusal};
 pub use call::Call;

@@ -19,6 +19,10 @@ pub struct RendezvousArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "rendezvous")]
     rendezvous_wait: u64,
 
+    /// Tell the rack by multicast DNS where this service is, for agents with `rendezvous = "mdns"`
+    #[arg(long, requires = "rendezvous")]
+    pub announce: bool,
+
     /// Print the plan, and what of the files is not understood; serve nothing
     #[arg(long, requires = "rendezvous")]
     check: bool,

@@ -4,6 +4,7 @@
 //! them). `rack` makes the records of it, gives each host what is planned for it, and starts the installation once everybody is
 //! there. The machine the service runs on installs last (`hold`), and takes the records with it (`handover`).
 
+mod announce;
 mod cli;
 mod handover;
 mod hints;
@@ -16,6 +17,7 @@ mod read;
 mod show;
 mod wait;
 
+pub use announce::Announcement;
 pub use cli::{Outcome, RendezvousArgs};
 pub use handover::{PATH as HANDOVER_PATH, with_records};
 pub use hints::Hints;

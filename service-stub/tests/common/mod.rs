@@ -9,6 +9,7 @@ use service_stub::auth::Auth;
 use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::ClusterFiles;
 use service_stub::http::limits::Limits;
+use service_stub::http::tls::Tls;
 use service_stub::media::Media;
 use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::server;
@@ -38,6 +39,7 @@ pub struct Files {
     pub await_controller: bool,
     pub soft_timeouts: bool,
     pub auth: Auth,
+    pub tls: bool,
     pub limits: Limits,
     pub rendezvous: Option<Arc<Rendezvous>>,
 }
@@ -45,6 +47,8 @@ pub struct Files {
 /// A running service; it stops when dropped.
 pub struct Running {
     pub url: String,
+    /// The port without TLS beside it, when there is TLS.
+    pub plain: Option<String>,
     pub service: Arc<Service>,
     pub state: tempfile::TempDir,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -64,9 +68,14 @@ impl Running {
         prepare(&store);
         let runtime = server::runtime().unwrap();
         let listener = runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() });
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let tls = files.tls.then(|| Tls::own(state.path(), &["127.0.0.1".to_owned()]).unwrap());
+        let scheme = if files.tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let plain = files.tls.then(|| runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() }));
+        let plain_url = plain.as_ref().map(|plain| format!("http://{}", plain.local_addr().unwrap()));
         let settings = Settings {
             url: url.clone(),
+            boot_url: plain_url.clone().unwrap_or_else(|| url.clone()),
             poll_interval: 60,
             requirements: Requirements::parse(REQUIREMENTS).unwrap(),
             agent_image: "quay.io/edge-infrastructure/assisted-installer-agent:latest".into(),
@@ -76,6 +85,7 @@ impl Running {
             cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
             mco_image: None,
             auth: files.auth,
+            ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
             await_controller: files.await_controller,
             soft_timeouts: files.soft_timeouts,
             ignored_validations: Default::default(),
@@ -92,11 +102,13 @@ impl Running {
         let running = service.clone();
         let thread = std::thread::spawn(move || {
             runtime.block_on(async {
-                server::run(running, listener, async { drop(stopped.await) }).await.unwrap();
+                let listeners = server::Listeners { main: listener, tls: tls.map(|tls| tls.acceptor), plain };
+                server::run(running, listeners, async { drop(stopped.await) }).await.unwrap();
             });
         });
-        let http = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        Self { url, service, state, stop: Some(stop), thread: Some(thread), http }
+        let ca = files.tls.then(|| state.path().join("tls-ca.pem"));
+        let http = api::http::configuration(ca.as_slice(), false).unwrap().http_status_as_error(false).build().into();
+        Self { url, plain: plain_url, service, state, stop: Some(stop), thread: Some(thread), http }
     }
 
     pub fn client(&self) -> Client {

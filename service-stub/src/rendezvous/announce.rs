@@ -1,0 +1,54 @@
+//! Where the rack's service is, told by multicast DNS (RFC 6762, RFC 6763) to agents that know no address.
+
+use super::Rendezvous;
+use mdns_sd::{IfKind, ServiceDaemon, ServiceInfo};
+use std::net::IpAddr;
+
+/// Told for as long as it lives.
+pub struct Announcement {
+    daemon: ServiceDaemon,
+    name: String,
+}
+
+impl Announcement {
+    /// Begins to tell `url`, on the network of `address` or on every one.
+    ///
+    /// # Errors
+    /// The library's: a name that is too long, or no socket.
+    pub fn begin(
+        rendezvous: &Rendezvous,
+        url: &str,
+        port: u16,
+        address: Option<IpAddr>,
+    ) -> Result<Self, mdns_sd::Error> {
+        let id = rendezvous.infra_env.to_string();
+        // Unlike the cluster's name it fits into a label, and is another one on each rack.
+        let label = format!("landfall-{}", id.split('-').next().unwrap_or(&id));
+        let host = format!("{label}.local.");
+        let properties = [(api::RENDEZVOUS_URL_KEY, url), ("infra_env_id", &id)];
+        let daemon = ServiceDaemon::new()?;
+        let info = match address {
+            Some(address) => {
+                daemon.disable_interface(IfKind::All)?;
+                daemon.enable_interface(IfKind::Addr(address))?;
+                ServiceInfo::new(api::RENDEZVOUS_SERVICE, &label, &host, address, port, &properties[..])?
+            }
+            None => {
+                ServiceInfo::new(api::RENDEZVOUS_SERVICE, &label, &host, "", port, &properties[..])?.enable_addr_auto()
+            }
+        };
+        let name = info.get_fullname().to_owned();
+        daemon.register(info)?;
+        Ok(Self { daemon, name })
+    }
+}
+
+impl Drop for Announcement {
+    /// Takes it back, so that nobody asks here any longer.
+    fn drop(&mut self) {
+        if let Ok(done) = self.daemon.unregister(&self.name) {
+            let _ = done.recv_timeout(std::time::Duration::from_secs(1));
+        }
+        let _ = self.daemon.shutdown();
+    }
+}
