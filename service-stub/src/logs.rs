@@ -1,7 +1,10 @@
 //! Logs that hosts upload: streamed to a file, on disk before the answer, and handed out again.
 
 use crate::events::{self, Severity};
+use crate::http::file::Offer;
+use crate::http::joined::Joined;
 use crate::http::multipart::{Multipart, MultipartError};
+use crate::http::range::Validators;
 use crate::http::{Answer, Call, Refusal};
 use crate::media;
 use crate::model::{ClusterRecord, HostKey, HostRecord};
@@ -16,6 +19,7 @@ use axum::{
 };
 use nix::sys::statvfs;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io,
@@ -266,7 +270,7 @@ fn note(service: &Service, request_id: &str, owner: Owner) -> Result<(), Refusal
     })
 }
 
-/// GET /v2/clusters/{id}/logs, of one host or the controller.
+/// GET /v2/clusters/{id}/logs: of one host, of the controller, or all in one archive.
 pub async fn download(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let headers = parts.headers.clone();
@@ -280,28 +284,81 @@ pub async fn download(State(service): Shared, params: RawPathParams, request: Re
     }
 }
 
-fn find(service: &Service, call: &Call) -> Result<crate::http::file::Offer, Refusal> {
-    let cluster = call.cluster_id()?;
+fn find(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+    let id = call.cluster_id()?;
     let model = service.store.model();
-    let owner = match call.query_one_of("logs_type", &["host", "controller", "all"])? {
-        "controller" => Owner::Controller(cluster),
+    let kind = call.query_one_of("logs_type", &["host", "controller", "all"])?;
+    let record = model.clusters.get(&id);
+    let record = record.ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))?;
+    let state = service.store.directory();
+    let kept = |owner: Owner, name: &str| media::stored(&owner.directory(state).join(FILE_NAME), &plain(name));
+    let cluster = &record.cluster.name;
+    let of_host = |host: &HostRecord| kept(Owner::Host(id, host.key()), &host_name(cluster, host));
+    let of_controller = || kept(Owner::Controller(id), &format!("{cluster}_{id}_controller.tar.gz"));
+    let hosts = model.hosts_of_cluster(id);
+    let found = match kind {
+        "controller" => of_controller(),
         "host" => {
-            let id = call.query_uuid("host_id")?.ok_or_else(|| Refusal::bad_request("host_id in query is required"))?;
-            let hosts = model.hosts_of_cluster(cluster);
-            let record = hosts.iter().find(|record| record.host.id.0 == id);
-            Owner::Host(cluster, record.ok_or_else(|| Refusal::not_found(format!("host {id} was not found")))?.key())
+            let wanted =
+                call.query_uuid("host_id")?.ok_or_else(|| Refusal::bad_request("host_id in query is required"))?;
+            let host = hosts.iter().find(|host| host.host.id.0 == wanted);
+            of_host(host.ok_or_else(|| Refusal::not_found(format!("host {wanted} was not found")))?)
         }
-        _ => return Err(Refusal::not_implemented("logs_type=all")),
-    };
-    owner.check(service)?;
-    let name = match owner {
-        Owner::Host(_, key) => format!("{}.tar.gz", key.host),
-        Owner::Controller(id) => format!("{id}_controller.tar.gz"),
-    };
-    media::stored(&owner.directory(service.store.directory()).join(FILE_NAME), &name).map_err(|error| {
-        match error.kind() {
-            io::ErrorKind::NotFound => Refusal::conflict("no logs have been uploaded yet"),
-            _ => Refusal::internal(&error),
+        _ => {
+            let all = hosts.iter().map(|host| of_host(host)).chain([of_controller()]);
+            let there = all.filter(|one| !matches!(one, Err(error) if error.kind() == io::ErrorKind::NotFound));
+            there.collect::<io::Result<Vec<_>>>().and_then(|all| archive(all, plain(&format!("{cluster}_{id}.tar"))))
         }
+    };
+    found.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Refusal::conflict("no logs have been uploaded yet"),
+        _ => Refusal::internal(&error),
+    })
+}
+
+fn host_name(cluster: &str, host: &HostRecord) -> String {
+    let role = if host.host.bootstrap { "bootstrap" } else { host.effective_role().as_str() };
+    let name = host.hostname().map_or_else(|| host.host.id.to_string(), str::to_owned);
+    format!("{cluster}_{role}_{name}.tar.gz")
+}
+
+/// A name for any file system: hosts choose theirs themselves.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
+}
+
+/// Files as one archive, which is put together while it is sent.
+fn archive(files: Vec<Offer>, name: String) -> io::Result<Offer> {
+    const BLOCK: u64 = 512;
+    if files.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let (mut joined, mut tags, mut modified) = (Joined::default(), Sha256::new(), 0);
+    for (number, file) in files.into_iter().enumerate() {
+        let mut header = tar::Header::new_ustar();
+        // A name that does not fit is none.
+        if header.set_path(&file.name).is_err() {
+            header.set_path(format!("{number}.tar.gz"))?;
+        }
+        header.set_size(file.len);
+        header.set_mode(0o600);
+        header.set_mtime(u64::try_from(file.validators.modified).unwrap_or_default());
+        header.set_cksum();
+        joined.push_bytes(header.as_bytes().to_vec());
+        joined.push(file.source, file.len);
+        let gap = file.len.next_multiple_of(BLOCK) - file.len;
+        joined.push_bytes(vec![0; usize::try_from(gap).unwrap_or_default()]);
+        tags.update(&file.validators.etag);
+        tags.update(&file.name);
+        modified = modified.max(file.validators.modified);
+    }
+    joined.push_bytes(vec![0; 1024]);
+    let etag = tags.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    Ok(Offer {
+        len: joined.len(),
+        source: Arc::new(joined),
+        validators: Validators { etag: format!("\"{etag}\""), modified },
+        name,
+        media_type: "application/x-tar",
     })
 }

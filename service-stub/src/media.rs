@@ -1,8 +1,9 @@
 //! The files on offer: the live ISO, OS images, and our own binary.
 
 use crate::http::file::{Offer, ReadAt};
+use crate::http::joined::Joined;
 use crate::http::range::Validators;
-use crate::netboot::{Lengthened, Slice};
+use crate::netboot::Slice;
 use rootfs_overlay::{PatchedImage, iso9660::Iso};
 use sha2::{Digest, Sha256, Sha512};
 use std::{
@@ -185,10 +186,12 @@ impl Media {
         behind.extend(rest);
         let digest = hex(&Sha256::digest(&behind)[..16]);
         let etag = format!("{}-{digest}\"", first.validators.etag.trim_end_matches('"'));
-        let len = first.len.saturating_add(u64::try_from(behind.len()).unwrap_or(u64::MAX));
+        let mut joined = Joined::default();
+        joined.push(first.source, first.len);
+        joined.push_bytes(behind);
         Ok(Some(Offer {
-            source: Arc::new(Lengthened { first: first.source, len: first.len, rest: behind }),
-            len,
+            len: joined.len(),
+            source: Arc::new(joined),
             validators: Validators { etag, modified: modified.max(first.validators.modified) },
             name,
             media_type: first.media_type,

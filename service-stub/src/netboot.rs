@@ -30,27 +30,6 @@ impl ReadAt for Slice {
     }
 }
 
-/// Something of `len` bytes with more bytes behind it.
-pub struct Lengthened {
-    /// What comes first.
-    pub first: Arc<dyn ReadAt>,
-    /// Its length in bytes.
-    pub len: u64,
-    /// What follows.
-    pub rest: Vec<u8>,
-}
-
-impl ReadAt for Lengthened {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let ahead = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
-        let (first, rest) = buffer.split_at_mut(ahead);
-        if !first.is_empty() {
-            self.first.read_exact_at(first, offset)?;
-        }
-        if rest.is_empty() { Ok(()) } else { self.rest.read_exact_at(rest, offset.saturating_sub(self.len)) }
-    }
-}
-
 fn iso_missing() -> Refusal {
     Refusal::not_found("no live ISO is on offer: start the service with --iso FILE")
 }
@@ -182,24 +161,5 @@ impl From<MediaError> for Refusal {
             MediaError::Kargs(error) => error.into(),
             error => Self::internal(&error),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_parts_read_as_one() {
-        let first: Arc<dyn ReadAt> = Arc::new(b"0123456789".to_vec());
-        let both = Lengthened { first, len: 10, rest: b"abcdef".to_vec() };
-        for start in 0..16 {
-            for end in start..=16 {
-                let mut buffer = vec![0; end - start];
-                both.read_exact_at(&mut buffer, u64::try_from(start).unwrap()).unwrap();
-                assert_eq!(buffer, b"0123456789abcdef"[start..end], "{start}..{end}");
-            }
-        }
-        assert!(both.read_exact_at(&mut [0; 3], 14).is_err());
     }
 }

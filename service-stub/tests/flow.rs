@@ -6,6 +6,8 @@ mod browser;
 #[path = "people/commands.rs"]
 mod commands;
 mod common;
+#[path = "common/iso.rs"]
+mod iso;
 #[path = "people/lifecycle.rs"]
 mod lifecycle;
 #[path = "people/page.rs"]
@@ -18,7 +20,7 @@ use api::{
 use common::{API, Files, Running, inventory, pull_secret};
 use serde_json::{Value, json};
 use service_stub::rendezvous::{self, HANDOVER_PATH, Rendezvous};
-use std::{io::Read, sync::Arc};
+use std::{io::Read, path::Path, sync::Arc};
 
 struct Machine {
     id: HostId,
@@ -43,7 +45,7 @@ struct World {
     cluster: Cluster,
     infra_env: InfraEnv,
     machines: Vec<Machine>,
-    _files: tempfile::TempDir,
+    files: tempfile::TempDir,
 }
 
 impl World {
@@ -53,10 +55,15 @@ impl World {
 
     /// Hosts register in an infra-env that is the cluster's, or nobody's.
     fn start(masters: u32, hosts: usize, bound: bool) -> Self {
+        Self::start_with(masters, hosts, bound, |_| Files::default())
+    }
+
+    /// With more on offer, kept in the directory given.
+    fn start_with(masters: u32, hosts: usize, bound: bool, offer: impl FnOnce(&Path) -> Files) -> Self {
         let files = tempfile::tempdir().unwrap();
         let image = files.path().join("os.raw.gz");
         std::fs::write(&image, b"image").unwrap();
-        let running = Running::start(Files { images: vec![image], ..Files::default() });
+        let running = Running::start(Files { images: vec![image], ..offer(files.path()) });
         let client = running.client();
         let cluster = client
             .create_cluster(&ClusterCreateParams {
@@ -80,7 +87,7 @@ impl World {
                 ..InfraEnvCreateParams::default()
             })
             .unwrap();
-        Self { running, cluster, infra_env, machines: machines(hosts), _files: files }
+        Self { running, cluster, infra_env, machines: machines(hosts), files }
     }
 
     fn host(&self, machine: &Machine) -> api::Host {
@@ -500,7 +507,7 @@ fn a_rack_is_installed_from_within_and_the_host_that_serves_goes_last() {
     assert_eq!(ids, json!({"cluster_id": rendezvous.cluster, "infra_env_id": rendezvous.infra_env}));
     let cluster = running.client().cluster(rendezvous.cluster).unwrap();
     let infra_env = InfraEnv { id: rendezvous.infra_env, ..InfraEnv::default() };
-    let world = World { running, cluster, infra_env, machines, _files: files };
+    let world = World { running, cluster, infra_env, machines, files };
     let [own, others @ ..] = world.machines.as_slice() else { panic!() };
     let look = || world.running.service.refresh().unwrap();
 

@@ -267,7 +267,7 @@ impl Cluster {
                         (format!("logs_type=host&host_id={host}"), format!("{host}.tar.gz"))
                     }
                     None if controller => ("logs_type=controller".to_owned(), format!("{id}_controller.tar.gz")),
-                    None => ("logs_type=all".to_owned(), format!("{id}_logs.tar.gz")),
+                    None => ("logs_type=all".to_owned(), format!("{id}.tar")),
                 };
                 let output = output.unwrap_or_else(|| name.into());
                 download::file(&session, console, &format!("/v2/clusters/{id}/logs?{query}"), Some(&output))?;

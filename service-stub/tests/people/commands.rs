@@ -1,6 +1,6 @@
 //! The commands for people, against a service in this process.
 
-use super::{World, pull_secret};
+use super::{API, Files, World, iso, pull_secret};
 use clap::Parser;
 use service_stub::control::{Console, cluster::Cluster, event::Event, host::Host, infra_env::InfraEnv, wait::Wait};
 
@@ -17,7 +17,7 @@ enum Landfall {
 /// What a command prints and its exit code, or why it failed.
 fn landfall(world: &World, words: &[&str]) -> Result<(u8, String), String> {
     let url = ["--url", world.running.url.as_str()];
-    let words = ["landfall"].iter().chain(words).chain(&url).copied();
+    let words = ["landfall"].iter().chain(&words[..1]).chain(&url).chain(&words[1..]).copied();
     let command = Landfall::try_parse_from(words).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
     let console = &mut Console { out: &mut out, width: None };
@@ -138,4 +138,125 @@ fn what_people_get_wrong_is_told() {
     let Ok(Landfall::Cluster(command)) = nowhere else { panic!("it parses") };
     let error = command.run_on(&mut Console { out: &mut Vec::new(), width: None }).unwrap_err();
     assert!(format!("{error:#}").contains("no answer from http://127.0.0.1:9"), "{error:#}");
+}
+
+#[test]
+fn hosts_are_changed_and_files_fetched_from_the_command_line() {
+    const EMPTY: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
+    let world = World::start_with(1, 1, false, |directory| {
+        let path = directory.join("live.iso");
+        iso::write(&path);
+        let files = [
+            ("bootstrap.ign", EMPTY),
+            ("master.ign", EMPTY),
+            ("worker.ign", EMPTY),
+            ("kubeconfig", "with ingress"),
+            ("kubeconfig-noingress", "without ingress"),
+            ("kubeadmin-password", "s3cret"),
+        ];
+        files.iter().for_each(|(name, text)| std::fs::write(directory.join(name), text).unwrap());
+        Files { iso: Some(path), cluster: Some(directory.to_owned()), ..Files::default() }
+    });
+    let machine = &world.machines[0];
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    world.discover_all();
+
+    assert!(printed(&world, &["host", "list", "--unbound"]).contains("node-1"));
+    for _ in 0..2 {
+        printed(&world, &["host", "bind", "node-1", "rack"]);
+        assert_eq!(world.host(machine).cluster_id, Some(world.cluster.id));
+        let twice = landfall(&world, &["host", "bind", "node-1", "rack"]).unwrap_err();
+        assert!(twice.contains("the service answered 409: "), "{twice}");
+        world.discover_all();
+        printed(&world, &["host", "unbind", "node-1"]);
+        assert_eq!(world.host(machine).cluster_id, None);
+        world.discover_all();
+    }
+    printed(&world, &["host", "bind", "node-1", "rack"]);
+    world.discover_all();
+
+    printed(&world, &["infra-env", "set", "rack", "ssh_authorized_key=ssh-ed25519 AAAA me"]);
+    printed(
+        &world,
+        &["cluster", "set", "rack", "additional_ntp_source=192.0.2.9", "ssh_public_key=ssh-ed25519 AAAA me"],
+    );
+    let shown: serde_json::Value =
+        serde_json::from_str(&printed(&world, &["cluster", "show", "rack", "--json"])).unwrap();
+    assert_eq!(
+        (&shown["additional_ntp_source"], &shown["ssh_public_key"]),
+        (&"192.0.2.9".into(), &"ssh-ed25519 AAAA me".into())
+    );
+    printed(&world, &["host", "set", "node-1", "--role", "master"]);
+    printed(&world, &["host", "installer-args", "node-1", "--", "--append-karg", "console=ttyS0"]);
+    assert_eq!(world.host(machine).installer_args, r#"["--append-karg","console=ttyS0"]"#);
+    let refused = landfall(&world, &["host", "installer-args", "node-1", "--", "--no-such"]).unwrap_err();
+    assert!(refused.contains("the service answered 400: "), "{refused}");
+    printed(&world, &["host", "installer-args", "node-1"]);
+    assert!(["", "[]"].contains(&world.host(machine).installer_args.as_str()));
+
+    let extra = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/extra"}]}}"#;
+    std::fs::write(at("extra.ign"), extra).unwrap();
+    printed(&world, &["host", "ignition", "node-1", "--set", &at("extra.ign")]);
+    assert!(printed(&world, &["host", "ignition", "node-1"]).contains("/etc/extra"));
+    std::fs::write(at("wrong.ign"), "{").unwrap();
+    let wrong = landfall(&world, &["host", "ignition", "node-1", "--set", &at("wrong.ign")]).unwrap_err();
+    assert!(wrong.contains("400"), "{wrong}");
+
+    printed(&world, &["infra-env", "iso", "rack", "--output", &at("rack.iso")]);
+    let live = rootfs_overlay::area::LiveIso::open(at("rack.iso")).unwrap();
+    let config: serde_json::Value = serde_json::from_slice(&live.ignition().unwrap()).unwrap();
+    assert_ne!(config["storage"]["files"], serde_json::Value::Null);
+
+    printed(&world, &["cluster", "install", "rack"]);
+    let installed = printed(&world, &["host", "ignition", "node-1", "--installed"]);
+    assert!(serde_json::from_str::<serde_json::Value>(&installed).is_ok(), "{installed}");
+    let kubeconfig = at("kubeconfig");
+    printed(&world, &["cluster", "kubeconfig", "rack", "--no-ingress", "--output", &kubeconfig]);
+    assert_eq!(std::fs::read_to_string(&kubeconfig).unwrap(), "without ingress");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&kubeconfig).unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(printed(&world, &["cluster", "file", "rack", "master.ign"]), EMPTY);
+    let early = landfall(&world, &["cluster", "credentials", "rack"]).unwrap_err();
+    assert!(early.contains("the service answered 409: "), "{early}");
+    let none = landfall(&world, &["cluster", "logs", "rack", "--output", &at("logs.tar")]).unwrap_err();
+    assert!(none.contains("the service answered 409: no logs"), "{none}");
+    let form = "multipart/form-data; boundary=x";
+    for (query, text) in [
+        ("logs_type=controller".to_owned(), "of the controller"),
+        (format!("logs_type=host&host_id={}&infra_env_id={}", machine.id, world.infra_env.id), "of a host"),
+    ] {
+        let body = format!(
+            "--x\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"a\"\r\n\r\n{text}\r\n--x--\r\n"
+        );
+        let path = format!("{API}/v2/clusters/{}/logs?{query}", world.cluster.id);
+        assert_eq!(world.running.request("POST", &path, &[("content-type", form)], body.as_bytes()).status, 204);
+    }
+    printed(&world, &["cluster", "logs", "rack", "--output", &at("logs.tar")]);
+    let mut archive = tar::Archive::new(std::fs::File::open(at("logs.tar")).unwrap());
+    let files: Vec<(String, String)> = archive
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let mut entry = entry.unwrap();
+            (entry.path().unwrap().display().to_string(), std::io::read_to_string(&mut entry).unwrap())
+        })
+        .collect();
+    let names = ["rack_bootstrap_node-1.tar.gz".to_owned(), format!("rack_{}_controller.tar.gz", world.cluster.id)];
+    assert_eq!(
+        files,
+        names.into_iter().zip(["of a host".to_owned(), "of the controller".to_owned()]).collect::<Vec<_>>()
+    );
+    printed(&world, &["cluster", "logs", "rack", "--host", "node-1", "--output", &at("one")]);
+    assert_eq!(std::fs::read_to_string(at("one")).unwrap(), "of a host");
+
+    let json = printed(&world, &["event", "list", "--cluster", "rack", "--json", "--severity", "info"]);
+    let events: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert!(!events.is_empty() && events.iter().all(|event| event["severity"] == "info"), "{json}");
+    printed(&world, &["cluster", "cancel", "rack"]);
+    printed(&world, &["cluster", "reset", "rack"]);
+    printed(&world, &["host", "delete", "node-1"]);
+    printed(&world, &["infra-env", "delete", "rack"]);
+    printed(&world, &["cluster", "delete", "rack"]);
+    assert_eq!(printed(&world, &["cluster", "list", "--json"]).trim(), "[]");
 }
