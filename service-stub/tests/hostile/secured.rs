@@ -2,6 +2,7 @@
 //! only.
 
 use super::common::{API, Files, Running, pull_secret};
+use super::iso;
 use serde_json::json;
 use service_stub::http::limits::Limits;
 use std::io::{Read, Write};
@@ -17,7 +18,10 @@ fn client(running: &Running, trusts: bool) -> api::Client {
 
 #[test]
 fn hosts_are_told_whom_to_trust_and_nobody_else_does() {
-    let running = Running::start(Files { tls: true, ..Files::default() });
+    let files = tempfile::tempdir().unwrap();
+    let live = files.path().join("live.iso");
+    iso::write(&live);
+    let running = Running::start(Files { tls: true, iso: Some(live), ..Files::default() });
     let answer = running.json("POST", "/v2/infra-envs", &json!({"name": "i", "pull_secret": pull_secret()}));
     let id = answer.document()["id"].as_str().unwrap().to_owned();
     assert!(answer.document()["download_url"].as_str().unwrap().starts_with("https://"));
@@ -47,7 +51,10 @@ fn hosts_are_told_whom_to_trust_and_nobody_else_does() {
     };
     let script = format!("{API}/v2/infra-envs/{id}/downloads/files?file_name=ipxe-script");
     assert_eq!(get("/boot-artifacts/landfall"), "200");
-    assert_ne!(get(&script), "404");
+    assert_eq!(get(&script), "200");
+    // Firmware and the initramfs know no authority of ours: all they fetch is named by the plain port.
+    let text = String::from_utf8(running.get(&script).body).unwrap();
+    assert!(text.contains(&format!("{plain}/boot-artifacts/kernel")) && !text.contains("https://"), "{text}");
     for path in [
         "/health".to_owned(),
         format!("{API}/v2/infra-envs"),
