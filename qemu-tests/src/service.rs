@@ -16,6 +16,9 @@ pub const BIN_ENV: &str = "LANDFALL_BIN";
 /// What the service prints once it can be asked.
 const LISTENING: &str = "listening on http://127.0.0.1:";
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// Checks that nothing is held back by: the names of a cluster, which nobody on the switch answers for.
+const NAMES: &str =
+    "api-domain-name-resolved-correctly,api-int-domain-name-resolved-correctly,apps-domain-name-resolved-correctly";
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// What went wrong with the service.
@@ -220,6 +223,7 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, 
     }
     if let Some(path) = &config.cluster_files {
         command.arg("--cluster-files").arg(path);
+        command.args(["--ignore-validations", NAMES]);
     }
     if config.deliver_agent {
         command.arg("--deliver-agent");

@@ -6,8 +6,10 @@ use crate::cluster_files::ClusterFiles;
 use crate::handlers::validations;
 use crate::http::limits::Limits;
 use crate::http::tls::Tls;
+use crate::instructions::options::StepOptions;
 use crate::media::Media;
 use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
+use crate::retention::Retention;
 use crate::service::{Service, Settings};
 use crate::state::document;
 use crate::store::Store;
@@ -193,6 +195,14 @@ pub struct Serve {
     pub auth_key: Option<PathBuf>,
 
     #[command(flatten)]
+    steps: StepOptions,
+
+    /// Remove clusters and infra-envs, with their hosts and logs, that nobody has touched for so long (h, d, or never). Nothing is
+    /// removed before the service has run for as long itself
+    #[arg(long, value_name = "TIME", default_value = "480h")]
+    pub remove_inactive_after: Retention,
+
+    #[command(flatten)]
     rendezvous: RendezvousArgs,
 }
 
@@ -331,6 +341,8 @@ impl Serve {
                 ignored_validations,
                 limits,
                 openshift_versions: self.openshift_versions,
+                steps: self.steps,
+                retention: self.remove_inactive_after,
                 rendezvous: rendezvous.map(Arc::new),
             };
             tracing::info!(url = settings.url, state_dir = %state_dir.display(), iso = media.has_iso(), "serving");

@@ -2,6 +2,7 @@
 
 use crate::auth::Auth;
 use crate::cluster_files::ClusterFiles;
+use crate::dhcp_vips;
 use crate::handlers::infra_env_settings;
 use crate::http::Refusal;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
@@ -114,6 +115,10 @@ fn node_of_cluster(
     let name = ClusterFiles::name_of(record.effective_role());
     let role_config = files.read(name).map_err(|error| Refusal::internal(&error))?;
     let role_config = role_config.ok_or_else(|| Refusal::not_found(format!("{name} was not found")))?;
+    let role_config = match cluster {
+        Some(cluster) => dhcp_vips::with_leases(cluster, role_config),
+        None => role_config,
+    };
     let single = cluster.filter(|cluster| cluster.single_node());
     let network = single.and_then(|cluster| cluster.cluster.machine_networks.first());
     Ok(HostConfig {

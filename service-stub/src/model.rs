@@ -2,6 +2,7 @@
 
 use crate::check::{connectivity, host::Domains, reach::Reach};
 use crate::course::Course;
+use crate::dhcp_vips::DhcpVips;
 use crate::state::{ClusterState, HostState};
 use api::{
     Cluster, ClusterId, ConnectivityReport, Host, HostId, HostRole, InfraEnv, InfraEnvId, Inventory, Secret, Timestamp,
@@ -24,8 +25,16 @@ pub const DAY1_CLUSTER: &str = "Cluster";
 pub const DAY2_CLUSTER: &str = "AddHostsCluster";
 
 /// Texts among those kept that tell what a host saw; the others are what users want of it.
-const SEEN: [&str; 6] =
-    ["api_vip_connectivity", "disks_info", "domain_name_resolutions", "free_addresses", "images_status", "ntp_sources"];
+const SEEN: [&str; 8] = [
+    "api_vip_connectivity",
+    "disks_info",
+    "disks_to_be_formatted",
+    "domain_name_resolutions",
+    "free_addresses",
+    "images_status",
+    "ntp_sources",
+    "tang_connectivity",
+];
 
 /// A host is known by its infra-env and its own id: the same machine may register in two infra-envs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +55,9 @@ pub struct HostRecord {
     /// Published text fields this service keeps without acting on them (`ntp_sources`, `free_addresses`, …).
     #[serde(default)]
     pub kept: BTreeMap<String, String>,
+    /// When events were recorded last that are told at most hourly, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub told: BTreeMap<String, Timestamp>,
     #[serde(skip)]
     facts: OnceLock<Arc<Facts>>,
 }
@@ -78,7 +90,7 @@ impl HostRecord {
             registered_at: now,
             ..Host::default()
         };
-        Self { state, host, kept: BTreeMap::new(), facts: OnceLock::new() }
+        Self { state, host, kept: BTreeMap::new(), told: BTreeMap::new(), facts: OnceLock::new() }
     }
 
     /// Its key.
@@ -226,6 +238,9 @@ pub struct ClusterRecord {
     /// How its installation goes.
     #[serde(default)]
     pub course: Course,
+    /// Its virtual addresses, where they come by DHCP.
+    #[serde(default)]
+    pub dhcp: DhcpVips,
     /// Checks that hold nothing back; the service's own list while none was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored_validations: Option<IgnoredValidations>,
@@ -250,6 +265,7 @@ impl ClusterRecord {
             kept: BTreeMap::new(),
             ui_settings: String::new(),
             course: Course::default(),
+            dhcp: DhcpVips::default(),
             ignored_validations: None,
         }
     }

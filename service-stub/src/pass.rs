@@ -1,8 +1,10 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
 use crate::check::{self, connectivity, disks, host as host_check};
+use crate::dhcp_vips;
 use crate::effects;
 use crate::events;
+use crate::instructions::{disk_to_measure, images_to_try};
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
 use crate::net::Cidr;
@@ -10,11 +12,11 @@ use crate::rendezvous;
 use crate::roles;
 use crate::service::Service;
 use crate::state::{
-    ClusterState, HostChecks, HostState, cluster as cluster_state, cluster::FinalizingStage, host as host_state,
-    limits, progress, table::Refused,
+    ClusterState, HostChecks, HostState, Outcome, cluster as cluster_state, cluster::FinalizingStage,
+    host as host_state, limits, progress, table::Refused,
 };
 use crate::store::Change;
-use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, Inventory, StageList, Timestamp};
+use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, Inventory, StageList, StepType, Timestamp};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -119,6 +121,7 @@ fn settle_host(
         },
     };
     facts.checks.media_connected &= record.media_connected();
+    await_answers(service, &record, &mut facts.checks);
     let held = rendezvous::step(service, change.model(), &record, cluster).filter(|_| facts.checks.connected);
     let step = held.or_else(|| host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok());
     let checked = findings.map(|findings| findings.to_json()).filter(|json| *json != record.host.validations_info);
@@ -130,6 +133,20 @@ fn settle_host(
         change.put_host(record);
     }
     moved
+}
+
+/// What a host was asked to measure or to try and has not answered yet is neither good nor bad.
+fn await_answers(service: &Service, record: &HostRecord, checks: &mut HostChecks) {
+    let open = |outcome: &mut Outcome, open: bool| {
+        if open && *outcome == Outcome::Success {
+            *outcome = Outcome::Unknown;
+        }
+    };
+    let (options, disabled) = (&service.settings.steps, &service.settings.steps.disabled);
+    let measures = !disabled.contains(&StepType::InstallationDiskSpeedCheck);
+    let tries = !disabled.contains(&StepType::ContainerImageAvailability);
+    open(&mut checks.disk_speed, measures && disk_to_measure(options, record).is_some());
+    open(&mut checks.images, tries && !images_to_try(options, record).is_empty());
 }
 
 /// What a host's transitions depend on, but for its checks and its peers.
@@ -286,6 +303,10 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
     let Some(current) = change.model().clusters.get(&before.cluster.id).cloned() else { return false };
     let mut record = ClusterRecord::clone(&current);
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
+    if record.state.accepts_hosts() {
+        let networks = machine_networks(&record, &hosts);
+        dhcp_vips::keep_time(change, &mut record, &networks, service.started);
+    }
     let findings = record.state.checked().then(|| check_cluster(service, &record, &hosts));
     let mut facts = cluster_facts(service, change, &record);
     if let Some(findings) = &findings {
@@ -432,6 +453,9 @@ pub fn machine_networks(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> V
             .map(default_networks)
             .unwrap_or_default();
     }
+    if cluster.cluster.vip_dhcp_allocation {
+        return common_network(hosts).into_iter().collect();
+    }
     let vips: Vec<std::net::IpAddr> =
         cluster.cluster.api_vips.iter().filter_map(|vip| vip.get("ip")?.as_str()?.parse().ok()).collect();
     let inventories = hosts.iter().filter_map(|record| record.facts().inventory.as_ref());
@@ -442,6 +466,18 @@ pub fn machine_networks(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> V
         .map(Cidr::network)
         .collect();
     vips.iter().filter_map(|vip| networks.iter().find(|network| network.contains(*vip)).copied()).collect()
+}
+
+/// The network that all hosts are in, if there is just one (§3.4).
+fn common_network(hosts: &[Arc<HostRecord>]) -> Option<Cidr> {
+    let of = |inventory: &Inventory| -> BTreeSet<Cidr> {
+        let texts = inventory.interfaces.iter().flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
+        let cidrs = texts.filter_map(|text| text.parse::<Cidr>().ok());
+        cidrs.filter(|cidr| !cidr.address.is_loopback()).map(Cidr::network).collect()
+    };
+    let all = hosts.iter().filter_map(|host| host.facts().inventory.as_ref()).map(of);
+    let common = all.reduce(|one, other| one.intersection(&other).copied().collect())?;
+    if common.len() == 1 { common.into_iter().next() } else { None }
 }
 
 /// Networks of the interface that carries the default route, of each family the one with the lowest metric (§3.4).

@@ -4,11 +4,12 @@ use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::{Gates, Limits};
+use crate::instructions::options::StepOptions;
 use crate::media::Media;
 use crate::metrics::Metrics;
 use crate::model::{IgnoredValidations, InfraEnvRecord};
 use crate::store::{Change, Store, StoreError};
-use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous};
+use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous, retention, retention::Retention};
 use api::{ClusterId, Timestamp};
 use std::{
     collections::BTreeSet,
@@ -61,6 +62,10 @@ pub struct Settings {
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
     pub openshift_versions: Vec<String>,
+    /// Which steps hosts are given.
+    pub steps: StepOptions,
+    /// How long things stay that nobody touches.
+    pub retention: Retention,
     /// The rack this service brings up from one of its hosts.
     pub rendezvous: Option<Arc<Rendezvous>>,
 }
@@ -85,6 +90,10 @@ pub struct Service {
     pub metrics: Metrics,
     /// When the last refresh began, Unix seconds.
     refreshed: AtomicI64,
+    /// When it started, by a clock that nobody sets.
+    up: Instant,
+    /// After how many seconds of that clock it was last looked for what nobody touches.
+    swept: AtomicI64,
 }
 
 /// Clusters, and hosts without one, that changed and are too large to be judged within every request.
@@ -125,6 +134,8 @@ impl Service {
             gates,
             metrics: Metrics::default(),
             refreshed: AtomicI64::new(started.unix_seconds()),
+            up: Instant::now(),
+            swept: AtomicI64::new(0),
             stopping: tokio::sync::watch::Sender::new(false),
         }
     }
@@ -170,6 +181,12 @@ impl Service {
         self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "the rack's plan can't be carried out");
+        }
+        let up = i64::try_from(self.up.elapsed().as_secs()).unwrap_or(i64::MAX);
+        let idle = up.saturating_sub(self.swept.load(Ordering::Relaxed));
+        if self.settings.retention.interval().is_some_and(|interval| idle >= interval) {
+            self.swept.store(up, Ordering::Relaxed);
+            retention::sweep(self, up)?;
         }
         self.store.save_presence()
     }

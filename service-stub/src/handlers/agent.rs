@@ -1,6 +1,6 @@
 //! What agents, installers and installed nodes say: registration, polls, replies, progress.
 
-use super::{find_cluster, find_host, lifecycle, shapes};
+use super::{find_cluster, find_host, lifecycle, measured, shapes};
 use crate::check::disks;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal, body::wrong_type};
@@ -55,7 +55,9 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Ok(())
     })?;
     let record = find_host(&service.store.model(), key)?;
-    let agent_version = if version.is_empty() { service.settings.agent_image.clone() } else { version };
+    // One that is to be brought up to date goes on as what it is to be, any other as what it is.
+    let ours = version.is_empty() || service.settings.steps.upgrade_agents;
+    let agent_version = if ours { service.settings.agent_image.clone() } else { version };
     let request = NextStepRequest { agent_version, host_id: key.host, infra_env_id: key.infra_env };
     let args = vec![serde_json::to_string(&request).unwrap_or_default()];
     let command = NextStepCommand { args, ..NextStepCommand::default() };
@@ -142,16 +144,33 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         image: service.media.first_image(),
         now: Timestamp::now(),
     });
-    let installs = steps.instructions.iter().flatten().any(|step| step.step_type == StepType::Install);
-    if installs && record.host.installer_version != service.settings.installer_image {
+    let gives = |kind: StepType| steps.instructions.iter().flatten().any(|step| step.step_type == kind);
+    if gives(StepType::Install) && record.host.installer_version != service.settings.installer_image {
         service.change(call.request_id(), |change| {
             let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+            tell_formatting(change, &record);
             record.host.installer_version = service.settings.installer_image.clone();
             change.put_host(record);
             Ok(())
         })?;
     }
+    if gives(StepType::UpgradeAgent) {
+        let text = format!("starts upgrading its agent to {}", service.settings.agent_image);
+        measured::tell_hourly(service, call, key, "upgrade_agent_started", Severity::Info, &text)?;
+    }
     Ok(Answer::json(StatusCode::OK, &steps))
+}
+
+/// Says which disks beside the one that is installed to lose their boot sectors, and which keep them.
+fn tell_formatting(change: &mut Change, record: &HostRecord) {
+    let (cleared, kept) = instructions::disks_to_format(record);
+    let cleared = cleared.into_iter().map(|disk| (disk, "quick_disk_format_performed", "performing quick format of"));
+    let kept = kept.into_iter().map(|disk| (disk, "quick_disk_format_skipped", "skipping quick format of"));
+    for (disk, name, doing) in cleared.chain(kept) {
+        let text = format!("{doing} disk {} ({})", disk.name, disks::identifier(disk));
+        let props = json!({"disk_name": disk.name, "disk_id": disks::identifier(disk)});
+        events::host(change, record, name, Severity::Info, &text, props);
+    }
 }
 
 /// POST …/instructions: the reply to a step.
@@ -169,12 +188,14 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             let why =
                 format!("Host could not fetch what it needs to boot into the discovery image: {}", detail(&reply));
             lifecycle::told(service, call, key, Trigger::ReclaimFailed, &why)?;
+        } else {
+            measured::failed(service, call, key, &reply)?;
         }
         return Ok(Answer::empty(StatusCode::NO_CONTENT));
     }
     lifecycle::media_back(service, call, key)?;
     let store = |work: &dyn Fn(&mut HostRecord)| {
-        store_reply(service, call, key, &|record| {
+        store_reply(service, call, key, &|_, record| {
             work(record);
             Ok(())
         })
@@ -210,8 +231,7 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             store_vips(service, call, key, &answer)?;
         }
         StepType::DownloadBootArtifacts => lifecycle::told(service, call, key, Trigger::RebootForReclaim, "")?,
-        // Nothing is decided on the others: they are taken so that an agent that does more than asked goes on.
-        _ => {}
+        _ => measured::succeeded(service, call, key, &reply)?,
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
@@ -247,7 +267,11 @@ struct NtpSources {
 }
 
 /// The document inside a reply. Its kind is looked at first: a list would pass for a structure of as many fields.
-fn output<T: DeserializeOwned>(text: &str, model: &str, is_expected: fn(&Value) -> bool) -> Result<T, Refusal> {
+pub(super) fn output<T: DeserializeOwned>(
+    text: &str,
+    model: &str,
+    is_expected: fn(&Value) -> bool,
+) -> Result<T, Refusal> {
     let value: Value = serde_json::from_str(text).map_err(Refusal::invalid)?;
     if !is_expected(&value) {
         return Err(Refusal::invalid(wrong_type(&value, model)));
@@ -265,20 +289,21 @@ fn install_failed(service: &Service, call: &Call, key: HostKey, reply: &StepRepl
 }
 
 /// What a failed step said.
-fn detail(reply: &StepReply) -> String {
+pub(super) fn detail(reply: &StepReply) -> String {
     let detail = if reply.error.is_empty() { &reply.output } else { &reply.error };
     detail.trim().chars().take(1000).collect()
 }
 
-fn store_reply(
+/// Keeps what `work` makes of a reply, and brings the host's cluster to rest.
+pub(super) fn store_reply(
     service: &Service,
     call: &Call,
     key: HostKey,
-    work: &dyn Fn(&mut HostRecord) -> Result<(), Refusal>,
+    work: &dyn Fn(&mut Change, &mut HostRecord) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-        work(&mut record)?;
+        work(change, &mut record)?;
         let cluster = record.host.cluster_id;
         change.put_host(record);
         pass::settle_soon(service, change, cluster);
@@ -302,7 +327,7 @@ fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: 
     inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
     disks::judge(&mut inventory, disk_size_gb);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
-    store_reply(service, call, key, &|record| take_inventory(record, &inventory, &text))
+    store_reply(service, call, key, &|_, record| take_inventory(record, &inventory, &text))
 }
 
 fn check_takes_inventory(state: HostState) -> Result<(), Refusal> {
@@ -325,6 +350,11 @@ fn take_inventory(record: &mut HostRecord, inventory: &Inventory, text: &str) ->
         record.host.installation_disk_path = chosen.map_or(String::new(), |disk| disk.path.clone());
     }
     record.set_inventory(text.to_owned());
+    let disks: Vec<&str> = instructions::disks_to_format(record).0.into_iter().map(disks::identifier).collect();
+    match disks.join(",") {
+        none if none.is_empty() => drop(record.kept.remove("disks_to_be_formatted")),
+        disks => drop(record.kept.insert("disks_to_be_formatted".to_owned(), disks)),
+    }
     Ok(())
 }
 

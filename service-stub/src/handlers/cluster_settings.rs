@@ -1,9 +1,10 @@
 //! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
 
-use super::clusters::{check_encryption, check_networks, check_pull_secret, check_vips, shown};
+use super::clusters::{check_dhcp, check_encryption, check_networks, check_pull_secret, check_vips, shown};
 use super::infra_env_settings::{check_proxy, checked_sources};
 use super::{find_cluster, shapes};
 use crate::check::host::valid_hostname;
+use crate::dhcp_vips::DhcpVips;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::ClusterRecord;
@@ -53,10 +54,8 @@ fn proxy_of(record: &ClusterRecord) -> Proxy {
 
 /// Sets what is given; what isn't stays.
 pub fn apply(record: &mut ClusterRecord, params: ClusterUpdateParams) -> Result<(), Refusal> {
-    let flags =
-        [("vip_dhcp_allocation", params.vip_dhcp_allocation), ("schedulable_masters", params.schedulable_masters)];
-    if let Some((name, _)) = flags.iter().find(|(_, value)| *value == Some(true)) {
-        return Err(Refusal::not_implemented(&format!("field {name}")));
+    if params.schedulable_masters == Some(true) {
+        return Err(Refusal::not_implemented("field schedulable_masters"));
     }
     check_encryption(params.disk_encryption.as_ref())?;
     set_kept(record, &params)?;
@@ -85,6 +84,17 @@ pub fn apply(record: &mut ClusterRecord, params: ClusterUpdateParams) -> Result<
         }
         own.control_plane_count = count;
         own.high_availability_mode = if count == 1 { "None" } else { "Full" }.into();
+    }
+    let by_dhcp = params.vip_dhcp_allocation.unwrap_or(own.vip_dhcp_allocation);
+    let given = params.api_vips.iter().chain(&params.ingress_vips).any(|vips| !vips.is_empty());
+    check_dhcp(by_dhcp, params.user_managed_networking.unwrap_or(own.user_managed_networking), given)?;
+    // Those of one way are no good for the other, nor are leases of another network.
+    let moved = params.machine_networks.is_some() || params.machine_network_cidr.is_some();
+    if by_dhcp != own.vip_dhcp_allocation || by_dhcp && moved {
+        own.vip_dhcp_allocation = by_dhcp;
+        own.api_vips.clear();
+        own.ingress_vips.clear();
+        record.dhcp = DhcpVips::default();
     }
     if let Some(vips) = params.api_vips {
         own.api_vips = vips;
@@ -265,9 +275,29 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_one_way_are_no_good_for_the_other() {
+        let vips = json!({"api_vips": [{"ip": "192.0.2.5"}], "ingress_vips": [{"ip": "192.0.2.6"}]});
+        let mut record = set(vips).unwrap();
+        let mut set = |params: Value| {
+            apply(&mut record, serde_json::from_value(params).unwrap()).unwrap();
+            (record.cluster.vip_dhcp_allocation, record.cluster.api_vips.len())
+        };
+        assert_eq!(set(json!({"vip_dhcp_allocation": true})), (true, 0));
+        assert_eq!(set(json!({"name": "a"})), (true, 0));
+        assert_eq!(
+            set(
+                json!({"vip_dhcp_allocation": false, "api_vips": [{"ip": "192.0.2.5"}], "ingress_vips": [{"ip": "192.0.2.6"}]})
+            ),
+            (false, 1)
+        );
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         for (params, said) in [
-            (json!({"vip_dhcp_allocation": true}), "501"),
+            (json!({"schedulable_masters": true}), "501"),
+            (json!({"vip_dhcp_allocation": true, "user_managed_networking": true}), "400 Bad Request: VIP DHCP"),
+            (json!({"vip_dhcp_allocation": true, "api_vips": [{"ip": "192.0.2.5"}]}), "400 Bad Request: Setting API"),
             (json!({"disk_encryption": {"enable_on": "all"}}), "501"),
             (json!({"name": "Edge"}), "400 Bad Request: cluster name 'Edge'"),
             (json!({"control_plane_count": 9}), "400"),

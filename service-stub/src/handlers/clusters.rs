@@ -73,10 +73,8 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
     params.load_balancer.as_ref().map(check_load_balancer).transpose()?;
     check_encryption(params.disk_encryption.as_ref())?;
     check_vips(params.api_vips.as_deref().unwrap_or_default(), params.ingress_vips.as_deref().unwrap_or_default())?;
-    let flags =
-        [("vip_dhcp_allocation", params.vip_dhcp_allocation), ("schedulable_masters", params.schedulable_masters)];
-    if let Some((name, _)) = flags.iter().find(|(_, value)| *value == Some(true)) {
-        return Err(Refusal::not_implemented(&format!("field {name}")));
+    if params.schedulable_masters == Some(true) {
+        return Err(Refusal::not_implemented("field schedulable_masters"));
     }
     let single = params.high_availability_mode.as_deref() == Some("None");
     let masters = params.control_plane_count.unwrap_or(if single { 1 } else { 3 });
@@ -86,6 +84,9 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
         )));
     }
     let user_managed = params.user_managed_networking.unwrap_or(masters == 1);
+    let by_dhcp = params.vip_dhcp_allocation == Some(true);
+    let given = params.api_vips.iter().chain(&params.ingress_vips).any(|vips| !vips.is_empty());
+    check_dhcp(by_dhcp, user_managed, given)?;
     let platform = params.platform.clone().map(checked_platform).transpose()?;
     let platform = platform.unwrap_or_else(|| Platform {
         external: json!({}),
@@ -134,6 +135,7 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
         status_info: machine::info::INSUFFICIENT.into(),
         user_managed_networking: user_managed,
         user_name: "admin".into(),
+        vip_dhcp_allocation: by_dhcp,
         ..Cluster::default()
     };
     let kept = kept(&params);
@@ -172,7 +174,6 @@ fn kept(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
         ("tags", text(&params.tags)),
         ("load_balancer", params.load_balancer.clone()),
         ("schedulable_masters", params.schedulable_masters.map(Value::from)),
-        ("vip_dhcp_allocation", params.vip_dhcp_allocation.map(Value::from)),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
@@ -183,6 +184,17 @@ pub fn check_pull_secret(text: &str) -> Result<(), Refusal> {
     match parsed.ok().and_then(|value| value.get("auths").map(Value::is_object)) {
         Some(true) => Ok(()),
         _ => Err(Refusal::invalid("pull secret validation failed: it must be JSON with an object 'auths'")),
+    }
+}
+
+/// Virtual addresses come from a DHCP server, from the user, or are the user's own matter.
+pub(super) fn check_dhcp(by_dhcp: bool, user_managed: bool, given: bool) -> Result<(), Refusal> {
+    match (by_dhcp, user_managed, given) {
+        (true, true, _) => Err(Refusal::invalid("VIP DHCP Allocation cannot be enabled with User Managed Networking")),
+        (true, _, true) => Err(Refusal::invalid(
+            "Setting API or Ingress VIPs is forbidden when cluster is in vip-dhcp-allocation mode",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -273,23 +285,34 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         if record.state == ClusterState::Installing {
             return Err(Refusal::conflict(format!("cluster {id} is being installed: cancel the installation first")));
         }
-        for host in change.model().hosts_of_cluster(id) {
-            release(service, change, &record, &host);
-        }
-        let bound: Vec<_> = change.model().infra_envs.values().cloned().collect();
-        for infra_env in bound.iter().filter(|record| record.infra_env.cluster_id == Some(id)) {
-            let mut record = infra_env.as_ref().clone();
-            record.infra_env.cluster_id = None;
-            change.put_infra_env(record);
-        }
         let text = format!("Deregistered cluster {}", record.cluster.name);
         events::cluster(change, &record, "cluster_deregistered", Severity::Info, text, Value::Null);
-        change.remove_cluster(id);
+        remove(service, change, &record);
         Ok::<_, Refusal>(())
     })?;
+    forget(service, id);
+    Ok(Answer::empty(StatusCode::NO_CONTENT))
+}
+
+/// Takes a cluster out, with the hosts of its infra-envs; its files are for [`forget`].
+pub fn remove(service: &Service, change: &mut Change, record: &ClusterRecord) {
+    let id = record.cluster.id;
+    for host in change.model().hosts_of_cluster(id) {
+        release(service, change, record, &host);
+    }
+    let bound: Vec<_> = change.model().infra_envs.values().cloned().collect();
+    for infra_env in bound.iter().filter(|record| record.infra_env.cluster_id == Some(id)) {
+        let mut record = infra_env.as_ref().clone();
+        record.infra_env.cluster_id = None;
+        change.put_infra_env(record);
+    }
+    change.remove_cluster(id);
+}
+
+/// Deletes logs and manifests of a cluster that is gone.
+pub fn forget(service: &Service, id: ClusterId) {
     logs::forget(service.store.directory(), id, None);
     manifest_files::forget(service.store.directory(), id);
-    Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 
 /// A host whose infra-env is the cluster's goes with it; another one goes back to the pool.

@@ -14,6 +14,7 @@ pub mod infra_envs;
 pub mod install_config;
 pub mod lifecycle;
 pub mod manifests;
+mod measured;
 pub mod presigned;
 pub mod shapes;
 pub mod validations;

@@ -10,8 +10,10 @@ use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::ClusterFiles;
 use service_stub::http::limits::Limits;
 use service_stub::http::tls::Tls;
+use service_stub::instructions::options::StepOptions;
 use service_stub::media::Media;
 use service_stub::rendezvous::{self, Rendezvous};
+use service_stub::retention::Retention;
 use service_stub::server;
 use service_stub::service::{Service, Settings};
 use service_stub::store::Store;
@@ -41,6 +43,8 @@ pub struct Files {
     pub auth: Auth,
     pub tls: bool,
     pub limits: Limits,
+    pub steps: StepOptions,
+    pub retention: Retention,
     pub rendezvous: Option<Arc<Rendezvous>>,
 }
 
@@ -91,6 +95,8 @@ impl Running {
             ignored_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
+            steps: files.steps,
+            retention: files.retention,
             rendezvous: files.rendezvous.clone(),
         };
         let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();

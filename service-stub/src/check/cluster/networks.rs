@@ -81,6 +81,19 @@ fn vips_defined(context: &Context, kind: &str, list: &[Value]) -> Verdict {
     if user_managed(context) || context.record.single_node() {
         return not_required(kind);
     }
+    if context.record.cluster.vip_dhcp_allocation && list.is_empty() {
+        return match (context.machine_networks.is_empty(), context.record.dhcp.timed_out) {
+            (true, _) => (Status::Pending, "The Machine Network CIDR is undefined.".to_owned()),
+            (_, false) => (
+                Status::Pending,
+                format!("{kind} virtual IPs are undefined; IP allocation from the DHCP server is in progress."),
+            ),
+            (_, true) => (
+                Status::Failure,
+                format!("{kind} virtual IPs are undefined; IP allocation from the DHCP server timed out."),
+            ),
+        };
+    }
     verdict(!list.is_empty(), format!("{kind} virtual IPs are defined."), || {
         format!("{kind} virtual IPs are undefined and must be provided.")
     })

@@ -211,7 +211,8 @@ impl Findings {
             min_hardware: self.failures(Gate::Hardware),
             vsphere_disk_uuid: self.failures(Gate::VsphereDisk),
             machine_cidr: self.failures(Gate::MachineNetwork),
-            sufficient: self.failures(Gate::Role),
+            // A disk that was found too bad is so for good, or until somebody has it measured again.
+            sufficient: [self.failures(Gate::Role), self.failures(Gate::DiskSpeed)].concat(),
             disk_speed: outcome(Gate::DiskSpeed),
             images: outcome(Gate::Images),
             preparation: [self.failures(Gate::DiskSpeed), self.failures(Gate::Images)].concat(),

@@ -1,0 +1,317 @@
+//! Virtual addresses that a DHCP server gives (service contract §3.3, §6.2, §7.3): hosts ask for them with hardware addresses that
+//! follow from the cluster's id, so that each of them is told the same, and the nodes keep the leases later.
+
+use crate::events::{self, Severity};
+use crate::model::ClusterRecord;
+use crate::net::Cidr;
+use crate::store::Change;
+use api::{ClusterId, DhcpAllocationResponse, Mac, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::net::IpAddr;
+
+/// Leases that have not come by then are told of, seconds.
+const EXPECTED_S: i64 = 120;
+/// First half of every such hardware address.
+const PREFIX: [u8; 3] = [0x00, 0x1a, 0x4a];
+/// A longer lease is none.
+const MAX_LEASE_BYTES: usize = 16 << 10;
+
+/// The mixing table of RFC 3074 §6.
+#[rustfmt::skip]
+const MIX: [u8; 256] = [
+    251, 175, 119, 215, 81, 14, 79, 191, 103, 49, 181, 143, 186, 157, 0, 232, 31, 32, 55, 60, 152, 58, 17, 237, 174, 70, 160, 144,
+    220, 90, 57, 223, 59, 3, 18, 140, 111, 166, 203, 196, 134, 243, 124, 95, 222, 179, 197, 65, 180, 48, 36, 15, 107, 46, 233, 130,
+    165, 30, 123, 161, 209, 23, 97, 16, 40, 91, 219, 61, 100, 10, 210, 109, 250, 127, 22, 138, 29, 108, 244, 67, 207, 9, 178, 204,
+    74, 98, 126, 249, 167, 116, 34, 77, 193, 200, 121, 5, 20, 113, 71, 35, 128, 13, 182, 94, 25, 226, 227, 199, 75, 27, 41, 245,
+    230, 224, 43, 225, 177, 26, 155, 150, 212, 142, 218, 115, 241, 73, 88, 105, 39, 114, 62, 255, 192, 201, 145, 214, 168, 158,
+    221, 148, 154, 122, 12, 84, 82, 163, 44, 139, 228, 236, 205, 242, 217, 11, 187, 146, 159, 64, 86, 239, 195, 42, 106, 198, 118,
+    112, 184, 172, 87, 2, 173, 117, 176, 229, 247, 253, 137, 185, 99, 164, 102, 147, 45, 66, 231, 52, 141, 211, 194, 206, 246, 238,
+    56, 110, 78, 248, 63, 240, 189, 93, 92, 51, 53, 183, 19, 171, 72, 50, 33, 104, 101, 69, 8, 252, 83, 120, 76, 135, 85, 54, 202,
+    125, 188, 213, 96, 235, 136, 208, 162, 129, 190, 132, 156, 38, 47, 1, 7, 254, 24, 4, 216, 131, 89, 21, 28, 133, 37, 153, 149,
+    80, 170, 68, 6, 169, 234, 151,
+];
+
+/// What is known of a cluster's leases.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DhcpVips {
+    /// The API's, as dhclient writes one.
+    pub api_lease: String,
+    /// The ingress's.
+    pub ingress_lease: String,
+    /// Since when leases are expected; zero while they are not.
+    pub expected_since: Timestamp,
+    /// They did not come in time.
+    pub timed_out: bool,
+}
+
+/// The hardware address that a cluster's virtual address is asked for with; `what` is `api` or `ingress`.
+pub fn mac(cluster: ClusterId, what: &str) -> Mac {
+    let [a, b, c] = PREFIX;
+    let key = format!("{cluster}-{what}");
+    let [d, e, f] = [0, 1, 2].map(|index| pearson(key.as_bytes(), index));
+    Mac([a, b, c, d, e, f])
+}
+
+/// One byte of a Pearson hash.
+fn pearson(key: &[u8], index: u8) -> u8 {
+    let mixed = |byte: u8| MIX.get(usize::from(byte)).copied().unwrap_or_default();
+    let first = key.first().copied().unwrap_or_default();
+    key.iter().fold(mixed(first.wrapping_add(index)), |hash, byte| mixed(hash ^ byte))
+}
+
+/// Takes leases that a host got; the caller stores the record. Refused with a reason are those that can't be the cluster's. Once it
+/// is being installed its addresses stay what they are.
+pub fn take(
+    change: &mut Change,
+    record: &mut ClusterRecord,
+    networks: &[Cidr],
+    answer: DhcpAllocationResponse,
+) -> Result<(), String> {
+    let id = record.cluster.id;
+    if !record.cluster.vip_dhcp_allocation {
+        return Err(format!("cluster {id} takes no virtual addresses by DHCP"));
+    }
+    let mut found = Vec::new();
+    for text in [&answer.api_vip_address, &answer.ingress_vip_address] {
+        let address: IpAddr = text.parse().map_err(|_| format!("'{text}' is no address"))?;
+        if !networks.iter().any(|network| network.contains(address)) {
+            return Err(format!("{address} is in no machine network of cluster {id}"));
+        }
+        found.push(address);
+    }
+    if let Some(bad) = [&answer.api_vip_lease, &answer.ingress_vip_lease].into_iter().find(|lease| !is_lease(lease)) {
+        return Err(format!("'{}' is no lease", bad.chars().take(80).collect::<String>()));
+    }
+    let has = |list: &[Value], address: &IpAddr| {
+        list.len() == 1 && list.iter().any(|vip| vip["ip"].as_str().is_some_and(|ip| ip.parse() == Ok(*address)))
+    };
+    let (api, ingress) = (found.first(), found.get(1));
+    let same = api.is_some_and(|address| has(&record.cluster.api_vips, address))
+        && ingress.is_some_and(|address| has(&record.cluster.ingress_vips, address));
+    if !same && !record.state.accepts_hosts() {
+        return Err(format!("cluster {id} is in status {}: its virtual addresses can't change", record.state));
+    }
+    if !same {
+        record.cluster.api_vips = api.map(|ip| json!({"cluster_id": id, "ip": ip})).into_iter().collect();
+        record.cluster.ingress_vips = ingress.map(|ip| json!({"cluster_id": id, "ip": ip})).into_iter().collect();
+        let (api, ingress) = (&answer.api_vip_address, &answer.ingress_vip_address);
+        let text = format!("Cluster was updated with api-vip {api}, ingress-vip {ingress} by DHCP");
+        let props = json!({"api_vip": api, "ingress_vip": ingress});
+        events::cluster(change, record, "api_ingress_vip_updated", Severity::Info, text, props);
+    }
+    record.dhcp =
+        DhcpVips { api_lease: answer.api_vip_lease, ingress_lease: answer.ingress_vip_lease, ..DhcpVips::default() };
+    Ok(())
+}
+
+/// Whether a text is nothing, or one lease as dhclient writes it: `lease {`, statements, `}`.
+fn is_lease(text: &str) -> bool {
+    let trimmed = text.trim();
+    let inside = trimmed.strip_prefix("lease").map(str::trim_start).and_then(|rest| rest.strip_prefix('{'));
+    let Some(inside) = inside.and_then(|rest| rest.strip_suffix('}')) else { return trimmed.is_empty() };
+    let mut statements: Vec<&str> = inside.split(';').collect();
+    let end = statements.pop().unwrap_or_default();
+    let is_statement = |statement: &&str| {
+        let keyword = statement.trim_start().split(' ').next().unwrap_or_default();
+        statement.starts_with(char::is_whitespace)
+            && statement.trim_start().contains(' ')
+            && !keyword.is_empty()
+            && keyword.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+            && !statement.contains('}')
+    };
+    text.len() <= MAX_LEASE_BYTES
+        && !end.is_empty()
+        && end.trim().is_empty()
+        && statements.iter().all(|statement| is_statement(&statement))
+}
+
+/// Sees to it that leases which take too long are told of, once.
+pub fn keep_time(change: &mut Change, record: &mut ClusterRecord, networks: &[Cidr], started: Timestamp) {
+    let there = !record.cluster.api_vips.is_empty() && !record.cluster.ingress_vips.is_empty();
+    if !record.cluster.vip_dhcp_allocation || there || networks.is_empty() {
+        record.dhcp.expected_since = Timestamp::ZERO;
+        record.dhcp.timed_out = false;
+    } else if record.dhcp.expected_since.is_zero() {
+        record.dhcp.expected_since = change.now;
+    } else if !record.dhcp.timed_out && change.now.seconds_since(record.dhcp.expected_since.max(started)) > EXPECTED_S {
+        record.dhcp.timed_out = true;
+        let text = "API and Ingress VIPs lease allocation has been timed out".to_owned();
+        events::cluster(change, record, "api_ingress_vip_timed_out", Severity::Warning, text, Value::Null);
+    }
+}
+
+/// A role's config with what its nodes need to go on with the leases; as it is where there are none.
+pub fn with_leases(record: &ClusterRecord, role_config: Vec<u8>) -> Vec<u8> {
+    let dhcp = &record.dhcp;
+    if !record.cluster.vip_dhcp_allocation || dhcp.api_lease.is_empty() || dhcp.ingress_lease.is_empty() {
+        return role_config;
+    }
+    let address = |list: &[Value]| list.first().and_then(|vip| vip["ip"].as_str()).unwrap_or_default().to_owned();
+    let id = record.cluster.id;
+    let vips = [("api", address(&record.cluster.api_vips)), ("ingress", address(&record.cluster.ingress_vips))];
+    let monitor = vips.map(|(name, address)| {
+        format!("{name}-vip:\n  name: {name}\n  mac-address: {}\n  ip-address: {address}\n", mac(id, name))
+    });
+    let files = [
+        ("unsupported-monitor.conf", monitor.concat()),
+        ("lease-api", endless(&dhcp.api_lease)),
+        ("lease-ingress", endless(&dhcp.ingress_lease)),
+    ];
+    let files = files.map(|(name, text)| {
+        json!({"path": format!("/etc/keepalived/{name}"), "mode": 0o644, "overwrite": true,
+            "user": {"name": "root"}, "contents": {"source": ignition::data_url::base64(text.as_bytes())}})
+    });
+    // It was read as a config when the service started.
+    let Ok(mut config) = serde_json::from_slice::<Value>(&role_config) else { return role_config };
+    match config.pointer_mut("/storage/files").and_then(Value::as_array_mut) {
+        Some(list) => list.extend(files),
+        None => config["storage"]["files"] = Value::Array(files.into()),
+    }
+    config.to_string().into_bytes()
+}
+
+/// A lease that nobody lets run out.
+fn endless(lease: &str) -> String {
+    let line = |line: &str| {
+        let word = line.split_whitespace().next().filter(|word| ["renew", "rebind", "expire"].contains(word));
+        let indent = &line[..line.len() - line.trim_start().len()];
+        word.map_or_else(|| line.to_owned(), |word| format!("{indent}{word} never;"))
+    };
+    lease.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::ClusterState;
+    use crate::store::{Store, StoreError};
+    use api::{Cluster, Secret};
+
+    const LEASE: &str = "lease {\n  interface \"api\";\n  fixed-address 192.0.2.9;\n  option dhcp-lease-time 3600;\n  renew 1 2026/11/23 01:02:03;\n  expire 1 2026/11/23 02:02:03;\n}";
+
+    fn cluster() -> ClusterRecord {
+        let cluster = Cluster { id: ClusterId::random(), vip_dhcp_allocation: true, ..Cluster::default() };
+        ClusterRecord::new(ClusterState::Insufficient, cluster, Secret::default())
+    }
+
+    fn changing(work: impl FnOnce(&mut Change)) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        store
+            .change("", |change| {
+                work(change);
+                Ok::<_, StoreError>(())
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn hardware_addresses_follow_from_the_cluster() {
+        let mut sorted = MIX;
+        sorted.sort_unstable();
+        assert!(sorted.iter().enumerate().all(|(index, byte)| usize::from(*byte) == index), "each byte once");
+        let id: ClusterId = "0a59ef14-c313-44bb-9966-0663282aeadf".parse().unwrap();
+        let macs = ["api", "ingress"].map(|what| mac(id, what).to_string());
+        assert_eq!(macs, ["00:1a:4a:9e:c4:a1", "00:1a:4a:c7:dd:65"], "as reckoned apart from this");
+    }
+
+    #[test]
+    fn leases_are_told_from_other_texts() {
+        for good in ["", "  \n", LEASE, "lease {\n}", "lease{\n  key ;\n}\n"] {
+            assert!(is_lease(good), "{good}");
+        }
+        let long = format!("lease {{\n  key {};\n}}", "x".repeat(MAX_LEASE_BYTES));
+        for bad in
+            ["lease", "lease {", "lease {}", "lease {\n Key x;\n}", "lease {\n key;\n}", "lease {\n a b;\n} x", &long]
+        {
+            assert!(!is_lease(bad), "{}", &bad[..bad.len().min(40)]);
+        }
+        assert!(endless(LEASE).contains("\n  renew never;\n  expire never;\n}"), "{}", endless(LEASE));
+    }
+
+    #[test]
+    fn only_leases_of_the_clusters_own_network_become_its_addresses() {
+        let networks = ["192.0.2.0/24".parse::<Cidr>().unwrap()];
+        let answer = |api: &str, ingress: &str, lease: &str| DhcpAllocationResponse {
+            api_vip_address: api.into(),
+            ingress_vip_address: ingress.into(),
+            api_vip_lease: lease.into(),
+            ingress_vip_lease: LEASE.into(),
+        };
+        changing(|change| {
+            let mut record = cluster();
+            for (bad, why) in [
+                (answer("", "192.0.2.10", LEASE), "is no address"),
+                (answer("198.51.100.9", "192.0.2.10", LEASE), "is in no machine network"),
+                (answer("192.0.2.9", "192.0.2.10", "lease"), "is no lease"),
+            ] {
+                let told = take(change, &mut record, &networks, bad).unwrap_err();
+                assert!(told.contains(why), "{told}");
+            }
+            take(change, &mut record, &networks, answer("192.0.2.9", "192.0.2.10", LEASE)).unwrap();
+            assert_eq!(
+                (&record.cluster.api_vips[0]["ip"], &record.dhcp.api_lease),
+                (&json!("192.0.2.9"), &LEASE.to_owned())
+            );
+            record.cluster.api_vips[0]["verification"] = "succeeded".into();
+            record.state = ClusterState::Installing;
+            take(change, &mut record, &networks, answer("192.0.2.9", "192.0.2.10", "")).unwrap();
+            assert_eq!(record.cluster.api_vips[0]["verification"], "succeeded", "the same address");
+            let told = take(change, &mut record, &networks, answer("192.0.2.11", "192.0.2.10", LEASE)).unwrap_err();
+            assert!(told.contains("can't change"), "{told}");
+            record.cluster.vip_dhcp_allocation = false;
+            assert!(take(change, &mut record, &networks, answer("192.0.2.9", "192.0.2.10", LEASE)).is_err());
+        });
+    }
+
+    #[test]
+    fn leases_are_waited_for_and_then_told_of() {
+        let networks = ["192.0.2.0/24".parse::<Cidr>().unwrap()];
+        changing(|change| {
+            let now = change.now.unix_seconds();
+            let mut record = cluster();
+            keep_time(change, &mut record, &[], Timestamp::ZERO);
+            assert!(record.dhcp.expected_since.is_zero(), "there is no network yet");
+            keep_time(change, &mut record, &networks, Timestamp::ZERO);
+            assert_eq!(record.dhcp.expected_since, change.now);
+            for (age, up, timed_out) in [(120, 9999, false), (121, 100, false), (121, 9999, true)] {
+                record.dhcp.expected_since = Timestamp::from_unix_seconds(now - age);
+                keep_time(change, &mut record, &networks, Timestamp::from_unix_seconds(now - up));
+                assert_eq!(record.dhcp.timed_out, timed_out, "after {age} s, of a service that is up for {up} s");
+            }
+            record.cluster.api_vips = vec![json!({"ip": "192.0.2.9"})];
+            record.cluster.ingress_vips = vec![json!({"ip": "192.0.2.10"})];
+            keep_time(change, &mut record, &networks, Timestamp::ZERO);
+            assert!(!record.dhcp.timed_out && record.dhcp.expected_since.is_zero());
+        });
+    }
+
+    #[test]
+    fn nodes_get_the_leases() {
+        let mut record = cluster();
+        let config = br#"{"ignition":{"version":"3.2.0"}}"#.to_vec();
+        assert_eq!(with_leases(&record, config.clone()), config);
+        record.dhcp.api_lease = LEASE.into();
+        record.dhcp.ingress_lease = LEASE.into();
+        record.cluster.api_vips = vec![json!({"ip": "192.0.2.9"})];
+        record.cluster.ingress_vips = vec![json!({"ip": "192.0.2.10"})];
+        let made = with_leases(&record, config);
+        assert!(matches!(ignition::parse(&made), Ok((_, _, report)) if !report.is_fatal()));
+        let made: Value = serde_json::from_slice(&made).unwrap();
+        let paths: Vec<&Value> =
+            made["storage"]["files"].as_array().unwrap().iter().map(|file| &file["path"]).collect();
+        assert_eq!(
+            paths,
+            ["/etc/keepalived/unsupported-monitor.conf", "/etc/keepalived/lease-api", "/etc/keepalived/lease-ingress"]
+        );
+        let contents = ignition::data_url::decode(made["storage"]["files"][0]["contents"]["source"].as_str().unwrap());
+        let text = String::from_utf8(contents.unwrap().data.into_owned()).unwrap();
+        let expected = format!(
+            "api-vip:\n  name: api\n  mac-address: {}\n  ip-address: 192.0.2.9\n",
+            mac(record.cluster.id, "api")
+        );
+        assert!(text.starts_with(&expected), "{text}");
+    }
+}

@@ -1,0 +1,219 @@
+//! The request of the step `install` (service contract §6.3).
+
+use super::Situation;
+use crate::check::disks;
+use crate::model::{ClusterRecord, HostRecord};
+use crate::net::Cidr;
+use api::{Disk, HostRole, InstallRequest, Interface, Inventory, Proxy};
+use std::net::IpAddr;
+
+/// What the installer is asked to do. Without a control plane none is counted: no host carries a temporary one.
+pub(super) fn request(situation: &Situation) -> Option<InstallRequest> {
+    let (record, cluster) = (situation.record, &situation.cluster?.cluster);
+    let host = &record.host;
+    let boot_device =
+        [&host.installation_disk_id, &host.installation_disk_path].into_iter().find(|id| !id.is_empty())?;
+    let settings = situation.settings;
+    let with_control_plane = settings.cluster_files.is_some();
+    let day1 = !record.day2();
+    Some(InstallRequest {
+        boot_device: boot_device.clone(),
+        check_cvo: false,
+        cluster_id: cluster.id,
+        control_plane_count: if with_control_plane { cluster.control_plane_count } else { 0 },
+        controller_image: settings.controller_image.clone(),
+        coreos_image: None,
+        disks_to_format: disks_to_format(record).0.iter().map(|disk| disks::identifier(disk).to_owned()).collect(),
+        enable_skip_mco_reboot: false,
+        host_id: host.id,
+        infra_env_id: host.infra_env_id,
+        installer_args: serde_json::to_string(&installer_args(situation)).ok(),
+        installer_image: settings.installer_image.clone(),
+        mco_image: settings.mco_image.clone().filter(|_| day1),
+        must_gather_image: None,
+        notify_num_reboots: true,
+        openshift_version: Some(cluster.openshift_version.clone()).filter(|version| day1 && !version.is_empty()),
+        proxy: proxy(situation.cluster?),
+        role: if host.bootstrap { HostRole::Bootstrap } else { record.effective_role() },
+        service_ips: None,
+        skip_installation_disk_cleanup: keeps_partitions(record),
+    })
+}
+
+/// Disks with a boot sector, which would be booted from instead of the installation disk: those that are to be cleared, and those
+/// that the user keeps.
+pub fn disks_to_format(record: &HostRecord) -> (Vec<&Disk>, Vec<&Disk>) {
+    let kept = record.kept.get("skip_formatting_disks").map(String::as_str).unwrap_or_default();
+    let own = [&record.host.installation_disk_id, &record.host.installation_disk_path];
+    let installs = |disk: &Disk| own.iter().any(|id| !id.is_empty() && disks::answers_to(disk, id));
+    let keeps = |disk: &&Disk| {
+        kept.split(',').any(|id| !id.is_empty() && disks::answers_to(disk, id))
+            || installs(disk) && keeps_partitions(record)
+    };
+    let inventory = record.facts().inventory.iter();
+    inventory.flat_map(|inventory| &inventory.disks).filter(|disk| boots(disk)).partition(|disk| !keeps(disk))
+}
+
+/// Whether firmware may boot from a disk that is the machine's own. What is shared with others is never touched.
+fn boots(disk: &Disk) -> bool {
+    let removable = disk.removable || disk.name.starts_with("mmcblk");
+    let shared = matches!(disk.drive_type.as_str(), "FC" | "iSCSI" | "LVM" | "Multipath");
+    disk.bootable && !removable && !shared && !disk.is_installation_media
+}
+
+/// The user's own arguments for the image's writer.
+fn own_args(record: &HostRecord) -> Vec<String> {
+    serde_json::from_str(&record.host.installer_args).unwrap_or_default()
+}
+
+/// Whether partitions of the installation disk are to stay.
+pub(super) fn keeps_partitions(record: &HostRecord) -> bool {
+    own_args(record).iter().any(|arg| arg.starts_with("--save-part"))
+}
+
+/// The cluster's proxies, past which the cluster's own names go.
+fn proxy(record: &ClusterRecord) -> Option<Proxy> {
+    let kept = |name| record.kept.get(name).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+    let (http, https) = (kept("http_proxy"), kept("https_proxy"));
+    http.or(https)?;
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let no_proxy =
+        no_proxy(kept("no_proxy").unwrap_or_default(), &record.cluster.name, &record.cluster.base_dns_domain);
+    Some(Proxy { http_proxy: owned(http), https_proxy: owned(https), no_proxy: Some(no_proxy) })
+}
+
+fn no_proxy(given: &str, name: &str, base: &str) -> String {
+    if given.trim() == "*" {
+        return "*".to_owned();
+    }
+    let internal = format!("api-int.{name}.{base}");
+    let own = ["127.0.0.1", "localhost", ".svc", ".cluster.local", internal.as_str()];
+    let mut all: Vec<&str> = Vec::new();
+    for entry in given.split(',').map(str::trim).filter(|entry| !entry.is_empty()).chain(own) {
+        if !all.contains(&entry) {
+            all.push(entry);
+        }
+    }
+    all.join(",")
+}
+
+/// The user's arguments, then what the machine, the disk and the network need, then where the image is.
+pub(super) fn installer_args(situation: &Situation) -> Vec<String> {
+    let mut args = own_args(situation.record);
+    let has_ip = args.windows(2).any(|pair| pair[0] == "--append-karg" && pair[1].starts_with("ip="));
+    let inventory = situation.record.facts().inventory.as_ref();
+    let of_machine = inventory.map(|inventory| mainframe_kargs(inventory, has_ip)).unwrap_or_default();
+    let chosen = Some(&situation.record.host.installation_disk_id).filter(|id| !id.is_empty());
+    let of_disk = inventory.zip(chosen).map(|(inventory, id)| disk_kargs(inventory, id));
+    let append = |args: &mut Vec<String>, kargs: Vec<String>| {
+        args.extend(kargs.into_iter().flat_map(|karg| ["--append-karg".to_owned(), karg]));
+    };
+    append(&mut args, of_machine);
+    append(&mut args, of_disk.unwrap_or_default());
+    let copies = args.iter().any(|arg| matches!(arg.as_str(), "-n" | "--copy-network"));
+    if situation.static_network && !copies {
+        args.push("--copy-network".to_owned());
+    }
+    if !has_ip && !copies && !situation.static_network {
+        // A disk's own interface may be among them.
+        let mut kargs = inventory.map(|inventory| ip_kargs(inventory, situation.machine_networks)).unwrap_or_default();
+        kargs.retain(|karg| !args.contains(karg));
+        append(&mut args, kargs);
+    }
+    let names_image = args.iter().any(|arg| {
+        let flag = arg.split('=').next().unwrap_or(arg);
+        matches!(flag, "--image-url" | "--image-file")
+    });
+    if let Some(image) = situation.image.filter(|_| !names_image) {
+        args.extend(["--image-url".to_owned(), format!("{}/boot-artifacts/os/{image}", situation.settings.url)]);
+    }
+    args
+}
+
+/// What the live system of a mainframe's partition was started with: its disks and networks are not found without. Its addresses
+/// only where the user sets some as well.
+fn mainframe_kargs(inventory: &Inventory, has_ip: bool) -> Vec<String> {
+    const DEVICES: [&str; 5] = ["rd.neednet", "zfcp.allow_lun_scan", "rd.znet", "rd.dasd", "rd.zfcp"];
+    const ADDRESSES: [&str; 2] = ["ip=", "nameserver="];
+    let vendor = inventory.system_vendor.clone().unwrap_or_default();
+    if vendor.manufacturer != "IBM/S390" || vendor.product_name == "KVM" {
+        return Vec::new();
+    }
+    let wanted = |karg: &&str| {
+        let starts = |list: &[&str]| list.iter().any(|start| karg.starts_with(start));
+        starts(&DEVICES) || has_ip && starts(&ADDRESSES)
+    };
+    let boot = inventory.boot.iter();
+    boot.flat_map(|boot| boot.command_line.split_whitespace()).filter(wanted).map(str::to_owned).collect()
+}
+
+/// What the first boot needs to find the installation disk.
+fn disk_kargs(inventory: &Inventory, id: &str) -> Vec<String> {
+    let Some(disk) = inventory.disks.iter().find(|disk| disks::answers_to(disk, id)) else { return Vec::new() };
+    let owned = |kargs: &[&str]| kargs.iter().map(|karg| (*karg).to_owned()).collect();
+    match disk.drive_type.as_str() {
+        "Multipath" => owned(&["rw", "rd.multipath=default"]),
+        "iSCSI" => {
+            let address = disk.iscsi.as_ref().and_then(|iscsi| iscsi.host_ip_address.parse::<IpAddr>().ok());
+            let network = address.and_then(|address| {
+                let has = |nic: &&Interface| {
+                    let texts = nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses);
+                    texts.filter_map(|text| text.parse::<Cidr>().ok()).any(|cidr| cidr.address == address)
+                };
+                let nic = inventory.interfaces.iter().find(has).filter(|nic| !nic.mac_address.is_empty())?;
+                Some(ip_karg(nic, if address.is_ipv4() { "dhcp" } else { "dhcp6" }))
+            });
+            ["rd.iscsi.firmware=1".to_owned()].into_iter().chain(network).collect()
+        }
+        "RAID" => owned(&["rd.md=1", "rd.auto=1"]),
+        _ => Vec::new(),
+    }
+}
+
+fn ip_karg(nic: &Interface, method: &str) -> String {
+    format!("ip={}:{method}", nic.mac_address.to_lowercase().replace(':', "-"))
+}
+
+/// One `ip=` per interface in the machine networks; where none are known, per interface of a default route.
+pub(super) fn ip_kargs(inventory: &Inventory, machine_networks: &[Cidr]) -> Vec<String> {
+    let default_route = |nic: &Interface| {
+        inventory.routes.iter().any(|route| {
+            route.interface == nic.name && disks::is_default(&route.destination) && !route.gateway.is_empty()
+        })
+    };
+    let inside = |nic: &Interface, text: &String| match text.parse::<Cidr>() {
+        Ok(cidr) if machine_networks.is_empty() => !cidr.address.is_loopback() && default_route(nic),
+        Ok(cidr) => machine_networks.iter().any(|network| network.contains(cidr.address)),
+        Err(_) => false,
+    };
+    let karg = |nic: &Interface| {
+        let v4 = nic.ipv4_addresses.iter().any(|text| inside(nic, text));
+        let v6 = nic.ipv6_addresses.iter().any(|text| inside(nic, text));
+        let method = match (v4, v6) {
+            (true, true) => "dhcp,dhcp6",
+            (true, false) => "dhcp",
+            (false, true) => "dhcp6",
+            (false, false) => return None,
+        };
+        Some(ip_karg(nic, method))
+    };
+    inventory.interfaces.iter().filter(|nic| !nic.mac_address.is_empty()).filter_map(karg).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_proxy;
+
+    #[test]
+    fn the_clusters_own_names_go_past_a_proxy() {
+        let own = "127.0.0.1,localhost,.svc,.cluster.local,api-int.c.example.com";
+        for (given, expected) in [
+            ("", own.to_owned()),
+            ("*", "*".to_owned()),
+            ("10.0.0.0/8, .example.com,,10.0.0.0/8", format!("10.0.0.0/8,.example.com,{own}")),
+            ("localhost,.svc", "localhost,.svc,127.0.0.1,.cluster.local,api-int.c.example.com".to_owned()),
+        ] {
+            assert_eq!(no_proxy(given, "c", "example.com"), expected, "{given}");
+        }
+    }
+}

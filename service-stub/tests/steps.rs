@@ -1,0 +1,308 @@
+//! Steps that somebody asks for, and what becomes of the replies.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
+
+mod common;
+
+use api::{
+    ClusterCreateParams, ClusterId, HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, Secret, Step,
+    StepReply, StepType,
+};
+use common::{API, Files, Running, inventory, pull_secret};
+use serde_json::{Value, json};
+use service_stub::instructions::options::StepOptions;
+use service_stub::retention::{self, Retention};
+use std::time::Duration;
+
+const DISK: &str = "/dev/disk/by-path/virtio-0";
+
+struct World {
+    running: Running,
+    cluster: ClusterId,
+    infra_env: InfraEnvId,
+    hosts: Vec<HostId>,
+    /// Version their agents tell.
+    version: &'static str,
+}
+
+impl World {
+    fn new(files: Files, hosts: usize, more: ClusterCreateParams) -> Self {
+        let running = Running::start(files);
+        let client = running.client();
+        let masters = u32::try_from(hosts).unwrap();
+        let cluster = client
+            .create_cluster(&ClusterCreateParams {
+                name: "rack".into(),
+                openshift_version: "4.22".into(),
+                base_dns_domain: Some("example.com".into()),
+                control_plane_count: Some(masters),
+                pull_secret: Secret::new(pull_secret()),
+                ..more
+            })
+            .unwrap()
+            .id;
+        let infra_env = client
+            .create_infra_env(&InfraEnvCreateParams {
+                name: "rack".into(),
+                cluster_id: Some(cluster),
+                pull_secret: Secret::new(pull_secret()),
+                ..InfraEnvCreateParams::default()
+            })
+            .unwrap()
+            .id;
+        let hosts = (0..hosts).map(|_| HostId::random()).collect();
+        Self { running, cluster, infra_env, hosts, version: "localhost/agent:1" }
+    }
+
+    fn register(&self, host: HostId) -> api::HostRegistration {
+        let params = HostCreateParams { host_id: host, discovery_agent_version: self.version.into() };
+        self.running.client().register_host(self.infra_env, &params).unwrap()
+    }
+
+    fn discover(&self) {
+        self.hosts.iter().for_each(|host| drop(self.register(*host)));
+        for _ in 0..4 {
+            for (index, host) in self.hosts.iter().enumerate() {
+                for step in self.poll(*host) {
+                    let answer = match step.step_type {
+                        StepType::Inventory => inventory(
+                            &format!("node-{index}"),
+                            &format!("10.0.0.{}", index + 1),
+                            &format!("52:54:00:00:00:{index:02x}"),
+                        ),
+                        StepType::ConnectivityCheck => seen(&step),
+                        StepType::VerifyVips => {
+                            let vips: Vec<api::VerifyVip> = serde_json::from_str(&step.args[0]).unwrap();
+                            let verified = |vip: &api::VerifyVip| json!({"vip": vip.vip, "vip_type": vip.vip_type, "verification": "succeeded"});
+                            vips.iter().map(verified).collect()
+                        }
+                        _ => continue,
+                    };
+                    assert_eq!(self.reply(*host, step.step_type, 0, &answer.to_string()), 204);
+                }
+            }
+        }
+    }
+
+    fn poll(&self, host: HostId) -> Vec<Step> {
+        self.running.client().next_steps(self.infra_env, host).unwrap().instructions.unwrap_or_default()
+    }
+
+    fn kinds(&self, host: HostId) -> Vec<StepType> {
+        self.poll(host).into_iter().map(|step| step.step_type).collect()
+    }
+
+    fn host_path(&self, host: HostId) -> String {
+        format!("/v2/infra-envs/{}/hosts/{host}", self.infra_env)
+    }
+
+    fn reply(&self, host: HostId, step_type: StepType, exit_code: i64, output: &str) -> u16 {
+        let reply =
+            StepReply { error: "why".into(), exit_code, output: output.into(), step_id: "x-1".into(), step_type };
+        let path = format!("{}/instructions", self.host_path(host));
+        self.running.json("POST", &path, &serde_json::to_value(reply).unwrap()).status
+    }
+
+    fn host(&self, host: HostId) -> Value {
+        self.running.get(&format!("{API}{}", self.host_path(host))).document()
+    }
+
+    /// A text field of a host, as the document it is.
+    fn kept(&self, host: HostId, name: &str) -> Value {
+        serde_json::from_str(self.host(host)[name].as_str().unwrap_or("null")).unwrap()
+    }
+
+    fn document(&self) -> Value {
+        self.running.get(&format!("{API}/v2/clusters/{}", self.cluster)).document()
+    }
+
+    fn status(&self) -> String {
+        self.document()["status"].as_str().unwrap().to_owned()
+    }
+
+    fn install(&self) -> u16 {
+        self.running.json("POST", &format!("/v2/clusters/{}/actions/install", self.cluster), &json!({})).status
+    }
+
+    fn count(&self, event: &str) -> usize {
+        let events = self.running.get(&format!("{API}/v2/events?cluster_id={}", self.cluster)).document();
+        events.as_array().unwrap().iter().filter(|own| own["name"] == event).count()
+    }
+}
+
+fn seen(step: &Step) -> Value {
+    let remotes: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
+    let seen = remotes.iter().map(|remote| {
+        let (ip, mac) = (&remote.nics[0].ip_addresses[0], &remote.nics[0].mac);
+        json!({"host_id": remote.host_id,
+            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": ip, "remote_mac": mac, "successful": true}],
+            "l3_connectivity": [{"remote_ip_address": ip, "successful": true}]})
+    });
+    json!({"remote_hosts": seen.collect::<Vec<_>>()})
+}
+
+fn single(steps: StepOptions) -> World {
+    let more = ClusterCreateParams { user_managed_networking: Some(true), ..ClusterCreateParams::default() };
+    let world = World::new(Files { steps, ..Files::default() }, 1, more);
+    world.discover();
+    assert_eq!(world.status(), "ready", "{}", world.host(world.hosts[0])["validations_info"]);
+    world
+}
+
+#[test]
+fn nothing_is_installed_before_disk_and_images_are_known() {
+    let images = vec!["r.io/a:1".to_owned(), "r.io/b:1".to_owned()];
+    let world = single(StepOptions { disk_speed_check: true, check_images: images, ..StepOptions::default() });
+    let host = world.hosts[0];
+    assert_eq!(world.install(), 202);
+    use StepType::{ContainerImageAvailability as Images, InstallationDiskSpeedCheck as Disk};
+    assert_eq!((world.status().as_str(), world.kinds(host)), ("preparing-for-installation", vec![Disk, Images]));
+
+    assert_eq!(world.reply(host, Disk, 0, ""), 204, "nothing is said");
+    assert_eq!(world.reply(host, Disk, 0, "[]"), 400);
+    assert_eq!(world.reply(host, Disk, 0, &json!({"path": DISK, "io_sync_duration": 11}).to_string()), 204);
+    let speed = json!({"tested": true, "exit_code": 0, "speed_ms": 11});
+    assert_eq!(world.kept(host, "disks_info"), json!({DISK: {"path": DISK, "disk_speed": speed}}));
+    assert_eq!(world.count("disk_speed_slower_than_supported"), 1, "told, and no more");
+    assert_eq!(world.host(host)["status"], "preparing-for-installation");
+
+    let image = |name: &str, result: &str| json!({"name": name, "result": result, "time": 2.0, "size_bytes": 9, "download_rate": 4.5});
+    let reply = |list: &[Value]| world.reply(host, Images, 0, &json!({"images": list}).to_string());
+    assert_eq!(reply(&[image("r.io/a:1", "success")]), 204);
+    let rest: Value = serde_json::from_str(&world.poll(host)[0].args[0]).unwrap();
+    assert_eq!((world.kinds(host), &rest["images"]), (vec![Images], &json!(["r.io/b:1"])), "those not tried yet");
+    assert_eq!(reply(&[image("r.io/b:1", "failure")]), 204);
+    assert_eq!(world.kept(host, "images_status")["r.io/b:1"]["result"], "failure");
+    assert_eq!(world.count("image_status_updated"), 2);
+    assert_eq!(world.status(), "ready", "it failed to prepare");
+    assert_eq!(world.host(host)["status"], "known");
+
+    assert_eq!(world.install(), 202);
+    assert_eq!(world.kinds(host), [Images], "those that failed are tried again, the disk is measured");
+    assert_eq!(reply(&[image("r.io/a:1", "success"), image("r.io/b:1", "success")]), 204);
+    assert_eq!((world.status().as_str(), world.kinds(host)), ("installing", vec![StepType::Install]));
+}
+
+#[test]
+fn a_disk_that_cannot_be_measured_is_not_installed_to() {
+    let world = single(StepOptions { disk_speed_check: true, ..StepOptions::default() });
+    let host = world.hosts[0];
+    assert_eq!(world.install(), 202);
+    assert_eq!(world.reply(host, StepType::InstallationDiskSpeedCheck, 1, "no JSON"), 204);
+    assert_eq!(world.kept(host, "disks_info")[DISK]["disk_speed"]["exit_code"], 1);
+    assert_eq!((world.host(host)["status"].as_str(), world.status().as_str()), (Some("insufficient"), "insufficient"));
+    let reset = format!("{}/actions/reset-validation/sufficient-installation-disk-speed", world.host_path(host));
+    assert_eq!(world.running.json("PATCH", &reset, &json!({})).status, 200);
+    assert_eq!(world.status(), "ready", "it may be measured again");
+}
+
+#[test]
+fn an_older_agent_is_given_nothing_but_the_newer_one() {
+    let more = ClusterCreateParams { user_managed_networking: Some(true), ..ClusterCreateParams::default() };
+    let steps = StepOptions { upgrade_agents: true, ..StepOptions::default() };
+    let mut world = World::new(Files { steps, ..Files::default() }, 1, more);
+    let host = world.hosts[0];
+    let wanted = world.running.service.settings.agent_image.clone();
+    let args = world.register(host).next_step_runner_command.unwrap().args;
+    let request: api::NextStepRequest = serde_json::from_str(&args[0]).unwrap();
+    assert_eq!(request.agent_version, wanted);
+    for _ in 0..2 {
+        let steps = world.poll(host);
+        assert_eq!((steps.len(), &steps[0].step_type), (1, &StepType::UpgradeAgent));
+        assert_eq!(steps[0].args, [json!({"agent_image": wanted}).to_string()]);
+        let done = json!({"agent_image": wanted, "result": "success"}).to_string();
+        assert_eq!(world.reply(host, StepType::UpgradeAgent, 0, &done), 204);
+        let failed = json!({"agent_image": wanted, "result": "failure"}).to_string();
+        assert_eq!(world.reply(host, StepType::UpgradeAgent, 0, &failed), 204);
+        assert_eq!(world.reply(host, StepType::UpgradeAgent, 0, &json!({"agent_image": wanted}).to_string()), 204);
+    }
+    let told = ["started", "finished", "failed"].map(|what| world.count(&format!("upgrade_agent_{what}")));
+    assert_eq!(told, [1; 3], "at most hourly");
+    world.version = "quay.io/edge-infrastructure/assisted-installer-agent:latest";
+    assert_eq!(world.version, wanted);
+    world.register(host);
+    assert_eq!(world.kinds(host), [StepType::Inventory]);
+}
+
+#[test]
+fn virtual_addresses_come_by_dhcp() {
+    let more = ClusterCreateParams {
+        vip_dhcp_allocation: Some(true),
+        network_type: Some("OpenShiftSDN".into()),
+        ..ClusterCreateParams::default()
+    };
+    let world = World::new(Files::default(), 3, more);
+    world.discover();
+    assert_eq!((world.status().as_str(), &world.document()["vip_dhcp_allocation"]), ("insufficient", &json!(true)));
+    let host = world.hosts[0];
+    let step = world.poll(host).into_iter().find(|step| step.step_type == StepType::DhcpLeaseAllocate).unwrap();
+    let request: api::DhcpAllocationRequest = serde_json::from_str(&step.args[0]).unwrap();
+    assert_eq!(request.interface, "eth0", "of the one network that all are in");
+    let leases = |api: &str| {
+        let lease =
+            format!("lease {{\n  interface \"api\";\n  fixed-address {api};\n  renew 1 2026/11/23 01:02:03;\n}}");
+        let answer = json!({"api_vip_address": api, "api_vip_lease": lease, "ingress_vip_address": "10.0.0.101", "ingress_vip_lease": lease});
+        world.reply(host, StepType::DhcpLeaseAllocate, 0, &answer.to_string())
+    };
+    assert_eq!(leases("192.0.2.1"), 500, "in no network of the machines");
+    assert_eq!(leases("10.0.0.100"), 204);
+    assert_eq!(world.document()["api_vips"][0]["ip"], "10.0.0.100");
+    assert_eq!(world.count("api_ingress_vip_updated"), 1);
+    world.discover();
+    assert_eq!(world.status(), "ready", "{}", world.document()["validations_info"]);
+    let step = world.poll(host).into_iter().find(|step| step.step_type == StepType::DhcpLeaseAllocate).unwrap();
+    let request: api::DhcpAllocationRequest = serde_json::from_str(&step.args[0]).unwrap();
+    assert!(request.api_vip_lease.contains("fixed-address 10.0.0.100;"), "it is asked for again");
+
+    let patch = |params: Value| world.running.json("PATCH", &format!("/v2/clusters/{}", world.cluster), &params).status;
+    assert_eq!(patch(json!({"api_vips": [{"ip": "10.0.0.9"}], "ingress_vips": [{"ip": "10.0.0.8"}]})), 400);
+    assert_eq!(patch(json!({"user_managed_networking": true})), 400);
+    assert_eq!(patch(json!({"vip_dhcp_allocation": false})), 201);
+    assert_eq!(world.document()["api_vips"], json!([]));
+    assert_eq!(leases("10.0.0.100"), 500, "nobody wants them any more");
+}
+
+#[test]
+fn what_a_host_says_of_tang_and_of_the_api_is_kept() {
+    let world = single(StepOptions::default());
+    let host = world.hosts[0];
+    let answer = json!({"is_success": true, "tang_server_response": [{"tang_url": "http://t/adv/x", "payload": "e30", "signatures": []}]});
+    assert_eq!(world.reply(host, StepType::TangConnectivityCheck, 0, &answer.to_string()), 204);
+    assert_eq!(world.kept(host, "tang_connectivity")["is_success"], true);
+    assert_eq!(world.reply(host, StepType::TangConnectivityCheck, -1, r#"{"tang_server_response":null}"#), 204);
+    assert_eq!(world.host(host)["tang_connectivity"], "why", "the error's text");
+    let answer = json!({"is_success": true, "url": "http://api:22624/config/worker", "ignition": "{}"});
+    assert_eq!(world.reply(host, StepType::ApiVipConnectivityCheck, 0, &answer.to_string()), 204);
+    assert_eq!(world.kept(host, "api_vip_connectivity"), answer);
+    assert_eq!(world.reply(host, StepType::ApiVipConnectivityCheck, 0, "[]"), 400);
+}
+
+#[test]
+fn what_nobody_touches_is_removed() {
+    let more = ClusterCreateParams { user_managed_networking: Some(true), ..ClusterCreateParams::default() };
+    let world = World::new(Files { retention: Retention(Some(5)), ..Files::default() }, 1, more);
+    let client = world.running.client();
+    let params = InfraEnvCreateParams {
+        name: "pool".into(),
+        pull_secret: Secret::new(pull_secret()),
+        ..InfraEnvCreateParams::default()
+    };
+    let pool = client.create_infra_env(&params).unwrap().id;
+    let host = world.hosts[0];
+    world.register(host);
+    let service = &world.running.service;
+    let known = || service.store.model().infra_envs.keys().copied().collect::<Vec<InfraEnvId>>();
+    std::thread::sleep(Duration::from_secs(3));
+    world.poll(host);
+    std::thread::sleep(Duration::from_millis(2500));
+    retention::sweep(service, 4).unwrap();
+    assert_eq!(known().len(), 2, "the service has not run for so long, whatever the clock says");
+    retention::sweep(service, 5).unwrap();
+    assert_eq!(known(), [world.infra_env], "the pool {pool} has no hosts");
+    assert_eq!(world.status(), "pending-for-input", "its host polls");
+    std::thread::sleep(Duration::from_millis(5500));
+    retention::sweep(service, 11).unwrap();
+    assert_eq!(known(), []);
+    assert_eq!(world.running.get(&format!("{API}/v2/clusters/{}", world.cluster)).status, 404);
+    assert_eq!(world.count("after_inactivity_cluster_deregistered"), 1);
+    assert_eq!(world.running.get(&format!("{API}{}", world.host_path(host))).status, 404);
+}
