@@ -12,7 +12,7 @@ use crate::state::HostState;
 use api::{HostStage, InfraEnv};
 use ignition::discovery::ramdisk;
 use rootfs_overlay::initrd::{Archive, Compression};
-use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc};
+use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// A part of a file.
 #[derive(Debug)]

@@ -45,7 +45,7 @@ struct World {
     cluster: Cluster,
     infra_env: InfraEnv,
     machines: Vec<Machine>,
-    files: tempfile::TempDir,
+    _files: tempfile::TempDir,
 }
 
 impl World {
@@ -87,7 +87,7 @@ impl World {
                 ..InfraEnvCreateParams::default()
             })
             .unwrap();
-        Self { running, cluster, infra_env, machines: machines(hosts), files }
+        Self { running, cluster, infra_env, machines: machines(hosts), _files: files }
     }
 
     fn host(&self, machine: &Machine) -> api::Host {
@@ -507,7 +507,7 @@ fn a_rack_is_installed_from_within_and_the_host_that_serves_goes_last() {
     assert_eq!(ids, json!({"cluster_id": rendezvous.cluster, "infra_env_id": rendezvous.infra_env}));
     let cluster = running.client().cluster(rendezvous.cluster).unwrap();
     let infra_env = InfraEnv { id: rendezvous.infra_env, ..InfraEnv::default() };
-    let world = World { running, cluster, infra_env, machines, files };
+    let world = World { running, cluster, infra_env, machines, _files: files };
     let [own, others @ ..] = world.machines.as_slice() else { panic!() };
     let look = || world.running.service.refresh().unwrap();
 

@@ -44,10 +44,9 @@ fn has_vips(record: &ClusterRecord) -> bool {
     !record.cluster.user_managed_networking && !record.single_node()
 }
 
-/// The host's IPv4 networks of at most 10 host bits, where somebody is to choose a free address in one.
+/// The host's IPv4 networks of at most 10 host bits.
 pub(super) fn small_networks(situation: &Situation) -> Option<Vec<String>> {
     const MAX_HOST_BITS: u8 = 10;
-    situation.cluster.filter(|record| has_vips(record))?;
     let inventory = situation.record.facts().inventory.as_ref()?;
     let texts = inventory.interfaces.iter().flat_map(|nic| &nic.ipv4_addresses);
     let cidrs = texts.filter_map(|text| text.parse::<Cidr>().ok()).filter(|cidr| !cidr.address.is_loopback());

@@ -23,6 +23,8 @@ fn settings(files: &std::path::Path) -> Settings {
     }
     Settings {
         url: "http://10.0.0.5:8090".into(),
+        boot_url: "http://10.0.0.5:8090".into(),
+        ca_pem: None,
         poll_interval: 60,
         requirements: Requirements::default(),
         agent_image: IMAGE.into(),
