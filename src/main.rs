@@ -51,6 +51,11 @@ enum Command {
     Reclaim(installer::reclaim::cli::Reclaim),
     Ignition(ignition::cli::Ignition),
     Iso(rootfs_overlay::cli::Iso),
+    Pxe(rootfs_overlay::cli::Pxe),
+    #[command(hide = true)]
+    Dev(rootfs_overlay::cli::Dev),
+    #[command(hide = true)]
+    Pack(rootfs_overlay::cli::Pack),
     Image(rootfs_overlay::image_cli::Image),
     Logs(logs::cli::Logs),
     Serve(service_stub::cli::Serve),
@@ -97,6 +102,9 @@ impl Command {
             Self::Reclaim(reclaim) => reclaim.run(),
             Self::Ignition(ignition) => ignition.run(),
             Self::Iso(iso) => iso.run().map(success),
+            Self::Pxe(pxe) => pxe.run().map(success),
+            Self::Dev(dev) => dev.run().map(success),
+            Self::Pack(pack) => pack.run().map(success),
             Self::Image(image) => image.run().map(success),
             Self::Logs(logs) => logs.run(),
             Self::Serve(serve) => serve.run().map(success),
@@ -168,6 +176,9 @@ impl Command {
             | Self::BootOrder(_)
             | Self::Reclaim(_)
             | Self::Iso(_)
+            | Self::Pxe(_)
+            | Self::Dev(_)
+            | Self::Pack(_)
             | Self::Image(_)
             | Self::Logs(_)
             | Self::Serve(_)

@@ -1,135 +1,147 @@
-//! Changing what is in an ISO's embed area: the Ignition config, with network settings beside it left alone.
-//!
-//! What the area is to hold is worked out in memory ([`with_ignition`], [`without_ignition`]); only [`Output`] writes.
+//! A live ISO as a whole: what is in its embed area (installer contract C.11), its kernel arguments, and the changes to both. What
+//! is to be written is worked out in memory; only [`Output`] writes. Texts of errors are those of coreos-installer.
 
 use crate::embed::{EmbedArea, EmbedError, locate};
 use crate::initrd::{Archive, ArchiveError, Compression};
-use crate::iso9660::Iso;
-use crate::patched::{Patch, PatchError, PatchedImage};
+use crate::iso9660::{Iso, IsoError};
+use crate::kargs::{Kargs, KargsError};
+pub use crate::output::{Output, OutputError};
+use crate::patched::Patch;
+use serde::Deserialize;
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader};
+use std::path::PathBuf;
 
 /// The member that is the config.
 pub const CONFIG_NAME: &str = "config.ign";
+/// What the names of the members that are network settings start with.
+pub const NETWORK_PREFIX: &str = "etc/coreos-firstboot-network/";
+/// A longer description of features is none.
+const MAX_FEATURES_BYTES: u64 = 64 << 10;
 
-/// Why an area can't be read or changed.
+/// Why an ISO can't be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AreaError {
     /// The image can't be opened.
-    #[error("{} can't be opened", path.display())]
+    #[error("opening {}", path.display())]
     Open {
         /// The image.
         path: PathBuf,
         /// Cause.
         source: io::Error,
     },
+    /// It is no ISO.
+    #[error("parsing ISO9660 image")]
+    Parse(#[source] IsoError),
     /// It is no live ISO.
-    #[error("{} can't be used", path.display())]
-    Iso {
-        /// The image.
-        path: PathBuf,
-        /// Cause.
-        source: EmbedError,
-    },
+    #[error("Unrecognized CoreOS ISO image.")]
+    Unrecognized(#[source] EmbedError),
     /// The area holds something else.
-    #[error("what is embedded in {} can't be read", path.display())]
-    Content {
-        /// The image.
-        path: PathBuf,
+    #[error("Unrecognized CoreOS ISO image.")]
+    Content(#[source] ContentError),
+    /// Its kernel arguments make no sense.
+    #[error(transparent)]
+    Kargs(#[from] KargsError),
+    /// What the system in it can do can't be read.
+    #[error("{doing} OS features")]
+    Features {
+        /// What was being done.
+        doing: &'static str,
         /// Cause.
-        source: ArchiveError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The new content can't be packed.
     #[error("the new content of the embed area can't be packed")]
     Pack(#[source] ArchiveError),
-    /// The config is not JSON.
-    #[error("the Ignition config is not valid JSON (a Butane config must be translated first)")]
-    NotJson(#[source] serde_json::Error),
     /// There is one already.
-    #[error("{} already has an embedded Ignition config; use --force to replace it", path.display())]
-    Present {
-        /// The image.
-        path: PathBuf,
-    },
+    #[error("This ISO image already has an embedded Ignition config; use -f to force.")]
+    Present,
     /// There is none.
-    #[error("No embedded Ignition config in {}", path.display())]
-    Absent {
-        /// The image.
-        path: PathBuf,
-    },
+    #[error("No embedded Ignition config.")]
+    Absent,
     /// No room.
-    #[error(
-        "Compressed initramfs is too large: {packed_bytes} > {area_bytes}; \
-         deliver large files from a web server (contents.source) instead of inside the config"
-    )]
+    #[error("Compressed initramfs is too large: {packed_bytes} > {area_bytes}")]
     TooLarge {
         /// Length of the compressed archive.
-        packed_bytes: u64,
+        packed_bytes: usize,
         /// Length of the area.
-        area_bytes: u64,
-    },
-    /// Patching failed.
-    #[error(transparent)]
-    Patch(#[from] PatchError),
-    /// The output exists.
-    #[error("{} exists; it is not overwritten", path.display())]
-    OutputExists {
-        /// The output.
-        path: PathBuf,
+        area_bytes: usize,
     },
     /// Writing failed.
-    #[error("{} can't be written", path.display())]
-    Write {
-        /// The output.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
-/// Where a changed image goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// The image itself is changed.
-    InPlace,
-    /// A new file; one that exists is not touched.
-    NewFile(PathBuf),
-    /// Standard output.
-    Stdout,
+/// What is wrong with an area's content.
+#[derive(Debug, thiserror::Error)]
+#[error("decoding initrd embed area")]
+pub struct ContentError(#[from] ArchiveError);
+
+/// What a live system can do, by its own account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct Features {
+    /// The installer reads configs from `/etc/coreos/installer.d`.
+    pub installer_config: bool,
+    /// Of these configs' keys, those that came later.
+    pub installer_config_directives: Directives,
+    /// The live system reads NetworkManager's keyfiles from the initrd.
+    pub live_initrd_network: bool,
 }
 
-/// A live ISO, opened for a look at its embed area.
+/// Keys of the installer's configs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Directives {
+    /// `console`.
+    pub console: bool,
+}
+
+/// A live ISO, opened for a look at its embed area and kernel arguments.
 pub struct LiveIso {
-    path: PathBuf,
+    file: File,
+    iso: Iso<BufReader<File>>,
     area: EmbedArea,
     content: Vec<u8>,
+    archive: Archive,
+    kargs: Option<Kargs>,
 }
 
 impl fmt::Debug for LiveIso {
     /// Without what is in the area, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LiveIso").field("path", &self.path).field("area", &self.area).finish_non_exhaustive()
+        f.debug_struct("LiveIso").field("area", &self.area).field("archive", &self.archive).finish_non_exhaustive()
     }
 }
 
 impl LiveIso {
-    /// Opens the image at `path` and reads its area.
+    /// Opens the image at `path` to read it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, AreaError> {
+        Self::open_for(path, &Output::Stdout)
+    }
+
+    /// Opens the image at `path` to write it to `output`.
+    pub fn open_for(path: impl Into<PathBuf>, output: &Output) -> Result<Self, AreaError> {
         let path = path.into();
-        let file = File::open(&path).map_err(|source| AreaError::Open { path: path.clone(), source })?;
-        let read = || -> Result<_, EmbedError> {
-            let mut iso = Iso::open(BufReader::new(file))?;
-            let area = locate(&mut iso)?;
-            let content = iso.read(area.extent)?;
-            Ok((area, content))
-        };
-        match read() {
-            Ok((area, content)) => Ok(Self { path, area, content }),
-            Err(source) => Err(AreaError::Iso { path, source }),
-        }
+        let file = OpenOptions::new().read(true).write(*output == Output::InPlace).open(&path);
+        Self::of(file.map_err(|source| AreaError::Open { path, source })?)
+    }
+
+    /// The image in `file`.
+    pub fn of(file: File) -> Result<Self, AreaError> {
+        let clone = file.try_clone().map_err(|source| IsoError::Io { offset: 0, len: 0, source });
+        let mut iso = clone.and_then(|file| Iso::open(BufReader::new(file))).map_err(AreaError::Parse)?;
+        let area = locate(&mut iso).map_err(AreaError::Unrecognized)?;
+        let content = iso.read(area.extent).map_err(|error| AreaError::Unrecognized(EmbedError::Iso(error)))?;
+        let archive = Archive::unpack(&content).map_err(|error| AreaError::Content(error.into()))?.into_files();
+        let kargs = Kargs::find(&mut iso)?;
+        Ok(Self { file, iso, area, content, archive, kargs })
+    }
+
+    /// The file system.
+    pub fn iso(&mut self) -> &mut Iso<BufReader<File>> {
+        &mut self.iso
     }
 
     /// The area.
@@ -137,102 +149,82 @@ impl LiveIso {
         self.area
     }
 
-    /// What is in the area.
-    pub fn archive(&self) -> Result<Archive, AreaError> {
-        Archive::unpack(&self.content).map_err(|source| AreaError::Content { path: self.path.clone(), source })
+    /// The files in the area.
+    pub fn archive(&self) -> &Archive {
+        &self.archive
     }
 
     /// The embedded Ignition config.
-    pub fn ignition(&self) -> Result<Vec<u8>, AreaError> {
-        let config = self.archive()?.get(CONFIG_NAME).map(<[u8]>::to_vec);
-        config.ok_or_else(|| AreaError::Absent { path: self.path.clone() })
+    pub fn ignition(&self) -> Result<&[u8], AreaError> {
+        self.archive.get(CONFIG_NAME).ok_or(AreaError::Absent)
     }
 
-    /// The change that embeds `config`; one that is there is replaced only with `force`.
-    pub fn embed(&self, config: &[u8], force: bool) -> Result<Patch, AreaError> {
-        serde_json::from_slice::<serde::de::IgnoredAny>(config).map_err(AreaError::NotJson)?;
-        let archive = self.archive()?;
-        if archive.get(CONFIG_NAME).is_some() && !force {
-            return Err(AreaError::Present { path: self.path.clone() });
+    /// The kernel arguments, if they can be changed.
+    pub fn kargs_if_any(&self) -> Option<&Kargs> {
+        self.kargs.as_ref()
+    }
+
+    /// The kernel arguments.
+    pub fn kargs(&self) -> Result<&Kargs, KargsError> {
+        self.kargs.as_ref().ok_or(KargsError::None)
+    }
+
+    /// What the system in it can do.
+    pub fn features(&mut self) -> Result<Features, AreaError> {
+        let bytes = self.iso.read_optional("COREOS/FEATURES.JSO", MAX_FEATURES_BYTES);
+        match bytes.map_err(|error| AreaError::Features { doing: "looking up", source: error.into() })? {
+            Some(bytes) => features(&bytes),
+            None => Ok(Features::default()),
         }
-        self.patch(with_ignition(archive, config)?)
+    }
+
+    /// The change that embeds `config`, which is not looked into; one that is there is replaced only with `force`.
+    pub fn embed(&self, config: &[u8], force: bool) -> Result<Vec<Patch>, AreaError> {
+        if self.archive.get(CONFIG_NAME).is_some() && !force {
+            return Err(AreaError::Present);
+        }
+        let mut archive = self.archive.clone();
+        archive.add(CONFIG_NAME, 0o600, config).map_err(AreaError::Pack)?;
+        self.replace(&archive)
     }
 
     /// The change that removes the config, and is none when there is none.
-    pub fn remove(&self) -> Result<Patch, AreaError> {
-        self.patch(without_ignition(self.archive()?)?)
+    pub fn remove(&self) -> Result<Vec<Patch>, AreaError> {
+        let mut archive = self.archive.clone();
+        archive.remove(CONFIG_NAME);
+        self.replace(&archive)
     }
 
-    /// The change that makes `packed` the only content of the area.
-    fn patch(&self, mut packed: Vec<u8>) -> Result<Patch, AreaError> {
-        let packed_bytes = u64::try_from(packed.len()).unwrap_or(u64::MAX);
-        if packed_bytes > self.area.extent.len {
-            return Err(AreaError::TooLarge { packed_bytes, area_bytes: self.area.extent.len });
+    /// The change that makes `archive` the content of the area: packed, or nothing at all when nothing is in it, so that the area is
+    /// as it was made. Only what differs is written.
+    pub fn replace(&self, archive: &Archive) -> Result<Vec<Patch>, AreaError> {
+        let packed = match archive.is_empty() {
+            true => Vec::new(),
+            false => archive.pack(Compression::Xz).map_err(AreaError::Pack)?,
+        };
+        let patch = Patch::difference(self.area.extent.offset, &self.content, &self.filled(packed)?);
+        Ok(patch.into_iter().collect())
+    }
+
+    /// `packed` with zeros up to the end of the area.
+    fn filled(&self, mut packed: Vec<u8>) -> Result<Vec<u8>, AreaError> {
+        let (packed_bytes, area_bytes) = (packed.len(), self.content.len());
+        if packed_bytes > area_bytes {
+            return Err(AreaError::TooLarge { packed_bytes, area_bytes });
         }
-        // The area was read into a vector of its length.
-        packed.resize(self.content.len(), 0);
-        Ok(Patch { offset: self.area.extent.offset, bytes: packed })
+        packed.resize(area_bytes, 0);
+        Ok(packed)
     }
 
-    /// Writes the image with `patch` to `output`.
-    pub fn write(&self, patch: Patch, output: &Output) -> Result<(), AreaError> {
-        match output {
-            Output::InPlace => {
-                let write = || {
-                    let file = OpenOptions::new().write(true).open(&self.path)?;
-                    file.write_all_at(&patch.bytes, patch.offset)?;
-                    file.sync_all()
-                };
-                write().map_err(|source| AreaError::Write { path: self.path.clone(), source })
-            }
-            Output::NewFile(path) => self.write_new(patch, path),
-            Output::Stdout => self.stream(patch, &mut io::stdout().lock()),
-        }
-    }
-
-    /// Writes the image with `patch` to `out`, from start to end.
-    pub fn stream(&self, patch: Patch, out: &mut impl Write) -> Result<(), AreaError> {
-        let image = PatchedImage::open(&self.path, vec![patch])?;
-        io::copy(&mut image.reader(), out)
-            .and_then(|_| out.flush())
-            .map_err(|source| AreaError::Write { path: "the output stream".into(), source })
-    }
-
-    /// Writes a new file under another name beside `path`, and gives it its name once it is complete.
-    fn write_new(&self, patch: Patch, path: &Path) -> Result<(), AreaError> {
-        let failed = |source| AreaError::Write { path: path.to_owned(), source };
-        let exists = || AreaError::OutputExists { path: path.to_owned() };
-        if path.symlink_metadata().is_ok() {
-            return Err(exists());
-        }
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut source =
-            File::open(&self.path).map_err(|source| AreaError::Open { path: self.path.clone(), source })?;
-        // As a file made by hand would have; the umask applies.
-        let permissions = std::fs::Permissions::from_mode(0o666);
-        let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory).map_err(failed)?;
-        // From file to file, so that the kernel copies, or shares the blocks where the filesystem can.
-        io::copy(&mut source, file.as_file_mut()).map_err(failed)?;
-        file.as_file().write_all_at(&patch.bytes, patch.offset).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist_noclobber(path).map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => exists(),
-            _ => failed(error.error),
-        })?;
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)
+    /// Writes the image with `patches` to `output`, for which it was opened.
+    pub fn write(&self, patches: Vec<Patch>, output: &Output) -> Result<(), AreaError> {
+        Ok(output.write(&self.file, patches)?)
     }
 }
 
-/// `archive` with `config` in it, packed as coreos-installer packs it.
-pub fn with_ignition(mut archive: Archive, config: &[u8]) -> Result<Vec<u8>, AreaError> {
-    archive.add(CONFIG_NAME, 0o600, config).map_err(AreaError::Pack)?;
-    archive.pack(Compression::Xz).map_err(AreaError::Pack)
-}
-
-/// `archive` without a config, packed; nothing at all when nothing else is in it, so that the area is as it was made.
-pub fn without_ignition(mut archive: Archive) -> Result<Vec<u8>, AreaError> {
-    archive.remove(CONFIG_NAME);
-    if archive.is_empty() { Ok(Vec::new()) } else { archive.pack(Compression::Xz).map_err(AreaError::Pack) }
+/// Reads what a system says it can do.
+pub fn features(json: &[u8]) -> Result<Features, AreaError> {
+    serde_json::from_slice(json).map_err(|error| AreaError::Features { doing: "parsing", source: error.into() })
 }
 
 /// The change that makes `config` the only content of the embed area of the ISO at `path`, in the form the image service gives
@@ -240,5 +232,5 @@ pub fn without_ignition(mut archive: Archive) -> Result<Vec<u8>, AreaError> {
 pub fn ignition_patch(path: impl Into<PathBuf>, config: &[u8]) -> Result<Patch, AreaError> {
     let iso = LiveIso::open(path)?;
     let packed = ignition::pack(config).map_err(|source| AreaError::Pack(ArchiveError::Compress(source)))?;
-    iso.patch(packed)
+    Ok(Patch { offset: iso.area.extent.offset, bytes: iso.filled(packed)? })
 }

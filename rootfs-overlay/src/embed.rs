@@ -38,14 +38,11 @@ pub enum EmbedError {
     /// The image can't be read.
     #[error(transparent)]
     Iso(#[from] IsoError),
-    /// None is described.
-    #[error(
-        "the ISO image has no room for an Ignition config: neither coreos/igninfo.json nor images/ignition.img is in it; \
-         is it the live ISO of a CoreOS-style system?"
-    )]
-    None,
+    /// None is described, or in a file that is not there.
+    #[error("finding initrd embed area")]
+    Missing(#[source] IsoError),
     /// The description can't be read.
-    #[error("coreos/igninfo.json of the ISO image can't be read")]
+    #[error("decoding igninfo")]
     Info(#[source] serde_json::Error),
     /// An area outside of what holds it.
     #[error(
@@ -79,22 +76,26 @@ struct IgnitionInfo {
 
 /// Finds the area.
 pub fn locate<R: Read + Seek>(iso: &mut Iso<R>) -> Result<EmbedArea, EmbedError> {
-    let area = if let Some(extent) = iso.find_optional("COREOS/IGNINFO.JSON")? {
+    let area = if let Some(extent) = iso.find_optional("COREOS/IGNINFO.JSO")? {
         if extent.len > MAX_INFO_BYTES {
             return Err(EmbedError::TooLarge { len: extent.len });
         }
         let info: IgnitionInfo = serde_json::from_slice(&iso.read(extent)?).map_err(EmbedError::Info)?;
-        let file = iso.find(&info.file)?;
+        let file = iso.find(&info.file.to_uppercase()).map_err(EmbedError::Missing)?;
         let offset = info.offset.unwrap_or(0);
         let len = info.length.unwrap_or_else(|| file.len.saturating_sub(offset));
         let extent = within(file, offset, len, &info.file)?;
         EmbedArea { extent, layout: Layout::IgnitionInfo }
-    } else if let Some(extent) = iso.find_optional("IMAGES/IGNITION.IMG")? {
-        EmbedArea { extent, layout: Layout::IgnitionImage }
     } else {
-        let image = Extent { offset: 0, len: iso.len() };
-        let (offset, len) = header(&iso.read(HEADER)?).ok_or(EmbedError::None)?;
-        EmbedArea { extent: within(image, offset, len, "the ISO image")?, layout: Layout::SystemArea }
+        match iso.find("IMAGES/IGNITION.IMG") {
+            Ok(extent) => EmbedArea { extent, layout: Layout::IgnitionImage },
+            Err(error) if error.is_absence() => {
+                let image = Extent { offset: 0, len: iso.len() };
+                let (offset, len) = header(&iso.read(HEADER)?).ok_or(EmbedError::Missing(error))?;
+                EmbedArea { extent: within(image, offset, len, "the ISO image")?, layout: Layout::SystemArea }
+            }
+            Err(error) => return Err(EmbedError::Missing(error)),
+        }
     };
     if area.extent.len > MAX_AREA_BYTES {
         return Err(EmbedError::TooLarge { len: area.extent.len });
@@ -148,7 +149,7 @@ mod tests {
             let result = with_info(&format!(r#"{{"file": "images/cdboot.img", {outside}}}"#));
             assert!(matches!(result, Err(EmbedError::Outside { available: 9000, .. })), "{outside}");
         }
-        assert!(matches!(with_info(r#"{"file": "images/x"}"#), Err(EmbedError::Iso(IsoError::NotFound { .. }))));
+        assert!(matches!(with_info(r#"{"file": "images/x"}"#), Err(EmbedError::Missing(IsoError::NotFound { .. }))));
         assert!(matches!(with_info("{"), Err(EmbedError::Info(_))));
     }
 
@@ -161,7 +162,7 @@ mod tests {
         let mut old = image(&[("ZIPL.PRM", b"x")]);
         assert_eq!(old.len(), 40960);
         old.resize(40960 + 2048, 0);
-        assert!(matches!(located(old.clone()), Err(EmbedError::None)));
+        assert!(matches!(located(old.clone()), Err(EmbedError::Missing(_))));
         let header =
             |offset: u64, len: u64| [b"coreiso+".as_slice(), &offset.to_le_bytes(), &len.to_le_bytes()].concat();
         old[32744..32768].copy_from_slice(&header(40960, 2048));

@@ -6,12 +6,15 @@
 
 pub mod area;
 pub mod cli;
+pub mod customize;
 pub mod embed;
 pub mod image_cli;
 pub mod initrd;
 pub mod iso9660;
 pub mod kargs;
+pub mod miniso;
 pub mod oci;
+mod output;
 mod patched;
 #[cfg(test)]
 mod testing;

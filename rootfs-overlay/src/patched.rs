@@ -16,6 +16,16 @@ pub struct Patch {
 }
 
 impl Patch {
+    /// What turns `old`, which is at `offset`, into `new` of the same length: from the first byte that differs to the last. None
+    /// when none does.
+    pub fn difference(offset: u64, old: &[u8], new: &[u8]) -> Option<Self> {
+        let differs = |(old, new): (&u8, &u8)| old != new;
+        let start = old.iter().zip(new).position(differs)?;
+        let end = old.iter().zip(new).rposition(differs)?;
+        let bytes = new.get(start..=end)?.to_vec();
+        Some(Self { offset: offset.checked_add(u64::try_from(start).ok()?)?, bytes })
+    }
+
     /// The first byte after it, or none when there is no such number.
     fn end(&self) -> Option<u64> {
         self.offset.checked_add(u64::try_from(self.bytes.len()).ok()?)
@@ -174,6 +184,16 @@ mod tests {
         assert!(matches!(open(&[patch(9, b"ab")]), Err(PatchError::PastEnd { offset: 9, file_bytes: 10, .. })));
         assert!(matches!(open(&[patch(u64::MAX, b"ab")]), Err(PatchError::PastEnd { .. })));
         assert!(matches!(open(&[patch(4, b"ab"), patch(3, b"ab")]), Err(PatchError::Overlap { offset: 4, .. })));
+    }
+
+    #[test]
+    fn a_difference_is_no_longer_than_it_must_be() {
+        for (new, expected) in
+            [("abcdef", None), ("Abcdef", Some((7, "A"))), ("aBcDef", Some((8, "BcD"))), ("abcdeF", Some((12, "F")))]
+        {
+            let found = Patch::difference(7, b"abcdef", new.as_bytes());
+            assert_eq!(found, expected.map(|(offset, bytes)| patch(offset, bytes.as_bytes())), "{new}");
+        }
     }
 
     proptest! {

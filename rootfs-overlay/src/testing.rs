@@ -44,6 +44,7 @@ pub(crate) fn image(files: &[(&str, &[u8])]) -> Vec<u8> {
     descriptor[80..84].copy_from_slice(&next.to_le_bytes());
     descriptor[156..190].copy_from_slice(&record("\0", 18, SECTOR, true));
     write(&mut image, 16, &descriptor);
+    write(&mut image, 17, b"\xffCD001\x01");
     image
 }
 

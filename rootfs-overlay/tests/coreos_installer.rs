@@ -40,7 +40,7 @@ fn it_shows_and_removes_what_we_embedded() {
         let Some(path) = iso(name, directory.path()) else { return };
         let before = std::fs::read(&path).unwrap();
 
-        let live = LiveIso::open(&path).unwrap();
+        let live = LiveIso::open_for(&path, &Output::InPlace).unwrap();
         live.write(live.embed(CONFIG, false).unwrap(), &Output::InPlace).unwrap();
         assert_eq!(succeed(&program, &["ignition", "show"], &path), CONFIG, "{name}");
         succeed(&program, &["ignition", "remove"], &path);
@@ -64,21 +64,21 @@ fn we_show_and_remove_what_it_embedded_and_leave_its_network_settings() {
         let Some(path) = iso(name, directory.path()) else { return };
         let before = std::fs::read(&path).unwrap();
         succeed(&program, &["ignition", "embed", "-i", config.to_str().unwrap()], &path);
-        let live = LiveIso::open(&path).unwrap();
+        let live = LiveIso::open_for(&path, &Output::InPlace).unwrap();
         assert_eq!(live.ignition().unwrap(), CONFIG, "{name}");
         live.write(live.remove().unwrap(), &Output::InPlace).unwrap();
         assert!(std::fs::read(&path).unwrap() == before, "{name} is as it was");
 
         succeed(&program, &["network", "embed", "-k", keyfile.to_str().unwrap()], &path);
         let with_network = std::fs::read(&path).unwrap();
-        let live = LiveIso::open(&path).unwrap();
+        let live = LiveIso::open_for(&path, &Output::InPlace).unwrap();
         live.write(live.embed(CONFIG, false).unwrap(), &Output::InPlace).unwrap();
         let out = directory.path().join(format!("{name}.network"));
         std::fs::create_dir(&out).unwrap();
         succeed(&program, &["network", "extract", "-C", out.to_str().unwrap()], &path);
         assert_eq!(std::fs::read(out.join("eth0.nmconnection")).unwrap(), std::fs::read(&keyfile).unwrap(), "{name}");
         assert_eq!(succeed(&program, &["ignition", "show"], &path), CONFIG, "{name}");
-        let live = LiveIso::open(&path).unwrap();
+        let live = LiveIso::open_for(&path, &Output::InPlace).unwrap();
         live.write(live.remove().unwrap(), &Output::InPlace).unwrap();
         let archive = |bytes: &[u8]| {
             let extent = live.area().extent;

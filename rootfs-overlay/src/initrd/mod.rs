@@ -2,14 +2,17 @@
 
 mod compress;
 mod read;
+mod scan;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use compress::Compression;
 pub use read::Limits;
+pub use scan::{Names, NamesError, ScanError, scan};
 
 use ignition::newc;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::{fmt, io};
 
 /// A member of an archive. Its `Debug` doesn't show the content of a file, which may be secret.
@@ -170,28 +173,7 @@ impl Archive {
 
     /// The cpio archive, not compressed: sorted, with the directories above each member, without owners and times.
     pub fn to_cpio(&self) -> Result<Vec<u8>, ArchiveError> {
-        let missing: BTreeSet<&str> = self
-            .members
-            .keys()
-            .flat_map(|name| parents(name))
-            .filter(|name| !self.members.contains_key(*name))
-            .collect();
-        let mut all: BTreeMap<&str, (u32, &[u8])> =
-            missing.into_iter().map(|name| (name, (newc::DIRECTORY | 0o755, &[][..]))).collect();
-        for (name, member) in &self.members {
-            let content: (u32, &[u8]) = match member {
-                Member::File { mode, data } => (newc::REGULAR | mode, data),
-                Member::Symlink { target } => (newc::SYMLINK | 0o777, target.as_bytes()),
-                Member::Directory { mode } => (newc::DIRECTORY | mode, &[]),
-            };
-            all.insert(name, content);
-        }
-        let mut out = Vec::new();
-        for (inode, (name, (mode, data))) in (1..).zip(all) {
-            newc::append(&mut out, inode, mode, name, data)?;
-        }
-        newc::finish(&mut out);
-        Ok(out)
+        write::cpio(self)
     }
 
     /// The archive, compressed.
@@ -208,6 +190,23 @@ impl Archive {
     /// [`Archive::unpack`] with other limits.
     pub fn unpack_limited(bytes: &[u8], limits: Limits) -> Result<Self, ArchiveError> {
         read::unpack(bytes, limits)
+    }
+
+    /// The regular files, readable by their owner alone: what coreos-installer takes note of, and how it writes it.
+    pub fn into_files(mut self) -> Self {
+        self.members.retain(|_, member| matches!(member, Member::File { .. }));
+        for member in self.members.values_mut() {
+            if let Member::File { mode, .. } = member {
+                *mode = 0o600;
+            }
+        }
+        self
+    }
+
+    /// The names of the regular files that start with `prefix` and have more behind it, in their order.
+    pub fn names_below(&self, prefix: &str) -> Vec<String> {
+        let names = self.members().filter(|(_, member)| matches!(member, Member::File { .. })).map(|(name, _)| name);
+        names.filter(|name| name.len() > prefix.len() && name.starts_with(prefix)).map(str::to_owned).collect()
     }
 
     /// Puts in what was read. A file in the place of a directory replaces all below it, as it does when the kernel unpacks.

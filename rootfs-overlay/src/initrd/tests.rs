@@ -149,16 +149,75 @@ fn damage_is_named_with_its_place() {
 #[test]
 fn xz_is_as_the_kernel_wants_it() {
     let small = sample().pack(Compression::Xz).unwrap();
-    // Stream flags: CRC32 is check type 1. Block header: one filter, LZMA2, and the dictionary's size in its last byte.
+    // Stream flags: CRC32 is check type 1. Block header: one filter, LZMA2, and the dictionary's size, 64 MiB, in its last byte.
     assert_eq!(small[..8], *b"\xfd7zXZ\0\0\x01");
-    assert_eq!(small[14], 0x21, "LZMA2");
-    let bits = u32::from(small[16]);
-    let dictionary = (2 | (bits & 1)) << (bits / 2 + 11);
-    assert!(
-        dictionary <= 16384,
-        "{dictionary} bytes of dictionary for {} of content",
-        sample().to_cpio().unwrap().len()
-    );
+    assert_eq!((small[14], small[16]), (0x21, 28));
+}
+
+/// Names, types and inodes as they are written.
+#[test]
+fn directories_come_right_before_what_is_first_in_them() {
+    let mut archive = Archive::new();
+    for name in ["c/f", "c/a/b/d/f", "d", "c-x", "a/b/f"] {
+        archive.add(name, 0o600, "x").unwrap();
+    }
+    let cpio = archive.to_cpio().unwrap();
+    let headers = cpio.windows(6).enumerate().filter(|(_, w)| *w == b"070701").map(|(at, _)| at);
+    let text = |at: usize, len: usize| std::str::from_utf8(&cpio[at..at + len]).unwrap();
+    let number = |at: usize, field: usize| u32::from_str_radix(text(at + 6 + field * 8, 8), 16).unwrap();
+    let written: Vec<_> = headers
+        .map(|at| {
+            let len = usize::try_from(number(at, 11)).unwrap() - 1;
+            assert_eq!(number(at, 4), 1, "one link");
+            (number(at, 0), number(at, 1), text(at + 110, len))
+        })
+        .collect();
+    let (file, directory) = (0o100_600, 0o040_755);
+    let expected = [
+        (0, directory, "a"),
+        (1, directory, "a/b"),
+        (2, file, "a/b/f"),
+        (3, file, "c-x"),
+        (4, directory, "c"),
+        (5, directory, "c/a"),
+        (6, directory, "c/a/b"),
+        (7, directory, "c/a/b/d"),
+        (8, file, "c/a/b/d/f"),
+        (9, file, "c/f"),
+        (10, file, "d"),
+        (0, 0, newc::TRAILER),
+    ];
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn a_scan_keeps_what_is_asked_for_of_every_form() {
+    let archive = sample();
+    let cpio = archive.to_cpio().unwrap();
+    let forms =
+        [cpio.clone(), archive.pack(Compression::Gzip).unwrap(), archive.pack(Compression::Xz).unwrap(), zstd(&cpio)];
+    let names = |patterns: &[&str]| Names::new(patterns).unwrap();
+    let list = |bytes: &[u8], patterns: &[&str]| {
+        let found = scan(bytes, &names(patterns)).unwrap();
+        found.members().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    let keyfile = "etc/coreos-firstboot-network/a.nmconnection";
+    for first in &forms {
+        for second in &forms {
+            let row = [first, &[0; 7][..], second, &[0; 512]].concat();
+            assert_eq!(list(&row, &[]), ["config.ign", keyfile, "usr/bin/x"]);
+            assert_eq!(list(&row, &["etc/*"]), [keyfile]);
+            assert_eq!(list(&row, &["*.ign", "usr/*"]), ["config.ign", "usr/bin/x"]);
+            assert!(list(&row, &["y"]).is_empty());
+        }
+    }
+    assert!(list(&[], &[]).is_empty());
+    assert!(Names::new(&["***"]).is_err());
+    let error = |bytes: &[u8]| anyhow::Error::from(scan(bytes, &names(&[])).unwrap_err());
+    assert_eq!(format!("{:#}", error(b"hello world")), "reading CPIO entry: Invalid magic number");
+    assert_eq!(format!("{:#}", error(&cpio[..50])), "reading CPIO entry: failed to fill whole buffer");
+    let garbage = zstd(&[&cpio[..], b"x"].concat());
+    assert_eq!(error(&garbage).to_string(), "found trailing garbage inside compressed archive");
 }
 
 proptest! {
@@ -186,7 +245,9 @@ proptest! {
             bytes[at] = byte;
         }
         let _ = Archive::unpack(&bytes);
+        let _ = scan(&bytes[..], &Names::new(&["*"]).unwrap());
         bytes.truncate(cut.index(bytes.len()));
         let _ = Archive::unpack(&bytes);
+        let _ = scan(&bytes[..], &Names::new(&["*"]).unwrap());
     }
 }

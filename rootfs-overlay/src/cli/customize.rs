@@ -1,0 +1,70 @@
+//! `iso customize`.
+
+use super::{Target, note};
+use crate::area::{CONFIG_NAME, NETWORK_PREFIX};
+use crate::customize::Customizations;
+use crate::kargs::Edit;
+use anyhow::bail;
+use clap::Args;
+
+/// Customize a CoreOS live ISO image
+///
+/// Has the live system install a machine by itself, with what is given here: the result needs nobody at the console. What was
+/// customized before is replaced, if --force is given.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign -o install.iso live.iso
+  landfall iso customize --network-keyfile eth0.nmconnection --installer-config install.yaml \\
+    --post-install report.sh -o install.iso live.iso
+  landfall iso customize --live-ignition rescue.ign --live-karg-append console=ttyS0 -o rescue.iso live.iso")]
+pub struct IsoCustomize {
+    #[command(flatten)]
+    customizations: Customizations,
+    /// Live kernel argument to append
+    ///
+    /// Kernel argument to append to boots of the live environment.
+    #[arg(long, value_name = "arg")]
+    live_karg_append: Vec<String>,
+    /// Live kernel argument to delete
+    ///
+    /// Kernel argument to delete from boots of the live environment.
+    #[arg(long, value_name = "arg")]
+    live_karg_delete: Vec<String>,
+    /// Live kernel argument to replace
+    ///
+    /// Kernel argument to replace for boots of the live environment, in the form key=old=new. For a default argument "a=b",
+    /// specifying "--live-karg-replace a=b=c" will produce the argument "a=c".
+    #[arg(long, value_name = "k=o=n")]
+    live_karg_replace: Vec<String>,
+    /// Overwrite existing customizations
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl IsoCustomize {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let (mut iso, output) = self.target.open()?;
+        let has_files =
+            iso.archive().get(CONFIG_NAME).is_some() || !iso.archive().names_below(NETWORK_PREFIX).is_empty();
+        let has_kargs = iso.kargs_if_any().is_some_and(|kargs| kargs.current() != kargs.default_arguments());
+        if !self.force && (has_files || has_kargs) {
+            bail!("This ISO image is already customized; use -f to force.");
+        }
+        let features = iso.features()?;
+        let archive = self.customizations.apply(features, &mut note)?;
+        let edit =
+            Edit { delete: self.live_karg_delete, append: self.live_karg_append, replace: self.live_karg_replace };
+        let mut patches = Vec::new();
+        if !edit.is_empty() {
+            let Some(kargs) = iso.kargs_if_any() else {
+                bail!("This OS image does not support customizing live kernel arguments.");
+            };
+            patches = kargs.patches(&edit.apply(kargs.default_arguments())?)?;
+        }
+        patches.extend(iso.replace(&archive)?);
+        Ok(iso.write(patches, &output)?)
+    }
+}

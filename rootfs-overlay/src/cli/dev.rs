@@ -1,0 +1,290 @@
+//! `dev` and `pack`: what image builds and developers use.
+
+use super::extract::{MINISO_PATH, open_iso};
+use super::pxe;
+use super::{network::write_new, note, print};
+use crate::area::LiveIso;
+use crate::initrd::{Archive, Names, scan};
+use crate::iso9660::{Descriptor, Iso, Record};
+use crate::miniso::{self, Data, Statistics};
+use crate::output::apply;
+use crate::patched::Patch;
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, create_dir_all};
+use std::io::BufReader;
+use std::path::{Component, Path, PathBuf};
+
+/// The version that descriptions of minimal ISOs are marked with: that of the program whose format it is.
+const APP_VERSION: &str = "0.27.0";
+
+/// Development commands (unstable)
+#[derive(Debug, Args)]
+pub struct Dev {
+    #[command(subcommand)]
+    command: DevCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DevCommand {
+    /// Commands to show metadata
+    #[command(subcommand)]
+    Show(DevShow),
+    /// Commands to extract data
+    #[command(subcommand)]
+    Extract(DevExtract),
+}
+
+#[derive(Debug, Subcommand)]
+enum DevShow {
+    Iso(ShowIso),
+    Initrd(ShowInitrd),
+    /// Print file extent mapping of specific file (not there yet)
+    Fiemap(NotHere),
+}
+
+#[derive(Debug, Subcommand)]
+enum DevExtract {
+    /// Generate raw metal image from osmet file and OSTree repo (not there yet)
+    Osmet(NotHere),
+    Initrd(ExtractInitrd),
+}
+
+impl Dev {
+    /// Runs the subcommand.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            DevCommand::Show(DevShow::Iso(iso)) => iso.run(),
+            DevCommand::Show(DevShow::Initrd(initrd)) => initrd.run(),
+            DevCommand::Show(DevShow::Fiemap(command)) => command.run("dev show fiemap"),
+            DevCommand::Extract(DevExtract::Osmet(command)) => command.run("dev extract osmet"),
+            DevCommand::Extract(DevExtract::Initrd(initrd)) => initrd.run(),
+        }
+    }
+}
+
+/// Metadata packing commands used when building an OS image
+#[derive(Debug, Args)]
+pub struct Pack {
+    #[command(subcommand)]
+    command: PackCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PackCommand {
+    /// Create osmet file from CoreOS block device (not there yet)
+    Osmet(NotHere),
+    MinimalIso(PackMinimalIso),
+}
+
+impl Pack {
+    /// Runs the subcommand.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            PackCommand::Osmet(command) => command.run("pack osmet"),
+            PackCommand::MinimalIso(minimal_iso) => minimal_iso.run(),
+        }
+    }
+}
+
+/// Whatever is said to a command that is not there.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+struct NotHere {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+impl NotHere {
+    fn run(&self, name: &str) -> anyhow::Result<()> {
+        bail!("landfall has no '{name}' (asked for with {} arguments); use coreos-installer for it", self.words.len())
+    }
+}
+
+/// Inspect the CoreOS live ISO image
+#[derive(Debug, Args)]
+struct ShowIso {
+    /// Show Ignition embed area parameters
+    #[arg(long, conflicts_with = "kargs")]
+    ignition: bool,
+    /// Show kargs embed area parameters
+    #[arg(long, conflicts_with = "ignition")]
+    kargs: bool,
+    /// ISO image
+    #[arg(value_name = "ISO")]
+    input: PathBuf,
+}
+
+/// All that is in an ISO.
+#[derive(Serialize)]
+struct Contents<'a> {
+    header: Header<'a>,
+    records: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    descriptors: &'a [Descriptor],
+}
+
+/// Where the embed area is.
+#[derive(Serialize)]
+struct Area {
+    offset: u64,
+    length: u64,
+}
+
+impl ShowIso {
+    fn run(self) -> anyhow::Result<()> {
+        if self.ignition {
+            let extent = LiveIso::open(self.input)?.area().extent;
+            return print_json(&Area { offset: extent.offset, length: extent.len });
+        }
+        if self.kargs {
+            return print_json(&LiveIso::open(self.input)?.kargs_if_any());
+        }
+        let mut iso = open_iso(&self.input)?;
+        let walked = iso.walk().context("while walking ISO filesystem")?;
+        let records = walked.into_iter().map(|(path, _)| path).collect();
+        print_json(&Contents { header: Header { descriptors: iso.descriptors() }, records })
+    }
+}
+
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut json = serde_json::to_vec_pretty(value).context("failed to serialize ISO metadata")?;
+    json.push(b'\n');
+    print(&json)
+}
+
+/// Show the contents of an initrd image
+#[derive(Debug, Args)]
+struct ShowInitrd {
+    /// initrd image ("-" for stdin)
+    #[arg(value_name = "initrd")]
+    input: PathBuf,
+    /// Files or globs to list
+    #[arg(value_name = "glob")]
+    filter: Vec<String>,
+}
+
+impl ShowInitrd {
+    fn run(self) -> anyhow::Result<()> {
+        let archive = read_initrd(&self.input, &self.filter)?;
+        let names: String = archive.members().map(|(name, _)| format!("{name}\n")).collect();
+        print(names.as_bytes())
+    }
+}
+
+/// Extract the contents of an initrd image
+#[derive(Debug, Args)]
+struct ExtractInitrd {
+    /// Output directory
+    #[arg(short = 'C', long, value_name = "path", default_value = ".")]
+    directory: PathBuf,
+    /// List extracted contents
+    #[arg(short, long)]
+    verbose: bool,
+    /// initrd image ("-" for stdin)
+    #[arg(value_name = "initrd")]
+    input: PathBuf,
+    /// Files or globs to list
+    #[arg(value_name = "glob")]
+    filter: Vec<String>,
+}
+
+impl ExtractInitrd {
+    fn run(self) -> anyhow::Result<()> {
+        let archive = read_initrd(&self.input, &self.filter)?;
+        for (name, _) in archive.members() {
+            let is_inside =
+                Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+            if !is_inside {
+                bail!("path {name} contains path traversal");
+            }
+            let path = self.directory.join(name);
+            if self.verbose {
+                print(format!("{}\n", path.display()).as_bytes())?;
+            }
+            let parent = path.parent().with_context(|| format!("finding parent of {}", path.display()))?;
+            create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
+            write_new(&path, archive.get(name).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+fn read_initrd(path: &Path, filter: &[String]) -> anyhow::Result<Archive> {
+    let names = Names::new(filter)?;
+    let path = Some(path).filter(|path| *path != Path::new("-"));
+    scan(pxe::open(path)?, &names).context("decoding initrd")
+}
+
+/// Pack a minimal ISO into a CoreOS live ISO image
+#[derive(Debug, Args)]
+struct PackMinimalIso {
+    /// ISO image
+    #[arg(value_name = "FULL_ISO")]
+    full: PathBuf,
+    /// Minimal ISO image
+    #[arg(value_name = "MINIMAL_ISO")]
+    minimal: PathBuf,
+    /// Delete minimal ISO after packing
+    #[arg(long)]
+    consume: bool,
+}
+
+impl PackMinimalIso {
+    fn run(self) -> anyhow::Result<()> {
+        let open = |path: &Path, write| {
+            let file = OpenOptions::new().read(true).write(write).open(path);
+            file.with_context(|| format!("opening {}", path.display()))
+        };
+        let mut full_file = open(&self.full, true)?;
+        let mut full = Iso::open(BufReader::new(full_file.try_clone().context("cloning file")?))?;
+        let mut minimal_file = open(&self.minimal, false)?;
+        let mut minimal = Iso::open(BufReader::new(minimal_file.try_clone().context("cloning file")?))?;
+        let full_files = files(&mut full, &self.full)?;
+        let minimal_files = files(&mut minimal, &self.minimal)?;
+
+        note("Packing minimal ISO");
+        let packed = Data::pack(&mut minimal_file, &full_files, &minimal_files);
+        let (data, Statistics { matches, skipped_bytes, written_bytes, packed_bytes }) =
+            packed.context("packing miniso")?;
+        note(&format!("Matched {matches} files of {}", minimal_files.len()));
+        note(&format!("Total bytes skipped: {skipped_bytes}"));
+        note(&format!("Total bytes written: {written_bytes}"));
+        note(&format!("Total bytes written (compressed): {packed_bytes}"));
+        note("Verifying that packed image matches digest");
+        data.unpack(&mut full_file, std::io::sink()).context("unpacking miniso for verification")?;
+
+        let looking = || format!("looking up '{MINISO_PATH}'");
+        let record = full.get(MINISO_PATH).with_context(looking)?;
+        let extent = full.find(MINISO_PATH)?;
+        let bytes = data.encode(APP_VERSION).context("writing miniso data file")?;
+        if !u64::try_from(bytes.len()).is_ok_and(|len| len <= extent.len) {
+            let conflict = miniso::collision(&format!("end of file {}", record.name), extent.len);
+            return Err(conflict).context("failed to serialize data").context("writing miniso data file");
+        }
+        apply(&full_file, &[Patch { offset: extent.offset, bytes }])?;
+        if self.consume {
+            let consuming = || format!("consuming {}", self.minimal.display());
+            std::fs::remove_file(&self.minimal).with_context(consuming)?;
+        }
+        note("Packing successful!");
+        Ok(())
+    }
+}
+
+/// All files of an ISO by their paths.
+fn files(iso: &mut Iso<BufReader<File>>, path: &Path) -> anyhow::Result<BTreeMap<String, Record>> {
+    let walked = iso.walk().context("while walking ISO filesystem");
+    let walked = walked.with_context(|| format!("collecting files from {}", path.display()))?;
+    let files: BTreeMap<String, Record> = walked.into_iter().filter(|(_, record)| !record.is_directory).collect();
+    if files.is_empty() {
+        bail!("No files found in {}", path.display());
+    }
+    Ok(files)
+}

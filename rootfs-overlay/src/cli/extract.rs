@@ -1,0 +1,193 @@
+//! `iso extract`.
+
+use super::print;
+use crate::area::LiveIso;
+use crate::iso9660::{Extent, Iso};
+use crate::kargs::{self, Edit};
+use crate::miniso;
+use crate::output::{Output, OutputError, Unfinished, apply, stdout};
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use std::fs::{File, OpenOptions, create_dir_all};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The directory with kernel, initramfs and root file system.
+const PXEBOOT_PATH: &str = "IMAGES/PXEBOOT";
+const ROOTFS_PATH: &str = "IMAGES/PXEBOOT/ROOTFS.IMG";
+pub(super) const MINISO_PATH: &str = "COREOS/MINISO.DAT";
+/// Bytes written at once.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Commands to extract files from a CoreOS live ISO image
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  landfall iso extract pxe -o pxe live.iso
+  landfall iso extract minimal-iso --output-rootfs rootfs.img --rootfs-url https://mirror.example/rootfs.img live.iso minimal.iso")]
+pub enum Extract {
+    Pxe(ExtractPxe),
+    MinimalIso(ExtractMinimalIso),
+}
+
+impl Extract {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Pxe(pxe) => pxe.run(),
+            Self::MinimalIso(minimal_iso) => minimal_iso.run(),
+        }
+    }
+}
+
+/// Extract PXE files from an ISO image
+///
+/// Kernel, initramfs and root file system, each named after the ISO. Files that exist are not overwritten.
+#[derive(Debug, Args)]
+pub struct ExtractPxe {
+    /// ISO image
+    #[arg(value_name = "ISO")]
+    input: PathBuf,
+    /// Output directory
+    #[arg(short, long, value_name = "PATH", default_value = ".")]
+    output_dir: PathBuf,
+}
+
+impl ExtractPxe {
+    fn run(self) -> anyhow::Result<()> {
+        let mut iso = open_iso(&self.input)?;
+        let found = iso.directory(PXEBOOT_PATH);
+        // A file in its place is another kind of trouble.
+        let directory = match found {
+            Err(error) if error.is_absence() => return Err(error).context("Unrecognized CoreOS ISO image."),
+            found => found?,
+        };
+        create_dir_all(&self.output_dir)?;
+        let stem = self.input.file_stem().unwrap_or_default().to_string_lossy();
+        let mut file = File::open(&self.input).with_context(|| format!("opening {}", self.input.display()))?;
+        let records = iso.list(&directory)?;
+        let mut names: Vec<&str> = records.iter().filter(|r| !r.is_directory).map(|r| r.name.as_str()).collect();
+        // A large file has several records.
+        names.dedup();
+        for name in names {
+            let extent = iso.find(&format!("{PXEBOOT_PATH}/{name}"))?;
+            let path = self.output_dir.join(format!("{stem}-{}", name.to_lowercase()));
+            print(format!("{}\n", path.display()).as_bytes())?;
+            copy_out(&mut file, extent, &path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Extract a minimal ISO from a CoreOS live ISO image
+///
+/// It lacks the root file system, which the live system fetches over the network.
+#[derive(Debug, Args)]
+pub struct ExtractMinimalIso {
+    /// ISO image
+    #[arg(value_name = "ISO")]
+    input: PathBuf,
+    /// Extract rootfs image as well
+    #[arg(long, value_name = "PATH")]
+    output_rootfs: Option<PathBuf>,
+    /// Minimal ISO output file
+    #[arg(value_name = "OUTPUT_ISO", default_value = "-")]
+    output: PathBuf,
+    /// Inject rootfs URL karg into minimal ISO
+    #[arg(long, value_name = "URL")]
+    rootfs_url: Option<String>,
+}
+
+impl ExtractMinimalIso {
+    fn run(self) -> anyhow::Result<()> {
+        let mut full = File::open(&self.input).with_context(|| format!("opening {}", self.input.display()))?;
+        let clone = full.try_clone().context("cloning file")?;
+        // It is opened first as any ISO, then as a live one.
+        open_iso(&self.input)?;
+        let mut live = LiveIso::of(clone)?;
+        let kargs = live.kargs()?;
+        if !live.archive().is_empty() || kargs.current() != kargs.default_arguments() {
+            bail!(
+                "Cannot operate on ISO with embedded customizations.\n\
+                 Reset it with `coreos-installer iso reset` and try again."
+            );
+        }
+        let output = Output::of(Some(&self.output));
+        let mut out = match output {
+            Output::Stdout => Some(stdout()?),
+            _ => None,
+        };
+        if let Some(path) = &self.output_rootfs {
+            let extent = live.iso().find(ROOTFS_PATH).with_context(|| format!("looking up '{ROOTFS_PATH}'"))?;
+            copy_out(&mut full, extent, path)?;
+        }
+        let data = match live.iso().read_file(MINISO_PATH, miniso::MAX_DATA_BYTES * 16) {
+            Err(error) if error.is_absence() => {
+                bail!("This ISO image does not support extracting a minimal ISO.")
+            }
+            data => data.with_context(|| format!("looking up '{MINISO_PATH}'"))?,
+        };
+        let data = miniso::Data::decode(&data).context("reading miniso data file")?;
+        if let Some(out) = &mut out {
+            let mut file = tempfile::tempfile().context("creating temporary file")?;
+            self.unpack(&data, &mut full, &mut file)?;
+            file.seek(SeekFrom::Start(0)).context("seeking back to start of miniso tempfile")?;
+            io::copy(&mut file, out).context("writing output")?;
+            return Ok(());
+        }
+        let mut unfinished = Unfinished::create(&self.output).map_err(bare)?;
+        self.unpack(&data, &mut full, unfinished.file())?;
+        unfinished.finish().map_err(bare)
+    }
+
+    fn unpack(&self, data: &miniso::Data, full: &mut File, out: &mut File) -> anyhow::Result<()> {
+        let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, &mut *out);
+        data.unpack(full, &mut buffered).context("unpacking miniso")?;
+        buffered.flush().context("unpacking miniso")?;
+        drop(buffered);
+        self.edit(out).context("modifying miniso kernel args")
+    }
+
+    /// Takes out the argument that names the full ISO, for good, and puts in where the root file system is.
+    fn edit(&self, file: &File) -> anyhow::Result<()> {
+        let mut live = LiveIso::of(file.try_clone().context("cloning a file")?)?;
+        let kargs = live.kargs()?;
+        let named = kargs.current().split_ascii_whitespace().find(|karg| karg.starts_with("coreos.liveiso="));
+        let named = named.context("minimal ISO does not have coreos.liveiso= karg")?.to_owned();
+        let default = Edit { delete: vec![named], ..Edit::default() }.apply(kargs.current())?;
+        let mut append = Vec::new();
+        if let Some(url) = &self.rootfs_url {
+            if url.split_ascii_whitespace().count() > 1 {
+                bail!("forbidden whitespace found in '{url}'");
+            }
+            append.push(format!("coreos.live.rootfs_url={url}"));
+        }
+        let arguments = Edit { append, ..Edit::default() }.apply(&default)?;
+        apply(file, &kargs.patches(&arguments)?)?;
+        Ok(apply(file, &[kargs::default_patch(live.iso(), &default)?])?)
+    }
+}
+
+/// Without saying which file it was.
+fn bare(error: OutputError) -> anyhow::Error {
+    match error {
+        OutputError::Persist { source, .. } => source.into(),
+        error => error.into(),
+    }
+}
+
+pub(super) fn open_iso(path: &Path) -> anyhow::Result<Iso<BufReader<File>>> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    Ok(Iso::open(BufReader::new(file))?)
+}
+
+/// Copies a part of an image to a new file.
+fn copy_out(image: &mut File, extent: Extent, path: &Path) -> anyhow::Result<()> {
+    let out = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut out = out.with_context(|| format!("opening {}", path.display()))?;
+    image.seek(SeekFrom::Start(extent.offset))?;
+    let copied = io::copy(&mut Read::take(image, extent.len), &mut out)?;
+    if copied < extent.len {
+        bail!("the ISO image ended while {} was copied", path.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! `landfall iso` and `landfall pxe`, and coreos-installer's commands of the same names, `dev` and `pack` besides: the same flags,
+//! output and errors (installer contract C.1), so that what is written for one goes with the other.
+
+mod customize;
+mod dev;
+mod extract;
+mod ignition;
+mod kargs;
+mod network;
+mod pxe;
+#[cfg(test)]
+mod tests;
+
+pub use self::dev::{Dev, Pack};
+pub use self::ignition::Ignition;
+pub use self::pxe::Pxe;
+
+use crate::area::{LiveIso, Output};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Look into and change CoreOS-style live ISO images
+///
+/// Ignition configs, network settings and kernel arguments have room inside of a live ISO; commands change it in place, into a new
+/// file (--output FILE, which must not exist) or into a pipe (--output -).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign -o install.iso live.iso
+  landfall iso ignition embed -i discovery.ign -o discovery.iso live.iso
+  landfall iso kargs modify -a console=ttyS0,115200n8 -d quiet live.iso
+  landfall iso reset live.iso")]
+pub struct Iso {
+    #[command(subcommand)]
+    command: IsoCommand,
+}
+
+/// The commands, under either name.
+#[derive(Debug, Subcommand)]
+#[expect(missing_docs, reason = "the help of each is its own")]
+pub enum IsoCommand {
+    /// Embed an Ignition config in an ISO image
+    #[command(hide = true)]
+    Embed(ignition::OldEmbed),
+    /// Show the embedded Ignition config from an ISO image
+    #[command(hide = true)]
+    Show(ignition::Show),
+    /// Remove an existing embedded Ignition config from an ISO image
+    #[command(hide = true)]
+    Remove(ignition::Remove),
+    Customize(customize::IsoCustomize),
+    Ignition(Ignition),
+    Network(network::Network),
+    Kargs(kargs::Kargs),
+    #[command(subcommand)]
+    Extract(extract::Extract),
+    Reset(Reset),
+}
+
+impl Iso {
+    /// Runs the subcommand.
+    pub fn run(self) -> anyhow::Result<()> {
+        self.command.run()
+    }
+}
+
+impl IsoCommand {
+    /// Runs it.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Embed(embed) => embed.run(),
+            Self::Show(show) => {
+                deprecated("show");
+                show.run()
+            }
+            Self::Remove(remove) => {
+                deprecated("remove");
+                remove.run()
+            }
+            Self::Customize(customize) => customize.run(),
+            Self::Ignition(ignition) => ignition.run(),
+            Self::Network(network) => network.run(),
+            Self::Kargs(kargs) => kargs.run(),
+            Self::Extract(extract) => extract.run(),
+            Self::Reset(reset) => reset.run(),
+        }
+    }
+}
+
+/// Restore a CoreOS live ISO image to default settings
+///
+/// Removes the Ignition config and the network settings, and goes back to the kernel arguments the image was made with.
+#[derive(Debug, Args)]
+pub struct Reset {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Reset {
+    fn run(self) -> anyhow::Result<()> {
+        let (iso, output) = self.target.open()?;
+        let mut patches = iso.replace(&crate::initrd::Archive::new())?;
+        if let Some(kargs) = iso.kargs_if_any() {
+            patches.extend(kargs.patches(kargs.default_arguments())?);
+        }
+        Ok(iso.write(patches, &output)?)
+    }
+}
+
+/// An ISO that is changed, and where the changed one goes.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Write ISO to a new output file, or to standard output with -
+    #[arg(short, long, value_name = "path")]
+    output: Option<PathBuf>,
+    /// ISO image
+    #[arg(value_name = "ISO")]
+    input: PathBuf,
+}
+
+impl Target {
+    fn open(&self) -> anyhow::Result<(LiveIso, Output)> {
+        let output = Output::of(self.output.as_deref());
+        Ok((LiveIso::open_for(&self.input, &output)?, output))
+    }
+}
+
+/// Says that a command has a newer name.
+fn deprecated(name: &str) {
+    note(&format!("`iso {name}` is deprecated; use `iso ignition {name}`.  Continuing."));
+}
+
+/// A line on standard error. Nobody listening is no reason to fail.
+fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints a result. Whoever stopped reading has seen enough.
+fn print(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("writing output"),
+    }
+}
+
+/// The bytes of a file, or of standard input.
+fn read_or_stdin(path: Option<&Path>) -> anyhow::Result<Vec<u8>> {
+    match path {
+        Some(path) => crate::customize::read(path),
+        None => {
+            let mut bytes = Vec::new();
+            io::stdin().lock().read_to_end(&mut bytes).context("reading stdin")?;
+            Ok(bytes)
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `iso network`, and what `pxe network` has in common with it.
+
+use super::{Target, print};
+use crate::area::{LiveIso, NETWORK_PREFIX};
+use crate::customize::{file_name, read};
+use crate::initrd::Archive;
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use std::fs::{OpenOptions, create_dir_all};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Embed network settings in a CoreOS live ISO image
+///
+/// NetworkManager keyfiles, which are in force before Ignition runs, as nothing in an Ignition config can be.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  landfall iso network embed -k eth0.nmconnection -k bond0.nmconnection live.iso
+  landfall iso network extract -C keyfiles live.iso
+  landfall iso network remove live.iso")]
+pub struct Network {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Embed(Embed),
+    Extract(Extract),
+    Remove(Remove),
+}
+
+impl Network {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Embed(embed) => embed.run(),
+            Command::Extract(extract) => {
+                extract_to(LiveIso::open(extract.input)?.archive(), extract.directory.as_deref())
+            }
+            Command::Remove(remove) => remove.run(),
+        }
+    }
+}
+
+/// Embed network settings in an ISO image
+///
+/// Settings that are there are all replaced, if --force is given.
+#[derive(Debug, Args)]
+struct Embed {
+    /// NetworkManager keyfile to embed
+    #[arg(short, long, required = true, value_name = "path")]
+    keyfile: Vec<PathBuf>,
+    /// Overwrite existing network settings
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Embed {
+    fn run(self) -> anyhow::Result<()> {
+        let (mut iso, output) = self.target.open()?;
+        if !iso.features()?.live_initrd_network {
+            bail!("This OS image does not support customizing network settings.");
+        }
+        let mut archive = iso.archive().clone();
+        if !remove_from(&mut archive).is_empty() && !self.force {
+            bail!("This ISO image already has embedded network settings; use -f to force.");
+        }
+        add_to(&mut archive, &self.keyfile)?;
+        Ok(iso.write(iso.replace(&archive)?, &output)?)
+    }
+}
+
+/// Extract embedded network settings from an ISO image
+///
+/// Without --directory they are printed, each below its name. Files that exist are not overwritten.
+#[derive(Debug, Args)]
+struct Extract {
+    /// Extract to directory instead of stdout
+    #[arg(short = 'C', long, value_name = "path")]
+    directory: Option<PathBuf>,
+    /// ISO image
+    #[arg(value_name = "ISO")]
+    input: PathBuf,
+}
+
+/// Remove existing network settings from an ISO image
+///
+/// An image without any stays as it is.
+#[derive(Debug, Args)]
+struct Remove {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Remove {
+    fn run(self) -> anyhow::Result<()> {
+        let (iso, output) = self.target.open()?;
+        let mut archive = iso.archive().clone();
+        remove_from(&mut archive);
+        Ok(iso.write(iso.replace(&archive)?, &output)?)
+    }
+}
+
+/// Takes all network settings out; returns their paths.
+fn remove_from(archive: &mut Archive) -> Vec<String> {
+    let paths = archive.names_below(NETWORK_PREFIX);
+    for path in &paths {
+        archive.remove(path);
+    }
+    paths
+}
+
+/// Puts keyfiles in.
+pub(super) fn add_to(archive: &mut Archive, keyfiles: &[PathBuf]) -> anyhow::Result<()> {
+    for path in keyfiles {
+        let content = read(path)?;
+        let name = file_name(path)?;
+        let path = format!("{NETWORK_PREFIX}{name}");
+        if archive.get(&path).is_some() {
+            bail!("multiple input files named '{name}'");
+        }
+        archive.add(&path, 0o600, content)?;
+    }
+    Ok(())
+}
+
+/// Writes all network settings into a directory, or prints them.
+pub(super) fn extract_to(archive: &Archive, directory: Option<&Path>) -> anyhow::Result<()> {
+    let paths = archive.names_below(NETWORK_PREFIX);
+    if paths.is_empty() {
+        bail!("No embedded network settings.");
+    }
+    if let Some(directory) = directory {
+        create_dir_all(directory)?;
+    }
+    let mut text = Vec::new();
+    for path in &paths {
+        let content = archive.get(path).unwrap_or_default();
+        let name = file_name(Path::new(path))?;
+        if let Some(directory) = directory {
+            let path = directory.join(name);
+            write_new(&path, content)?;
+            print(format!("{}\n", path.display()).as_bytes())?;
+        } else {
+            if !text.is_empty() {
+                text.push(b'\n');
+            }
+            text.extend_from_slice(format!("########## {name} ##########\n").as_bytes());
+            text.extend_from_slice(content);
+        }
+    }
+    print(&text)
+}
+
+/// Writes a file that is not there yet.
+pub(super) fn write_new(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let file = OpenOptions::new().create_new(true).write(true).open(path);
+    let mut file = file.with_context(|| format!("opening {}", path.display()))?;
+    file.write_all(content).with_context(|| format!("writing {}", path.display()))
+}

@@ -1,0 +1,161 @@
+//! Consoles as the kernel's `console=` has them, those that GRUB can be set to as well (installer contract C.7).
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+/// What an argument for a console starts with.
+const PREFIX: &str = "console=";
+/// The columns that notes are wrapped at.
+const COLUMNS: usize = 80;
+
+/// A console, written out in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Console(String);
+
+/// Why it is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConsoleError {
+    /// More than the specification.
+    #[error("spec should not start with \"{0}\"")]
+    Prefix(&'static str),
+    /// Not one that both can be set to.
+    #[error("invalid or unsupported console argument")]
+    Unsupported,
+    /// A number that is too large.
+    #[error("couldn't parse {0}")]
+    Number(&'static str),
+}
+
+impl fmt::Display for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Console {
+    type Err = ConsoleError;
+
+    fn from_str(text: &str) -> Result<Self, ConsoleError> {
+        if let Some(prefix) = [PREFIX, "/dev/"].into_iter().find(|prefix| text.starts_with(prefix)) {
+            return Err(ConsoleError::Prefix(prefix));
+        }
+        if matches!(text, "tty0" | "hvc0" | "ttysclp0") {
+            return Ok(Self(text.to_owned()));
+        }
+        let (device, settings) = match text.split_once(',') {
+            Some((device, settings)) => (device, Some(settings)),
+            None => (text, None),
+        };
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let serial = ["ttyS", "ttyAMA"].into_iter().find_map(|kind| Some((kind, device.strip_prefix(kind)?)));
+        let (kind, port) = serial.filter(|(_, port)| digits(port)).ok_or(ConsoleError::Unsupported)?;
+        let (speed, parity, bits) =
+            settings.map_or(Some(("9600", "n", "8")), settings_of).ok_or(ConsoleError::Unsupported)?;
+        let port: u8 = port.parse().map_err(|_| ConsoleError::Number("port"))?;
+        let speed: u32 = speed.parse().map_err(|_| ConsoleError::Number("speed"))?;
+        Ok(Self(format!("{kind}{port},{speed}{parity}{bits}")))
+    }
+}
+
+/// Speed, parity and bits of `115200n8`, of which the last two, or the last, may be missing.
+fn settings_of(text: &str) -> Option<(&str, &str, &str)> {
+    let (speed, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    if speed.is_empty() {
+        return None;
+    }
+    let parity = ["n", "o", "e"].into_iter().find(|parity| rest.starts_with(parity));
+    let bits = rest.get(1..).unwrap_or_default();
+    match parity {
+        None if rest.is_empty() => Some((speed, "n", "8")),
+        Some(parity) if bits.is_empty() => Some((speed, parity, "8")),
+        Some(parity) if matches!(bits, "5" | "6" | "7" | "8") => Some((speed, parity, bits)),
+        _ => None,
+    }
+}
+
+/// The note that the console is better given as such than as a kernel argument; none unless all such arguments could be.
+pub fn note(kargs: &[String], karg_option: &str, console_option: &str) -> Option<String> {
+    let consoles: Vec<&str> = kargs.iter().filter_map(|karg| karg.strip_prefix(PREFIX)).collect();
+    if consoles.is_empty() || consoles.iter().any(|console| console.parse::<Console>().is_err()) {
+        return None;
+    }
+    let all = |option: &str, prefix: &str| {
+        let each: Vec<String> = consoles.iter().map(|console| format!("{option} {prefix}{console}")).collect();
+        each.join(" ")
+    };
+    // What is between quotes stays in one line.
+    let better = format!("\"{}\"", all(console_option, ""));
+    let given = format!("\"{}\"", all(karg_option, PREFIX));
+    let words =
+        ["Note:", "consider", "using", &better, "instead", "of", &given, "to", "configure", "both", "kernel", "and"];
+    let mut text = String::from("\n");
+    let mut column = 0;
+    for word in words.into_iter().chain(["bootloader", "consoles."]) {
+        if column > 0 && column + 1 + word.chars().count() > COLUMNS {
+            text.push('\n');
+            column = 0;
+        }
+        let space = if column > 0 { " " } else { "" };
+        // Writing to a string can't fail.
+        let _ = write!(text, "{space}{word}");
+        column += space.len() + word.chars().count();
+    }
+    text.push('\n');
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consoles_are_written_out_in_full() {
+        for (text, expected) in [
+            ("tty0", Ok("tty0")),
+            ("hvc0", Ok("hvc0")),
+            ("ttysclp0", Ok("ttysclp0")),
+            ("ttyS1", Ok("ttyS1,9600n8")),
+            ("ttyAMA1", Ok("ttyAMA1,9600n8")),
+            ("ttyS1,1234567e5", Ok("ttyS1,1234567e5")),
+            ("ttyS2,5o", Ok("ttyS2,5o8")),
+            ("ttyS3,17", Ok("ttyS3,17n8")),
+            ("/dev/tty0", Err("spec should not start with \"/dev/\"")),
+            ("console=ttyS0", Err("spec should not start with \"console=\"")),
+            ("ttyS300", Err("couldn't parse port")),
+            ("ttyS0,99999999999", Err("couldn't parse speed")),
+        ] {
+            let found = text.parse::<Console>().map(|console| console.to_string()).map_err(|error| error.to_string());
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+        for bad in [
+            "foo",
+            "ztty0",
+            "tty1",
+            "hvc1",
+            "ttyS",
+            "ttyS0z",
+            "ttyS0,",
+            "ttyS0,z",
+            "ttyS0,1n4",
+            "ttyS0,1p8",
+            "ttyS0,1n8r",
+        ] {
+            assert_eq!(bad.parse::<Console>(), Err(ConsoleError::Unsupported), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_note_is_wrapped_around_what_is_quoted() {
+        let note = |kargs: &[&str]| {
+            let kargs: Vec<String> = kargs.iter().map(|karg| (*karg).to_owned()).collect();
+            note(&kargs, "--dest-karg-append", "--dest-console")
+        };
+        assert_eq!(
+            note(&["a", "console=ttyS0"]).unwrap(),
+            "\nNote: consider using \"--dest-console ttyS0\" instead of\n\
+             \"--dest-karg-append console=ttyS0\" to configure both kernel and bootloader\nconsoles.\n"
+        );
+        assert_eq!(note(&["a"]), None);
+        assert_eq!(note(&["console=ttyS0", "console=ttyS1z"]), None);
+    }
+}

@@ -1,0 +1,299 @@
+//! The kernel arguments inside a live ISO: the room its boot loader configurations keep for them (installer contract C.11, service
+//! contract §8.5). Texts of errors are those of coreos-installer.
+
+mod edit;
+#[cfg(test)]
+mod tests;
+
+pub use edit::{Edit, NoReplacement};
+
+use crate::iso9660::{Extent, Iso, IsoError};
+use crate::patched::Patch;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+
+/// No area is longer, bytes.
+const MAX_AREA_BYTES: u64 = 2048;
+/// No list of areas is longer, bytes.
+const MAX_INFO_BYTES: u64 = 64 << 10;
+/// Where the areas are listed since 2021.
+const INFO_PATH: &str = "COREOS/KARGS.JSO";
+/// Where older ISOs list their areas: a magic, then nine numbers of 64 bits.
+const HEADER: Extent = Extent { offset: 32_672, len: 72 };
+
+/// Why arguments can't be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum KargsError {
+    /// The image can't be opened.
+    #[error("opening {}", path.display())]
+    Open {
+        /// The image.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The image can't be read.
+    #[error("parsing ISO9660 image")]
+    Iso(#[source] IsoError),
+    /// The list of areas can't be read.
+    #[error("reading kargs embed area info")]
+    ReadInfo(#[source] IsoError),
+    /// The list of areas is no such list.
+    #[error("decoding kargs embed area info")]
+    Info(#[source] serde_json::Error),
+    /// A file that is listed is not there.
+    #[error("looking up '{path}'")]
+    LookUp {
+        /// As listed.
+        path: String,
+        /// Cause.
+        source: IsoError,
+    },
+    /// An area can't be read.
+    #[error("reading {what}")]
+    Read {
+        /// Which.
+        what: &'static str,
+        /// Cause.
+        source: IsoError,
+    },
+    /// Areas larger than any.
+    #[error("karg embed area {measure} larger than {MAX_AREA_BYTES} (found {found})")]
+    Size {
+        /// What it is called.
+        measure: &'static str,
+        /// Bytes.
+        found: u64,
+    },
+    /// Default arguments that don't fit.
+    #[error("default kargs size {default} larger than embed areas ({size})")]
+    Default {
+        /// Their length.
+        default: usize,
+        /// Length of an area.
+        size: u64,
+    },
+    /// A character that is not one byte.
+    #[error("kargs embed area info: {found:?} can't be a padding or an end; it must be one ASCII character")]
+    Filling {
+        /// The character.
+        found: char,
+    },
+    /// A list without areas.
+    #[error("No karg embed areas found; corrupted CoreOS ISO image.")]
+    Empty,
+    /// No list.
+    #[error("No karg embed areas found; old or corrupted CoreOS ISO image.")]
+    None,
+    /// Not text.
+    #[error("invalid UTF-8 in karg area")]
+    Text(#[from] std::string::FromUtf8Error),
+    /// Areas that should say the same don't.
+    #[error("kargs don't match at all offsets! (expected '{expected}', but offset {offset} has: '{found}')")]
+    Mismatch {
+        /// What the first says.
+        expected: String,
+        /// Where another one is.
+        offset: u64,
+        /// What that says.
+        found: String,
+    },
+    /// No room.
+    #[error("kargs too large for area: {needed} vs {room}")]
+    TooLong {
+        /// Length of all arguments and their end.
+        needed: usize,
+        /// Length of the area.
+        room: usize,
+    },
+    /// The list of areas has grown.
+    #[error("New version of {INFO_PATH} does not fit in space ({needed} vs {room})")]
+    InfoTooLong {
+        /// Its length.
+        needed: usize,
+        /// Length of the file.
+        room: u64,
+    },
+    /// An edit that is none.
+    #[error(transparent)]
+    Edit(#[from] NoReplacement),
+}
+
+/// `coreos/kargs.json`, in the order in which it is written.
+#[derive(Debug, Serialize, Deserialize)]
+struct Info {
+    default: String,
+    files: Vec<InfoFile>,
+    size: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct InfoFile {
+    path: String,
+    offset: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pad: Option<char>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<char>,
+}
+
+/// One place that has the arguments.
+#[derive(Debug, Serialize)]
+struct Area {
+    offset: u64,
+    length: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pad: Option<char>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<char>,
+    #[serde(skip)]
+    content: Vec<u8>,
+}
+
+/// All places of an ISO, which say the same. Serialized as `dev show iso --kargs` shows it.
+#[derive(Debug, Serialize)]
+pub struct Kargs {
+    length: u64,
+    default: String,
+    #[serde(rename = "kargs")]
+    areas: Vec<Area>,
+    #[serde(skip)]
+    current: String,
+}
+
+impl Kargs {
+    /// Those of an image, if it has any.
+    pub fn find<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Self>, KargsError> {
+        let Some(info) = info(iso)? else { return legacy(iso) };
+        if info.size > MAX_AREA_BYTES {
+            return Err(KargsError::Size { measure: "size", found: info.size });
+        }
+        if !usize::try_from(info.size).is_ok_and(|size| info.default.len() <= size) {
+            return Err(KargsError::Default { default: info.default.len(), size: info.size });
+        }
+        let mut areas = Vec::new();
+        for InfoFile { path, offset, pad, end } in info.files {
+            let looked_up = iso.find(&path.to_uppercase());
+            let file = looked_up.map_err(|source| KargsError::LookUp { path, source })?;
+            if let Some(found) = pad.into_iter().chain(end).find(|character| !character.is_ascii()) {
+                return Err(KargsError::Filling { found });
+            }
+            let offset = file.offset.saturating_add(offset);
+            areas.push(Area::read(iso, offset, info.size, pad, end, "kargs embed area")?);
+        }
+        areas.sort_by_key(|area| area.offset);
+        Self::build(info.size, info.default, areas).map(Some)
+    }
+
+    fn build(length: u64, default: String, areas: Vec<Area>) -> Result<Self, KargsError> {
+        let (first, others) = areas.split_first().ok_or(KargsError::Empty)?;
+        let current = first.arguments()?;
+        for area in others {
+            let found = area.arguments()?;
+            if found != current {
+                return Err(KargsError::Mismatch { expected: current, offset: area.offset, found });
+            }
+        }
+        Ok(Self { length, default, areas, current })
+    }
+
+    /// The arguments it has.
+    pub fn current(&self) -> &str {
+        &self.current
+    }
+
+    /// Those it was made with.
+    pub fn default_arguments(&self) -> &str {
+        &self.default
+    }
+
+    /// The changes that put `arguments` into every place; only what differs is written.
+    pub fn patches(&self, arguments: &str) -> Result<Vec<Patch>, KargsError> {
+        let arguments = arguments.trim();
+        self.areas.iter().filter_map(|area| area.patch(arguments).transpose()).collect()
+    }
+}
+
+impl Area {
+    fn read<R: Read + Seek>(
+        iso: &mut Iso<R>,
+        offset: u64,
+        length: u64,
+        pad: Option<char>,
+        end: Option<char>,
+        what: &'static str,
+    ) -> Result<Self, KargsError> {
+        let content = iso.read(Extent { offset, len: length }).map_err(|source| KargsError::Read { what, source })?;
+        Ok(Self { offset, length, pad, end, content })
+    }
+
+    fn pad(&self) -> char {
+        self.pad.unwrap_or('#')
+    }
+
+    fn end(&self) -> char {
+        self.end.unwrap_or('\n')
+    }
+
+    fn arguments(&self) -> Result<String, KargsError> {
+        let text = String::from_utf8(self.content.clone())?;
+        Ok(text.trim_end_matches(self.pad()).trim_end_matches(self.end()).trim().to_owned())
+    }
+
+    fn patch(&self, arguments: &str) -> Result<Option<Patch>, KargsError> {
+        let room = self.content.len();
+        if arguments.len() >= room {
+            return Err(KargsError::TooLong { needed: arguments.len() + 1, room });
+        }
+        let mut text = arguments.to_owned();
+        text.push(self.end());
+        text.extend(std::iter::repeat_n(self.pad(), room - text.len()));
+        Ok(Patch::difference(self.offset, &self.content, text.as_bytes()))
+    }
+}
+
+fn info<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Info>, KargsError> {
+    let bytes = iso.read_optional(INFO_PATH, MAX_INFO_BYTES).map_err(KargsError::ReadInfo)?;
+    bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(KargsError::Info)).transpose()
+}
+
+/// By the header in the system area: magic, length, place of the default arguments, up to six places.
+fn legacy<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Kargs>, KargsError> {
+    let header = iso.read(HEADER).map_err(|source| KargsError::Read { what: "karg embed header", source })?;
+    let Some(rest) = header.strip_prefix(b"coreKarg") else { return Ok(None) };
+    let mut numbers = rest.chunks_exact(8).filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+    let length = numbers.next().unwrap_or(0);
+    if length > MAX_AREA_BYTES {
+        return Err(KargsError::Size { measure: "length", found: length });
+    }
+    let default = numbers.next().unwrap_or(0);
+    let default = Area::read(iso, default, length, None, None, "default kargs")?.arguments()?;
+    let places = numbers.take_while(|offset| *offset != 0);
+    let areas = places.map(|offset| Area::read(iso, offset, length, None, None, "kargs embed area"));
+    Kargs::build(length, default, areas.collect::<Result<_, _>>()?).map(Some)
+}
+
+/// The change that makes `default` the arguments that a reset goes back to.
+pub fn default_patch<R: Read + Seek>(iso: &mut Iso<R>, default: &str) -> Result<Patch, KargsError> {
+    let mut info = info(iso)?.ok_or(KargsError::None)?;
+    let file = iso.find(INFO_PATH).map_err(KargsError::ReadInfo)?;
+    default.clone_into(&mut info.default);
+    let mut text = serde_json::to_vec_pretty(&info).map_err(KargsError::Info)?;
+    let needed = text.len();
+    match usize::try_from(file.len) {
+        Ok(room) if needed <= room => text.resize(room, b' '),
+        _ => return Err(KargsError::InfoTooLong { needed, room: file.len }),
+    }
+    Ok(Patch { offset: file.offset, bytes: text })
+}
+
+/// The changes that append `arguments` in every place of the ISO at `path` that has them.
+pub fn append_patches(path: &Path, arguments: &[String]) -> Result<Vec<Patch>, KargsError> {
+    let file = File::open(path).map_err(|source| KargsError::Open { path: path.to_owned(), source })?;
+    let mut iso = Iso::open(BufReader::new(file)).map_err(KargsError::Iso)?;
+    let kargs = Kargs::find(&mut iso)?.ok_or(KargsError::None)?;
+    let edit = Edit { append: arguments.to_vec(), ..Edit::default() };
+    kargs.patches(&edit.apply(kargs.current())?)
+}

@@ -1,0 +1,340 @@
+//! The minimal ISO inside of a full one (`coreos/miniso.dat`, installer contract C.11): which of its files are also in the full ISO
+//! and where, and all its other bytes, packed. Texts of errors are those of coreos-installer.
+
+mod coding;
+#[cfg(test)]
+mod tests;
+
+use crate::iso9660::{Record, SECTOR_BYTES};
+use coding::Decoder;
+use liblzma::read::XzDecoder;
+use liblzma::stream::Stream;
+use liblzma::write::XzEncoder;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+/// The largest description, bytes.
+pub const MAX_DATA_BYTES: u64 = 1 << 20;
+const MAGIC: [u8; 8] = *b"MINISO\0\0";
+const VERSION: u32 = 1;
+/// What xz may use; a dictionary of 64 MiB, the largest preset's, needs 65 MiB.
+const XZ_MEMORY_BYTES: u64 = 256 << 20;
+/// Bytes copied at once.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Longer outputs than this are no minimal ISO, whatever their description says; real ones have 100 MiB.
+const MAX_ISO_BYTES: u64 = 16 << 30;
+
+/// Why a minimal ISO can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MinisoError {
+    /// The description ends too early or makes no sense.
+    #[error("failed to deserialize {what}")]
+    Decode {
+        /// Which part.
+        what: &'static str,
+        /// Cause.
+        source: io::Error,
+    },
+    /// It is too long to be written.
+    #[error("failed to serialize data")]
+    TooLarge(#[source] io::Error),
+    /// Another kind of file, or one of another version.
+    #[error("validating header")]
+    Header(#[source] HeaderError),
+    /// Files that can't be.
+    #[error("validating table")]
+    Table(#[source] TableError),
+    /// A file the full ISO lacks.
+    #[error("missing minimal file {path} in full ISO")]
+    Missing {
+        /// The file.
+        path: String,
+    },
+    /// A file that is another one.
+    #[error("File {path} has different lengths in full and minimal ISOs")]
+    Lengths {
+        /// The file.
+        path: String,
+    },
+    /// Bytes can't be copied.
+    #[error("copying {what} at offset {offset}")]
+    Copy {
+        /// What they are.
+        what: String,
+        /// Where they are.
+        offset: u64,
+        /// Cause.
+        source: io::Error,
+    },
+    /// What follows the last file can't be copied.
+    #[error("copying remaining {what} bytes")]
+    Rest {
+        /// Of what.
+        what: &'static str,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Packing fails.
+    #[error("finishing xz stream")]
+    Pack(#[source] io::Error),
+    /// The result is not what was packed.
+    #[error("wrong final digest: expected {expected}, found {found}")]
+    Digest {
+        /// SHA-256 of what was packed, hexadecimal.
+        expected: String,
+        /// Of the result.
+        found: String,
+    },
+}
+
+/// What is wrong at the start of a description.
+#[derive(Debug, thiserror::Error)]
+pub enum HeaderError {
+    /// Another kind of file.
+    #[error("not a miniso file!")]
+    Magic,
+    /// Another version.
+    #[error("incompatible miniso file version: {VERSION} vs {found} (created by {by})")]
+    Version {
+        /// Its version.
+        found: u32,
+        /// The version of the program that made it.
+        by: String,
+    },
+}
+
+/// What is wrong with a table.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// Nothing in it.
+    #[error("table is empty; ISOs have no files in common?")]
+    Empty,
+    /// Two files in one place.
+    #[error("Files at offsets {first} and {second} overlap")]
+    Overlap {
+        /// Byte offset of one.
+        first: u64,
+        /// Byte offset of the other.
+        second: u64,
+    },
+}
+
+/// A file both ISOs have: sectors it starts at, and its length in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    minimal: u32,
+    full: u32,
+    length: u32,
+}
+
+impl Entry {
+    fn minimal_offset(&self) -> u64 {
+        u64::from(self.minimal) * SECTOR_BYTES
+    }
+
+    fn full_offset(&self) -> u64 {
+        u64::from(self.full) * SECTOR_BYTES
+    }
+}
+
+/// A minimal ISO's description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    entries: Vec<Entry>,
+    digest: [u8; 32],
+    packed: Vec<u8>,
+}
+
+/// What packing came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Files of the minimal ISO that are in the full one.
+    pub matches: usize,
+    /// Their bytes.
+    pub skipped_bytes: u64,
+    /// All other bytes.
+    pub written_bytes: u64,
+    /// These, packed.
+    pub packed_bytes: u64,
+}
+
+impl Data {
+    /// Describes the minimal ISO `minimal`, whose files are also in a full one.
+    pub fn pack(
+        minimal: &mut (impl Read + Seek),
+        full_files: &BTreeMap<String, Record>,
+        minimal_files: &BTreeMap<String, Record>,
+    ) -> Result<(Self, Statistics), MinisoError> {
+        let entries = table(full_files, minimal_files)?;
+        let rewinding = |source| MinisoError::Rest { what: "miniso", source };
+        minimal.rewind().map_err(rewinding)?;
+        let mut hasher = Sha256::new();
+        io::copy(minimal, &mut hasher).map_err(rewinding)?;
+        minimal.rewind().map_err(rewinding)?;
+
+        let mut encoder = XzEncoder::new(Vec::new(), 9);
+        let (mut offset, mut skipped_bytes) = (0, 0);
+        for entry in &entries {
+            let address = entry.minimal_offset();
+            let len = address.saturating_sub(offset);
+            let what = || format!("{len} miniso bytes");
+            copy(minimal, &mut encoder, len).map_err(|source| MinisoError::Copy { what: what(), offset, source })?;
+            offset = address.saturating_add(entry.length.into());
+            minimal.seek(SeekFrom::Start(offset)).map_err(rewinding)?;
+            skipped_bytes += u64::from(entry.length);
+        }
+        io::copy(minimal, &mut encoder).map_err(rewinding)?;
+        encoder.try_finish().map_err(MinisoError::Pack)?;
+        let (written_bytes, packed_bytes) = (encoder.total_in(), encoder.total_out());
+        let packed = encoder.finish().map_err(MinisoError::Pack)?;
+        let statistics = Statistics { matches: minimal_files.len(), skipped_bytes, written_bytes, packed_bytes };
+        Ok((Self { entries, digest: hasher.finalize().into(), packed }, statistics))
+    }
+
+    /// Writes the minimal ISO, with the files of `full`, and checks it.
+    pub fn unpack(&self, full: &mut (impl Read + Seek), out: impl Write) -> Result<(), MinisoError> {
+        let stream = Stream::new_stream_decoder(XZ_MEMORY_BYTES, 0).map_err(|error| MinisoError::Pack(error.into()))?;
+        let mut packed = XzDecoder::new_stream(self.packed.as_slice(), stream);
+        let mut out = Hashed { out, hasher: Sha256::new(), room: MAX_ISO_BYTES };
+        let mut offset = 0;
+        for entry in &self.entries {
+            let len = entry.minimal_offset().saturating_sub(offset);
+            let what = || format!("{len} packed bytes");
+            copy(&mut packed, &mut out, len).map_err(|source| MinisoError::Copy { what: what(), offset, source })?;
+            let at = entry.full_offset();
+            let failed = |source| MinisoError::Copy { what: "full ISO file".to_owned(), offset: at, source };
+            full.seek(SeekFrom::Start(at)).map_err(failed)?;
+            copy(full, &mut out, entry.length.into()).map_err(failed)?;
+            offset = entry.minimal_offset().saturating_add(entry.length.into());
+        }
+        io::copy(&mut packed, &mut out).map_err(|source| MinisoError::Rest { what: "packed", source })?;
+        let found: [u8; 32] = out.hasher.finalize().into();
+        if found == self.digest {
+            return Ok(());
+        }
+        let hex = |digest: &[u8]| digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Err(MinisoError::Digest { expected: hex(&self.digest), found: hex(&found) })
+    }
+
+    /// As the file has it; `app_version` is only for people.
+    pub fn encode(&self, app_version: &str) -> Result<Vec<u8>, MinisoError> {
+        let mut out = MAGIC.to_vec();
+        coding::number(&mut out, VERSION.into());
+        coding::bytes(&mut out, app_version.as_bytes());
+        coding::number(&mut out, u64::try_from(self.entries.len()).unwrap_or(u64::MAX));
+        for entry in &self.entries {
+            for number in [entry.minimal, entry.full, entry.length] {
+                coding::number(&mut out, number.into());
+            }
+        }
+        out.extend_from_slice(&self.digest);
+        coding::bytes(&mut out, &self.packed);
+        match u64::try_from(out.len()) {
+            Ok(len) if len <= MAX_DATA_BYTES => Ok(out),
+            _ => Err(MinisoError::TooLarge(collision("data size limit", MAX_DATA_BYTES))),
+        }
+    }
+
+    /// Reads what the file has; more may follow.
+    pub fn decode(bytes: &[u8]) -> Result<Self, MinisoError> {
+        let header = |source| MinisoError::Decode { what: "header", source };
+        let body = |source| MinisoError::Decode { what: "data", source };
+        let mut decoder = Decoder(bytes);
+        let magic: [u8; 8] = decoder.array().map_err(header)?;
+        let found = decoder.u32().map_err(header)?;
+        let by = String::from_utf8_lossy(decoder.bytes().map_err(header)?).into_owned();
+        if magic != MAGIC {
+            return Err(MinisoError::Header(HeaderError::Magic));
+        }
+        if found != VERSION {
+            return Err(MinisoError::Header(HeaderError::Version { found, by }));
+        }
+        let mut entries = Vec::new();
+        for _ in 0..decoder.number().map_err(body)? {
+            let mut number = || decoder.u32().map_err(body);
+            entries.push(Entry { minimal: number()?, full: number()?, length: number()? });
+        }
+        let digest = decoder.array().map_err(body)?;
+        let packed = decoder.bytes().map_err(body)?.to_vec();
+        check(&entries).map_err(MinisoError::Table)?;
+        Ok(Self { entries, digest, packed })
+    }
+}
+
+/// An error as it says that there is no room.
+pub(crate) fn collision(with: &str, offset: u64) -> io::Error {
+    io::Error::other(format!("collision with {with} at offset {offset}"))
+}
+
+/// The files both have, in the order of the minimal ISO, without empty ones and without other names of the same.
+fn table(
+    full_files: &BTreeMap<String, Record>,
+    minimal_files: &BTreeMap<String, Record>,
+) -> Result<Vec<Entry>, MinisoError> {
+    let mut entries = Vec::new();
+    for (path, minimal) in minimal_files {
+        let full = full_files.get(path).ok_or_else(|| MinisoError::Missing { path: path.clone() })?;
+        if full.length != minimal.length {
+            return Err(MinisoError::Lengths { path: path.clone() });
+        }
+        entries.push(Entry { minimal: minimal.address, full: full.address, length: minimal.length });
+    }
+    entries.sort_by_key(|entry| entry.minimal);
+    entries.retain(|entry| entry.length > 0);
+    entries.dedup();
+    check(&entries).map_err(MinisoError::Table)?;
+    Ok(entries)
+}
+
+fn check(entries: &[Entry]) -> Result<(), TableError> {
+    if entries.is_empty() {
+        return Err(TableError::Empty);
+    }
+    for pair in entries.windows(2) {
+        if let [first, second] = pair
+            && first.minimal_offset() + u64::from(first.length) > second.minimal_offset()
+        {
+            return Err(TableError::Overlap { first: first.minimal_offset(), second: second.minimal_offset() });
+        }
+    }
+    Ok(())
+}
+
+/// Copies `len` bytes, or fails.
+fn copy(from: &mut impl Read, to: &mut impl Write, len: u64) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
+    let mut left = len;
+    while left > 0 {
+        let room = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let count = from.read(&mut buffer[..room])?;
+        if count == 0 {
+            let text = format!("expected to copy {len} bytes but instead copied {} bytes", len - left);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        to.write_all(&buffer[..count])?;
+        left -= u64::try_from(count).unwrap_or(left);
+    }
+    Ok(())
+}
+
+/// Hashes what goes through it, up to a limit.
+struct Hashed<W> {
+    out: W,
+    hasher: Sha256,
+    room: u64,
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(buf)?;
+        let written = u64::try_from(count).unwrap_or(u64::MAX);
+        self.room = self.room.checked_sub(written).ok_or_else(|| collision("size limit", MAX_ISO_BYTES))?;
+        self.hasher.update(&buf[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,157 @@
+//! Where a changed image goes: into itself, into a new file, or to standard output. Bytes that stay as they are go from file to
+//! file inside of the kernel.
+
+use crate::patched::Patch;
+use std::fs::File;
+use std::io::{self, IsTerminal, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// What names of files that are not whole yet start with.
+const UNFINISHED: &str = ".coreos-installer-temp-";
+
+/// Where a changed image goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The image itself is changed.
+    InPlace,
+    /// A new file; one that exists is not touched.
+    NewFile(PathBuf),
+    /// Standard output.
+    Stdout,
+}
+
+/// Why it can't go there. Texts are those of coreos-installer.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// A new file can't be made.
+    #[error("creating temporary file")]
+    Create(#[source] io::Error),
+    /// The image can't be copied.
+    #[error("copying input to temporary file")]
+    Copy(#[source] io::Error),
+    /// Some bytes can't be written.
+    #[error("writing {len} bytes at {offset}")]
+    Write {
+        /// How many.
+        len: usize,
+        /// Where.
+        offset: u64,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The stream broke.
+    #[error("copying file")]
+    Stream(#[source] io::Error),
+    /// Nobody wants to see it.
+    #[error("Refusing to write binary data to terminal")]
+    Terminal,
+    /// The file can't get its name.
+    #[error("persisting output file to {}", path.display())]
+    Persist {
+        /// The name.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The path ends in none.
+    #[error("no parent directory of {}", path.display())]
+    NoParent {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl Output {
+    /// `-` is standard output, and nothing is the image itself.
+    pub fn of(path: Option<&Path>) -> Self {
+        match path {
+            None => Self::InPlace,
+            Some(path) if path == Path::new("-") => Self::Stdout,
+            Some(path) => Self::NewFile(path.to_owned()),
+        }
+    }
+
+    /// Writes `image`, opened for writing if it is to be changed itself, with `patches` over it.
+    pub fn write(&self, image: &File, mut patches: Vec<Patch>) -> Result<(), OutputError> {
+        match self {
+            Self::InPlace => apply(image, &patches),
+            Self::Stdout => {
+                let mut out = stdout()?;
+                patches.sort_by_key(|patch| patch.offset);
+                stream(image, &patches, &mut out).map_err(OutputError::Stream)
+            }
+            Self::NewFile(path) => {
+                let mut unfinished = Unfinished::create(path)?;
+                let mut source = image;
+                source.seek(SeekFrom::Start(0)).map_err(OutputError::Copy)?;
+                io::copy(&mut source, unfinished.file()).map_err(OutputError::Copy)?;
+                apply(unfinished.file(), &patches)?;
+                unfinished.finish()
+            }
+        }
+    }
+}
+
+/// Standard output, if it isn't a terminal.
+pub(crate) fn stdout() -> Result<File, OutputError> {
+    let out = io::stdout();
+    if out.is_terminal() {
+        return Err(OutputError::Terminal);
+    }
+    out.as_fd().try_clone_to_owned().map(File::from).map_err(OutputError::Stream)
+}
+
+/// Overwrites what the patches change.
+pub(crate) fn apply(file: &File, patches: &[Patch]) -> Result<(), OutputError> {
+    for Patch { offset, bytes } in patches {
+        let failed = |source| OutputError::Write { len: bytes.len(), offset: *offset, source };
+        file.write_all_at(bytes, *offset).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// From start to end, with the patches, which are sorted and don't overlap, in their places.
+fn stream(image: &File, patches: &[Patch], out: &mut File) -> io::Result<()> {
+    let mut image = image;
+    let mut at = image.seek(SeekFrom::Start(0))?;
+    for Patch { offset, bytes } in patches {
+        io::copy(&mut io::Read::take(image, offset.saturating_sub(at)), out)?;
+        io::Write::write_all(out, bytes)?;
+        at = image.seek(SeekFrom::Start(offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX))))?;
+    }
+    io::copy(&mut image, out).map(drop)
+}
+
+/// A new file under another name in the directory it is to be in, which is gone again if it is not finished. Only its owner can
+/// read it: what is embedded may be secret.
+pub(crate) struct Unfinished {
+    file: tempfile::NamedTempFile,
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// One that is to be `path`.
+    pub fn create(path: &Path) -> Result<Self, OutputError> {
+        let directory = path.parent().ok_or_else(|| OutputError::NoParent { path: path.to_owned() })?;
+        // Not after a gigabyte has been copied.
+        if path.symlink_metadata().is_ok() {
+            let source = io::Error::from_raw_os_error(nix::libc::EEXIST);
+            return Err(OutputError::Persist { path: path.to_owned(), source });
+        }
+        let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory).map_err(OutputError::Create)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// What is written to.
+    pub fn file(&mut self) -> &mut File {
+        self.file.as_file_mut()
+    }
+
+    /// Gives it its name, unless that has been taken meanwhile.
+    pub fn finish(self) -> Result<(), OutputError> {
+        let Self { file, path } = self;
+        file.persist_noclobber(&path).map(drop).map_err(|error| OutputError::Persist { path, source: error.error })
+    }
+}
