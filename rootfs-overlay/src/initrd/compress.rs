@@ -1,7 +1,7 @@
 //! Compressed forms the kernel's unpacker reads.
 
+use super::xz;
 use flate2::write::GzEncoder;
-use liblzma::stream::{Check, Stream};
 use std::io::{self, Write};
 
 /// How an archive is compressed.
@@ -11,12 +11,13 @@ pub enum Compression {
     None,
     /// gzip, which every initramfs kernel reads.
     Gzip,
-    /// xz with the CRC32 check, the only one the kernel knows.
+    /// xz at its highest preset, with the CRC32 check, the only one the kernel knows.
     #[default]
     Xz,
 }
 
-pub(super) fn compress(content: Vec<u8>, compression: Compression) -> io::Result<Vec<u8>> {
+/// `ends` are where xz starts another block.
+pub(super) fn compress(content: Vec<u8>, ends: &[usize], compression: Compression) -> io::Result<Vec<u8>> {
     match compression {
         Compression::None => Ok(content),
         Compression::Gzip => {
@@ -24,11 +25,6 @@ pub(super) fn compress(content: Vec<u8>, compression: Compression) -> io::Result
             encoder.write_all(&content)?;
             encoder.finish()
         }
-        Compression::Xz => {
-            let stream = Stream::new_easy_encoder(9, Check::Crc32)?;
-            let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
-            encoder.write_all(&content)?;
-            encoder.finish()
-        }
+        Compression::Xz => xz::compress(&content, ends),
     }
 }

@@ -6,6 +6,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 mod write;
+mod xz;
 
 pub use compress::Compression;
 pub use read::Limits;
@@ -173,12 +174,13 @@ impl Archive {
 
     /// The cpio archive, not compressed: sorted, with the directories above each member, without owners and times.
     pub fn to_cpio(&self) -> Result<Vec<u8>, ArchiveError> {
-        write::cpio(self)
+        Ok(write::cpio(self)?.0)
     }
 
     /// The archive, compressed.
     pub fn pack(&self, compression: Compression) -> Result<Vec<u8>, ArchiveError> {
-        compress::compress(self.to_cpio()?, compression).map_err(ArchiveError::Compress)
+        let (cpio, ends) = write::cpio(self)?;
+        compress::compress(cpio, &ends, compression).map_err(ArchiveError::Compress)
     }
 
     /// Reads archives that follow each other, each compressed or not, with zeros between and after them. Of members of the same

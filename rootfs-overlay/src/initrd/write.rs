@@ -4,9 +4,10 @@ use super::{Archive, ArchiveError, Member, parents};
 use ignition::newc::{self, MemberTooLarge};
 use std::collections::BTreeSet;
 
-/// The cpio archive: sorted by name, and before each member the directories above it that were not there yet.
-pub(super) fn cpio(archive: &Archive) -> Result<Vec<u8>, ArchiveError> {
-    let mut out = Vec::new();
+/// The cpio archive: sorted by name, and before each member the directories above it that were not there yet. With it, where
+/// members end that had to be filled up to four bytes: after each of them the archive's compression starts anew there.
+pub(super) fn cpio(archive: &Archive) -> Result<(Vec<u8>, Vec<usize>), ArchiveError> {
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
     let mut inodes = 0..;
     let mut seen = BTreeSet::new();
     for (name, member) in &archive.members {
@@ -24,9 +25,12 @@ pub(super) fn cpio(archive: &Archive) -> Result<Vec<u8>, ArchiveError> {
             Member::Directory { mode } => (newc::DIRECTORY | mode, &[]),
         };
         append(&mut out, inodes.next().unwrap_or_default(), mode, name, data)?;
+        if !data.len().is_multiple_of(4) {
+            ends.push(out.len());
+        }
     }
     append(&mut out, 0, 0, newc::TRAILER, &[])?;
-    Ok(out)
+    Ok((out, ends))
 }
 
 fn append(out: &mut Vec<u8>, inode: u32, mode: u32, name: &str, data: &[u8]) -> Result<(), MemberTooLarge> {
