@@ -230,7 +230,11 @@ pub fn features(json: &[u8]) -> Result<Features, AreaError> {
 /// The change that makes `config` the only content of the embed area of the ISO at `path`, in the form the image service gives
 /// it: gzip, one member, zeros up to the end of the area. `config` is not looked into.
 pub fn ignition_patch(path: impl Into<PathBuf>, config: &[u8]) -> Result<Patch, AreaError> {
+    content_patch(path, ignition::pack(config).map_err(|source| AreaError::Pack(ArchiveError::Compress(source)))?)
+}
+
+/// The same with whole archives, one behind the other.
+pub fn content_patch(path: impl Into<PathBuf>, archives: Vec<u8>) -> Result<Patch, AreaError> {
     let iso = LiveIso::open(path)?;
-    let packed = ignition::pack(config).map_err(|source| AreaError::Pack(ArchiveError::Compress(source)))?;
-    Ok(Patch { offset: iso.area.extent.offset, bytes: iso.filled(packed)? })
+    Ok(Patch { offset: iso.area.extent.offset, bytes: iso.filled(archives)? })
 }

@@ -27,6 +27,11 @@ fn token(service: &Service, record: &InfraEnvRecord) -> Option<Secret> {
 
 /// The config of a live host.
 pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, Refusal> {
+    discovery_for(service, record, true)
+}
+
+/// The same, without networks where they come another way.
+pub fn discovery_for(service: &Service, record: &InfraEnvRecord, with_networks: bool) -> Result<Vec<u8>, Refusal> {
     let infra_env = &record.infra_env;
     let discovery = Discovery {
         service_url: service.settings.url.clone(),
@@ -43,7 +48,7 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
     let site = Assisted {
         trust_bundle_pem: Some(infra_env.additional_trust_bundle.clone()).filter(|bundle| !bundle.is_empty()),
         ntp: time_sources(infra_env),
-        static_network: static_network(infra_env)?,
+        static_network: if with_networks { static_network(infra_env)? } else { None },
         ..Assisted::default()
     };
     let config = discovery::build_for_site(&discovery, Some(&site)).map_err(|error| Refusal::invalid(chain(&error)))?;

@@ -12,7 +12,7 @@ use axum::{
     http::Method,
     response::{IntoResponse, Response},
 };
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 type Shared = State<Arc<Service>>;
 
@@ -34,7 +34,7 @@ async fn send(
     }
 }
 
-fn iso(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refusal> {
     let id = match call.caller {
         // A short address names no infra-env but in its token.
         Caller::InfraEnv(id) => id,
@@ -42,24 +42,48 @@ fn iso(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     };
     let model = service.store.model();
     let record = model.infra_envs.get(&id).ok_or_else(|| Refusal::not_found("record not found"))?;
-    if let Some(kind) = call.query("type").filter(|kind| *kind != "full-iso") {
-        return Err(Refusal::not_implemented(&format!("type={kind}")));
-    }
-    let config = documents::discovery(service, record)?;
+    let kind = kind.unwrap_or(&record.infra_env.kind_of_image);
+    let full = service.media.full();
+    let full = full.ok_or_else(|| Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"))?;
+    let pack = |config: &[u8]| ignition::pack(config).map_err(|error| Refusal::internal(&error));
+    let (path, archives) = match kind {
+        "minimal-iso" => {
+            let path = minimal(service)?;
+            // What the network needs is needed before there is a root file system (service contract §8.3).
+            let mut archives = pack(&documents::discovery_for(service, record, false)?)?;
+            archives.resize(archives.len().next_multiple_of(4), 0);
+            archives.extend(netboot::minimal_initrd(&record.infra_env)?.unwrap_or_default());
+            (path, archives)
+        }
+        "full-iso" => (full.to_owned(), pack(&documents::discovery(service, record)?)?),
+        kind => return Err(Refusal::not_implemented(&format!("type={kind}"))),
+    };
     let arguments = appended(record.infra_env.kernel_arguments.as_deref());
     let modified = record.infra_env.updated_at.unix_seconds();
-    let offer = service.media.iso(format!("{id}-discovery.iso"), &config, &arguments, modified)?;
-    offer.ok_or_else(|| Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"))
+    Ok(service.media.iso(&path, format!("{id}-discovery.iso"), archives, &arguments, modified)?)
+}
+
+/// What minimal ISOs are made of.
+fn minimal(service: &Service) -> Result<PathBuf, Refusal> {
+    let rootfs_url = format!("{}/boot-artifacts/rootfs", service.settings.boot_url);
+    let made = service.media.minimal(service.store.directory(), &rootfs_url)?;
+    made.ok_or_else(|| {
+        Refusal::not_found(
+            "the live ISO on offer has no coreos/miniso.dat to make a minimal one of: take image_type full-iso, or an ISO that has \
+             it (coreos-installer pack minimal-iso)",
+        )
+    })
 }
 
 /// GET /images/{infra_env_id}.
 pub async fn by_id(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    send(service, params, request, iso).await
+    send(service, params, request, |service, call| iso(service, call, call.query("type"))).await
 }
 
-/// GET /byid/{infra_env_id}/{version}/{arch}/full.iso: one ISO is on offer, whatever version and architecture are named.
+/// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal}.iso: one ISO is on offer, whatever version and architecture are named.
 pub async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    send(service, params, request, iso).await
+    let kind = if request.uri().path().ends_with("/minimal.iso") { "minimal-iso" } else { "full-iso" };
+    send(service, params, request, move |service, call| iso(service, call, Some(kind))).await
 }
 
 /// GET /images/{infra_env_id}/{artifact}.

@@ -4,7 +4,7 @@ use crate::http::file::{Offer, ReadAt};
 use crate::http::joined::Joined;
 use crate::http::range::Validators;
 use crate::netboot::Slice;
-use rootfs_overlay::{PatchedImage, iso9660::Iso};
+use rootfs_overlay::{PatchedImage, iso9660::Iso, miniso};
 use sha2::{Digest, Sha256, Sha512};
 use std::{
     collections::BTreeMap,
@@ -12,8 +12,11 @@ use std::{
     io::{self, BufReader, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
+
+/// The minimal ISO in the state directory.
+const MINIMAL_FILE: &str = "minimal.iso";
 
 /// Files that can't be put on offer.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,14 @@ pub enum MediaError {
         /// Cause.
         source: rootfs_overlay::iso9660::IsoError,
     },
+    /// The minimal ISO can't be made.
+    #[error("{} has a minimal ISO in it that can't be unpacked: {reason:#}", path.display())]
+    Minimal {
+        /// The ISO.
+        path: PathBuf,
+        /// Cause.
+        reason: anyhow::Error,
+    },
     /// The config can't be laid over the ISO.
     #[error(transparent)]
     Patch(#[from] rootfs_overlay::PatchError),
@@ -66,6 +77,7 @@ pub enum MediaError {
 #[derive(Debug, Default)]
 pub struct Media {
     iso: Option<PathBuf>,
+    minimal: Mutex<Option<PathBuf>>,
     images: BTreeMap<String, PathBuf>,
     first_image: Option<String>,
     agent: Option<Agent>,
@@ -132,30 +144,66 @@ impl Media {
         self.iso.is_some()
     }
 
-    /// The ISO with `config` in it, and `arguments` behind its kernel arguments.
+    /// Where the full ISO is.
+    pub fn full(&self) -> Option<&Path> {
+        self.iso.as_deref()
+    }
+
+    /// The ISO at `path` with `archives` in it, and `arguments` behind its kernel arguments.
     pub fn iso(
         &self,
+        path: &Path,
         name: String,
-        config: &[u8],
+        archives: Vec<u8>,
         arguments: &[String],
         modified: i64,
-    ) -> Result<Option<Offer>, MediaError> {
-        let Some(path) = &self.iso else { return Ok(None) };
+    ) -> Result<Offer, MediaError> {
+        let mut digest = Sha256::new_with_prefix(&archives);
+        arguments.iter().for_each(|argument| digest.update(argument));
         let mut patches = vec![
-            rootfs_overlay::ignition_patch(path, config)
-                .map_err(|source| MediaError::Iso { path: path.clone(), source })?,
+            rootfs_overlay::area::content_patch(path, archives)
+                .map_err(|source| MediaError::Iso { path: path.to_owned(), source })?,
         ];
         if !arguments.is_empty() {
             patches.extend(rootfs_overlay::kargs::append_patches(path, arguments)?);
         }
-        let metadata = path.metadata().map_err(|source| MediaError::Read { path: path.clone(), source })?;
-        let mut digest = Sha256::new_with_prefix(config);
-        arguments.iter().for_each(|argument| digest.update(argument));
+        let metadata = path.metadata().map_err(|source| MediaError::Read { path: path.to_owned(), source })?;
         let image = PatchedImage::open(path, patches)?;
         let digest = hex(&digest.finalize()[..16]);
         let validators = validators(&metadata, &digest, modified);
         let len = image.len();
-        Ok(Some(Offer { source: Arc::new(image), len, validators, name, media_type: "application/x-iso9660-image" }))
+        Ok(Offer { source: Arc::new(image), len, validators, name, media_type: "application/x-iso9660-image" })
+    }
+
+    /// What minimal ISOs are made of: unpacked from the full one when it is first asked for, and kept in `directory`. None when the
+    /// full ISO doesn't say how.
+    pub fn minimal(&self, directory: &Path, rootfs_url: &str) -> Result<Option<PathBuf>, MediaError> {
+        let Some(path) = &self.iso else { return Ok(None) };
+        let failed = |source| MediaError::Inside { path: path.clone(), source };
+        let read = |source| MediaError::Read { path: path.clone(), source };
+        let mut made = self.minimal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*made {
+            return Ok(Some(made.clone()));
+        }
+        let mut full = File::open(path).map_err(read)?;
+        let mut iso = Iso::open(BufReader::new(&full)).map_err(failed)?;
+        if iso.find_optional(miniso::MINISO_PATH).map_err(failed)?.is_none() {
+            return Ok(None);
+        }
+        let data = iso.read_file(miniso::MINISO_PATH, 2 * miniso::MAX_DATA_BYTES).map_err(failed)?;
+        drop(iso);
+        let mut unpack = || {
+            let data = miniso::Data::decode(&data)?;
+            // Another one may be open still, and stays what it is.
+            let mut draft = tempfile::NamedTempFile::new_in(directory)?;
+            miniso::unpack(&data, &mut full, draft.as_file_mut(), Some(rootfs_url))?;
+            let kept = directory.join(MINIMAL_FILE);
+            draft.persist(&kept)?;
+            Ok(kept)
+        };
+        let kept = unpack().map_err(|reason| MediaError::Minimal { path: path.clone(), reason })?;
+        *made = Some(kept.clone());
+        Ok(Some(kept))
     }
 
     /// A file inside the ISO.

@@ -4,6 +4,8 @@
 mod common;
 #[path = "common/iso.rs"]
 mod iso;
+#[path = "files/minimal.rs"]
+mod minimal;
 #[path = "files/netboot.rs"]
 mod netboot;
 #[path = "files/settings.rs"]
@@ -63,7 +65,8 @@ fn the_iso_carries_the_discovery_config() {
     assert!(!changed.is_empty() && changed.iter().all(|at| area.contains(at)), "only the area changes");
     let served = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(served.path(), &whole.body).unwrap();
-    let inside = rootfs_overlay::area::LiveIso::open(served.path()).unwrap().ignition().unwrap();
+    let live = rootfs_overlay::area::LiveIso::open(served.path()).unwrap();
+    let inside = live.ignition().unwrap();
     let id = world.infra_env["id"].as_str().unwrap();
     let config = world.running.get(&format!("{API}/v2/infra-envs/{id}/downloads/files?file_name=discovery.ign"));
     assert_eq!(config.header("content-disposition"), Some("attachment; filename=\"discovery.ign\""));
@@ -134,7 +137,7 @@ fn images_and_the_binary_are_served_by_fixed_names() {
     assert_eq!(world.running.get("/images/notauuid").status, 400);
     assert_eq!(world.running.get("/images/7e5ff6df-e038-4103-bbb2-90433ded3e50").status, 404);
     let id = world.infra_env["id"].as_str().unwrap();
-    assert_eq!(world.running.get(&format!("/images/{id}?type=minimal-iso")).status, 501);
+    assert_eq!(world.running.get(&format!("/images/{id}?type=disconnected-iso")).status, 501);
     assert_eq!(world.running.get(&format!("/images/{id}/s390x-initrd-addrsize")).status, 501);
     assert_eq!(world.running.get(&format!("/byid/{id}/4.22/x86_64/minimal.iso")).status, 404);
 }

@@ -1,11 +1,12 @@
 //! `dev` and `pack`: what image builds and developers use.
 
-use super::extract::{MINISO_PATH, open_iso};
+use super::extract::open_iso;
 use super::pxe;
 use super::{network::write_new, note, print};
 use crate::area::LiveIso;
 use crate::initrd::{Archive, Names, scan};
 use crate::iso9660::{Descriptor, Iso, Record};
+use crate::miniso::MINISO_PATH;
 use crate::miniso::{self, Data, Statistics};
 use crate::output::apply;
 use crate::patched::Patch;

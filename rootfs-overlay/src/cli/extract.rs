@@ -3,21 +3,17 @@
 use super::print;
 use crate::area::LiveIso;
 use crate::iso9660::{Extent, Iso};
-use crate::kargs::{self, Edit};
-use crate::miniso;
-use crate::output::{Output, OutputError, Unfinished, apply, stdout};
+use crate::miniso::{self, MINISO_PATH};
+use crate::output::{Output, OutputError, Unfinished, stdout};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use std::fs::{File, OpenOptions, create_dir_all};
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The directory with kernel, initramfs and root file system.
 const PXEBOOT_PATH: &str = "IMAGES/PXEBOOT";
 const ROOTFS_PATH: &str = "IMAGES/PXEBOOT/ROOTFS.IMG";
-pub(super) const MINISO_PATH: &str = "COREOS/MINISO.DAT";
-/// Bytes written at once.
-const BUFFER_BYTES: usize = 256 << 10;
 
 /// Commands to extract files from a CoreOS live ISO image
 #[derive(Debug, Subcommand)]
@@ -129,41 +125,14 @@ impl ExtractMinimalIso {
         let data = miniso::Data::decode(&data).context("reading miniso data file")?;
         if let Some(out) = &mut out {
             let mut file = tempfile::tempfile().context("creating temporary file")?;
-            self.unpack(&data, &mut full, &mut file)?;
+            miniso::unpack(&data, &mut full, &mut file, self.rootfs_url.as_deref())?;
             file.seek(SeekFrom::Start(0)).context("seeking back to start of miniso tempfile")?;
             io::copy(&mut file, out).context("writing output")?;
             return Ok(());
         }
         let mut unfinished = Unfinished::create(&self.output).map_err(bare)?;
-        self.unpack(&data, &mut full, unfinished.file())?;
+        miniso::unpack(&data, &mut full, unfinished.file(), self.rootfs_url.as_deref())?;
         unfinished.finish().map_err(bare)
-    }
-
-    fn unpack(&self, data: &miniso::Data, full: &mut File, out: &mut File) -> anyhow::Result<()> {
-        let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, &mut *out);
-        data.unpack(full, &mut buffered).context("unpacking miniso")?;
-        buffered.flush().context("unpacking miniso")?;
-        drop(buffered);
-        self.edit(out).context("modifying miniso kernel args")
-    }
-
-    /// Takes out the argument that names the full ISO, for good, and puts in where the root file system is.
-    fn edit(&self, file: &File) -> anyhow::Result<()> {
-        let mut live = LiveIso::of(file.try_clone().context("cloning a file")?)?;
-        let kargs = live.kargs()?;
-        let named = kargs.current().split_ascii_whitespace().find(|karg| karg.starts_with("coreos.liveiso="));
-        let named = named.context("minimal ISO does not have coreos.liveiso= karg")?.to_owned();
-        let default = Edit { delete: vec![named], ..Edit::default() }.apply(kargs.current())?;
-        let mut append = Vec::new();
-        if let Some(url) = &self.rootfs_url {
-            if url.split_ascii_whitespace().count() > 1 {
-                bail!("forbidden whitespace found in '{url}'");
-            }
-            append.push(format!("coreos.live.rootfs_url={url}"));
-        }
-        let arguments = Edit { append, ..Edit::default() }.apply(&default)?;
-        apply(file, &kargs.patches(&arguments)?)?;
-        Ok(apply(file, &[kargs::default_patch(live.iso(), &default)?])?)
     }
 }
 

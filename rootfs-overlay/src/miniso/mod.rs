@@ -4,6 +4,9 @@
 mod coding;
 #[cfg(test)]
 mod tests;
+mod unpack;
+
+pub use unpack::unpack;
 
 use crate::iso9660::{Record, SECTOR_BYTES};
 use coding::Decoder;
@@ -14,6 +17,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
+/// Where it is in a full ISO.
+pub const MINISO_PATH: &str = "COREOS/MINISO.DAT";
 /// The largest description, bytes.
 pub const MAX_DATA_BYTES: u64 = 1 << 20;
 const MAGIC: [u8; 8] = *b"MINISO\0\0";

@@ -33,7 +33,10 @@ pub fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal>
     let model = service.store.model();
     let record = find_infra_env(&model, id)?;
     let contents = match name {
-        "discovery.ign" => documents::discovery(service, &record)?,
+        "discovery.ign" => {
+            let kind = call.query("discovery_iso_type").unwrap_or(&record.infra_env.kind_of_image);
+            documents::discovery_for(service, &record, kind != "minimal-iso")?
+        }
         "static-network-config" => network_archive(&record.infra_env)?,
         _ => netboot::script(service, call, &model, &record)?.into_bytes(),
     };

@@ -46,7 +46,7 @@ pub fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Resul
         own.rendezvous_ip = checked_address(address)?;
     }
     if let Some(kind) = params.image_type {
-        if kind != "full-iso" {
+        if !matches!(kind.as_str(), "full-iso" | "minimal-iso") {
             return Err(Refusal::not_implemented(&format!("image_type {kind}")));
         }
         own.kind_of_image = kind;

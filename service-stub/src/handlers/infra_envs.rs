@@ -106,7 +106,8 @@ pub fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timesta
         Some((token, expires_at)) => (format!("bytoken/{token}"), expires_at),
         None => (format!("byid/{id}"), Timestamp::ZERO),
     };
-    (format!("{}/{place}/{}/{}/full.iso", service.settings.url, part(version), part(architecture)), expires_at)
+    let file = if infra_env.kind_of_image == "minimal-iso" { "minimal.iso" } else { "full.iso" };
+    (format!("{}/{place}/{}/{}/{file}", service.settings.url, part(version), part(architecture)), expires_at)
 }
 
 /// POST /v2/infra-envs/{id}/regenerate-signing-key: addresses signed before are no longer good.

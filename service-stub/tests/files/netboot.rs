@@ -98,5 +98,5 @@ fn kernel_arguments_are_in_the_iso_and_in_the_script() {
     assert_eq!(world.running.json("PATCH", &format!("/v2/infra-envs/{id}"), &long).status, 201);
     let refused = world.iso(&[]);
     assert_eq!(refused.status, 400);
-    assert!(refused.document()["reason"].as_str().unwrap().contains("room for 99"));
+    assert!(refused.document()["reason"].as_str().unwrap().contains("kargs too large for area"));
 }
