@@ -6,7 +6,7 @@ use crate::service::Service;
 use crate::store::EventQuery;
 
 /// So many are shown; the API has all.
-const SHOWN: usize = 50;
+const SHOWN: usize = 20;
 
 /// Their table; `all` is where the API lists all of them.
 pub fn events(service: &Service, query: EventQuery, all: &str) -> Result<String, Refusal> {
