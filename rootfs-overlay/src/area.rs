@@ -155,8 +155,8 @@ impl LiveIso {
     }
 
     /// The embedded Ignition config.
-    pub fn ignition(&self) -> Result<&[u8], AreaError> {
-        self.archive.get(CONFIG_NAME).ok_or(AreaError::Absent)
+    pub fn ignition(&self) -> Result<Vec<u8>, AreaError> {
+        self.archive.get(CONFIG_NAME).map(<[u8]>::to_vec).ok_or(AreaError::Absent)
     }
 
     /// The kernel arguments, if they can be changed.

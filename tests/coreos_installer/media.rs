@@ -51,6 +51,20 @@ fn noise(len: usize) -> String {
     text
 }
 
+/// Contents of some kinds: all the same, hardly compressible, records that resemble each other, words in no order.
+pub fn contents(len: usize) -> [Vec<u8>; 4] {
+    let noise = noise(len + 64);
+    let records: String = (0..len / 40 + 1)
+        .map(|n| format!(r#"{{"path":"/etc/file-{n}","mode":420,"contents":"{}"}},"#, &noise[n % len.max(1)..][..8]))
+        .collect();
+    let words: String =
+        noise.bytes().map(|byte| ["enabled", "\"", ": ", "true", "/usr/lib/systemd"][usize::from(byte) % 5]).collect();
+    [vec![b' '; len], noise.into_bytes(), records.into_bytes(), words.into_bytes()].map(|mut content| {
+        content.truncate(len);
+        content
+    })
+}
+
 fn configs(directory: &Path) {
     let unit = r#"{"name":"a.service","enabled":true,"contents":"[Unit]\nDescription=ü & <x>\n"}"#;
     let big = format!(

@@ -100,7 +100,7 @@ pub struct Show {
 
 impl Show {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        print(LiveIso::open(self.input)?.ignition()?)
+        print(&LiveIso::open(self.input)?.ignition()?)
     }
 }
 

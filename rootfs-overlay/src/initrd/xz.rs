@@ -1,10 +1,10 @@
 //! xz at its highest preset without the 64 MiB that its table of matches takes, and the time it takes to touch them.
 //!
 //! The preset's dictionary of 64 MiB makes the encoder (liblzma, `lz_encoder_mf.c`) keep the places of each four bytes in 2^24 chains.
-//! With a smaller dictionary there are fewer, and several fours share one. That changes nothing of what is found as long as no
-//! search is cut off, and none is in a chain of no more places than a search may visit. So the least number of chains is taken that
-//! only short ones share; the result is byte for byte what the preset gives, but for the dictionary's size in a header, where the
-//! preset's is put.
+//! With a smaller dictionary there are fewer, and several fours share one. A search then passes places of other fours, which never
+//! are what it looks for, and it finds the same ones in the same order, unless it is cut off: after [`DEPTH`] places. Whether any is
+//! can be found out beforehand, by doing the same with no more than places. If none is, the result is byte for byte what the preset
+//! gives, but for the dictionary's size in each block's header, where the preset's is put.
 
 use flate2::Crc;
 use liblzma::stream::{Check, Filters, LzmaOptions, Stream};
@@ -12,7 +12,9 @@ use std::io::{self, Write};
 
 /// The highest preset.
 const PRESET: u32 = 9;
-/// How many places a search visits: 16, and half of the preset's length that is good enough (64).
+/// A search ends where as many bytes are the same.
+const GOOD_BYTES: usize = 64;
+/// How many places a search visits at most: 16, and half of the bytes that are good enough.
 const DEPTH: u32 = 48;
 /// The preset has 2^24 chains; fewer than 2^16 there never are.
 const PRESET_BITS: u32 = 24;
@@ -75,36 +77,69 @@ fn encode(content: &[u8], ends: &[usize], bits: u32) -> io::Result<(Vec<u8>, Vec
     Ok((encoder.finish()?, starts))
 }
 
-/// How many chains, as a power of two, give what the preset's give, with a dictionary as long as the content.
+/// How many chains, as a power of two, give what the preset's give.
 fn chain_bits(content: &[u8]) -> u32 {
     if content.len() > MAX_CONTENT_BYTES {
         return PRESET_BITS;
     }
+    // The dictionary is twice as long as there are chains, and not shorter than the content.
+    let bits = content.len().next_power_of_two().trailing_zeros().saturating_sub(1).max(MIN_BITS);
+    if is_never_cut_off(content, bits) { bits } else { PRESET_BITS }
+}
+
+/// Whether the encoder's searches among 2^`bits` chains all come to their end. Each chain is a tree of places, in the order of what
+/// is at them, the latest on top; a place takes the one below it apart on its way (`bt_skip_func`).
+fn is_never_cut_off(content: &[u8], bits: u32) -> bool {
+    const NONE: usize = usize::MAX;
     let table = crc_table();
-    // With the bits turned around, what shares its lowest bits is side by side.
-    let mut chains: Vec<u32> = content
-        .windows(4)
-        .filter_map(|window| {
-            let [a, b, c, d] = window.try_into().ok()?;
-            let crc = |byte: u8| table.get(usize::from(byte)).copied();
-            let hash = crc(a)? ^ u32::from(b) ^ (u32::from(c) << 8) ^ (crc(d)? << 5);
-            Some((hash & 0xff_ffff).reverse_bits())
-        })
-        .collect();
-    chains.sort_unstable();
-    let mut counted: Vec<(u32, u32)> = Vec::new();
-    for chain in chains {
-        match counted.last_mut() {
-            Some((last, count)) if *last == chain => *count += 1,
-            _ => counted.push((chain, 1)),
+    let chain_of = |rest: &[u8]| {
+        let [a, b, c, d, ..] = rest else { return None };
+        let crc = |byte: &u8| table[usize::from(*byte)];
+        let hash = crc(a) ^ u32::from(*b) ^ (u32::from(*c) << 8) ^ (crc(d) << 5);
+        usize::try_from(hash & ((1 << bits) - 1)).ok()
+    };
+    let mut places = vec![0_u32; 1 << bits];
+    for chain in content.windows(4).filter_map(chain_of) {
+        places[chain] += 1;
+    }
+    let mut tops = vec![NONE; 1 << bits];
+    // What is before each place, and what behind it.
+    let mut below = vec![[NONE; 2]; content.len()];
+    for (place, rest) in (0..content.len()).map(|at| (at, &content[at..])) {
+        let Some(chain) = chain_of(rest) else { break };
+        if places[chain] <= DEPTH {
+            continue;
+        }
+        let mut next = std::mem::replace(&mut tops[chain], place);
+        let limit = rest.len().min(GOOD_BYTES);
+        // Where the next one that is before the place goes, the next one behind it, and how much they are known to have in common.
+        let mut ends = [(place, 0), (place, 1)];
+        let mut common = [0, 0];
+        let mut visited = 0;
+        while next != NONE {
+            if visited == DEPTH {
+                return false;
+            }
+            visited += 1;
+            let other = &content[next..];
+            let known = common[0].min(common[1]);
+            let same = other[known..].iter().zip(&rest[known..limit]).take_while(|(a, b)| a == b).count() + known;
+            if same == limit {
+                break;
+            }
+            let side = usize::from(other[same] > rest[same]);
+            let (end, end_side) = ends[side];
+            below[end][end_side] = next;
+            ends[side] = (next, 1 - side);
+            common[side] = same;
+            next = below[next][1 - side];
+        }
+        let last = if next == NONE { [NONE; 2] } else { below[next] };
+        for ((end, side), rest) in ends.into_iter().zip(last) {
+            below[end][side] = rest;
         }
     }
-    let fits = |bits: u32| u64::try_from(content.len()).is_ok_and(|len| len <= 2 << bits);
-    let harmless = |bits: u32| {
-        let shared = counted.chunk_by(|(a, _), (b, _)| a >> (32 - bits) == b >> (32 - bits));
-        shared.into_iter().all(|fours| fours.len() < 2 || fours.iter().map(|(_, count)| count).sum::<u32>() <= DEPTH)
-    };
-    (MIN_BITS..PRESET_BITS).find(|bits| fits(*bits) && harmless(*bits)).unwrap_or(PRESET_BITS)
+    true
 }
 
 /// CRC32 of each byte, the hash that the encoder has.
@@ -145,8 +180,10 @@ mod tests {
             }
         }
         assert_eq!(chain_bits(b"x"), MIN_BITS);
-        // There would be no difference to see with chains that are always as many.
-        assert!(chain_bits(&noise) < PRESET_BITS && chain_bits(&text[..200_000]) > MIN_BITS);
+        assert_eq!((chain_bits(&noise), chain_bits(&text[..200_000])), (MIN_BITS, 17));
+        // Each is behind all that were there, and then comes one before all: it passes every one of them.
+        let sorted: Vec<u8> = (1_u16..200).chain([0]).flat_map(|n| format!("same{n:03}").into_bytes()).collect();
+        assert_eq!(chain_bits(&sorted), PRESET_BITS);
         assert_eq!(chain_bits(&vec![0; MAX_CONTENT_BYTES + 1]), PRESET_BITS);
     }
 
