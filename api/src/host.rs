@@ -1,6 +1,6 @@
 //! Hosts as the service shows them.
 
-use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, Timestamp, is_zero, json::null_is_default};
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, Secret, Timestamp, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
 
 /// `host-create-params`: body of a registration.
@@ -190,6 +190,51 @@ pub struct HostUpdateParams {
     /// The disk to install to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disks_selected_config: Option<Vec<DiskConfigParams>>,
+    /// Disks that stay as they are, or no longer do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disks_skip_formatting: Option<Vec<DiskSkipFormattingParams>>,
+    /// Pool of machines it is to belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_config_pool_name: Option<String>,
+    /// Bearer token for the ignition endpoint; empty for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition_endpoint_token: Option<Secret>,
+    /// Headers for the ignition endpoint, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition_endpoint_http_headers: Option<Vec<HttpHeader>>,
+    /// Labels of its node, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_labels: Option<Vec<NodeLabel>>,
+}
+
+/// `disk-skip-formatting-params`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSkipFormattingParams {
+    /// Identifier of the disk as in the inventory.
+    pub disk_id: String,
+    /// Whether it goes onto the list, or off it.
+    pub skip_formatting: bool,
+}
+
+/// `ignition-endpoint-http-headers-params`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpHeader {
+    /// Its name.
+    pub key: String,
+    /// Its value, which may be secret.
+    pub value: Secret,
+}
+
+/// `node-label-params`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeLabel {
+    #[allow(missing_docs)]
+    pub key: String,
+    #[allow(missing_docs)]
+    pub value: String,
 }
 
 /// `disk-config-params`.

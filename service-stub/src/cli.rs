@@ -105,10 +105,11 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     pub requirements: Option<PathBuf>,
 
-    /// Checks of hosts and clusters that are shown and hold nothing back, by name (as validations_info has them), separated by
-    /// commas. A cluster that has a list of its own (PUT …/ignored-validations) goes by that one
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub ignore_validations: Vec<String>,
+    /// Checks of hosts and clusters that are switched off, by name (as validations_info has them), separated by commas: they are
+    /// shown as disabled and hold nothing back. A cluster that has a list of its own (PUT …/ignored-validations) goes by that
+    /// one
+    #[arg(long, alias = "ignore-validations", value_name = "NAME,…", value_delimiter = ',')]
+    pub disable_validations: Vec<String>,
 
     /// Directory with the install-time files of clusters with a control plane: bootstrap.ign, master.ign and worker.ign,
     /// and if wanted arbiter.ign, custom_manifests.json, custom_manifests.yaml, metadata.json, install-config.yaml,
@@ -294,8 +295,8 @@ impl Serve {
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
         let store = Store::open_sealed(&state_dir, self.secrets_key.as_deref())?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
-        let ignored_validations = validations::of_service(&self.ignore_validations)
-            .map_err(|why| anyhow::anyhow!("--ignore-validations: {why}"))?;
+        let disabled_validations = validations::of_service(&self.disable_validations)
+            .map_err(|why| anyhow::anyhow!("--disable-validations: {why}"))?;
         let limits = Limits { connections: connections(self.max_connections)?, ..Limits::default() };
         let runtime = server::runtime()?;
         let served = runtime.block_on(async {
@@ -338,7 +339,7 @@ impl Serve {
                 ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
                 await_controller: self.await_controller,
                 soft_timeouts: self.soft_timeouts,
-                ignored_validations,
+                disabled_validations,
                 limits,
                 openshift_versions: self.openshift_versions,
                 steps: self.steps,

@@ -5,10 +5,12 @@ use crate::cluster_files::ClusterFiles;
 use crate::dhcp_vips;
 use crate::handlers::infra_env_settings;
 use crate::http::Refusal;
+use crate::ignition_endpoint::{self, Endpoint};
+use crate::machine_networks;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
 use crate::rendezvous;
 use crate::service::Service;
-use api::{InfraEnv, Secret};
+use api::{HostRole, InfraEnv, Secret};
 use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
 use ignition::network::{self, Flow};
 use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
@@ -92,11 +94,12 @@ pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(),
 /// The config written to an installed host's disk.
 pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
-    let imported = cluster.filter(|cluster| cluster.course.imported);
-    let mut config = match &service.settings.cluster_files {
-        _ if imported.is_some() => added_node(imported.map_or("", |cluster| &cluster.course.api_vip_dns_name), record),
-        Some(files) => node_of_cluster(files, cluster.map(AsRef::as_ref), record)?,
-        None => node_alone(service, model, cluster.map(AsRef::as_ref), record),
+    let added = cluster.filter(|cluster| cluster.day2() && ignition_endpoint::is_elsewhere(cluster, false));
+    let endpoint = added.and_then(|cluster| Endpoint::of(false, cluster, record));
+    let mut config = match (endpoint, &service.settings.cluster_files) {
+        (Some(endpoint), _) => added_node(&endpoint, record),
+        (None, Some(files)) => node_of_cluster(files, model, cluster.map(AsRef::as_ref), record)?,
+        (None, None) => node_alone(service, model, cluster.map(AsRef::as_ref), record),
     };
     let rendezvous = service.settings.rendezvous.as_ref();
     if rendezvous.is_some_and(|rendezvous| rendezvous.own == Some(record.host.id)) {
@@ -114,10 +117,12 @@ pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> 
 /// Its role's config with its name and override. A single node is also told the network that its kubelet is to use.
 fn node_of_cluster(
     files: &ClusterFiles,
+    model: &Model,
     cluster: Option<&ClusterRecord>,
     record: &HostRecord,
 ) -> Result<HostConfig, Refusal> {
-    let name = ClusterFiles::name_of(record.effective_role());
+    let role = record.effective_role();
+    let name = ClusterFiles::name_of(role);
     let role_config = files.read(name).map_err(|error| Refusal::internal(&error))?;
     let role_config = role_config.ok_or_else(|| Refusal::not_found(format!("{name} was not found")))?;
     let role_config = match cluster {
@@ -125,22 +130,26 @@ fn node_of_cluster(
         None => role_config,
     };
     let single = cluster.filter(|cluster| cluster.single_node());
-    let network = single.and_then(|cluster| cluster.cluster.machine_networks.first());
+    let networks = single
+        .map(|cluster| machine_networks::of(cluster, &model.hosts_of_cluster(cluster.cluster.id)))
+        .unwrap_or_default();
+    let pool = record.kept.get("machine_config_pool_name").filter(|pool| role == HostRole::Worker && *pool != "worker");
     Ok(HostConfig {
         role_config: Some(role_config),
         hostname: record.hostname().unwrap_or_default().to_owned(),
-        nodeip_hint: network.and_then(|network| network.cidr.split('/').next()?.parse().ok()),
+        nodeip_hint: networks.first().map(|network| network.address),
+        pool: pool.cloned(),
         ignition_override: record.host.ignition_config_overrides.clone(),
         ..HostConfig::default()
     })
 }
 
 /// Its name, and where the control plane it is added to serves the rest of its config.
-fn added_node(api: &str, record: &HostRecord) -> HostConfig {
-    let source = format!("http://{api}:22624/config/{}", record.effective_role());
+fn added_node(endpoint: &Endpoint, record: &HostRecord) -> HostConfig {
     HostConfig {
         hostname: record.hostname().unwrap_or_default().to_owned(),
-        pointer: Some(host::Pointer { source, headers: Vec::new() }),
+        pointer: Some(host::Pointer { source: endpoint.url.clone(), headers: endpoint.headers.clone() }),
+        ca_pem: endpoint.ca_pem(),
         ignition_override: record.host.ignition_config_overrides.clone(),
         ..HostConfig::default()
     }

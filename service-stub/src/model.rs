@@ -58,6 +58,12 @@ pub struct HostRecord {
     /// When events were recorded last that are told at most hourly, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub told: BTreeMap<String, Timestamp>,
+    /// What it shows to the ignition endpoint; never published.
+    #[serde(default, skip_serializing_if = "Secret::is_empty")]
+    pub ignition_endpoint_token: Secret,
+    /// The same, as further headers: names and values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignition_endpoint_headers: Vec<(String, Secret)>,
     #[serde(skip)]
     facts: OnceLock<Arc<Facts>>,
 }
@@ -90,7 +96,15 @@ impl HostRecord {
             registered_at: now,
             ..Host::default()
         };
-        Self { state, host, kept: BTreeMap::new(), told: BTreeMap::new(), facts: OnceLock::new() }
+        Self {
+            state,
+            host,
+            kept: BTreeMap::new(),
+            told: BTreeMap::new(),
+            ignition_endpoint_token: Secret::default(),
+            ignition_endpoint_headers: Vec::new(),
+            facts: OnceLock::new(),
+        }
     }
 
     /// Its key.
@@ -212,6 +226,7 @@ impl HostRecord {
         host.media_status.clear();
         host.discovery_agent_version.clear();
         host.installer_version.clear();
+        host.validations_info.clear();
         self.set_inventory(String::new());
         for seen in SEEN {
             self.kept.remove(seen);
@@ -278,6 +293,16 @@ impl ClusterRecord {
     /// Hosts are added to it.
     pub fn day2(&self) -> bool {
         self.cluster.kind == DAY2_CLUSTER
+    }
+
+    /// The user's own load balancer holds the virtual addresses.
+    pub fn user_balanced(&self) -> bool {
+        self.kept.get("load_balancer").is_some_and(|balancer| balancer["type"] == "user-managed")
+    }
+
+    /// A network plug-in that comes with the cluster, not of another maker.
+    pub fn own_network_type(&self) -> bool {
+        matches!(self.cluster.network_type.as_str(), "OVNKubernetes" | "OpenShiftSDN")
     }
 
     /// The kind of hosts that register in it.

@@ -1,13 +1,14 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
-use crate::check::{self, connectivity, disks, host as host_check};
+pub use crate::machine_networks::of as machine_networks;
+
+use crate::check::{self, Waived, connectivity, host as host_check, turned::turned};
 use crate::dhcp_vips;
 use crate::effects;
 use crate::events;
 use crate::instructions::{disk_to_measure, images_to_try};
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
-use crate::net::Cidr;
 use crate::rendezvous;
 use crate::roles;
 use crate::service::Service;
@@ -16,7 +17,7 @@ use crate::state::{
     host as host_state, limits, progress, table::Refused,
 };
 use crate::store::Change;
-use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, Inventory, StageList, StepType, Timestamp};
+use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, StageList, StepType, Timestamp};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,9 +71,9 @@ fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord)
         roles::suggest(&service.settings.requirements, change, cluster);
     }
     let hosts = change.model().hosts_of_cluster(id);
-    let shared = if checking { share(cluster, &hosts) } else { host_check::Shared::default() };
+    let shared = if checking { share(service, cluster, &hosts) } else { host_check::Shared::default() };
     if checking {
-        store_groups(change, id, &shared.groups);
+        store_groups(change, id, &shared);
     }
     let states: Vec<_> = hosts.iter().map(|record| (record.state, record.effective_role())).collect();
     let mut moved = false;
@@ -98,17 +99,19 @@ fn settle_host(
 ) -> bool {
     let mut record = record.clone();
     let presence = service.store.presence(record.key());
+    let infra_env = change.model().infra_envs.get(&record.host.infra_env_id).cloned();
     let findings = record.state.checked().then(|| {
         let context = host_check::Context {
             record: &record,
             presence,
             cluster,
+            infra_env: infra_env.as_deref(),
             shared,
             requirements: &service.settings.requirements,
             now: change.now,
             started: service.started,
         };
-        host_check::run(&context, ignored(service, cluster, |ignored| &ignored.host))
+        host_check::run(&context, waived(service, cluster, |ignored| &ignored.host))
     });
     let mut facts = host_facts(change, &record, cluster, service.started);
     facts.dispensable = dispensable;
@@ -124,12 +127,9 @@ fn settle_host(
     await_answers(service, &record, &mut facts.checks);
     let held = rendezvous::step(service, change.model(), &record, cluster).filter(|_| facts.checks.connected);
     let step = held.or_else(|| host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok());
-    let checked = findings.map(|findings| findings.to_json()).filter(|json| *json != record.host.validations_info);
-    if let Some(json) = &checked {
-        record.host.validations_info = json.clone();
-    }
+    let checked = findings.as_ref().is_some_and(|findings| tell_host(change, &mut record, findings));
     let moved = step.is_some_and(|step| enter(change, &mut record, cluster, step));
-    if moved || checked.is_some() {
+    if moved || checked {
         change.put_host(record);
     }
     moved
@@ -147,6 +147,19 @@ fn await_answers(service: &Service, record: &HostRecord, checks: &mut HostChecks
     let tries = !disabled.contains(&StepType::ContainerImageAvailability);
     open(&mut checks.disk_speed, measures && disk_to_measure(options, record).is_some());
     open(&mut checks.images, tries && !images_to_try(options, record).is_empty());
+}
+
+/// Puts findings into the record, with events of those that turned. Says whether anything did.
+fn tell_host(change: &mut Change, record: &mut HostRecord, findings: &host_check::Findings) -> bool {
+    let json = findings.to_json();
+    if json == record.host.validations_info {
+        return false;
+    }
+    for (turn, finding) in turned(&record.host.validations_info, findings.iter()) {
+        events::host_check(change, record, turn, finding);
+    }
+    record.host.validations_info = json;
+    true
 }
 
 /// What a host's transitions depend on, but for its checks and its peers.
@@ -313,7 +326,11 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
     let findings = record.state.checked().then(|| check_cluster(service, &record, &hosts));
     let mut facts = cluster_facts(service, change, &record);
     if let Some(findings) = &findings {
-        record.cluster.validations_info = findings.to_json();
+        let json = findings.to_json();
+        for (turn, finding) in turned(&record.cluster.validations_info, findings.iter()) {
+            events::cluster_check(change, &record, turn, finding);
+        }
+        record.cluster.validations_info = json;
         facts.checks = findings.for_state();
     }
     let step = cluster_state::step(cluster_state::Trigger::Refresh, record.state, &facts).ok();
@@ -339,18 +356,24 @@ fn check_cluster(service: &Service, record: &ClusterRecord, hosts: &[Arc<HostRec
         machine_networks: &machine_networks(record, hosts),
         clocks: &clocks,
         has_manifests: manifests.is_ok_and(|list| !list.is_empty()),
+        with_control_plane: service.settings.cluster_files.is_some(),
     };
-    check::cluster::run(&context, ignored(service, Some(record), |ignored| &ignored.cluster))
+    check::cluster::run(&context, waived(service, Some(record), |ignored| &ignored.cluster))
 }
 
-/// The names of checks that hold nothing back: the cluster's own list, else the service's.
-fn ignored(
+/// Checks that hold nothing back: those a cluster's own list ignores, else those the service's switches off.
+fn waived(
     service: &Service,
     cluster: Option<&ClusterRecord>,
     list: fn(&IgnoredValidations) -> &BTreeSet<String>,
-) -> BTreeSet<String> {
-    let own = cluster.and_then(|record| record.ignored_validations.as_ref());
-    list(own.unwrap_or(&service.settings.ignored_validations)).clone()
+) -> Waived {
+    match cluster.and_then(|record| record.ignored_validations.as_ref()) {
+        Some(own) => Waived { ignored: list(own).clone(), disabled: BTreeSet::new() },
+        None => {
+            let disabled = list(&service.settings.disabled_validations).clone();
+            Waived { ignored: BTreeSet::new(), disabled }
+        }
+    }
 }
 
 /// What a cluster's transitions depend on, but for its checks.
@@ -419,7 +442,7 @@ fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProg
     info
 }
 
-fn share(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
+fn share(service: &Service, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
     let mut names = BTreeMap::new();
     for name in hosts.iter().filter_map(|record| record.hostname()) {
         *names.entry(name.to_owned()).or_default() += 1;
@@ -427,8 +450,9 @@ fn share(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shar
     let machine_networks = machine_networks(cluster, hosts);
     let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
     let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).collect();
-    // A control plane of two needs two; every other majority is at least three.
-    let group_minimum = if cluster.cluster.control_plane_count == 2 { 2 } else { 3 };
+    // A control plane has three nodes that vote, be one an arbiter; without one two hosts may be all there are.
+    let with_control_plane = service.settings.cluster_files.is_some();
+    let group_minimum = if !with_control_plane && cluster.cluster.control_plane_count == 2 { 2 } else { 3 };
     let nodes: Vec<connectivity::Node> = hosts
         .iter()
         .filter_map(|record| {
@@ -439,76 +463,33 @@ fn share(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shar
         .collect();
     let groups = connectivity::groups(&nodes, &machine_networks, group_minimum);
     let collisions = connectivity::collisions(&nodes);
-    host_check::Shared { names, peers, groups, machine_networks, group_minimum, hosts: hosts.len(), collisions }
-}
-
-/// The networks the machines are to be in: the user's, else those of the hosts' interfaces that hold the API's addresses.
-pub fn machine_networks(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Cidr> {
-    let given: Vec<Cidr> =
-        cluster.cluster.machine_networks.iter().filter_map(|network| network.cidr.parse().ok()).collect();
-    if !given.is_empty() {
-        return given;
+    host_check::Shared {
+        names,
+        peers,
+        groups,
+        machine_networks,
+        group_minimum,
+        hosts: hosts.len(),
+        with_control_plane,
+        collisions,
     }
-    if cluster.single_node() {
-        return hosts
-            .first()
-            .and_then(|host| host.facts().inventory.as_ref())
-            .map(default_networks)
-            .unwrap_or_default();
-    }
-    if cluster.cluster.vip_dhcp_allocation {
-        return common_network(hosts).into_iter().collect();
-    }
-    let vips: Vec<std::net::IpAddr> =
-        cluster.cluster.api_vips.iter().filter_map(|vip| vip.get("ip")?.as_str()?.parse().ok()).collect();
-    let inventories = hosts.iter().filter_map(|record| record.facts().inventory.as_ref());
-    let networks: Vec<Cidr> = inventories
-        .flat_map(|inventory| &inventory.interfaces)
-        .flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses))
-        .filter_map(|text| text.parse::<Cidr>().ok())
-        .map(Cidr::network)
-        .collect();
-    vips.iter().filter_map(|vip| networks.iter().find(|network| network.contains(*vip)).copied()).collect()
 }
 
-/// The network that all hosts are in, if there is just one (§3.4).
-fn common_network(hosts: &[Arc<HostRecord>]) -> Option<Cidr> {
-    let of = |inventory: &Inventory| -> BTreeSet<Cidr> {
-        let texts = inventory.interfaces.iter().flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
-        let cidrs = texts.filter_map(|text| text.parse::<Cidr>().ok());
-        cidrs.filter(|cidr| !cidr.address.is_loopback()).map(Cidr::network).collect()
-    };
-    let all = hosts.iter().filter_map(|host| host.facts().inventory.as_ref()).map(of);
-    let common = all.reduce(|one, other| one.intersection(&other).copied().collect())?;
-    if common.len() == 1 { common.into_iter().next() } else { None }
-}
-
-/// Networks of the interface that carries the default route, of each family the one with the lowest metric (§3.4).
-fn default_networks(inventory: &Inventory) -> Vec<Cidr> {
-    let of_family = |v6: bool| {
-        let defaults = inventory.routes.iter().filter(|route| {
-            disks::is_default(&route.destination) && !route.gateway.is_empty() && route.gateway.contains(':') == v6
-        });
-        let route = defaults.min_by_key(|route| route.metric)?;
-        let nic = inventory.interfaces.iter().find(|nic| nic.name == route.interface)?;
-        let own = if v6 { &nic.ipv6_addresses } else { &nic.ipv4_addresses };
-        let cidrs = own.iter().filter_map(|text| text.parse::<Cidr>().ok());
-        let global =
-            |cidr: &Cidr| !matches!(cidr.address, std::net::IpAddr::V6(address) if address.is_unicast_link_local());
-        cidrs.map(Cidr::network).find(global)
-    };
-    [false, true].into_iter().filter_map(of_family).collect()
-}
-
-fn store_groups(change: &mut Change, id: ClusterId, groups: &connectivity::MajorityGroups) {
-    let Ok(json) = serde_json::to_string(groups) else { return };
-    let Some(current) =
-        change.model().clusters.get(&id).filter(|record| record.cluster.connectivity_majority_groups != json)
+/// What the hosts see of each other, as it is published.
+fn store_groups(change: &mut Change, id: ClusterId, shared: &host_check::Shared) {
+    let (Ok(groups), Ok(collisions)) =
+        (serde_json::to_string(&shared.groups), serde_json::to_string(&shared.collisions))
     else {
         return;
     };
+    let Some(current) = change.model().clusters.get(&id) else { return };
+    let known = current.kept.get("ip_collisions").and_then(Value::as_str);
+    if current.cluster.connectivity_majority_groups == groups && known == Some(collisions.as_str()) {
+        return;
+    }
     let mut record = ClusterRecord::clone(current);
-    record.cluster.connectivity_majority_groups = json;
+    record.cluster.connectivity_majority_groups = groups;
+    record.kept.insert("ip_collisions".to_owned(), Value::from(collisions));
     change.put_cluster(record);
 }
 

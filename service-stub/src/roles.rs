@@ -1,12 +1,12 @@
 //! Roles the service would give, and who bootstraps the control plane (service contract §9).
 
-use crate::check::requirements::Requirements;
+use crate::check::requirements::{Requirements, RoleNeeds};
 use crate::events::{self, Severity};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::state::HostState;
 use crate::store::Change;
 use api::{ClusterId, HostRole, Inventory};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Gives every host of the cluster that has no role of its own a suggested one, once all hosts sent their inventory.
@@ -16,42 +16,59 @@ pub fn suggest(requirements: &Requirements, change: &mut Change, cluster: &Clust
         if record.host.suggested_role != role {
             let mut record = HostRecord::clone(record);
             record.host.suggested_role = role;
+            if record.host.role == HostRole::AutoAssign {
+                let text = format!("calculated role is {role}");
+                events::host(
+                    change,
+                    &record,
+                    "host_role_updated",
+                    Severity::Info,
+                    &text,
+                    json!({"suggested_role": role}),
+                );
+            }
             change.put_host(record);
         }
     }
 }
 
-/// The roles in the hosts' order.
+/// The roles in the hosts' order. What was suggested before counts, so that a host that comes later changes no other's.
 fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<HostRole> {
-    let mut roles: Vec<HostRole> = hosts.iter().map(|record| record.host.role).collect();
-    let inventories: Vec<_> = hosts.iter().map(|record| record.facts().inventory.as_ref()).collect();
-    if inventories.iter().any(Option::is_none) {
-        // Too early to decide anew; what was suggested before stays.
-        for (role, record) in roles.iter_mut().zip(hosts) {
-            if *role == HostRole::AutoAssign {
-                *role = record.host.suggested_role;
-            }
-        }
+    let mut roles: Vec<HostRole> = hosts.iter().map(|record| record.effective_role()).collect();
+    let inventories: Vec<&Inventory> = hosts.iter().filter_map(|record| record.facts().inventory.as_ref()).collect();
+    if inventories.len() < hosts.len() {
+        // Too early to decide.
         return roles;
     }
-    let weights: Vec<(bool, f64)> = inventories.iter().map(|inventory| inventory.map_or((true, 0.0), weight)).collect();
+    let weights: Vec<(bool, f64)> = inventories.iter().map(|inventory| weight(inventory)).collect();
     let mut order: Vec<usize> = (0..hosts.len()).collect();
     order.sort_by(|a, b| weights[*a].0.cmp(&weights[*b].0).then(weights[*a].1.total_cmp(&weights[*b].1)));
-    let needs = requirements.of(&cluster.cluster.openshift_version, HostRole::Master, cluster.single_node());
+    let (version, single_node) = (cluster.cluster.openshift_version.as_str(), cluster.single_node());
     let wanted = usize::try_from(cluster.cluster.control_plane_count).unwrap_or(usize::MAX);
     for index in order {
-        if roles[index] != HostRole::AutoAssign {
+        if hosts[index].host.role != HostRole::AutoAssign {
             continue;
         }
-        let masters = roles.iter().filter(|role| **role == HostRole::Master).count();
-        let fits = inventories[index].is_some_and(|inventory| {
-            let cpus = inventory.cpu.as_ref().map_or(0, |cpu| cpu.count);
-            let mib = inventory.memory.as_ref().map_or(0, |memory| memory.physical_bytes >> 20);
-            cpus >= needs.cpu_cores && mib.saturating_add(100) >= needs.ram_mib
-        });
-        roles[index] = if masters < wanted && fits { HostRole::Master } else { HostRole::Worker };
+        let others = |role| roles.iter().enumerate().filter(|(other, own)| *other != index && **own == role).count();
+        let fits = |role| enough(inventories[index], requirements.of(version, role, single_node));
+        roles[index] = if cluster.day2() {
+            HostRole::Worker
+        } else if others(HostRole::Master) < wanted && fits(HostRole::Master) {
+            HostRole::Master
+        } else if wanted == 2 && others(HostRole::Arbiter) == 0 && fits(HostRole::Arbiter) {
+            HostRole::Arbiter
+        } else {
+            HostRole::Worker
+        };
     }
     roles
+}
+
+/// Processors and memory for a role.
+fn enough(inventory: &Inventory, needs: RoleNeeds) -> bool {
+    let cpus = inventory.cpu.as_ref().map_or(0, |cpu| cpu.count);
+    let memory = inventory.memory.clone().unwrap_or_default();
+    cpus >= needs.cpu_cores && memory.physical_bytes >> 20 >= needs.least_mib(&memory.physical_bytes_method)
 }
 
 /// Has one master carry the temporary control plane: the one that was to before, else the last that is ready.
@@ -91,7 +108,6 @@ mod tests {
     use crate::model::HostKey;
     use crate::state::ClusterState;
     use api::{Cluster, HostId, InfraEnvId, Secret, Timestamp};
-    use serde_json::json;
 
     fn host(id: u128, cpus: u64, gib: u64, gpu: bool) -> Arc<HostRecord> {
         let key = HostKey { infra_env: InfraEnvId::default(), host: HostId(uuid::Uuid::from_u128(id)) };
@@ -120,8 +136,30 @@ mod tests {
             host(5, 16, 64, false),
         ];
         let plan = |masters| plan(&Requirements::default(), &cluster(masters), &hosts);
-        assert_eq!(plan(2), [Worker, Worker, Master, Master, Worker]);
+        assert_eq!(plan(3), [Worker, Worker, Master, Master, Master]);
         assert_eq!(plan(4), [Master, Worker, Master, Master, Master], "the accelerator last");
+    }
+
+    #[test]
+    fn two_masters_get_an_arbiter_and_late_hosts_change_nothing() {
+        use HostRole::{Arbiter, Master, Worker};
+        let mut hosts = vec![host(1, 8, 32, false), host(2, 8, 32, false), host(3, 16, 64, false)];
+        let plan_of = |hosts: &[Arc<HostRecord>]| plan(&Requirements::default(), &cluster(2), hosts);
+        assert_eq!(plan_of(&hosts), [Master, Master, Arbiter]);
+        for (record, role) in hosts.iter_mut().zip([Master, Master, Arbiter]) {
+            let mut known = HostRecord::clone(record);
+            known.host.suggested_role = role;
+            *record = Arc::new(known);
+        }
+        hosts.push(host(4, 4, 16, false));
+        assert_eq!(
+            plan_of(&hosts),
+            [Master, Master, Arbiter, Worker],
+            "though the last would have been the first choice"
+        );
+        let mut day2 = cluster(2);
+        day2.cluster.kind = crate::model::DAY2_CLUSTER.into();
+        assert_eq!(plan(&Requirements::default(), &day2, &hosts), [Worker; 4]);
     }
 
     #[test]

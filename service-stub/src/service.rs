@@ -56,8 +56,8 @@ pub struct Settings {
     pub await_controller: bool,
     /// Stages and connections that take too long are flagged, and the installation goes on.
     pub soft_timeouts: bool,
-    /// Checks that hold nothing back, unless a cluster has a list of its own.
-    pub ignored_validations: IgnoredValidations,
+    /// Checks that are switched off, unless a cluster has a list of its own.
+    pub disabled_validations: IgnoredValidations,
     /// What clients may take.
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.

@@ -6,7 +6,7 @@ use crate::net::Cidr;
 use crate::pass;
 use crate::service::Service;
 use crate::state::{HostState, cluster::Preparation};
-use api::{Host, HostId};
+use api::{Host, HostId, MachineNetwork};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,6 +33,9 @@ pub fn host_document(service: &Service, record: &HostRecord) -> Value {
     let mut document = serde_json::to_value(host).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
         fields.extend(record.kept.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
+        if !record.ignition_endpoint_token.is_empty() {
+            fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
+        }
     }
     document
 }
@@ -42,6 +45,10 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     let hosts = model.hosts_of_cluster(record.cluster.id);
     let mut cluster = record.cluster.clone();
     cluster.status = record.state.to_string();
+    if cluster.machine_networks.is_empty() {
+        let own = |network: &Cidr| MachineNetwork { cidr: network.to_string(), cluster_id: Some(cluster.id) };
+        cluster.machine_networks = pass::machine_networks(record, &hosts).iter().map(own).collect();
+    }
     let mut document = serde_json::to_value(cluster).unwrap_or_default();
     let Value::Object(fields) = &mut document else { return document };
     let list = if with_hosts { hosts.iter().map(|host| host_document(service, host)).collect() } else { Vec::new() };

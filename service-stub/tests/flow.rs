@@ -143,6 +143,11 @@ impl World {
                     let free = json!([{"network": "10.0.0.0/24", "free_addresses": []}]);
                     client.post_reply(self.infra_env.id, machine.id, &reply(step, free)).unwrap();
                 }
+                StepType::ApiVipConnectivityCheck => {
+                    let asked: api::ApiVipConnectivityRequest = serde_json::from_str(&step.args[0]).unwrap();
+                    let fetched = json!({"is_success": true, "url": asked.url, "ignition": "{}"});
+                    client.post_reply(self.infra_env.id, machine.id, &reply(step, fetched)).unwrap();
+                }
                 StepType::VerifyVips => {
                     let asked: Vec<api::VerifyVip> = serde_json::from_str(&step.args[0]).unwrap();
                     let in_use = |vip: &str| if vip.ends_with(".66") { "failed" } else { "succeeded" };

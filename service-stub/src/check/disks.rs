@@ -1,41 +1,93 @@
 //! Which disks may be installed to, and which one is (service contract §9).
 
+use super::requirements::{Requirements, is_at_least};
+use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use api::{Disk, Eligibility, Inventory};
 use std::{cmp::Reverse, net::IpAddr};
 
-/// Drive types an operating system may be installed to.
-const INSTALLABLE: [&str; 6] = ["HDD", "SSD", "Multipath", "RAID", "iSCSI", "FC"];
+/// How the service's own reasons begin. They are worked out anew each time; those of the agent stay.
+const OWN_REASONS: [&str; 6] = [
+    "Disk is too small: ",
+    "Drive type is ",
+    "Disk is a path of a multipath device",
+    "Multipath device has paths ",
+    "iSCSI: ",
+    "iSCSI traffic goes through ",
+];
+
+/// What a disk is judged by besides itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Smallest size, GB (10^9 bytes).
+    pub disk_size_gb: u64,
+    /// Version to be installed; empty while it isn't known.
+    pub version: &'a str,
+}
+
+impl<'a> Wanted<'a> {
+    /// What a host of the cluster needs in its role; without a cluster, what any role needs.
+    pub fn of(
+        requirements: &Requirements,
+        record: &HostRecord,
+        cluster: Option<&'a ClusterRecord>,
+        inventory: &Inventory,
+    ) -> Self {
+        let Some(cluster) = cluster else {
+            return Self { disk_size_gb: requirements.least("").disk_size_gb, version: "" };
+        };
+        let (version, role) = (cluster.cluster.openshift_version.as_str(), record.effective_role());
+        let needs = requirements.of_machine(version, role, cluster.single_node(), Some(inventory));
+        Self { disk_size_gb: needs.disk_size_gb, version }
+    }
+}
 
 /// Adds the service's reasons to the agent's; an eligible disk has none.
-pub fn judge(inventory: &mut Inventory, disk_size_gb: u64) {
-    let reasons: Vec<_> = inventory.disks.iter().map(|disk| reasons(disk, inventory, disk_size_gb)).collect();
-    for (disk, new) in inventory.disks.iter_mut().zip(reasons) {
+pub fn judge(inventory: &mut Inventory, wanted: Wanted) {
+    let reasons: Vec<_> = inventory.disks.iter().map(|disk| reasons(disk, inventory, wanted)).collect();
+    for (disk, own) in inventory.disks.iter_mut().zip(reasons) {
         let mut all = disk.installation_eligibility.not_eligible_reasons.take().unwrap_or_default();
-        for reason in new {
-            if !all.contains(&reason) {
-                all.push(reason);
-            }
-        }
+        all.retain(|reason| !OWN_REASONS.iter().any(|start| reason.starts_with(start)));
+        all.extend(own);
         let eligible = all.is_empty();
         disk.installation_eligibility = Eligibility { eligible, not_eligible_reasons: (!eligible).then_some(all) };
     }
 }
 
-fn reasons(disk: &Disk, inventory: &Inventory, disk_size_gb: u64) -> Vec<String> {
+/// Drive types an operating system may be installed to, by its version and the machine's architecture.
+fn installable(inventory: &Inventory, version: &str) -> Vec<&'static str> {
+    let architecture = inventory.cpu.as_ref().map_or("", |cpu| cpu.architecture.as_str());
+    let mainframe = architecture == "s390x";
+    let mut types = vec!["HDD", "SSD", "Multipath"];
+    let further = [
+        (&["FC"][..], mainframe || matches!(architecture, "x86_64" | "")),
+        (&["RAID"], is_at_least(version, 4, 14)),
+        (&["iSCSI"], is_at_least(version, 4, 15)),
+        (&["ECKD", "ECKD (ESE)", "FBA"], mainframe),
+    ];
+    types.extend(further.iter().filter(|(_, taken)| *taken).flat_map(|(names, _)| *names));
+    types
+}
+
+fn reasons(disk: &Disk, inventory: &Inventory, wanted: Wanted) -> Vec<String> {
     let mut reasons = Vec::new();
-    let needed = disk_size_gb.saturating_mul(1_000_000_000);
-    if disk.size_bytes < needed {
+    let Wanted { disk_size_gb, version } = wanted;
+    if disk.size_bytes < disk_size_gb.saturating_mul(1_000_000_000) {
         reasons.push(format!(
             "Disk is too small: it has {:.2} GB, {disk_size_gb} GB are needed",
             gigabytes(disk.size_bytes)
         ));
     }
-    if !INSTALLABLE.contains(&disk.drive_type.as_str()) {
-        reasons.push(format!("Drive type is {}, it must be one of {}", disk.drive_type, INSTALLABLE.join(", ")));
+    let types = installable(inventory, version);
+    if !types.contains(&disk.drive_type.as_str()) {
+        reasons.push(format!("Drive type is {}, it must be one of {}", disk.drive_type, types.join(", ")));
     }
-    if matches!(disk.drive_type.as_str(), "FC" | "iSCSI") && holders(disk).any(|holder| holder.starts_with("dm-")) {
-        reasons.push("Disk is a path of a multipath device: install to that device".to_owned());
+    match disk.drive_type.as_str() {
+        "FC" | "iSCSI" if is_path(disk, inventory) => {
+            reasons.push("Disk is a path of a multipath device: install to that device".to_owned());
+        }
+        "Multipath" => reasons.extend(multipath_reason(disk, inventory)),
+        _ => {}
     }
     if disk.drive_type == "iSCSI" {
         reasons.extend(iscsi_reason(disk, inventory));
@@ -47,18 +99,40 @@ fn holders(disk: &Disk) -> impl Iterator<Item = &str> {
     disk.holders.split(',').map(str::trim).filter(|holder| !holder.is_empty())
 }
 
+fn is_path(disk: &Disk, inventory: &Inventory) -> bool {
+    let multipath = |name: &str| inventory.disks.iter().any(|disk| disk.drive_type == "Multipath" && disk.name == name);
+    holders(disk).any(multipath)
+}
+
+/// Its paths are all of Fibre Channel, or all of iSCSI and each one good.
+fn multipath_reason(device: &Disk, inventory: &Inventory) -> Option<String> {
+    let paths = inventory.disks.iter().filter(|disk| holders(disk).any(|holder| holder == device.name));
+    let paths: Vec<&Disk> = paths.collect();
+    let all = |kind: &str| paths.iter().all(|path| path.drive_type == kind);
+    if all("iSCSI") {
+        return paths.iter().find_map(|path| iscsi_reason(path, inventory));
+    }
+    (!all("FC")).then(|| {
+        let mut kinds: Vec<&str> = paths.iter().map(|path| path.drive_type.as_str()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        format!("Multipath device has paths of {}: all must be FC, or all iSCSI", kinds.join(", "))
+    })
+}
+
 fn iscsi_reason(disk: &Disk, inventory: &Inventory) -> Option<String> {
     let Some(address) = disk.iscsi.as_ref().and_then(|iscsi| iscsi.host_ip_address.parse::<IpAddr>().ok()) else {
-        return Some("The host's address in the iSCSI session is not known".to_owned());
+        return Some("iSCSI: the host's address in the session is not known".to_owned());
     };
     let interface = inventory.interfaces.iter().find(|interface| {
         let networks = interface.ipv4_addresses.iter().chain(&interface.ipv6_addresses);
         networks.filter_map(|text| text.parse::<Cidr>().ok()).any(|cidr| cidr.address == address)
     })?;
-    let default_route =
-        inventory.routes.iter().find(|route| is_default(&route.destination) && !route.gateway.is_empty());
-    (default_route?.interface == interface.name)
-        .then(|| format!("iSCSI traffic goes through {}, which also carries the default route", interface.name))
+    let defaults = inventory.routes.iter().filter(|route| is_default(&route.destination) && !route.gateway.is_empty());
+    defaults
+        .filter(|route| route.interface == interface.name)
+        .map(|_| format!("iSCSI traffic goes through {}, which also carries the default route", interface.name))
+        .next()
 }
 
 /// Whether a route's destination is "anywhere".
@@ -113,25 +187,90 @@ mod tests {
         }
     }
 
+    const WANTED: Wanted = Wanted { disk_size_gb: 100, version: "4.22.9" };
+
     fn judged(disks: Vec<Disk>) -> Inventory {
         let mut inventory = Inventory { disks, ..Inventory::default() };
-        judge(&mut inventory, 100);
+        judge(&mut inventory, WANTED);
         inventory
     }
 
     #[test]
-    fn reasons_are_added_once_and_eligibility_follows() {
+    fn reasons_are_worked_out_anew_and_eligibility_follows() {
         let mut own = disk("sdb", "SSD", 200);
         own.installation_eligibility.not_eligible_reasons = Some(vec!["Disk is removable".into()]);
         let mut inventory = judged(vec![disk("sda", "HDD", 99), own, disk("sdc", "SSD", 100), disk("sr0", "ODD", 0)]);
-        judge(&mut inventory, 100);
-        let eligible: Vec<_> = inventory.disks.iter().map(|disk| disk.installation_eligibility.eligible).collect();
-        assert_eq!(eligible, [false, false, true, false]);
+        judge(&mut inventory, WANTED);
+        let eligible = |inventory: &Inventory| {
+            inventory.disks.iter().map(|disk| disk.installation_eligibility.eligible).collect::<Vec<_>>()
+        };
+        assert_eq!(eligible(&inventory), [false, false, true, false]);
         let reasons = |index: usize| inventory.disks[index].installation_eligibility.not_eligible_reasons.clone();
-        assert_eq!(reasons(0).unwrap().len(), 1);
+        assert_eq!(reasons(0), Some(vec!["Disk is too small: it has 99.00 GB, 100 GB are needed".to_owned()]));
         assert_eq!(reasons(1), Some(vec!["Disk is removable".to_owned()]));
         assert_eq!(reasons(2), None);
         assert_eq!(reasons(3).unwrap().len(), 2);
+        judge(&mut inventory, Wanted { disk_size_gb: 50, ..WANTED });
+        assert_eq!(eligible(&inventory), [true, false, true, false], "another role needs less");
+    }
+
+    #[test]
+    fn kinds_of_drives_by_version_and_architecture() {
+        const OLD: &str = "4.13.9";
+        let rows: [(&str, &str, &[&str]); 6] = [
+            ("x86_64", OLD, &["HDD", "SSD", "Multipath", "FC"]),
+            ("x86_64", "4.14.0", &["HDD", "SSD", "Multipath", "FC", "RAID"]),
+            ("x86_64", "4.15.1", &["HDD", "SSD", "Multipath", "FC", "RAID", "iSCSI"]),
+            ("aarch64", "4.15.1", &["HDD", "SSD", "Multipath", "RAID", "iSCSI"]),
+            ("s390x", OLD, &["HDD", "SSD", "Multipath", "FC", "ECKD", "ECKD (ESE)", "FBA"]),
+            ("x86_64", "", &["HDD", "SSD", "Multipath", "FC", "RAID", "iSCSI"]),
+        ];
+        for (architecture, version, taken) in rows {
+            let inventory = serde_json::json!({"cpu": {"architecture": architecture}});
+            let inventory: Inventory = serde_json::from_value(inventory).unwrap();
+            assert_eq!(installable(&inventory, version), taken, "{architecture} {version}");
+        }
+    }
+
+    #[test]
+    fn paths_of_multipath_devices() {
+        let path = |name: &str, kind: &str| Disk { holders: "dm-0".into(), ..disk(name, kind, 200) };
+        let device = |kinds: &[&str]| {
+            let paths = kinds.iter().enumerate().map(|(n, kind)| path(&format!("sd{n}"), kind));
+            judged(std::iter::once(disk("dm-0", "Multipath", 200)).chain(paths).collect())
+        };
+        let reasons = |inventory: &Inventory, index: usize| {
+            inventory.disks[index].installation_eligibility.not_eligible_reasons.clone().unwrap_or_default().join("|")
+        };
+        let fibre = device(&["FC", "FC"]);
+        assert_eq!(reasons(&fibre, 0), "");
+        assert_eq!(reasons(&fibre, 1), "Disk is a path of a multipath device: install to that device");
+        let mixed = device(&["FC", "SSD"]);
+        assert_eq!(reasons(&mixed, 0), "Multipath device has paths of FC, SSD: all must be FC, or all iSCSI");
+        assert_eq!(reasons(&mixed, 2), "", "only paths of FC and iSCSI are refused as such");
+        let remote = device(&["iSCSI"]);
+        assert_eq!(reasons(&remote, 0), "iSCSI: the host's address in the session is not known");
+        let raid = judged(vec![Disk { holders: "dm-7".into(), ..disk("sda", "FC", 200) }]);
+        assert_eq!(reasons(&raid, 0), "", "a holder that is no multipath device");
+    }
+
+    #[test]
+    fn iscsi_needs_an_interface_of_its_own() {
+        let of = |host: &str| {
+            let text = serde_json::json!({
+                "disks": [{"name": "sda", "drive_type": "iSCSI", "size_bytes": 200_000_000_000_u64,
+                           "iscsi": {"host_ip_address": host}}],
+                "interfaces": [{"name": "eth0", "ipv4_addresses": ["192.0.2.7/24"]},
+                               {"name": "eth1", "ipv4_addresses": ["198.51.100.7/24"]}],
+                "routes": [{"destination": "0.0.0.0", "gateway": "192.0.2.1", "interface": "eth0"}],
+            });
+            let mut inventory: Inventory = serde_json::from_value(text).unwrap();
+            judge(&mut inventory, WANTED);
+            inventory.disks[0].installation_eligibility.not_eligible_reasons.clone().unwrap_or_default().join("|")
+        };
+        assert_eq!(of("198.51.100.7"), "");
+        assert_eq!(of("192.0.2.7"), "iSCSI traffic goes through eth0, which also carries the default route");
+        assert_eq!(of(""), "iSCSI: the host's address in the session is not known");
     }
 
     #[test]

@@ -6,9 +6,13 @@ pub mod disks;
 pub mod host;
 pub mod reach;
 pub mod requirements;
+pub mod turned;
 
-use serde::Serialize;
-use std::{collections::BTreeMap, sync::LazyLock};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 /// Operators that a cluster may have; none of them is installed by this service, so no host needs anything for one.
 pub const OPERATORS: [&str; 29] = [
@@ -44,7 +48,7 @@ pub const OPERATORS: [&str; 29] = [
 ];
 
 /// How a check came out. Pending means that a fact is missing; it does not pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It can't be decided, by the fault of a setting.
@@ -74,6 +78,22 @@ impl Finding {
     /// Whether it passed.
     pub fn passes(&self) -> bool {
         matches!(self.status, Status::Success | Status::Disabled)
+    }
+}
+
+/// Checks that hold nothing back, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Waived {
+    /// Told as they come out, and counted as passed.
+    pub ignored: BTreeSet<String>,
+    /// Not looked at.
+    pub disabled: BTreeSet<String>,
+}
+
+impl Waived {
+    /// What stands in the place of a check that is not looked at.
+    pub fn verdict(&self, id: &str) -> Option<Verdict> {
+        self.disabled.contains(id).then(|| (Status::Disabled, "Validation disabled by configuration".to_owned()))
     }
 }
 

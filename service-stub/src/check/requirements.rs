@@ -1,8 +1,12 @@
 //! What hardware a role needs (service contract §5.2): the default table, a file that replaces it, and the lookup.
 
-use api::HostRole;
+use api::{HostRole, Inventory};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+
+/// Machines on a card of another one: they need less, and only as workers.
+const EDGE_PRODUCT: &str = "BlueField SoC";
 
 /// What one role needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,10 +17,41 @@ pub struct RoleNeeds {
     pub ram_mib: u64,
     /// Smallest installation disk, GB (10^9 bytes).
     pub disk_size_gb: u64,
+    /// A synced write of the installation disk takes longer than this in no more than one of a hundred, milliseconds.
+    pub disk_speed_ms: u64,
     /// Mean round trip to hosts of the same role, milliseconds; any will do without it.
     pub network_latency_ms: Option<f64>,
     /// Lost packets to hosts of the same role, percent; any will do without it.
     pub packet_loss_percent: Option<f64>,
+}
+
+/// Memory may fall short by this much: firmware keeps some.
+const MEMORY_TOLERANCE_MIB: u64 = 100;
+
+impl RoleNeeds {
+    /// The least memory that passes, MiB. What the kernel counts is short of what is built in by some more.
+    pub fn least_mib(&self, method: &str) -> u64 {
+        let further = if method == "meminfo" { self.ram_mib / 50 } else { 0 };
+        self.ram_mib.saturating_sub(MEMORY_TOLERANCE_MIB.saturating_add(further))
+    }
+
+    /// `cluster-host-requirements-details`; what has no limit is left out.
+    pub fn document(&self) -> Value {
+        let mut document = json!({
+            "cpu_cores": self.cpu_cores,
+            "ram_mib": self.ram_mib,
+            "disk_size_gb": self.disk_size_gb,
+            "installation_disk_speed_threshold_ms": self.disk_speed_ms,
+        });
+        let limits = [
+            ("network_latency_threshold_ms", self.network_latency_ms),
+            ("packet_loss_percentage", self.packet_loss_percent),
+        ];
+        if let Value::Object(fields) = &mut document {
+            fields.extend(limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), Value::from(limit?)))));
+        }
+        document
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -25,9 +60,8 @@ struct RoleEntry {
     cpu_cores: Option<u64>,
     ram_mib: Option<u64>,
     disk_size_gb: Option<u64>,
-    // Only an event depends on it: accepted, since the file is the real service's.
     #[serde(rename = "installation_disk_speed_threshold_ms")]
-    _disk_speed: Option<u64>,
+    disk_speed: Option<u64>,
     #[serde(rename = "network_latency_threshold_ms")]
     latency: Option<f64>,
     #[serde(rename = "packet_loss_percentage")]
@@ -40,7 +74,7 @@ impl RoleEntry {
             cpu_cores: Some(cpu_cores),
             ram_mib: Some(ram_mib),
             disk_size_gb: Some(disk_size_gb),
-            _disk_speed: None,
+            disk_speed: Some(10),
             latency: None,
             loss: None,
         }
@@ -55,9 +89,9 @@ impl RoleEntry {
             cpu_cores: self.cpu_cores.or(other.cpu_cores),
             ram_mib: self.ram_mib.or(other.ram_mib),
             disk_size_gb: self.disk_size_gb.or(other.disk_size_gb),
+            disk_speed: self.disk_speed.or(other.disk_speed),
             latency: self.latency.or(other.latency),
             loss: self.loss.or(other.loss),
-            ..self
         }
     }
 
@@ -66,6 +100,7 @@ impl RoleEntry {
             cpu_cores: self.cpu_cores.unwrap_or(0),
             ram_mib: self.ram_mib.unwrap_or(0),
             disk_size_gb: self.disk_size_gb.unwrap_or(0),
+            disk_speed_ms: self.disk_speed.unwrap_or(0),
             network_latency_ms: self.latency,
             packet_loss_percent: self.loss,
         }
@@ -80,7 +115,7 @@ enum MatchType {
     MinVersion,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     version: String,
@@ -95,7 +130,7 @@ struct Entry {
     #[serde(default)]
     sno: RoleEntry,
     #[serde(default, rename = "edge-worker")]
-    _edge_worker: RoleEntry,
+    edge_worker: RoleEntry,
 }
 
 /// The table of all versions.
@@ -136,15 +171,21 @@ impl Default for Requirements {
                 arbiter: RoleEntry::of(2, 8192, 50).with_network(1000.0, 0.0),
                 worker: RoleEntry::of(2, 8192, 100).with_network(1000.0, 10.0),
                 sno: RoleEntry::of(8, 16384, 100),
-                _edge_worker: RoleEntry::of(2, 8192, 15),
+                edge_worker: RoleEntry::of(2, 8192, 15),
             },
-            versions: Vec::new(),
+            versions: vec![Entry {
+                version: "4.22".into(),
+                match_type: MatchType::MinVersion,
+                sno: RoleEntry { cpu_cores: Some(4), ..RoleEntry::default() },
+                ..Entry::default()
+            }],
         }
     }
 }
 
 impl Requirements {
-    /// Reads a file of the published shape; what its `default` entry leaves out keeps the built-in value.
+    /// Reads a file of the published shape. Its versions replace the built-in ones; what its `default` entry leaves out keeps
+    /// the built-in value.
     pub fn read(path: &Path) -> Result<Self, RequirementsError> {
         let text = std::fs::read(path).map_err(|source| RequirementsError::Read { path: path.into(), source })?;
         Self::parse(&text).map_err(|source| RequirementsError::Parse { path: path.into(), source })
@@ -162,6 +203,7 @@ impl Requirements {
                     arbiter: given.arbiter.or(built_in.arbiter),
                     worker: given.worker.or(built_in.worker),
                     sno: given.sno.or(built_in.sno),
+                    edge_worker: given.edge_worker.or(built_in.edge_worker),
                     ..given
                 }
             }
@@ -172,10 +214,23 @@ impl Requirements {
 
     /// What a host of `role` needs in a cluster of `version`.
     pub fn of(&self, version: &str, role: HostRole, single_node: bool) -> RoleNeeds {
+        self.of_machine(version, role, single_node, None)
+    }
+
+    /// The same, of a machine that is known: some need less as workers.
+    pub fn of_machine(
+        &self,
+        version: &str,
+        role: HostRole,
+        single_node: bool,
+        inventory: Option<&Inventory>,
+    ) -> RoleNeeds {
+        let edge = inventory.is_some_and(is_edge);
         let pick = |entry: &Entry| match role {
             HostRole::Master | HostRole::Bootstrap if single_node => entry.sno,
             HostRole::Master | HostRole::Bootstrap => entry.master,
             HostRole::Arbiter => entry.arbiter,
+            HostRole::Worker | HostRole::AutoAssign if edge => entry.edge_worker,
             HostRole::Worker | HostRole::AutoAssign => entry.worker,
         };
         let fallback = pick(&self.fallback);
@@ -190,6 +245,7 @@ impl Requirements {
             cpu_cores: least(|needs| needs.cpu_cores),
             ram_mib: least(|needs| needs.ram_mib),
             disk_size_gb: least(|needs| needs.disk_size_gb),
+            disk_speed_ms: least(|needs| needs.disk_speed_ms),
             network_latency_ms: None,
             packet_loss_percent: None,
         }
@@ -202,6 +258,22 @@ impl Requirements {
             let fits = |entry: &&Entry| entry.match_type == MatchType::MinVersion && numbers(&entry.version) <= asked;
             self.versions.iter().filter(fits).max_by_key(|entry| numbers(&entry.version))
         })
+    }
+}
+
+/// A worker on a card (service contract §5.2).
+fn is_edge(inventory: &Inventory) -> bool {
+    let architecture = inventory.cpu.as_ref().map_or("", |cpu| cpu.architecture.as_str());
+    let product = inventory.system_vendor.as_ref().map_or("", |vendor| vendor.product_name.trim());
+    architecture == "aarch64" && product == EDGE_PRODUCT
+}
+
+/// Whether a version is that release or a later one. One that can't be read counts as late: it is nobody's old one.
+pub fn is_at_least(version: &str, major: u64, minor: u64) -> bool {
+    match *numbers(version).as_slice() {
+        [0, ..] | [] => true,
+        [own] => own >= major,
+        [own, own_minor, ..] => (own, own_minor) >= (major, minor),
     }
 }
 
@@ -236,6 +308,47 @@ mod tests {
         };
         assert_eq!(network(HostRole::Master), (Some(100.0), Some(0.0)));
         assert_eq!(network(HostRole::Worker), (Some(1000.0), Some(10.0)));
+    }
+
+    #[test]
+    fn built_in_needs_are_the_published_ones() {
+        use HostRole::{Arbiter, AutoAssign, Master, Worker};
+        let card = serde_json::json!({"cpu": {"architecture": "aarch64"}, "system_vendor": {"product_name": "BlueField SoC "}});
+        let card: Inventory = serde_json::from_value(card).unwrap();
+        let plain = Inventory::default();
+        let rows = [
+            ("4.21.9", Master, false, &plain, (4, 16384, 100), (Some(100.0), Some(0.0))),
+            ("4.21.9", Arbiter, false, &plain, (2, 8192, 50), (Some(1000.0), Some(0.0))),
+            ("4.21.9", Worker, false, &plain, (2, 8192, 100), (Some(1000.0), Some(10.0))),
+            ("4.21.9", AutoAssign, false, &plain, (2, 8192, 100), (Some(1000.0), Some(10.0))),
+            ("4.21.9", Master, true, &plain, (8, 16384, 100), (None, None)),
+            ("4.22", Master, true, &plain, (4, 16384, 100), (None, None)),
+            ("4.22.0-ec.1", Master, true, &plain, (4, 16384, 100), (None, None)),
+            ("5.0.1", Master, true, &plain, (4, 16384, 100), (None, None)),
+            ("4.22.9", Worker, false, &card, (2, 8192, 15), (None, None)),
+            ("4.22.9", Master, false, &card, (4, 16384, 100), (Some(100.0), Some(0.0))),
+        ];
+        for (version, role, single, machine, hardware, network) in rows {
+            let needs = Requirements::default().of_machine(version, role, single, Some(machine));
+            assert_eq!((needs.cpu_cores, needs.ram_mib, needs.disk_size_gb), hardware, "{version} {role}");
+            assert_eq!((needs.network_latency_ms, needs.packet_loss_percent), network, "{version} {role}");
+            assert_eq!(needs.disk_speed_ms, 10, "{version} {role}");
+        }
+    }
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        for (version, late) in [
+            ("4.13.9", false),
+            ("4.14", true),
+            ("4.9.99", false),
+            ("4.22.0-ec.1", true),
+            ("5", true),
+            ("", true),
+            ("test", true),
+        ] {
+            assert_eq!(is_at_least(version, 4, 14), late, "{version}");
+        }
     }
 
     #[test]

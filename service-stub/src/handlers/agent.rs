@@ -12,8 +12,8 @@ use crate::state::{HostState, host::Trigger, progress as stages, table::Refused}
 use crate::store::Change;
 use crate::view;
 use api::{
-    ConnectivityReport, HostCreateParams, HostProgress, HostRegistration, HostStage, Inventory, NextStepCommand,
-    NextStepRequest, StepReply, StepType, Timestamp, VerifiedVip, VipType,
+    ApiVipConnectivityResponse, ConnectivityReport, HostCreateParams, HostProgress, HostRegistration, HostStage,
+    Inventory, NextStepCommand, NextStepRequest, StepReply, StepType, Timestamp, VerifiedVip, VipType,
 };
 use axum::http::{HeaderName, StatusCode};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -226,6 +226,12 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             let text = Value::Array(answer).to_string();
             store(&|record| record.keep("free_addresses", text.clone()))?;
         }
+        StepType::ApiVipConnectivityCheck => {
+            let answer: ApiVipConnectivityResponse =
+                output(&reply.output, "APIVipConnectivityResponse", Value::is_object)?;
+            let text = serde_json::to_string(&answer).map_err(|error| Refusal::internal(&error))?;
+            store(&|record| record.keep("api_vip_connectivity", text.clone()))?;
+        }
         StepType::VerifyVips => {
             let answer: Vec<VerifiedVip> = output(&reply.output, "VerifyVipsResponse", Value::is_array)?;
             store_vips(service, call, key, &answer)?;
@@ -316,16 +322,10 @@ fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: 
     let record = find_host(&model, key)?;
     check_takes_inventory(record.state)?;
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
-    let disk_size_gb = match cluster {
-        Some(cluster) => {
-            let (version, role) = (&cluster.cluster.openshift_version, record.effective_role());
-            service.settings.requirements.of(version, role, cluster.single_node()).disk_size_gb
-        }
-        None => service.settings.requirements.least("").disk_size_gb,
-    };
     // Only these can carry a cluster's traffic.
     inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
-    disks::judge(&mut inventory, disk_size_gb);
+    let wanted = disks::Wanted::of(&service.settings.requirements, &record, cluster.map(AsRef::as_ref), &inventory);
+    disks::judge(&mut inventory, wanted);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
     store_reply(service, call, key, &|_, record| take_inventory(record, &inventory, &text))
 }

@@ -87,7 +87,7 @@ pub fn bundle(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     Err(Refusal::not_found(format!("bundle {id} was not found: this service installs no operators")))
 }
 
-const HERE: [&str; 12] = [
+const HERE: [&str; 13] = [
     "BAREMETAL_PLATFORM",
     "CLUSTER_MANAGED_NETWORKING",
     "DUAL_STACK",
@@ -98,10 +98,11 @@ const HERE: [&str; 12] = [
     "OVN_NETWORK_TYPE",
     "PLATFORM_MANAGED_NETWORKING",
     "SNO",
+    "TNA",
     "USER_MANAGED_LOAD_BALANCER",
     "USER_MANAGED_NETWORKING",
 ];
-const NOT_HERE: [&str; 16] = [
+const NOT_HERE: [&str; 15] = [
     "CNV",
     "DUAL_STACK_VIPS",
     "EXTERNAL_PLATFORM_OCI",
@@ -114,7 +115,6 @@ const NOT_HERE: [&str; 16] = [
     "OPENSHIFT_AI",
     "OSC",
     "SDN_NETWORK_TYPE",
-    "TNA",
     "TNF",
     "VIP_AUTO_ALLOC",
     "VSPHERE_INTEGRATION",

@@ -1,12 +1,15 @@
 //! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
 
-use super::clusters::{check_dhcp, check_encryption, check_networks, check_pull_secret, check_vips, shown};
+use super::clusters::{
+    check_dhcp, check_encryption, check_networks, check_pull_secret, check_vips, least_machines, shown, with_prefixes,
+};
 use super::infra_env_settings::{check_proxy, checked_sources};
 use super::{find_cluster, shapes};
 use crate::check::host::valid_hostname;
 use crate::dhcp_vips::DhcpVips;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
+use crate::ignition_endpoint;
 use crate::model::ClusterRecord;
 use crate::pass;
 use crate::service::Service;
@@ -59,7 +62,7 @@ pub fn apply(record: &mut ClusterRecord, params: ClusterUpdateParams) -> Result<
     }
     check_encryption(params.disk_encryption.as_ref())?;
     set_kept(record, &params)?;
-    let id = record.cluster.id;
+    let (id, balanced) = (record.cluster.id, record.user_balanced());
     let own = &mut record.cluster;
     if let Some(name) = params.name {
         if !valid_hostname(&name) {
@@ -122,7 +125,9 @@ pub fn apply(record: &mut ClusterRecord, params: ClusterUpdateParams) -> Result<
     if let Some(networks) = params.service_networks.or(given) {
         own.service_networks = networks;
     }
-    check_networks(&own.cluster_networks, &own.service_networks, &own.machine_networks)?;
+    own.cluster_networks = with_prefixes(std::mem::take(&mut own.cluster_networks));
+    let least = least_machines(own.control_plane_count == 1, balanced);
+    check_networks(&own.cluster_networks, &own.service_networks, &own.machine_networks, least)?;
     own.cluster_networks.iter_mut().for_each(|network| network.cluster_id = Some(id));
     let others = own.service_networks.iter_mut().chain(&mut own.machine_networks);
     others.for_each(|network| network.cluster_id = Some(id));
@@ -178,6 +183,12 @@ fn set_kept(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Result<
     }
     if kept_text(record, "additional_ntp_source").is_some() && kept_text(record, "ntp_sources").is_some() {
         return Err(Refusal::invalid("ntp_sources and additional_ntp_source exclude each other: give one of them"));
+    }
+    if let Some(endpoint) = &params.ignition_endpoint {
+        match ignition_endpoint::checked(endpoint).map_err(Refusal::invalid)? {
+            Some(endpoint) => drop(record.kept.insert("ignition_endpoint".into(), endpoint)),
+            None => drop(record.kept.remove("ignition_endpoint")),
+        }
     }
     if let Some(balancer) = &params.load_balancer {
         check_load_balancer(balancer)?;

@@ -3,9 +3,13 @@
 use super::cluster_settings::{check_load_balancer, checked_platform};
 use super::infra_env_settings::check_proxy;
 use super::{find_cluster, shapes};
-use crate::check::host::valid_hostname;
+use crate::check::{
+    cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6},
+    host::valid_hostname,
+};
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
+use crate::ignition_endpoint;
 use crate::logs;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord};
@@ -71,6 +75,8 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
         no_proxy: None,
     })?;
     params.load_balancer.as_ref().map(check_load_balancer).transpose()?;
+    let endpoint = params.ignition_endpoint.as_ref().map(ignition_endpoint::checked).transpose();
+    let endpoint = endpoint.map_err(Refusal::invalid)?.flatten();
     check_encryption(params.disk_encryption.as_ref())?;
     check_vips(params.api_vips.as_deref().unwrap_or_default(), params.ingress_vips.as_deref().unwrap_or_default())?;
     if params.schedulable_masters == Some(true) {
@@ -93,7 +99,7 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
         kind: if user_managed { "none" } else { "baremetal" }.to_owned(),
     });
     let cluster_cidr = params.cluster_network_cidr.clone().unwrap_or_else(|| "10.128.0.0/14".into());
-    let host_prefix = params.cluster_network_host_prefix.unwrap_or(23);
+    let host_prefix = params.cluster_network_host_prefix.unwrap_or_default();
     let service_cidr = params.service_network_cidr.clone().unwrap_or_else(|| "172.30.0.0/16".into());
     let cluster_networks = params
         .cluster_networks
@@ -107,7 +113,9 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
         networks.into_iter().map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
     };
     let machine_networks = params.machine_networks.clone().unwrap_or_default();
-    check_networks(&cluster_networks, &service_networks, &machine_networks)?;
+    let cluster_networks = with_prefixes(cluster_networks);
+    let balanced = params.load_balancer.as_ref().is_some_and(|balancer| balancer["type"] == "user-managed");
+    check_networks(&cluster_networks, &service_networks, &machine_networks, least_machines(masters == 1, balanced))?;
     let cluster = Cluster {
         api_vips: params.api_vips.clone().unwrap_or_default(),
         base_dns_domain: params.base_dns_domain.clone().unwrap_or_default(),
@@ -138,21 +146,52 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
         vip_dhcp_allocation: by_dhcp,
         ..Cluster::default()
     };
-    let kept = kept(&params);
+    let mut kept = kept(&params);
+    kept.extend(endpoint.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
     Ok(ClusterRecord { kept, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) })
 }
 
-/// Networks, not addresses in them.
+/// Networks without a host prefix get the default of their family (§5.4).
+pub(super) fn with_prefixes(mut networks: Vec<ClusterNetwork>) -> Vec<ClusterNetwork> {
+    for network in networks.iter_mut().filter(|network| network.host_prefix == 0) {
+        let v6 = network.cidr.contains(':');
+        network.host_prefix = if v6 { DEFAULT_HOST_PREFIX_V6 } else { DEFAULT_HOST_PREFIX_V4 };
+    }
+    networks
+}
+
+/// Bits of addresses that the machines' network has at least.
+pub(super) fn least_machines(single_node: bool, balanced: bool) -> u8 {
+    match (single_node, balanced) {
+        (true, _) => 1,
+        (false, true) => 2,
+        (false, false) => 4,
+    }
+}
+
+/// Networks, not addresses in them, and large enough (§5.4).
 pub(super) fn check_networks(
     pods: &[ClusterNetwork],
     services: &[MachineNetwork],
     machines: &[MachineNetwork],
+    machine_bits: u8,
 ) -> Result<(), Refusal> {
-    let cidrs = pods.iter().map(|network| (&network.cidr, network.host_prefix));
-    for (cidr, host_prefix) in cidrs.chain(services.iter().chain(machines).map(|network| (&network.cidr, 1))) {
+    const BITS: u8 = 7;
+    let pods = pods.iter().map(|network| ("cluster", &network.cidr, network.host_prefix, BITS));
+    let services = services.iter().map(|network| ("service", &network.cidr, 1, BITS));
+    let machines = machines.iter().map(|network| ("machine", &network.cidr, 1, machine_bits));
+    for (kind, cidr, host_prefix, bits) in pods.chain(services).chain(machines) {
         let parsed: Cidr = cidr.parse().map_err(Refusal::invalid)?;
         if parsed.network() != parsed {
             return Err(Refusal::invalid(format!("{cidr} has host bits: did you mean {}?", parsed.network())));
+        }
+        if parsed.address.is_unspecified() {
+            return Err(Refusal::invalid(format!("{kind} network {cidr} begins at the unspecified address")));
+        }
+        let own_bits = if parsed.address.is_ipv4() { 32 } else { 128 } - parsed.prefix;
+        if own_bits < bits {
+            let least = 1_u64 << bits;
+            return Err(Refusal::invalid(format!("{kind} network {cidr} is too small: it needs {least} addresses")));
         }
         if !(1..=128).contains(&host_prefix) {
             return Err(Refusal::bad_request(format!("host_prefix in body should be 1 to 128: {host_prefix}")));

@@ -177,7 +177,7 @@ pub fn host_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> 
 /// rebooted, as the log of a control plane's config server does.
 pub fn role_config(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let role = call.path("role");
-    if !matches!(role, "master" | "worker") {
+    if !matches!(role, "master" | "arbiter" | "worker") {
         return Err(Refusal::unknown_path(&format!("/landfall/config/{role}")));
     }
     let host = call.query_uuid("host")?.map(HostId);

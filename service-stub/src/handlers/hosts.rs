@@ -1,7 +1,6 @@
 //! Hosts as users see and set them.
 
 use super::{find_host, shapes};
-use crate::check::{disks, host::valid_hostname};
 use crate::documents;
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
@@ -11,7 +10,6 @@ use crate::pass;
 use crate::service::Service;
 use crate::store::Change;
 use crate::view;
-use api::{DiskConfigParams, HostUpdateParams};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -36,7 +34,7 @@ pub(super) fn shown(service: &Service, key: HostKey, status: StatusCode) -> Resu
 }
 
 /// Changes a host, brings its cluster to rest, and shows it.
-fn change_host(
+pub(super) fn change_host(
     service: &Service,
     call: &Call,
     work: impl FnOnce(&mut Change, &mut HostRecord) -> Result<(), Refusal>,
@@ -52,7 +50,7 @@ fn change_host(
     })
 }
 
-fn before_installation(record: &HostRecord) -> Result<(), Refusal> {
+pub(super) fn before_installation(record: &HostRecord) -> Result<(), Refusal> {
     if record.state.settings_open() {
         return Ok(());
     }
@@ -60,54 +58,6 @@ fn before_installation(record: &HostRecord) -> Result<(), Refusal> {
         "host {} is in status {}: its settings can't change any more",
         record.host.id, record.state
     )))
-}
-
-/// PATCH /v2/infra-envs/{id}/hosts/{id}.
-pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let params: HostUpdateParams = call.json(&shapes::UPDATE_HOST)?;
-    let key = change_host(service, call, |_, record| {
-        before_installation(record)?;
-        if let Some(name) = &params.host_name {
-            if !valid_hostname(name) {
-                return Err(Refusal::invalid(format!(
-                    "hostname '{name}' is not allowed: use lower-case letters, digits, hyphens and dots, at most 63"
-                )));
-            }
-            record.host.requested_hostname = name.clone();
-        }
-        if let Some(role) = params.host_role {
-            if role == api::HostRole::Arbiter {
-                return Err(Refusal::not_implemented("role arbiter"));
-            }
-            record.host.role = role;
-        }
-        if let Some(disks) = &params.disks_selected_config {
-            select_disk(record, disks)?;
-        }
-        Ok(())
-    })?;
-    shown(service, key, StatusCode::CREATED)
-}
-
-fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<(), Refusal> {
-    let mut chosen = disks.iter().filter(|disk| disk.role == "install");
-    let Some(wanted) = chosen.next() else { return Ok(()) };
-    if chosen.next().is_some() {
-        return Err(Refusal::conflict("more than one disk has the role 'install'"));
-    }
-    let inventory = record.facts().inventory.as_ref();
-    let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disks::answers_to(disk, &wanted.id)));
-    let Some(disk) = disk else {
-        return Err(Refusal::conflict(format!("the host has no disk '{}'", wanted.id)));
-    };
-    if !disk.installation_eligibility.eligible {
-        let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default().join("; ");
-        return Err(Refusal::conflict(format!("disk '{}' can't be installed to: {reasons}", wanted.id)));
-    }
-    let (id, path) = (disks::identifier(disk).to_owned(), disk.path.clone());
-    record.host.installation_disk_id = id;
-    record.host.installation_disk_path = path;
-    Ok(())
 }
 
 /// DELETE /v2/infra-envs/{id}/hosts/{id}. An unknown host is 500 in the real service; 404 says what it is.

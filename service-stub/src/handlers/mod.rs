@@ -8,6 +8,7 @@ pub mod controller;
 pub mod day2;
 pub mod downloads;
 pub mod events;
+pub mod host_settings;
 pub mod hosts;
 pub mod infra_env_settings;
 pub mod infra_envs;
@@ -70,6 +71,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/ui-settings", cluster_settings::set_ui_settings),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/install-config", install_config::get),
     endpoint(Method::PATCH, "/v2/clusters/{cluster_id}/install-config", install_config::update),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements", validations::preflight),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/manifests", manifests::list),
     sized(Method::POST, "/v2/clusters/{cluster_id}/manifests", manifests::create, IGNITION_BODY_BYTES),
     sized(Method::PATCH, "/v2/clusters/{cluster_id}/manifests", manifests::update, IGNITION_BODY_BYTES),
@@ -112,7 +114,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts", hosts::list),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts", agent::register),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::get),
-    endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::update),
+    endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", host_settings::update),
     endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::delete),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::get_ignition),
     sized(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::set_ignition, IGNITION_BODY_BYTES),
@@ -144,7 +146,6 @@ pub const STREAMED: &[(Method, &str)] =
 /// Endpoints of the published API that this service doesn't have.
 #[rustfmt::skip]
 pub const NOT_HERE: &[(Method, &str)] = &[
-    (Method::GET, "/v2/clusters/{cluster_id}/preflight-requirements"),
     (Method::GET, "/v2/support-levels/features/detailed"),
     (Method::POST, "/v2/clusters/disconnected"),
 ];

@@ -6,8 +6,10 @@ use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord, IgnoredValidations};
 use crate::pass;
 use crate::service::Service;
+use api::HostRole;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Without these nothing can be installed.
@@ -111,6 +113,17 @@ pub fn of_service(ids: &[String]) -> Result<IgnoredValidations, String> {
         }
     }
     Ok(ignored)
+}
+
+/// GET …/preflight-requirements: what hosts need by role. No operators are added here that would need more.
+pub fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
+    let of = |role| {
+        let needs = service.settings.requirements.of(&record.cluster.openshift_version, role, record.single_node());
+        json!({"quantitative": needs.document()})
+    };
+    let document = json!({"ocp": {"master": of(HostRole::Master), "worker": of(HostRole::Worker)}, "operators": []});
+    Ok(Answer::json(StatusCode::OK, &document))
 }
 
 /// PATCH …/actions/reset-validation/{id}: what was measured is forgotten, and the host asked again.

@@ -4,6 +4,7 @@ use super::Situation;
 use crate::check::connectivity::addresses;
 use crate::dhcp_vips;
 use crate::encryption;
+use crate::ignition_endpoint::Endpoint;
 use crate::instructions::options::StepOptions;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
@@ -14,12 +15,8 @@ use api::{
     DomainResolutionRequestDomain, HostRole, Interface, Inventory, LogsGatherRequest, NtpSynchronizationRequest,
     TangConnectivityRequest, VerifyVip, VipType,
 };
-use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, Ipv6Addr},
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
 /// Seconds for all images of a host together (§2.7).
 const IMAGES_S: i64 = 16 * 60;
@@ -148,33 +145,8 @@ fn connectivity_nic(nic: &Interface) -> ConnectivityCheckNic {
 /// reaches already.
 pub(super) fn api_vip(situation: &Situation) -> Option<ApiVipConnectivityRequest> {
     let record = situation.cluster.filter(|record| record.day2())?;
-    if !record.course.imported && situation.settings.cluster_files.is_none() {
-        return None;
-    }
-    let api = Some(record.course.api_vip_dns_name.as_str()).filter(|name| !name.is_empty())?;
-    let role = situation.record.effective_role();
-    let kept = situation.record.kept.get("machine_config_pool_name").map(String::as_str);
-    let pool = kept.filter(|pool| !pool.is_empty()).unwrap_or(role.as_str());
-    let host = match api.parse::<Ipv6Addr>() {
-        Ok(address) => format!("[{address}]"),
-        Err(_) => api.to_owned(),
-    };
-    let ca_certificate = authority(&situation.record.host.ignition_config_overrides);
-    let url = match &ca_certificate {
-        None => format!("http://{host}:22624/config/{pool}"),
-        Some(_) => {
-            let internal = host.strip_prefix("api.").map(|rest| format!("api-int.{rest}"));
-            format!("https://{}:22623/config/{pool}", internal.unwrap_or(host))
-        }
-    };
-    Some(ApiVipConnectivityRequest { ca_certificate, url, ..ApiVipConnectivityRequest::default() })
-}
-
-/// The first certificate authority of an Ignition config as base64 of PEM, where it is in the config itself.
-fn authority(config: &str) -> Option<String> {
-    let config: Value = serde_json::from_str(config).ok()?;
-    let source = config.pointer("/ignition/security/tls/certificateAuthorities/0/source")?.as_str()?;
-    Some(BASE64_STANDARD.encode(ignition::data_url::decode(source).ok()?.data))
+    let endpoint = Endpoint::of(situation.settings.cluster_files.is_some(), record, situation.record)?;
+    Some(endpoint.request(situation.record))
 }
 
 /// The servers that unlock the host's disk, if any do.
@@ -276,17 +248,5 @@ mod tests {
         ] {
             assert_eq!(registry(image), host, "{image}");
         }
-    }
-
-    #[test]
-    fn an_authority_is_found_in_either_encoding() {
-        let config = |source: &str| {
-            let list = serde_json::json!([{"source": source}]);
-            serde_json::json!({"ignition": {"security": {"tls": {"certificateAuthorities": list}}}}).to_string()
-        };
-        assert_eq!(authority(&config("data:text/plain;charset=utf-8;base64,QUI=")).unwrap(), "QUI=");
-        assert_eq!(authority(&config("data:,A%42")).unwrap(), "QUI=");
-        assert_eq!(authority(&config("https://192.0.2.1/ca.pem")), None);
-        assert_eq!(authority("{}"), None);
     }
 }

@@ -36,7 +36,7 @@ fn settings(files: &std::path::Path) -> Settings {
         auth: Auth::None,
         await_controller: false,
         soft_timeouts: false,
-        ignored_validations: IgnoredValidations::default(),
+        disabled_validations: IgnoredValidations::default(),
         limits: Limits::default(),
         openshift_versions: Vec::new(),
         steps: StepOptions { disk_speed_check: true, check_images: vec!["r.io/a:1".into()], ..StepOptions::default() },

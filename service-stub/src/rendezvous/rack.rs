@@ -2,7 +2,7 @@
 
 use super::{PlannedHost, Rendezvous};
 use crate::auth::Caller;
-use crate::handlers::{clusters, hosts, infra_envs};
+use crate::handlers::{clusters, host_settings, hosts, infra_envs};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
@@ -159,7 +159,7 @@ fn apply(service: &Service, rendezvous: &Rendezvous, record: &HostRecord) -> Res
         params.insert("disks_selected_config".into(), json!([{"id": disk, "role": "install"}]));
     }
     if !params.is_empty() {
-        hosts::update(service, &call(&path, Value::Object(params)))?;
+        host_settings::update(service, &call(&path, Value::Object(params)))?;
     }
     let args = if plan.installer_args.is_empty() { String::new() } else { json!(plan.installer_args).to_string() };
     if args != host.installer_args && !args.is_empty() {

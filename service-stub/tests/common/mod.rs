@@ -92,7 +92,7 @@ impl Running {
             ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
             await_controller: files.await_controller,
             soft_timeouts: files.soft_timeouts,
-            ignored_validations: Default::default(),
+            disabled_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
             steps: files.steps,

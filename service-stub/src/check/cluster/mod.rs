@@ -1,13 +1,17 @@
 //! Checks of a cluster (service contract §5.4).
 
 mod networks;
+#[cfg(test)]
+mod tests;
 
-use super::{Finding, OPERATORS, Status, Verdict, to_json, verdict};
+pub use networks::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6};
+
+use super::{Finding, OPERATORS, Verdict, Waived, to_json, verdict};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::state::{ClusterChecks, HostState};
 use api::HostRole;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// Everything a check may look at.
 pub struct Context<'a> {
@@ -21,6 +25,8 @@ pub struct Context<'a> {
     pub clocks: &'a [i64],
     /// The user gave manifests of his own.
     pub has_manifests: bool,
+    /// It gets a control plane, which needs a majority of its nodes.
+    pub with_control_plane: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,11 +89,15 @@ pub fn ids() -> impl Iterator<Item = String> {
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     all: Vec<(&'static str, Gate, Finding)>,
-    /// Told as they are, and counted as passed.
-    ignored: BTreeSet<String>,
+    waived: Waived,
 }
 
 impl Findings {
+    /// One by one.
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.all.iter().map(|(_, _, finding)| finding)
+    }
+
     /// The published JSON text.
     pub fn to_json(&self) -> String {
         to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), true)
@@ -103,18 +113,18 @@ impl Findings {
     }
 
     fn fails(&self, gate: Gate) -> bool {
-        let fails = |finding: &Finding| !finding.passes() && !self.ignored.contains(finding.id);
+        let fails = |finding: &Finding| !finding.passes() && !self.waived.ignored.contains(finding.id);
         self.all.iter().any(|(_, own, finding)| *own == gate && fails(finding))
     }
 }
 
-/// Runs every check; those whose names are ignored are told and hold nothing back.
-pub fn run(context: &Context, ignored: BTreeSet<String>) -> Findings {
+/// Runs every check; those that are waived hold nothing back.
+pub fn run(context: &Context, waived: Waived) -> Findings {
     let run = |check: &Check| {
-        let (status, message) = (check.run)(context);
+        let (status, message) = waived.verdict(check.id).unwrap_or_else(|| (check.run)(context));
         (check.category, check.gate, Finding { id: check.id, status, message })
     };
-    Findings { all: CHECKS.iter().map(run).collect(), ignored }
+    Findings { all: CHECKS.iter().map(run).collect(), waived }
 }
 
 fn pull_secret_set(context: &Context) -> Verdict {
@@ -147,13 +157,23 @@ fn sufficient_masters(context: &Context) -> Verdict {
     if context.record.single_node() && workers > 0 {
         return verdict(false, "", || format!("A single-node cluster takes no workers; it has {workers}."));
     }
+    if masters == wanted && wanted == 2 && context.with_control_plane && count(&[HostRole::Arbiter]) == 0 {
+        return verdict(false, "", || {
+            "Two control plane nodes have no majority without each other: give a host the role arbiter".to_owned()
+        });
+    }
     verdict(masters == wanted, "The cluster has the exact amount of dedicated control plane nodes.", || {
         format!("The cluster must have exactly {wanted} dedicated control plane node(s); it has {masters}.")
     })
 }
 
-fn platform_requirements(_: &Context) -> Verdict {
-    (Status::Success, "Platform requirements satisfied".to_owned())
+/// Oracle's cloud wants manifests of its own; of the others nobody here knows anything.
+fn platform_requirements(context: &Context) -> Verdict {
+    let platform = context.record.cluster.platform.as_ref().filter(|platform| platform.kind == "external");
+    let oracle = platform.is_some_and(|platform| platform.external["platform_name"] == "oci");
+    verdict(!oracle || context.has_manifests, "Platform requirements satisfied", || {
+        "Platform oci needs its manifests: upload them to the cluster".to_owned()
+    })
 }
 
 /// By what the hosts said of their time when they polled last: polls at different moments count as well, as published.

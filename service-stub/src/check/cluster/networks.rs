@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::check::{Status, Verdict, verdict};
+use crate::machine_networks;
 use crate::net::Cidr;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -123,6 +124,8 @@ fn vips_valid(context: &Context, kind: &str, list: &[Value]) -> Verdict {
         }
         match verification {
             "succeeded" => {}
+            // It answers there already.
+            _ if context.record.user_balanced() => {}
             "failed" => {
                 return (Status::Failure, format!("{kind} virtual IP {address} is in use already: choose a free one."));
             }
@@ -159,23 +162,38 @@ fn is_free(context: &Context, address: IpAddr) -> bool {
 }
 
 pub(super) fn machine_cidr_as_calculated(context: &Context) -> Verdict {
+    const SUCCESS: &str = "The Cluster Machine CIDR is equivalent to the calculated CIDR.";
     if user_managed(context) {
         return success("The Cluster Machine CIDR is not required: User Managed Networking");
     }
-    let vips = vips(&context.record.cluster.api_vips);
-    if vips.is_empty() {
+    if context.record.user_balanced() {
+        return success("The Cluster Machine CIDR is not required: User Managed Load Balancer");
+    }
+    let cluster = &context.record.cluster;
+    let lists = [("API", &cluster.api_vips), ("Ingress", &cluster.ingress_vips)];
+    if lists.iter().any(|(_, vips)| vips.is_empty()) {
         return (
             Status::Pending,
             "The Machine Network CIDR, API virtual IPs, or Ingress virtual IPs are undefined.".to_owned(),
         );
     }
-    let outside = vips.iter().find(|(vip, _)| !context.machine_networks.iter().any(|network| network.contains(*vip)));
-    verdict(outside.is_none(), "The Cluster Machine CIDR is equivalent to the calculated CIDR.", || {
-        let address = outside.map(|(address, _)| address.to_string()).unwrap_or_default();
-        format!(
-            "The machine network does not hold the API virtual IP {address}: no host has an interface in a network with it, or another one was set"
-        )
-    })
+    for (kind, vips) in lists {
+        for (index, vip) in machine_networks::addresses(vips).enumerate() {
+            let Some(calculated) = machine_networks::holding(context.hosts, vip) else {
+                let why = format!("No host has an interface in a network with the {kind} virtual IP {vip}.");
+                return (Status::Failure, why);
+            };
+            let set = context.machine_networks.get(index);
+            if set != Some(&calculated) {
+                let set = set.map_or_else(|| "(none)".to_owned(), Cidr::to_string);
+                let why = format!(
+                    "The Cluster Machine CIDR {set} is different than the calculated CIDR {calculated}, which holds the {kind} virtual IP {vip}."
+                );
+                return (Status::Failure, why);
+            }
+        }
+    }
+    success(SUCCESS)
 }
 
 fn all(context: &Context) -> Vec<(&'static str, Cidr)> {
@@ -187,6 +205,15 @@ fn all(context: &Context) -> Vec<(&'static str, Cidr)> {
 }
 
 pub(super) fn none_overlapping(context: &Context) -> Verdict {
+    let needs_machine = !user_managed(context) || context.record.single_node();
+    let undefined = [
+        ("Machine", needs_machine && context.machine_networks.is_empty()),
+        ("Cluster", cluster(context).is_empty()),
+        ("Service", service(context).is_empty()),
+    ];
+    if let Some((kind, _)) = undefined.iter().find(|(_, undefined)| *undefined) {
+        return (Status::Pending, format!("The {kind} Network CIDR is undefined."));
+    }
     let all = all(context);
     let pairs =
         all.iter().enumerate().flat_map(|(index, first)| all.iter().skip(index + 1).map(move |second| (first, second)));
@@ -206,7 +233,12 @@ pub(super) fn prefix_valid(context: &Context) -> Verdict {
     let bad = context.record.cluster.cluster_networks.iter().find_map(|network| {
         let cidr: Cidr = network.cidr.parse().ok()?;
         let bits: u32 = if cidr.address.is_ipv4() { 32 } else { 128 };
-        let prefix = network.host_prefix;
+        let prefix = match (context.record.own_network_type(), cidr.address.is_ipv4()) {
+            (true, _) => network.host_prefix,
+            // Others divide it as they like: what they would by default counts.
+            (false, true) => DEFAULT_HOST_PREFIX_V4,
+            (false, false) => DEFAULT_HOST_PREFIX_V6,
+        };
         let subnets = prefix.checked_sub(cidr.prefix.into()).map(|bits| 1_usize.checked_shl(bits).unwrap_or(usize::MAX));
         let fits = prefix <= bits - 7 && subnets.is_some_and(|subnets| subnets >= needed);
         (!fits).then(|| format!("Host prefix {prefix} does not fit the cluster network {cidr}: it must leave {needed} networks of at least 128 addresses"))
@@ -229,10 +261,20 @@ pub(super) fn same_families(context: &Context) -> Verdict {
     })
 }
 
-const OWN: [&str; 2] = ["OVNKubernetes", "OpenShiftSDN"];
+/// Bits of a host's share of the cluster network, where nobody says otherwise (§5.4).
+pub const DEFAULT_HOST_PREFIX_V4: u32 = 23;
+/// The same of IPv6.
+pub const DEFAULT_HOST_PREFIX_V6: u32 = 64;
+
+/// The published ones.
+const KNOWN_TYPES: [&str; 6] = ["OpenShiftSDN", "OVNKubernetes", "CiscoACI", "Cilium", "Calico", "None"];
 
 pub(super) fn type_valid(context: &Context) -> Verdict {
     let cluster = &context.record.cluster;
+    if !KNOWN_TYPES.contains(&cluster.network_type.as_str()) {
+        let why = format!("Network type '{}' is not one of {}", cluster.network_type, KNOWN_TYPES.join(", "));
+        return (Status::Failure, why);
+    }
     let sdn = cluster.network_type == "OpenShiftSDN";
     let v6 = all(context).iter().any(|(_, network)| network.address.is_ipv6());
     if sdn && (v6 || context.record.single_node()) {
@@ -250,7 +292,7 @@ pub(super) fn type_valid(context: &Context) -> Verdict {
 /// A network plug-in of another maker comes with manifests of its own.
 pub(super) fn custom_manifests(context: &Context) -> Verdict {
     let kind = &context.record.cluster.network_type;
-    if OWN.contains(&kind.as_str()) {
+    if context.record.own_network_type() {
         return success("No custom manifests are required");
     }
     verdict(context.has_manifests, "Custom manifests are there", || {

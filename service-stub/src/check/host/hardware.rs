@@ -2,11 +2,8 @@
 
 use super::{Context, no_inventory, pending, success, verdict};
 use crate::check::{Status, Verdict, requirements::RoleNeeds};
-use crate::model::ClusterRecord;
 use serde_json::Value;
 
-/// Memory may fall short by this much: firmware keeps some.
-const MEMORY_TOLERANCE_MIB: u64 = 100;
 pub(super) fn has_inventory(context: &Context) -> Option<Verdict> {
     verdict(context.inventory().is_some(), "Valid inventory exists for the host", || {
         "The host has not sent its inventory yet".to_owned()
@@ -25,11 +22,7 @@ fn enough_memory(context: &Context, needs: RoleNeeds, success: String, what: &st
     let Some(inventory) = context.inventory() else { return no_inventory() };
     let memory = inventory.memory.clone().unwrap_or_default();
     let found = memory.physical_bytes >> 20;
-    let tolerance = match memory.physical_bytes_method.as_str() {
-        "meminfo" => MEMORY_TOLERANCE_MIB.saturating_add(needs.ram_mib / 50),
-        _ => MEMORY_TOLERANCE_MIB,
-    };
-    verdict(found >= needs.ram_mib.saturating_sub(tolerance), success, || {
+    verdict(found >= needs.least_mib(&memory.physical_bytes_method), success, || {
         format!("{what} needs {} MiB of memory, the host has {found} MiB", needs.ram_mib)
     })
 }
@@ -62,19 +55,14 @@ pub(super) fn has_min_valid_disks(context: &Context) -> Option<Verdict> {
     )
 }
 
-fn role_needs(context: &Context) -> RoleNeeds {
-    let single_node = context.cluster.is_some_and(ClusterRecord::single_node);
-    context.requirements.of(context.version(), context.record.effective_role(), single_node)
-}
-
 pub(super) fn has_cpu_cores_for_role(context: &Context) -> Option<Verdict> {
     let role = context.record.effective_role();
-    enough_cpus(context, role_needs(context), format!("Sufficient CPU cores for role {role}"), &format!("Role {role}"))
+    enough_cpus(context, context.needs(), format!("Sufficient CPU cores for role {role}"), &format!("Role {role}"))
 }
 
 pub(super) fn has_memory_for_role(context: &Context) -> Option<Verdict> {
     let role = context.record.effective_role();
-    enough_memory(context, role_needs(context), format!("Sufficient RAM for role {role}"), &format!("Role {role}"))
+    enough_memory(context, context.needs(), format!("Sufficient RAM for role {role}"), &format!("Role {role}"))
 }
 
 pub(super) fn hostname_unique(context: &Context) -> Option<Verdict> {
@@ -99,7 +87,7 @@ pub fn valid_hostname(name: &str) -> bool {
 }
 
 pub(super) fn hostname_valid(context: &Context) -> Option<Verdict> {
-    let Some(name) = context.record.hostname() else {
+    let Some(name) = context.inventory().and_then(|_| context.record.hostname()) else {
         return Some((Status::Failure, "The host has not told its name yet".to_owned()));
     };
     verdict(valid_hostname(name), format!("Hostname {name} is allowed"), || {
@@ -194,7 +182,7 @@ pub(super) fn no_skip_missing_disk(context: &Context) -> Option<Verdict> {
 
 /// By the exit code of the step, as the host keeps it.
 pub(super) fn disk_speed(context: &Context) -> Option<Verdict> {
-    let info = context.record.kept.get("disks_info").and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let info: Option<Value> = context.kept("disks_info");
     let unmeasured = || success("Speed of installation disk has not yet been measured");
     let Some(info) = info else { return unmeasured() };
     let host = &context.record.host;

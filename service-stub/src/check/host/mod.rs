@@ -1,6 +1,7 @@
 //! Checks of a host (service contract §5.3): a table of names, what each holds back, and a pure function.
 
 mod domains;
+mod encryption;
 mod hardware;
 mod network;
 mod peers;
@@ -11,8 +12,13 @@ pub use domains::Domains;
 pub use hardware::valid_hostname;
 pub use network::connected;
 
-use super::{Finding, OPERATORS, Status, Verdict, connectivity::MajorityGroups, requirements::Requirements, to_json};
-use crate::model::{ClusterRecord, HostRecord, Presence};
+use super::{
+    Finding, OPERATORS, Status, Verdict, Waived,
+    connectivity::MajorityGroups,
+    requirements::{Requirements, RoleNeeds},
+    to_json,
+};
+use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Presence};
 use crate::net::Cidr;
 use crate::state::{HostChecks, InventoryState, Outcome};
 use api::{HostId, HostRole, HostStage, Inventory, Timestamp};
@@ -36,6 +42,8 @@ pub struct Shared {
     pub group_minimum: usize,
     /// Hosts in the cluster.
     pub hosts: usize,
+    /// Its control plane was brought up here, or is to be.
+    pub with_control_plane: bool,
     /// Addresses that two machines answer for, with their hardware addresses.
     pub collisions: BTreeMap<IpAddr, BTreeSet<String>>,
 }
@@ -48,6 +56,8 @@ pub struct Context<'a> {
     pub presence: Presence,
     /// Its cluster.
     pub cluster: Option<&'a ClusterRecord>,
+    /// Its infra-env.
+    pub infra_env: Option<&'a InfraEnvRecord>,
     /// Its peers.
     pub shared: &'a Shared,
     /// The table of needs.
@@ -77,6 +87,22 @@ impl<'a> Context<'a> {
 
     fn user_managed(&self) -> bool {
         self.cluster.is_some_and(|record| record.cluster.user_managed_networking)
+    }
+
+    /// The user's own load balancer answers for the virtual addresses.
+    fn user_balanced(&self) -> bool {
+        self.cluster.is_some_and(ClusterRecord::user_balanced)
+    }
+
+    /// What the host needs in its role.
+    fn needs(&self) -> RoleNeeds {
+        let (role, single_node) = (self.record.effective_role(), self.single_node());
+        self.requirements.of_machine(self.version(), role, single_node, self.inventory())
+    }
+
+    /// A reply of the host, kept as JSON text.
+    fn kept<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        self.record.kept.get(name).and_then(|text| serde_json::from_str(text).ok())
     }
 }
 
@@ -143,6 +169,7 @@ const CHECKS: &[Check] = &[
     check("hostname-unique", HARDWARE, Gate::Role, hardware::hostname_unique),
     always("hostname-valid", HARDWARE, Gate::Role, hardware::hostname_valid),
     check("compatible-with-cluster-platform", HARDWARE, Gate::Hardware, hardware::compatible_with_platform),
+    check("disk-encryption-requirements-satisfied", HARDWARE, Gate::Hardware, encryption::requirements),
     check("vsphere-disk-uuid-enabled", HARDWARE, Gate::VsphereDisk, hardware::vsphere_disk_uuid),
     check("compatible-agent", HARDWARE, Gate::Role, hardware::compatible_agent),
     check("no-skip-installation-disk", HARDWARE, Gate::Role, hardware::no_skip_installation_disk),
@@ -150,6 +177,7 @@ const CHECKS: &[Check] = &[
     check("sufficient-installation-disk-speed", HARDWARE, Gate::DiskSpeed, hardware::disk_speed),
     check("machine-cidr-defined", NETWORK, Gate::MachineNetwork, network::machine_cidr_defined),
     check("belongs-to-machine-cidr", NETWORK, Gate::Role, network::belongs_to_machine_cidr),
+    check("ignition-downloadable", NETWORK, Gate::Role, network::ignition_downloadable),
     check("belongs-to-majority-group", NETWORK, Gate::Role, peers::belongs_to_majority_group),
     check("mtu-valid", NETWORK, Gate::Nothing, peers::mtu_valid),
     always("ntp-synced", NETWORK, Gate::Nothing, network::ntp_synced),
@@ -179,11 +207,15 @@ pub fn ids() -> impl Iterator<Item = String> {
 pub struct Findings {
     all: Vec<(&'static str, Gate, Finding)>,
     with_operators: bool,
-    /// Told as they are, and counted as passed.
-    ignored: BTreeSet<String>,
+    waived: Waived,
 }
 
 impl Findings {
+    /// One by one.
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.all.iter().map(|(_, _, finding)| finding)
+    }
+
     /// The published JSON text.
     pub fn to_json(&self) -> String {
         to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), self.with_operators)
@@ -222,23 +254,23 @@ impl Findings {
 
     fn failures(&self, gate: Gate) -> Vec<String> {
         let failing = self.all.iter().filter(|(_, own, finding)| *own == gate && !finding.passes());
-        let failing = failing.filter(|(_, _, finding)| !self.ignored.contains(finding.id));
+        let failing = failing.filter(|(_, _, finding)| !self.waived.ignored.contains(finding.id));
         failing.map(|(_, _, finding)| finding.message.clone()).collect()
     }
 }
 
-/// Runs every check that applies; those whose names are ignored are told and hold nothing back.
-pub fn run(context: &Context, ignored: BTreeSet<String>) -> Findings {
+/// Runs every check that applies; those that are waived hold nothing back.
+pub fn run(context: &Context, waived: Waived) -> Findings {
     let applies = |check: &&Check| check.unbound || context.cluster.is_some();
     let run = |check: &Check| {
         if skipped(check.id, context.record.stage()) {
             return None;
         }
-        let (status, message) = (check.run)(context)?;
+        let (status, message) = waived.verdict(check.id).or_else(|| (check.run)(context))?;
         Some((check.category, check.gate, Finding { id: check.id, status, message }))
     };
     let all = CHECKS.iter().filter(applies).filter_map(run).collect();
-    Findings { all, with_operators: context.cluster.is_some(), ignored }
+    Findings { all, with_operators: context.cluster.is_some(), waived }
 }
 
 /// What cannot be asked any more of a host that has rebooted (§5.1).

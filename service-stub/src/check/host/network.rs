@@ -2,6 +2,7 @@
 
 use super::{Context, no_inventory, pending, success, verdict};
 use crate::check::{Verdict, disks};
+use crate::ignition_endpoint;
 use crate::model::{HostRecord, Presence};
 use crate::net::Cidr;
 use crate::state::limits;
@@ -79,30 +80,49 @@ fn networks(inventory: &Inventory) -> impl Iterator<Item = Cidr> {
 
 pub(super) fn belongs_to_machine_cidr(context: &Context) -> Option<Verdict> {
     const SUCCESS: &str = "Host belongs to all machine network CIDRs";
-    if context.day2() || context.user_managed() && !context.single_node() && !context.record.host.bootstrap {
+    let wanted = &context.shared.machine_networks;
+    let own_network = context.user_managed() && !context.single_node();
+    if context.day2() || own_network && (wanted.is_empty() || !context.record.host.bootstrap) {
         return success(SUCCESS);
     }
     let Some(inventory) = context.inventory() else { return no_inventory() };
-    let wanted = &context.shared.machine_networks;
     if wanted.is_empty() {
-        return if context.user_managed() {
-            success(SUCCESS)
-        } else {
-            pending("The machine network is not defined yet")
-        };
+        return pending("The machine network is not defined yet");
     }
     let inside = |wanted: &&Cidr| networks(inventory).any(|own| wanted.contains(own.address));
     let missing: Vec<String> = wanted.iter().filter(|wanted| !inside(wanted)).map(Cidr::to_string).collect();
-    verdict(missing.is_empty(), SUCCESS, || {
-        format!("Host has no address in the machine network {}", missing.join(", "))
+    // Behind a load balancer machines may be anywhere that it reaches.
+    let belongs = missing.is_empty() || context.user_balanced() && missing.len() < wanted.len();
+    verdict(belongs, SUCCESS, || format!("Host has no address in the machine network {}", missing.join(", ")))
+}
+
+/// Of a host that is added: by its try to fetch the config it will be installed with.
+pub(super) fn ignition_downloadable(context: &Context) -> Option<Verdict> {
+    let added = context.cluster.filter(|_| context.day2());
+    if !added.is_some_and(|cluster| ignition_endpoint::is_elsewhere(cluster, context.shared.with_control_plane)) {
+        return None;
+    }
+    let Some(reply) = context.kept::<Value>("api_vip_connectivity") else {
+        return pending("The host has not tried to download its ignition config yet");
+    };
+    verdict(reply["is_success"] == true, "Ignition is downloadable", || {
+        let why: String = reply["download_error"].as_str().unwrap_or_default().chars().take(500).collect();
+        let url = reply["url"].as_str().unwrap_or("the cluster");
+        format!("The host can't download its ignition config from {url}: {why}")
     })
 }
 
 /// Nothing depends on it: a source may need its time.
 pub(super) fn ntp_synced(context: &Context) -> Option<Verdict> {
-    let sources = context.record.kept.get("ntp_sources").and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
-    // It is asked where somebody named a source.
-    let sources = sources?;
+    let named = context
+        .infra_env
+        .map(|record| &record.infra_env)
+        .is_some_and(|infra_env| !infra_env.ntp_sources.is_empty() || !infra_env.additional_ntp_sources.is_empty());
+    if context.cluster.is_none() && !named {
+        return None;
+    }
+    // Nothing is said before it was asked.
+    let sources: Vec<Value> = context.kept("ntp_sources")?;
     let synced = sources.iter().any(|source| source["source_state"] == "synced");
     verdict(synced, "Host NTP is synced", || {
         "Host couldn't synchronize with any NTP server: give it one that it reaches (additional_ntp_source)".to_owned()
@@ -113,7 +133,7 @@ pub(super) fn ntp_synced(context: &Context) -> Option<Verdict> {
 pub(super) fn images_available(context: &Context) -> Option<Verdict> {
     const SUCCESS: &str =
         "All required container images were either pulled successfully or no attempt was made to pull them";
-    let statuses = context.record.kept.get("images_status").and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let statuses: Option<Value> = context.kept("images_status");
     let failed: Vec<String> = statuses
         .iter()
         .filter_map(Value::as_object)
@@ -143,12 +163,14 @@ pub(super) fn platform_network(context: &Context) -> Option<Verdict> {
 
 pub(super) fn subnets_apart(context: &Context) -> Option<Verdict> {
     let Some(inventory) = context.inventory() else { return no_inventory() };
+    let families = super::peers::families(context);
+    let used = |cidr: &Cidr| families.is_empty() || families.contains(&cidr.address.is_ipv6());
     let by_interface: Vec<(&str, Vec<Cidr>)> = inventory
         .interfaces
         .iter()
         .map(|nic| {
             let mut networks: Vec<Cidr> =
-                of_interface(nic).filter(|cidr| !is_local(cidr.address)).map(Cidr::network).collect();
+                of_interface(nic).filter(|cidr| !is_local(cidr.address) && used(cidr)).map(Cidr::network).collect();
             networks.sort_unstable();
             networks.dedup();
             (nic.name.as_str(), networks)

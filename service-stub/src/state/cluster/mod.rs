@@ -246,10 +246,11 @@ pub fn step(on: Trigger, state: ClusterState, facts: &Facts) -> Result<Step, tab
 }
 
 /// Whether the hosts whose state counts carry the cluster: all wanted control-plane hosts, and two workers where two or
-/// more were to be installed.
+/// more were to be installed. An arbiter counts for neither.
 pub fn enough(hosts: &[(HostState, HostRole)], control_plane_count: usize, counts: impl Fn(HostState) -> bool) -> bool {
     let having = |worker: bool, all: bool| {
-        hosts.iter().filter(|(state, role)| (*role == HostRole::Worker) == worker && (all || counts(*state))).count()
+        let of_kind = |role: HostRole| role != HostRole::Arbiter && (role == HostRole::Worker) == worker;
+        hosts.iter().filter(|(state, role)| of_kind(*role) && (all || counts(*state))).count()
     };
     let workers_needed = if having(true, true) >= 2 { 2 } else { 0 };
     having(false, false) >= control_plane_count.max(1) && having(true, false) >= workers_needed

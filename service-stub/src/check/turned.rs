@@ -1,0 +1,68 @@
+//! Which checks came out otherwise than the last time: what people are told by events (service contract §5.1).
+
+use super::{Finding, Status};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Which way a check turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It passed before.
+    Failed,
+    /// It failed before.
+    Fixed,
+}
+
+/// An entry of the published text, as far as it matters here.
+#[derive(Deserialize)]
+struct Told {
+    id: String,
+    status: Status,
+}
+
+/// Findings that turned since `before`, the `validations_info` of the last time. What was pending tells nothing.
+pub fn turned<'a>(before: &str, findings: impl Iterator<Item = &'a Finding>) -> Vec<(Turn, &'a Finding)> {
+    let Ok(by_category) = serde_json::from_str::<BTreeMap<String, Vec<Told>>>(before) else { return Vec::new() };
+    let told: BTreeMap<String, Status> =
+        by_category.into_values().flatten().map(|entry| (entry.id, entry.status)).collect();
+    let turn = |finding: &Finding| match (told.get(finding.id)?, finding.status) {
+        (Status::Success, Status::Failure | Status::Error) => Some(Turn::Failed),
+        (Status::Failure | Status::Error, Status::Success) => Some(Turn::Fixed),
+        _ => None,
+    };
+    findings.filter_map(|finding| Some((turn(finding)?, finding))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Status::{Disabled, Error, Failure, Pending, Success};
+
+    #[test]
+    fn only_success_and_failure_turn_into_each_other() {
+        let rows = [
+            (Success, Failure, Some(Turn::Failed)),
+            (Success, Error, Some(Turn::Failed)),
+            (Failure, Success, Some(Turn::Fixed)),
+            (Error, Success, Some(Turn::Fixed)),
+            (Success, Success, None),
+            (Failure, Error, None),
+            (Pending, Failure, None),
+            (Pending, Success, None),
+            (Success, Pending, None),
+            (Failure, Disabled, None),
+            (Disabled, Failure, None),
+        ];
+        for (before, now, expected) in rows {
+            let finding = |status| Finding { id: "connected", status, message: String::new() };
+            let text = super::super::to_json([("network", &finding(before))].into_iter(), true);
+            let now = finding(now);
+            let found = turned(&text, std::iter::once(&now));
+            assert_eq!(found.first().map(|(turn, _)| *turn), expected, "{before:?} to {:?}", now.status);
+        }
+        let finding = Finding { id: "connected", status: Failure, message: String::new() };
+        for unknown in ["", "{}", "[", r#"{"network":[{"id":"other","status":"success","message":""}]}"#] {
+            assert_eq!(turned(unknown, std::iter::once(&finding)), [], "{unknown}");
+        }
+    }
+}

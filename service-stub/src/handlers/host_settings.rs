@@ -1,0 +1,279 @@
+//! What users set on a host before it is installed (service contract §1.2.5).
+
+use super::hosts::{before_installation, change_host, shown};
+use super::shapes;
+use crate::check::{disks, host::valid_hostname};
+use crate::http::{Answer, Call, Refusal, call::shortened};
+use crate::model::HostRecord;
+use crate::service::Service;
+use crate::store::Change;
+use api::{DiskConfigParams, DiskSkipFormattingParams, HostRole, HostUpdateParams, HttpHeader, NodeLabel};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Longest token, and longest value of a header, bytes.
+const MAX_SECRET_BYTES: usize = 16 << 10;
+/// More headers, or labels, than anybody sends.
+const MAX_ENTRIES: usize = 256;
+
+/// PATCH /v2/infra-envs/{id}/hosts/{id}.
+pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let params: HostUpdateParams = call.json(&shapes::UPDATE_HOST)?;
+    let key = change_host(service, call, |change, record| {
+        before_installation(record)?;
+        apply(service, change, record, &params)
+    })?;
+    shown(service, key, StatusCode::CREATED)
+}
+
+/// Sets what is given; what isn't stays.
+fn apply(
+    service: &Service,
+    change: &Change,
+    record: &mut HostRecord,
+    params: &HostUpdateParams,
+) -> Result<(), Refusal> {
+    if let Some(name) = &params.host_name {
+        if !valid_hostname(name) {
+            return Err(Refusal::invalid(format!(
+                "hostname '{}' is not allowed: use lower-case letters, digits, hyphens and dots, at most 63",
+                shortened(name)
+            )));
+        }
+        record.host.requested_hostname = name.clone();
+    }
+    if let Some(role) = params.host_role {
+        set_role(service, change, record, role)?;
+    }
+    if let Some(disks) = &params.disks_selected_config {
+        select_disk(record, disks)?;
+    }
+    if let Some(disks) = &params.disks_skip_formatting {
+        skip_formatting(record, disks)?;
+    }
+    if let Some(pool) = &params.machine_config_pool_name {
+        if !pool.is_empty() && !is_pool(pool) {
+            return Err(Refusal::invalid(format!(
+                "machine_config_pool_name '{}' is no name of a pool: use lower-case letters, digits and hyphens, at most 63",
+                shortened(pool)
+            )));
+        }
+        set_kept(record, "machine_config_pool_name", pool.clone());
+    }
+    if let Some(token) = &params.ignition_endpoint_token {
+        check_header("ignition_endpoint_token", "authorization", token.expose())?;
+        record.ignition_endpoint_token = token.clone();
+    }
+    if let Some(headers) = &params.ignition_endpoint_http_headers {
+        record.ignition_endpoint_headers = checked_headers(headers)?;
+    }
+    if let Some(labels) = &params.node_labels {
+        set_kept(record, "node_labels", checked_labels(labels)?);
+    }
+    Ok(())
+}
+
+/// Keeps a published text; an empty one goes.
+fn set_kept(record: &mut HostRecord, name: &str, text: String) {
+    if text.is_empty() {
+        record.kept.remove(name);
+    } else {
+        record.kept.insert(name.to_owned(), text);
+    }
+}
+
+/// Another role may need a larger disk, or take a smaller one.
+fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: HostRole) -> Result<(), Refusal> {
+    if role == HostRole::Arbiter
+        && let Some(files) = &service.settings.cluster_files
+    {
+        let config = files.read("arbiter.ign").map_err(|error| Refusal::internal(&error))?;
+        if config.is_none() {
+            return Err(Refusal::invalid("no host can be an arbiter: arbiter.ign is not among the cluster's files"));
+        }
+    }
+    record.host.role = role;
+    if role != HostRole::AutoAssign {
+        record.host.suggested_role = role;
+    }
+    let Some(mut inventory) = record.facts().inventory.clone() else { return Ok(()) };
+    let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id));
+    let wanted = disks::Wanted::of(&service.settings.requirements, record, cluster.map(AsRef::as_ref), &inventory);
+    disks::judge(&mut inventory, wanted);
+    let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
+    let chosen = disks::choose(&inventory, &record.host.installation_disk_id);
+    record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk).to_owned());
+    record.host.installation_disk_path = chosen.map_or(String::new(), |disk| disk.path.clone());
+    record.set_inventory(text);
+    Ok(())
+}
+
+fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<(), Refusal> {
+    let mut chosen = disks.iter().filter(|disk| disk.role == "install");
+    let Some(wanted) = chosen.next() else { return Ok(()) };
+    if chosen.next().is_some() {
+        return Err(Refusal::conflict("more than one disk has the role 'install'"));
+    }
+    let inventory = record.facts().inventory.as_ref();
+    let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disks::answers_to(disk, &wanted.id)));
+    let Some(disk) = disk else {
+        return Err(Refusal::conflict(format!("the host has no disk '{}'", shortened(&wanted.id))));
+    };
+    if !disk.installation_eligibility.eligible {
+        let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default().join("; ");
+        return Err(Refusal::conflict(format!("disk '{}' can't be installed to: {reasons}", wanted.id)));
+    }
+    let (id, path) = (disks::identifier(disk).to_owned(), disk.path.clone());
+    record.host.installation_disk_id = id;
+    record.host.installation_disk_path = path;
+    Ok(())
+}
+
+/// The list of disks that stay as they are: additions and removals, by identifiers of the inventory.
+fn skip_formatting(record: &mut HostRecord, disks: &[DiskSkipFormattingParams]) -> Result<(), Refusal> {
+    let before = record.kept.get("skip_formatting_disks").map(String::as_str).unwrap_or_default();
+    let mut list: Vec<String> = before.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    for DiskSkipFormattingParams { disk_id, skip_formatting } in disks {
+        list.retain(|id| id != disk_id);
+        if !skip_formatting {
+            continue;
+        }
+        let inventory = record.facts().inventory.as_ref();
+        let known =
+            inventory.is_some_and(|inventory| inventory.disks.iter().any(|disk| disks::answers_to(disk, disk_id)));
+        if !known || disk_id.is_empty() || disk_id.contains(',') {
+            return Err(Refusal::invalid(format!(
+                "disks_skip_formatting: the host has no disk '{}' in its inventory",
+                shortened(disk_id)
+            )));
+        }
+        list.push(disk_id.clone());
+    }
+    set_kept(record, "skip_formatting_disks", list.join(","));
+    Ok(())
+}
+
+fn is_pool(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.len() <= 63 && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Values go into no message: they may be secrets.
+fn check_header(field: &str, name: &str, value: &str) -> Result<(), Refusal> {
+    if HeaderName::try_from(name).is_err() {
+        return Err(Refusal::invalid(format!("{field}: '{}' is no name of an HTTP header", shortened(name))));
+    }
+    if value.len() > MAX_SECRET_BYTES || HeaderValue::from_str(value).is_err() {
+        return Err(Refusal::invalid(format!(
+            "{field}: the value of '{}' is no text that an HTTP header can carry, of at most {MAX_SECRET_BYTES} bytes",
+            shortened(name)
+        )));
+    }
+    Ok(())
+}
+
+fn check_count(field: &str, count: usize) -> Result<(), Refusal> {
+    if count > MAX_ENTRIES {
+        return Err(Refusal::invalid(format!("{field} has {count} entries, more than {MAX_ENTRIES}")));
+    }
+    Ok(())
+}
+
+fn checked_headers(headers: &[HttpHeader]) -> Result<Vec<(String, api::Secret)>, Refusal> {
+    const FIELD: &str = "ignition_endpoint_http_headers";
+    check_count(FIELD, headers.len())?;
+    let checked = headers.iter().map(|HttpHeader { key, value }| {
+        check_header(FIELD, key, value.expose())?;
+        Ok((key.clone(), value.clone()))
+    });
+    checked.collect()
+}
+
+/// The labels as the published text, a JSON object; empty for none.
+fn checked_labels(labels: &[NodeLabel]) -> Result<String, Refusal> {
+    check_count("node_labels", labels.len())?;
+    let mut by_key = BTreeMap::new();
+    for NodeLabel { key, value } in labels {
+        if !is_label_key(key) {
+            return Err(Refusal::invalid(format!(
+                "node_labels: '{}' is no key of a label, which is [PREFIX/]NAME with at most 63 letters, digits, '-', '_' and '.'",
+                shortened(key)
+            )));
+        }
+        if !value.is_empty() && !is_label_text(value) {
+            return Err(Refusal::invalid(format!(
+                "node_labels: '{}' is no value of a label, which has at most 63 letters, digits, '-', '_' and '.'",
+                shortened(value)
+            )));
+        }
+        by_key.insert(key.clone(), Value::from(value.as_str()));
+    }
+    if by_key.is_empty() {
+        return Ok(String::new());
+    }
+    serde_json::to_string(&by_key).map_err(|error| Refusal::internal(&error))
+}
+
+/// What Kubernetes takes: a name, and before it perhaps a DNS name.
+fn is_label_key(key: &str) -> bool {
+    let Some((prefix, name)) = key.split_once('/') else { return is_label_text(key) };
+    let label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    prefix.len() <= 253 && prefix.split('.').all(label) && is_label_text(name)
+}
+
+fn is_label_text(text: &str) -> bool {
+    let outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63 && outer(bytes.first()) && outer(bytes.last()) && bytes.iter().all(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_by_kubernetes_rules() {
+        let long = ["a".repeat(63), "a".repeat(64), format!("{}/a", "a".repeat(254))];
+        for (key, good) in [
+            ("gpu", true),
+            ("node-role.kubernetes.io/infra", true),
+            ("A_b.c-9", true),
+            (&long[0], true),
+            (&long[1], false),
+            (&long[2], false),
+            ("", false),
+            ("-a", false),
+            ("a-", false),
+            ("a b", false),
+            ("Upper.example.com/a", false),
+            ("example..com/a", false),
+            ("example.com/", false),
+            ("a/b/c", false),
+            ("ümlaut", false),
+        ] {
+            assert_eq!(is_label_key(key), good, "{key}");
+        }
+        let label = |key: &str, value: &str| NodeLabel { key: key.into(), value: value.into() };
+        assert_eq!(checked_labels(&[label("b", ""), label("a", "1")]).unwrap(), r#"{"a":"1","b":""}"#);
+        assert_eq!(checked_labels(&[]).unwrap(), "");
+        assert!(checked_labels(&[label("a", "-")]).is_err());
+        assert!(checked_labels(&vec![label("a", ""); MAX_ENTRIES + 1]).is_err());
+    }
+
+    #[test]
+    fn pools_and_headers() {
+        for (pool, good) in [("gpu-large", true), ("worker", true), ("a/../b", false), ("Gpu", false), ("-a", false)] {
+            assert_eq!(is_pool(pool), good, "{pool}");
+        }
+        assert!(check_header("f", "X-Key", "a b").is_ok());
+        for (name, value) in [("X Key", "a"), ("", "a"), ("X-Key", "a\r\nb: c")] {
+            let Err(Refusal::Application(_, said)) = check_header("f", name, value) else { panic!("{name}: {value}") };
+            assert!(said.starts_with("f: ") && !said.contains('\n'), "{said}");
+        }
+    }
+}

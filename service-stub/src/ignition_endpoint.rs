@@ -1,0 +1,188 @@
+//! Where a host that is added to a cluster finds the config of its role, and what it shows there (service contract §6.2, §7.3).
+
+use crate::model::{ClusterRecord, HostRecord};
+use api::{ApiVipConnectivityRequest, RequestHeader, Secret};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use std::net::Ipv6Addr;
+
+/// A config's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// URL of the config.
+    pub url: String,
+    /// Authority that signed the server's certificate, base64 of PEM.
+    pub ca_certificate: Option<String>,
+    /// Sent with the request: names and values.
+    pub headers: Vec<(String, Secret)>,
+}
+
+impl Endpoint {
+    /// The place for a host of the cluster; none where no control plane was brought up, which would be it.
+    pub fn of(with_control_plane: bool, cluster: &ClusterRecord, record: &HostRecord) -> Option<Self> {
+        if !is_elsewhere(cluster, with_control_plane) {
+            return None;
+        }
+        let pool = pool(record);
+        let set = |name: &str| cluster.kept.get("ignition_endpoint").and_then(|endpoint| text(endpoint, name));
+        let ca_certificate =
+            set("ca_certificate").map(str::to_owned).or_else(|| authority(&record.host.ignition_config_overrides));
+        let token = &record.ignition_endpoint_token;
+        let bearer = || ("Authorization".to_owned(), Secret::new(format!("Bearer {}", token.expose())));
+        let mut headers: Vec<_> = (!token.is_empty()).then(bearer).into_iter().collect();
+        headers.extend(record.ignition_endpoint_headers.iter().cloned());
+        let (name, domain) = (&cluster.cluster.name, &cluster.cluster.base_dns_domain);
+        let api = match cluster.course.api_vip_dns_name.as_str() {
+            "" => format!("api.{name}.{domain}"),
+            api if api.parse::<Ipv6Addr>().is_ok() => format!("[{api}]"),
+            api => api.to_owned(),
+        };
+        let url = match (set("url"), &ca_certificate) {
+            (Some(base), _) => format!("{}/{pool}", base.trim_end_matches('/')),
+            (None, None) => format!("http://{api}:22624/config/{pool}"),
+            (None, Some(_)) => {
+                let internal = api.strip_prefix("api.").map(|rest| format!("api-int.{rest}"));
+                format!("https://{}:22623/config/{pool}", internal.unwrap_or(api))
+            }
+        };
+        Some(Self { url, ca_certificate, headers })
+    }
+
+    /// The same as a step's request, for the host to try it.
+    pub fn request(&self, record: &HostRecord) -> ApiVipConnectivityRequest {
+        let token = &record.ignition_endpoint_token;
+        let header =
+            |(key, value): &(String, Secret)| RequestHeader { key: key.clone(), value: value.expose().to_owned() };
+        ApiVipConnectivityRequest {
+            ca_certificate: self.ca_certificate.clone(),
+            ignition_endpoint_token: (!token.is_empty()).then(|| token.expose().to_owned()),
+            request_headers: self.headers.iter().map(header).collect(),
+            url: self.url.clone(),
+        }
+    }
+
+    /// The authority as PEM.
+    pub fn ca_pem(&self) -> Option<String> {
+        let bytes = STANDARD.decode(self.ca_certificate.as_ref()?).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+}
+
+/// The first certificate authority of an Ignition config as base64 of PEM, where it is in the config itself.
+fn authority(config: &str) -> Option<String> {
+    let config: Value = serde_json::from_str(config).ok()?;
+    let source = config.pointer("/ignition/security/tls/certificateAuthorities/0/source")?.as_str()?;
+    Some(STANDARD.encode(ignition::data_url::decode(source).ok()?.data))
+}
+
+/// The pool of machines whose config the host gets: the user's choice, else that of its role.
+fn pool(record: &HostRecord) -> &str {
+    let chosen = record.kept.get("machine_config_pool_name").filter(|pool| !pool.is_empty());
+    chosen.map_or_else(|| record.effective_role().as_str(), String::as_str)
+}
+
+/// Whether the configs of added hosts come from elsewhere than from this service.
+pub fn is_elsewhere(cluster: &ClusterRecord, with_control_plane: bool) -> bool {
+    with_control_plane || cluster.course.imported || is_set(cluster)
+}
+
+/// Whether the cluster names a place of its own.
+pub fn is_set(cluster: &ClusterRecord) -> bool {
+    cluster.kept.get("ignition_endpoint").is_some_and(|endpoint| text(endpoint, "url").is_some())
+}
+
+fn text<'a>(endpoint: &'a Value, name: &str) -> Option<&'a str> {
+    endpoint.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Looks at a cluster's setting: a URL and an authority, either of which may be absent. None when nothing is set.
+pub fn checked(setting: &Value) -> Result<Option<Value>, String> {
+    let Value::Object(fields) = setting else {
+        return Err("ignition_endpoint in body must be of type object".to_owned());
+    };
+    if let Some(unknown) = fields.keys().find(|name| !matches!(name.as_str(), "url" | "ca_certificate")) {
+        return Err(format!("ignition_endpoint has no field {unknown:?}"));
+    }
+    if let Some(url) = text(setting, "url") {
+        let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        if host.is_none_or(|host| host.is_empty() || host.starts_with('/')) || url.contains(char::is_whitespace) {
+            return Err("ignition_endpoint.url must start with http:// or https:// and name a host".to_owned());
+        }
+    }
+    if let Some(ca) = text(setting, "ca_certificate") {
+        let pem = STANDARD.decode(ca).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        if pem.is_none_or(|pem| !pem.contains("-----BEGIN CERTIFICATE-----")) {
+            return Err("ignition_endpoint.ca_certificate must be the base64 of a certificate in PEM".to_owned());
+        }
+    }
+    let empty = ["url", "ca_certificate"].iter().all(|name| text(setting, name).is_none());
+    Ok((!empty).then(|| setting.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::HostKey;
+    use crate::state::ClusterState;
+    use api::{Cluster, HostId, HostRole, InfraEnvId, Timestamp};
+    use serde_json::json;
+
+    #[test]
+    fn urls_and_headers() {
+        let key = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+        let mut host = HostRecord::new(key, None, Timestamp::ZERO);
+        host.host.role = HostRole::Worker;
+        let cluster = Cluster { name: "far".into(), base_dns_domain: "example.com".into(), ..Cluster::default() };
+        let mut cluster = ClusterRecord::new(ClusterState::AddingHosts, cluster, Secret::default());
+        let url = |cluster: &ClusterRecord, host: &HostRecord| {
+            Endpoint::of(false, cluster, host).map(|endpoint| endpoint.url)
+        };
+        assert_eq!(url(&cluster, &host), None, "this service has the configs");
+        assert_eq!(Endpoint::of(true, &cluster, &host).unwrap().url, "http://api.far.example.com:22624/config/worker");
+        cluster.course.imported = true;
+        cluster.course.api_vip_dns_name = "192.0.2.9".into();
+        assert_eq!(url(&cluster, &host).unwrap(), "http://192.0.2.9:22624/config/worker");
+        host.kept.insert("machine_config_pool_name".into(), "gpu".into());
+        cluster.kept.insert("ignition_endpoint".into(), json!({"ca_certificate": "QQ=="}));
+        assert_eq!(url(&cluster, &host).unwrap(), "https://192.0.2.9:22623/config/gpu");
+        cluster.kept.insert("ignition_endpoint".into(), json!({"url": "https://cfg.example.com/x/"}));
+        host.ignition_endpoint_token = Secret::new("t0ken");
+        host.ignition_endpoint_headers = vec![("X-Key".into(), Secret::new("v"))];
+        let request = serde_json::to_value(Endpoint::of(false, &cluster, &host).unwrap().request(&host)).unwrap();
+        let headers = json!([{"key": "Authorization", "value": "Bearer t0ken"}, {"key": "X-Key", "value": "v"}]);
+        let expected = json!({"url": "https://cfg.example.com/x/gpu", "ignition_endpoint_token": "t0ken", "request_headers": headers});
+        assert_eq!(request, expected);
+    }
+
+    #[test]
+    fn settings_are_looked_at() {
+        let ca = STANDARD.encode("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+        for good in [json!({"url": "https://cfg.example.com:22623/config"}), json!({"ca_certificate": ca})] {
+            assert_eq!(checked(&good), Ok(Some(good.clone())), "{good}");
+        }
+        assert_eq!(checked(&json!({"url": "", "ca_certificate": null})), Ok(None));
+        for (bad, said) in [
+            (json!([]), "must be of type object"),
+            (json!({"uri": "http://a"}), "no field \"uri\""),
+            (json!({"url": "ftp://a"}), "must start with http://"),
+            (json!({"url": "http:///a"}), "must start with http://"),
+            (json!({"url": "http://a b"}), "must start with http://"),
+            (json!({"ca_certificate": "???"}), "must be the base64"),
+            (json!({"ca_certificate": "AAAA"}), "must be the base64"),
+        ] {
+            assert!(checked(&bad).unwrap_err().contains(said), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_authority_is_found_in_either_encoding() {
+        let config = |source: &str| {
+            let list = serde_json::json!([{"source": source}]);
+            serde_json::json!({"ignition": {"security": {"tls": {"certificateAuthorities": list}}}}).to_string()
+        };
+        assert_eq!(authority(&config("data:text/plain;charset=utf-8;base64,QUI=")).unwrap(), "QUI=");
+        assert_eq!(authority(&config("data:,A%42")).unwrap(), "QUI=");
+        assert_eq!(authority(&config("https://192.0.2.1/ca.pem")), None);
+        assert_eq!(authority("{}"), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! What users set on hosts and clusters, what the checks make of it, and what is told when they turn.
+
+use super::*;
+
+fn path(world: &World, index: usize) -> String {
+    format!("/v2/infra-envs/{}/hosts/{}", world.infra_env.id, world.machines[index].id)
+}
+
+fn set(world: &World, index: usize, params: &Value) -> (u16, Value) {
+    let answer = world.running.json("PATCH", &path(world, index), params);
+    (answer.status, answer.document())
+}
+
+fn events(world: &World, name: &str) -> Vec<Value> {
+    let all = world.running.get(&format!("{API}/v2/events?cluster_id={}", world.cluster.id)).document();
+    all.as_array().unwrap().iter().filter(|event| event["name"] == name).cloned().collect()
+}
+
+/// Of each event what it says, its severity, and its details.
+fn told(world: &World, name: &str) -> Vec<(String, String, Value)> {
+    let text = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
+    let of = |event: &Value| {
+        let props = serde_json::from_str(&text(event, "props")).unwrap();
+        (text(event, "message"), text(event, "severity"), props)
+    };
+    events(world, name).iter().map(of).collect()
+}
+
+#[test]
+fn everything_a_host_may_be_set_to_is_kept_and_shown() {
+    let world = World::new(1, 1);
+    world.discover_all();
+    let all = json!({
+        "disks_skip_formatting": [{"disk_id": "/dev/sr0", "skip_formatting": true}],
+        "machine_config_pool_name": "gpu",
+        "ignition_endpoint_token": "t0ken-of-the-endpoint",
+        "ignition_endpoint_http_headers": [{"key": "X-Key", "value": "value-of-the-header"}],
+        "node_labels": [{"key": "node-role.kubernetes.io/infra", "value": ""}, {"key": "gpu", "value": "a100"}],
+    });
+    let (status, host) = set(&world, 0, &all);
+    assert_eq!(status, 201, "{host}");
+    assert_eq!(host["skip_formatting_disks"], "/dev/sr0");
+    assert_eq!(host["machine_config_pool_name"], "gpu");
+    assert_eq!(host["ignition_endpoint_token_set"], true);
+    let labels: Value = serde_json::from_str(host["node_labels"].as_str().unwrap()).unwrap();
+    assert_eq!(labels, json!({"gpu": "a100", "node-role.kubernetes.io/infra": ""}));
+    for secret in ["t0ken-of-the-endpoint", "value-of-the-header"] {
+        assert!(!host.to_string().contains(secret), "{secret}");
+    }
+    let (_, host) = set(&world, 0, &json!({"host_name": "other"}));
+    assert_eq!((&host["machine_config_pool_name"], host["status"].as_str()), (&json!("gpu"), Some("known")), "it stays");
+
+    let none = json!({
+        "disks_skip_formatting": [{"disk_id": "/dev/sr0", "skip_formatting": false}],
+        "machine_config_pool_name": "", "ignition_endpoint_token": "", "ignition_endpoint_http_headers": [],
+        "node_labels": [],
+    });
+    let (status, host) = set(&world, 0, &none);
+    assert_eq!(status, 201);
+    for gone in ["skip_formatting_disks", "machine_config_pool_name", "ignition_endpoint_token_set", "node_labels"] {
+        assert!(host.get(gone).is_none(), "{gone}: {host}");
+    }
+
+    let (_, host) = set(&world, 0, &json!({"disks_skip_formatting": [{"disk_id": "/dev/vda", "skip_formatting": true}]}));
+    assert_eq!(host["status"], "insufficient", "the disk that is installed to");
+    assert!(host["status_info"].as_str().unwrap().contains("among those whose formatting is skipped"), "{host}");
+    set(&world, 0, &json!({"disks_skip_formatting": [{"disk_id": "/dev/vda", "skip_formatting": false}]}));
+    world.running.client().install_cluster(world.cluster.id).unwrap();
+    for late in [json!({"node_labels": []}), json!({"host_role": "worker"}), all] {
+        assert_eq!(set(&world, 0, &late).0, 409, "{late}");
+    }
+}
+
+#[test]
+fn settings_that_do_not_fit_are_refused() {
+    let world = World::new(1, 1);
+    world.discover_all();
+    for (params, status, said) in [
+        (json!({"host_role": "bootstrap"}), 400, "host_role in body should be one of [auto-assign master arbiter worker]"),
+        (json!({"disks_skip_formatting": [{"disk_id": "/dev/gone", "skip_formatting": true}]}), 400, "has no disk '/dev/gone'"),
+        (json!({"disks_skip_formatting": [{"disk_id": "/dev/vda"}]}), 400, "missing field `skip_formatting`"),
+        (json!({"disks_selected_config": [{"id": "a", "role": "install"}, {"id": "b", "role": "install"}]}), 409, "more than one disk"),
+        (json!({"machine_config_pool_name": "../master"}), 400, "'../master' is no name of a pool"),
+        (json!({"ignition_endpoint_token": "a\nb"}), 400, "ignition_endpoint_token: the value"),
+        (json!({"ignition_endpoint_http_headers": [{"key": "a b", "value": "c"}]}), 400, "'a b' is no name of an HTTP header"),
+        (json!({"node_labels": [{"key": "-a", "value": ""}]}), 400, "'-a' is no key of a label"),
+        (json!({"node_labels": [{"key": "a", "value": "a b"}]}), 400, "'a b' is no value of a label"),
+        (json!({"node_labels": [{"key": "a"}]}), 400, "missing field `value`"),
+        (json!({"fencing_credentials": {"address": "a"}}), 501, "fencing_credentials"),
+        (json!({"fancy": 1}), 400, "unknown field \"fancy\""),
+    ] {
+        let (found, answer) = set(&world, 0, &params);
+        let text = answer["reason"].as_str().or(answer["message"].as_str()).unwrap();
+        assert!(found == status && text.contains(said), "{params}: {found} {text}");
+    }
+}
+
+#[test]
+fn checks_that_turn_are_told() {
+    let mut world = World::new(1, 1);
+    world.discover_all();
+    let id = world.machines[0].id;
+    let fixed = |world: &World| told(world, "host_validation_fixed");
+    assert_eq!(told(&world, "host_validation_failed"), []);
+    let first: Vec<_> = fixed(&world).into_iter().map(|(_, _, props)| props["validation_id"].clone()).collect();
+    assert_eq!(first, ["has-inventory", "hostname-valid"], "what it had to send first");
+    world.machines[0].name = "localhost".into();
+    world.poll(&world.machines[0]);
+    let why = "Hostname localhost is not allowed: use lower-case letters, digits, hyphens and dots, at most 63, not localhost";
+    let props = json!({"cluster_id": world.cluster.id, "host_id": id, "infra_env_id": world.infra_env.id,
+        "host_name": "localhost", "validation_id": "hostname-valid", "failure_message": why});
+    let text = format!("Host localhost: validation 'hostname-valid' that used to succeed is now failing: {why}");
+    assert_eq!(told(&world, "host_validation_failed"), [(text, "warning".to_owned(), props)]);
+    world.poll(&world.machines[0]);
+    assert_eq!(told(&world, "host_validation_failed").len(), 1, "once");
+    world.machines[0].name = "node-1".into();
+    world.poll(&world.machines[0]);
+    let [_, _, (text, severity, props)] = fixed(&world).try_into().unwrap();
+    assert_eq!((text.as_str(), severity.as_str()), ("Host node-1: validation 'hostname-valid' is now fixed", "info"));
+    assert_eq!((&props["validation_id"], props.get("failure_message")), (&json!("hostname-valid"), None));
+
+    let domain = |domain: &str| {
+        let path = format!("/v2/clusters/{}", world.cluster.id);
+        assert_eq!(world.running.json("PATCH", &path, &json!({"base_dns_domain": domain})).status, 201);
+    };
+    let of = |name: &str| {
+        let all = told(&world, name).into_iter();
+        all.filter(|(_, _, props)| props["validation_id"] == "dns-domain-defined").collect::<Vec<_>>()
+    };
+    domain("");
+    let why = "The base domain is undefined and must be provided.";
+    let props = json!({"cluster_id": world.cluster.id, "validation_id": "dns-domain-defined", "failure_message": why});
+    let text = format!("Cluster validation 'dns-domain-defined' that used to succeed is now failing: {why}");
+    assert_eq!(of("cluster_validation_failed"), [(text, "warning".to_owned(), props)]);
+    domain("example.com");
+    let props = json!({"cluster_id": world.cluster.id, "validation_id": "dns-domain-defined"});
+    let text = "Cluster validation 'dns-domain-defined' is now fixed".to_owned();
+    assert_eq!(of("cluster_validation_fixed"), [(text, "info".to_owned(), props)]);
+    world.register(&world.machines[0]).unwrap();
+    assert_eq!(told(&world, "host_validation_failed").len(), 1, "a host that begins anew has nothing to lose");
+}
+
+#[test]
+fn a_role_that_is_worked_out_is_told_and_one_that_is_set_is_not() {
+    let world = World::new(2, 3);
+    world.discover_all();
+    let roles = told(&world, "host_role_updated");
+    let of = |role: &str| roles.iter().filter(|(_, _, props)| props["suggested_role"] == role).count();
+    assert_eq!((roles.len(), of("master"), of("arbiter")), (3, 2, 1), "{roles:?}");
+    assert!(roles.iter().any(|(text, severity, _)| text == "Host node-1: calculated role is master" && severity == "info"));
+    assert_eq!(world.status(), "ready");
+    for index in 0..3 {
+        let (status, host) = set(&world, index, &json!({"host_role": "worker"}));
+        assert_eq!((status, &host["role"], &host["suggested_role"]), (201, &json!("worker"), &json!("worker")));
+    }
+    assert_eq!(world.status(), "insufficient", "nobody is left for the control plane");
+    let (_, host) = set(&world, 0, &json!({"host_role": "arbiter"}));
+    assert_eq!((&host["role"], &host["progress_stages"][4]), (&json!("arbiter"), &json!("Rebooting")));
+    assert_eq!(told(&world, "host_role_updated").len(), 3);
+}
+
+#[test]
+fn requirements_are_told_beforehand() {
+    let world = World::new(3, 1);
+    let preflight = world.running.get(&format!("{API}/v2/clusters/{}/preflight-requirements", world.cluster.id));
+    let of = |cpus: u64, ram: u64, latency: f64, loss: f64| {
+        json!({"quantitative": {"cpu_cores": cpus, "ram_mib": ram, "disk_size_gb": 1,
+            "installation_disk_speed_threshold_ms": 10, "network_latency_threshold_ms": latency,
+            "packet_loss_percentage": loss}})
+    };
+    let expected = json!({"operators": [],
+        "ocp": {"master": of(2, 1024, 100.0, 0.0), "worker": of(1, 512, 1000.0, 10.0)}});
+    assert_eq!((preflight.status, preflight.document()), (200, expected));
+    let unknown = world.running.get(&format!("{API}/v2/clusters/{}/preflight-requirements", world.infra_env.id));
+    assert_eq!(unknown.status, 404);
+}
+
+#[test]
+fn an_added_host_tries_the_endpoint_it_will_be_installed_from() {
+    let world = World::start(1, 1, false);
+    let params =
+        json!({"name": "far", "api_vip_dnsname": "api.far.example.com", "openshift_cluster_id": world.infra_env.id});
+    let far = world.running.json("POST", "/v2/clusters/import", &params).document();
+    let cluster = format!("/v2/clusters/{}", far["id"].as_str().unwrap());
+    let endpoint = json!({"ignition_endpoint": {"url": "https://cfg.example.com/config"}});
+    let shown = world.running.json("PATCH", &cluster, &endpoint);
+    assert_eq!((shown.status, &shown.document()["ignition_endpoint"]), (201, &endpoint["ignition_endpoint"]));
+    let bad = json!({"ignition_endpoint": {"url": "cfg.example.com"}});
+    assert_eq!(world.running.json("PATCH", &cluster, &bad).status, 400);
+    world.register(&world.machines[0]).unwrap();
+    world.known(0);
+    let set_up = json!({"machine_config_pool_name": "gpu", "ignition_endpoint_token": "t0ken",
+        "ignition_endpoint_http_headers": [{"key": "X-Key", "value": "v"}]});
+    assert_eq!(world.act(0, "bind", &json!({"cluster_id": far["id"]})).status, 200);
+    world.leaves_and_comes_back(0);
+    assert_eq!(set(&world, 0, &set_up).0, 201);
+    let client = world.running.client();
+    let machine = &world.machines[0];
+    let steps = || client.next_steps(world.infra_env.id, machine.id).unwrap().instructions.unwrap_or_default();
+    let tell = |step: &api::Step, output: &Value| {
+        let reply = StepReply {
+            error: String::new(),
+            exit_code: 0,
+            output: output.to_string(),
+            step_id: step.step_id.clone(),
+            step_type: step.step_type.clone(),
+        };
+        client.post_reply(world.infra_env.id, machine.id, &reply).unwrap();
+    };
+    tell(&steps()[0], &inventory(&machine.name, &machine.address, &machine.mac));
+    assert_eq!(world.state(0), "insufficient", "it has not tried yet");
+    let all = steps();
+    let asked = all.iter().find(|step| step.step_type == StepType::ApiVipConnectivityCheck).unwrap();
+    let request: Value = serde_json::from_str(&asked.args[0]).unwrap();
+    assert_eq!(request["url"], "https://cfg.example.com/config/gpu");
+    let headers = json!([{"key": "Authorization", "value": "Bearer t0ken"}, {"key": "X-Key", "value": "v"}]);
+    assert_eq!((&request["request_headers"], &request["ignition_endpoint_token"]), (&headers, &json!("t0ken")));
+    tell(asked, &json!({"url": request["url"], "download_error": "ignition file download failed: refused"}));
+    let info = world.host(machine).status_info;
+    assert!(info.contains("can't download its ignition config from https://cfg.example.com/config/gpu"), "{info}");
+    tell(asked, &json!({"is_success": true, "url": request["url"], "ignition": "{}"}));
+    assert_eq!(world.state(0), "known", "{}", world.host(machine).status_info);
+    assert_eq!(world.act(0, "install", &json!({})).status, 202);
+    let config = client.host_ignition(world.infra_env.id, machine.id).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    let merged = &config["ignition"]["config"]["merge"][0];
+    assert_eq!(merged["source"], "https://cfg.example.com/config/gpu");
+    let headers = json!([{"name": "Authorization", "value": "Bearer t0ken"}, {"name": "X-Key", "value": "v"}]);
+    assert_eq!(merged["httpHeaders"], headers);
+}
