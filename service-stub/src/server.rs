@@ -36,6 +36,8 @@ const BLOCKING_THREADS: usize = 128;
 const ACCEPT_QUEUE: u32 = 4096;
 /// Time between two refreshes.
 const REFRESH: Duration = Duration::from_secs(4);
+/// What comes behind a refusal is taken for so long.
+const LINGER: Duration = Duration::from_secs(1);
 /// A stopping server waits so long for answers on their way.
 pub const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -208,7 +210,7 @@ async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Ta
         return Err(too_large());
     }
     let limits = &service.settings.limits;
-    in_time(limits.body, async {
+    let read = in_time(limits.body, async {
         let (mut bytes, mut place) = (Vec::new(), None);
         while let Some(piece) = next_piece(&mut body, limits).await? {
             let length = bytes.len().saturating_add(piece.len());
@@ -222,7 +224,16 @@ async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Ta
         }
         Ok((bytes.into(), place))
     })
-    .await
+    .await;
+    if read.is_err() {
+        // A connection that closes under what is still coming may take the refusal with it.
+        let rest = async {
+            while next_piece(&mut body, limits).await?.is_some() {}
+            Ok(())
+        };
+        let _ = in_time(LINGER, rest).await;
+    }
+    read
 }
 
 /// Path and query of a request that streams, as handlers see them.

@@ -149,7 +149,8 @@ fn nonsense_is_told_apart() {
     assert_eq!(reply("connectivity-check", "{\"remote_hosts\": [{\"host_id\": \"x\"}]}"), 400);
     assert_eq!(reply("inventory", "{}"), 204);
     assert_eq!(reply("verify-vips", "whatever"), 400);
-    assert_eq!(reply("tang-connectivity-check", "whatever"), 204, "nothing is decided on it");
+    assert_eq!(reply("tang-connectivity-check", "whatever"), 400);
+    assert_eq!(reply("execute", "whatever"), 204, "nothing is decided on it");
     assert_eq!(message("GET", &format!("{hosts}/{host}/instructions?timestamp=99999999999999999999"), b"").0, 400);
     assert_eq!(message("GET", "/v2/events?limit=x", b"").0, 400);
     assert_eq!(message("GET", "/v2/nothing", b""), (404, format!("path {API}/v2/nothing was not found")));
