@@ -12,6 +12,8 @@ mod iso;
 mod lifecycle;
 #[path = "people/page.rs"]
 mod page;
+#[path = "people/settings.rs"]
+mod settings;
 
 use api::{
     ClientError, Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage,

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;
+#[path = "wire/validations.rs"]
+mod validations;
 
 use api::{Cluster, ClusterId, ClusterNetwork, Host, HostId, InfraEnv, InfraEnvId, MachineNetwork, Platform, Secret};
 use common::{Answer, Files, Running, recorded};

@@ -8,7 +8,7 @@ use service_stub::model::{HostKey, HostRecord};
 use service_stub::state::HostState;
 
 impl World {
-    fn act(&self, index: usize, action: &str, body: &serde_json::Value) -> Answer {
+    pub(super) fn act(&self, index: usize, action: &str, body: &serde_json::Value) -> Answer {
         let id = self.machines[index].id;
         self.running.json("POST", &format!("/v2/infra-envs/{}/hosts/{id}/actions/{action}", self.infra_env.id), body)
     }
@@ -17,17 +17,17 @@ impl World {
         self.running.json("POST", &format!("/v2/clusters/{}/actions/{action}", self.cluster.id), &json!({}))
     }
 
-    fn state(&self, index: usize) -> String {
+    pub(super) fn state(&self, index: usize) -> String {
         self.host(&self.machines[index]).status
     }
 
-    fn known(&self, index: usize) {
+    pub(super) fn known(&self, index: usize) {
         for _ in 0..3 {
             self.poll(&self.machines[index]);
         }
     }
 
-    fn leaves_and_comes_back(&self, index: usize) {
+    pub(super) fn leaves_and_comes_back(&self, index: usize) {
         let steps = self.running.client().next_steps(self.infra_env.id, self.machines[index].id).unwrap();
         assert_eq!((steps.post_step_action, steps.next_instruction_seconds), (PostStepAction::Exit, 0));
         self.register(&self.machines[index]).unwrap();
