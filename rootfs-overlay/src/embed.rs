@@ -121,6 +121,7 @@ fn header(bytes: &[u8]) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::testing::image;
+    use proptest::prelude::*;
     use std::io::Cursor;
 
     fn located(bytes: Vec<u8>) -> Result<EmbedArea, EmbedError> {
@@ -170,5 +171,15 @@ mod tests {
         assert_eq!(located(old.clone()).unwrap(), EmbedArea { extent, layout: Layout::SystemArea });
         old[32744..32768].copy_from_slice(&header(40960, 1 << 40));
         assert!(matches!(located(old), Err(EmbedError::Outside { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn no_description_makes_it_panic(info in "[\\[\\]{}\":,a-z0-9]{0,80}", offset in any::<u64>(), len in any::<u64>()) {
+            let _ = with_info(&info);
+            if let Ok(area) = with_info(&format!(r#"{{"file":"images/cdboot.img","offset":{offset},"length":{len}}}"#)) {
+                prop_assert!(area.extent.len <= 9000);
+            }
+        }
     }
 }

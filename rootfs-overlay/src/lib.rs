@@ -1,8 +1,10 @@
 //! Live ISOs and their initramfs archives, and the files our own live host has beyond its distribution's (`overlay/`).
 //!
-//! A CoreOS-style live ISO keeps room for an Ignition config: the embed area, found by [`embed`] and changed by [`area`]. What is
-//! in it are [`initrd`] archives, which the boot loader hands to the kernel after the real one. [`PatchedImage`] serves an ISO with
-//! such changes without a copy of it.
+//! A CoreOS-style live ISO ([`iso9660`]) keeps room for an Ignition config and network settings: the embed area, found by [`embed`].
+//! What is in it are [`initrd`] archives, which the boot loader hands to the kernel after the real one. It keeps room for kernel
+//! arguments too ([`kargs`]). [`area`] reads and changes both, [`customize`] makes of a live system one that installs a machine by
+//! itself, [`miniso`] takes the minimal ISO out of a full one, and [`cli`] is what coreos-installer's `iso` and `pxe` are.
+//! [`PatchedImage`] serves an ISO with changes without a copy of it.
 
 pub mod area;
 pub mod cli;

@@ -158,6 +158,40 @@ fn every_command_says_and_leaves_what_the_released_program_does() {
     assert!(failed.is_empty(), "{} of {compared}:\n{}", failed.len(), failed.join("\n\n"));
 }
 
+/// Without the released program beside it: an image that is streamed, copied or changed in place becomes the same.
+#[test]
+fn each_output_has_the_same_bytes() {
+    let material = tempfile::tempdir().unwrap();
+    if let Err(why) = media::make(material.path()) {
+        return skipped(&why);
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_landfall"));
+    let outcome = |lines| run(program, &Case { lines, differs: None }, material.path());
+    for (place, copy, stream) in [
+        (
+            "iso customize --dest-ignition a.ign --live-karg-append a=b full.iso",
+            "iso customize --dest-ignition a.ign --live-karg-append a=b -o new.iso full.iso",
+            "iso customize --dest-ignition a.ign --live-karg-append a=b -o - full.iso",
+        ),
+        (
+            "iso ignition embed -i many.ign 2021.iso",
+            "iso ignition embed -i many.ign -o new.iso 2021.iso",
+            "iso ignition embed -i many.ign -o - 2021.iso",
+        ),
+        ("iso reset 2022.iso", "iso reset -o new.iso 2022.iso", "iso reset -o - 2022.iso"),
+    ] {
+        let iso = Path::new(place.rsplit(' ').next().unwrap());
+        let before = fs::read(material.path().join(iso)).unwrap();
+        let (place, copy, stream) = (outcome(place), outcome(copy), outcome(stream));
+        for outcome in [&place, &copy, &stream] {
+            assert_eq!(outcome.codes, [Some(0)], "{}: {}", iso.display(), outcome.stderr);
+        }
+        assert!(place.files[iso].1 == copy.files[Path::new("new.iso")].1, "{}", iso.display());
+        assert!(place.files[iso].1 == stream.stdout, "{}", iso.display());
+        assert!(copy.files[iso].1 == before && stream.files[iso].1 == before, "{}", iso.display());
+    }
+}
+
 /// Whatever a config is made of and however long it is.
 #[test]
 fn configs_of_any_kind_are_wrapped_into_the_same_bytes() {

@@ -12,6 +12,39 @@ const AREA_BYTES: usize = 64 << 10;
 const KARGS_BYTES: usize = 400;
 const KARGS: &str = "mitigations=auto,nosmt coreos.liveiso=made-1 ignition.firstboot ignition.platform.id=metal";
 
+/// A network with a bit of everything.
+const BOND: &str = "\
+interfaces:
+- name: bond0
+  type: bond
+  state: up
+  mac-address: 02:00:00:00:00:01
+  link-aggregation:
+    mode: active-backup
+    options: {miimon: '100', primary: eth1}
+    port: [eth1, eth2]
+  ipv4:
+    enabled: true
+    address: [{ip: 192.0.2.10, prefix-length: 24}]
+  ipv6:
+    enabled: true
+    autoconf: true
+    dhcp: true
+- name: bond0.7
+  type: vlan
+  state: up
+  mtu: 1400
+  vlan: {base-iface: bond0, id: 7}
+  ipv4: {enabled: true, dhcp: true}
+dns-resolver:
+  config:
+    search: [example.com]
+    server: [192.0.2.1]
+routes:
+  config:
+  - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: bond0}
+";
+
 /// Makes all of it in `directory`; why it can't otherwise.
 pub fn make(directory: &Path) -> Result<(), String> {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/iso");
@@ -110,6 +143,7 @@ fn configs(directory: &Path) {
             "nmstate.yaml",
             "interfaces:\n- name: eth1\n  type: ethernet\n  state: up\n  ipv4:\n    enabled: true\n    dhcp: true\n",
         ),
+        ("bond.yaml", BOND),
         ("bad-nmstate.yaml", "interfaces: 5\n"),
         ("ca.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
         ("pre.sh", "#!/bin/sh\necho pre\n"),

@@ -6,6 +6,7 @@ use crate::customize::Customizations;
 use crate::kargs::Edit;
 use anyhow::bail;
 use clap::Args;
+use std::path::Path;
 
 /// Customize a CoreOS live ISO image
 ///
@@ -45,6 +46,10 @@ pub struct IsoCustomize {
 }
 
 impl IsoCustomize {
+    pub(super) fn image(&self) -> &Path {
+        &self.target.input
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         let (mut iso, output) = self.target.open()?;
         let has_files =

@@ -27,6 +27,13 @@ pub enum Extract {
 }
 
 impl Extract {
+    pub(super) fn image(&self) -> &Path {
+        match self {
+            Self::Pxe(pxe) => &pxe.input,
+            Self::MinimalIso(minimal_iso) => &minimal_iso.input,
+        }
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Pxe(pxe) => pxe.run(),
@@ -110,6 +117,9 @@ impl ExtractMinimalIso {
         let output = Output::of(Some(&self.output));
         let mut out = match output {
             Output::Stdout => Some(stdout()?),
+            _ if self.output.parent().is_none() => {
+                return Err(OutputError::NoParent { path: self.output }.into());
+            }
             _ => None,
         };
         if let Some(path) = &self.output_rootfs {

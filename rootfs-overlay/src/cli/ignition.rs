@@ -4,7 +4,7 @@ use super::{Target, deprecated, note, print, read_or_stdin};
 use crate::area::LiveIso;
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Embed an Ignition config in a CoreOS live ISO image
 ///
@@ -29,6 +29,14 @@ enum Command {
 }
 
 impl Ignition {
+    pub(super) fn image(&self) -> &Path {
+        match &self.command {
+            Command::Embed(embed) => &embed.target.input,
+            Command::Show(show) => show.image(),
+            Command::Remove(remove) => remove.image(),
+        }
+    }
+
     /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
@@ -82,6 +90,10 @@ pub struct OldEmbed {
 }
 
 impl OldEmbed {
+    pub(super) fn image(&self) -> &Path {
+        &self.target.input
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         deprecated("embed");
         Embed { force: self.force, ignition_file: self.config, target: self.target }.run()
@@ -99,6 +111,10 @@ pub struct Show {
 }
 
 impl Show {
+    pub(super) fn image(&self) -> &Path {
+        &self.input
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         print(&LiveIso::open(self.input)?.ignition()?)
     }
@@ -114,6 +130,10 @@ pub struct Remove {
 }
 
 impl Remove {
+    pub(super) fn image(&self) -> &Path {
+        &self.target.input
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         let (iso, output) = self.target.open()?;
         Ok(iso.write(iso.remove()?, &output)?)

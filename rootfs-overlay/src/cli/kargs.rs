@@ -4,7 +4,7 @@ use super::{Target, print};
 use crate::area::LiveIso;
 use crate::kargs::Edit;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Modify kernel args in a CoreOS live ISO image
 ///
@@ -29,6 +29,14 @@ enum Command {
 }
 
 impl Kargs {
+    pub(super) fn image(&self) -> &Path {
+        match &self.command {
+            Command::Modify(modify) => &modify.target.input,
+            Command::Reset(reset) => &reset.target.input,
+            Command::Show(show) => &show.input,
+        }
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Modify(modify) => modify.run(),

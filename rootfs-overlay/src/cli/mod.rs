@@ -60,13 +60,32 @@ pub enum IsoCommand {
 }
 
 impl Iso {
-    /// Runs the subcommand.
+    /// Runs the subcommand. An error names the image, as coreos-installer's own words often don't.
     pub fn run(self) -> anyhow::Result<()> {
-        self.command.run()
+        let image = self.command.image().display().to_string();
+        self.command.run().map_err(|error| match format!("{error:#}").contains(&image) {
+            true => error,
+            false => error.context(image),
+        })
     }
 }
 
 impl IsoCommand {
+    /// The image it is about.
+    fn image(&self) -> &Path {
+        match self {
+            Self::Embed(embed) => embed.image(),
+            Self::Show(show) => show.image(),
+            Self::Remove(remove) => remove.image(),
+            Self::Customize(customize) => customize.image(),
+            Self::Ignition(ignition) => ignition.image(),
+            Self::Network(network) => network.image(),
+            Self::Kargs(kargs) => kargs.image(),
+            Self::Extract(extract) => extract.image(),
+            Self::Reset(reset) => &reset.target.input,
+        }
+    }
+
     /// Runs it.
     pub fn run(self) -> anyhow::Result<()> {
         match self {

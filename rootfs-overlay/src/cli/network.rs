@@ -32,6 +32,14 @@ enum Command {
 }
 
 impl Network {
+    pub(super) fn image(&self) -> &Path {
+        match &self.command {
+            Command::Embed(embed) => &embed.target.input,
+            Command::Extract(extract) => &extract.input,
+            Command::Remove(remove) => &remove.target.input,
+        }
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Embed(embed) => embed.run(),

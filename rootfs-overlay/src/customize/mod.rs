@@ -6,6 +6,8 @@ mod console;
 mod installer;
 mod schema;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use console::{Console, ConsoleError};
 pub use schema::{Config, ConfigError, VersionError};

@@ -68,6 +68,7 @@ pub fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
     let mut source = Source { inner: source, buffer: Vec::new(), at: 0 };
     let mut found = Found { archive: Archive::new(), bytes: 0 };
     loop {
+        source.ahead(1).map_err(failed("checking for data in initrd"))?;
         let start = source.ahead(6).map_err(failed("sniffing input"))?;
         match start {
             [] => return Ok(found.archive),

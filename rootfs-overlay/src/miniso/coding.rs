@@ -42,7 +42,7 @@ impl<'a> Decoder<'a> {
 
     /// As many bytes as are asked for.
     pub fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk().ok_or_else(|| bad("unexpected end of file"))?;
+        let (array, rest) = self.0.split_first_chunk().ok_or_else(|| bad("io error: failed to fill whole buffer"))?;
         self.0 = rest;
         Ok(*array)
     }
@@ -50,7 +50,7 @@ impl<'a> Decoder<'a> {
     /// As many bytes as the number before them says.
     pub fn bytes(&mut self) -> io::Result<&'a [u8]> {
         let len = usize::try_from(self.number()?).map_err(|_| bad("a length is too large"))?;
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or_else(|| bad("unexpected end of file"))?;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or_else(|| bad("io error: failed to fill whole buffer"))?;
         self.0 = rest;
         Ok(bytes)
     }

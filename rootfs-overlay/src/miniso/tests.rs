@@ -72,7 +72,7 @@ fn numbers_are_as_wide_as_they_must_be() {
         "validating header: incompatible miniso file version: 1 vs 2 (created by 0)"
     );
     assert_eq!(text(b"MINISO\0\x01\x01\x010"), "validating header: not a miniso file!");
-    assert_eq!(text(b"MINISO"), "failed to deserialize header: unexpected end of file");
+    assert_eq!(text(b"MINISO"), "failed to deserialize header: io error: failed to fill whole buffer");
 }
 
 proptest! {
