@@ -4,13 +4,13 @@ use crate::BuildError;
 
 /// Lines `NAME=value`, in the order they were set.
 #[derive(Default)]
-pub(crate) struct Environment {
+pub struct Environment {
     text: String,
 }
 
 impl Environment {
     /// Adds `name`, with `value` quoted where it must be.
-    pub(crate) fn set(&mut self, name: &'static str, value: &str) -> Result<&mut Self, BuildError> {
+    pub fn set(&mut self, name: &'static str, value: &str) -> Result<&mut Self, BuildError> {
         if let Some((at, _)) = value.char_indices().find(|(_, c)| c.is_control()) {
             return Err(BuildError::ControlCharacter { name, at });
         }
@@ -34,13 +34,13 @@ impl Environment {
     }
 
     /// The same for programs that a shell starts.
-    pub(crate) fn export(&mut self, name: &'static str, value: &str) -> Result<&mut Self, BuildError> {
+    pub fn export(&mut self, name: &'static str, value: &str) -> Result<&mut Self, BuildError> {
         self.text.push_str("export ");
         self.set(name, value)
     }
 
     /// Adds `name` when there is a value.
-    pub(crate) fn set_some(&mut self, name: &'static str, value: Option<&str>) -> Result<&mut Self, BuildError> {
+    pub fn set_some(&mut self, name: &'static str, value: Option<&str>) -> Result<&mut Self, BuildError> {
         match value.filter(|value| !value.is_empty()) {
             Some(value) => self.set(name, value),
             None => Ok(self),
@@ -48,7 +48,7 @@ impl Environment {
     }
 
     /// The file.
-    pub(crate) fn into_text(self) -> String {
+    pub fn into_text(self) -> String {
         self.text
     }
 }

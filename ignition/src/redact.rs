@@ -43,7 +43,7 @@ fn redact_text(key: &str, text: &str) -> String {
 }
 
 /// `text` without the user and query parts, when it is a URL; otherwise as it is.
-pub(crate) fn redact_url(text: &str) -> String {
+pub fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
     };

@@ -7,6 +7,7 @@
 //! [`PatchedImage`] serves an ISO with changes without a copy of it.
 
 pub mod area;
+pub mod bake;
 pub mod cli;
 pub mod customize;
 pub mod embed;

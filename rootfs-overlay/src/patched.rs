@@ -82,11 +82,17 @@ pub struct PatchedImage {
 
 impl PatchedImage {
     /// The file at `path` with `patches` over it.
-    pub fn open(path: impl AsRef<Path>, mut patches: Vec<Patch>) -> Result<Self, PatchError> {
+    pub fn open(path: impl AsRef<Path>, patches: Vec<Patch>) -> Result<Self, PatchError> {
+        Self::prefix(path, u64::MAX, patches)
+    }
+
+    /// The first `len` bytes of the file at `path`, or all if there are fewer, with `patches` over them.
+    pub fn prefix(path: impl AsRef<Path>, len: u64, mut patches: Vec<Patch>) -> Result<Self, PatchError> {
         let path = path.as_ref();
+        let most = len;
         let open = || {
             let file = File::open(path)?;
-            let len = file.metadata()?.len();
+            let len = file.metadata()?.len().min(most);
             Ok((file, len))
         };
         let (file, len) = open().map_err(|source| PatchError::Open { path: path.to_owned(), source })?;
@@ -157,6 +163,18 @@ impl io::Read for Reader<'_> {
         let count = self.image.read_at(self.offset, buf)?;
         self.offset = self.offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         Ok(count)
+    }
+}
+
+impl io::Seek for Reader<'_> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        let offset = match to {
+            io::SeekFrom::Start(offset) => Some(offset),
+            io::SeekFrom::End(distance) => self.image.len.checked_add_signed(distance),
+            io::SeekFrom::Current(distance) => self.offset.checked_add_signed(distance),
+        };
+        self.offset = offset.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.offset)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `landfall iso` and `landfall pxe`, and coreos-installer's commands of the same names, `dev` and `pack` besides: the same flags,
 //! output and errors (installer contract C.1), so that what is written for one goes with the other.
 
+mod bake;
 mod customize;
 mod dev;
 mod extract;
@@ -31,6 +32,7 @@ Examples:
   landfall iso customize --dest-device /dev/sda --dest-ignition node.ign -o install.iso live.iso
   landfall iso ignition embed -i discovery.ign -o discovery.iso live.iso
   landfall iso kargs modify -a console=ttyS0,115200n8 -d quiet live.iso
+  landfall iso bake --url https://service.example.com --infra-env-id 5a1e… -o discovery.iso live.iso
   landfall iso reset live.iso")]
 pub struct Iso {
     #[command(subcommand)]
@@ -57,6 +59,7 @@ pub enum IsoCommand {
     #[command(subcommand)]
     Extract(extract::Extract),
     Reset(Reset),
+    Bake(bake::IsoBake),
 }
 
 impl Iso {
@@ -104,6 +107,7 @@ impl IsoCommand {
             Self::Kargs(kargs) => kargs.run(),
             Self::Extract(extract) => extract.run(),
             Self::Reset(reset) => reset.run(),
+            Self::Bake(bake) => bake.run(),
         }
     }
 }

@@ -36,6 +36,7 @@ pub struct Pxe {
 #[derive(Debug, Subcommand)]
 enum PxeCommand {
     Customize(Customize),
+    Bake(super::bake::PxeBake),
     /// Commands to manage a live PXE Ignition config
     #[command(subcommand)]
     Ignition(Ignition),
@@ -61,6 +62,7 @@ impl Pxe {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             PxeCommand::Customize(customize) => customize.run(),
+            PxeCommand::Bake(bake) => bake.run(),
             PxeCommand::Ignition(Ignition::Wrap(wrap)) => wrap.run(),
             PxeCommand::Ignition(Ignition::Unwrap(unwrap)) => unwrap.run(),
             PxeCommand::Network(Network::Wrap(wrap)) => wrap.run(),

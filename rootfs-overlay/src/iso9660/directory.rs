@@ -47,7 +47,7 @@ impl Record {
         Extent { offset: u64::from(self.address) * SECTOR_BYTES, len: u64::from(self.length) }
     }
 
-    fn directory(&self) -> Directory {
+    pub(super) fn directory(&self) -> Directory {
         Directory { name: self.name.clone(), address: self.address, length: self.length }
     }
 }
@@ -61,6 +61,12 @@ impl Directory {
 impl<R: Read + Seek> Iso<R> {
     /// The entries of a directory, without `.` and `..`.
     pub fn list(&mut self, directory: &Directory) -> Result<Vec<Record>, IsoError> {
+        let records = self.records(directory)?.into_iter().map(|(_, record)| record);
+        Ok(records.filter(|record| !matches!(record.name.as_str(), "." | "..")).collect())
+    }
+
+    /// The entries of a directory with the byte offset of each, `.` and `..` among them.
+    pub fn records(&mut self, directory: &Directory) -> Result<Vec<(u64, Record)>, IsoError> {
         let extent = directory.extent();
         let failed = |source| IsoError::List { name: directory.name.clone(), source: Box::new(source) };
         if extent.len > MAX_DIRECTORY_BYTES {
@@ -76,9 +82,7 @@ impl<R: Read + Seek> Iso<R> {
             while let Some(&length) = rest.first().filter(|length| **length != 0) {
                 let bytes = rest.get(..usize::from(length));
                 let found = bytes.and_then(record).ok_or(IsoError::Directory { offset: at })?;
-                if !matches!(found.name.as_str(), "." | "..") {
-                    records.push(found);
-                }
+                records.push((at, found));
                 rest = rest.get(usize::from(length)..).unwrap_or_default();
                 at += u64::from(length);
             }

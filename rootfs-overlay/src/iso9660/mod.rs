@@ -3,9 +3,11 @@
 
 mod descriptor;
 mod directory;
+mod places;
 
 pub use descriptor::{Descriptor, DescriptorError, HeaderError};
 pub use directory::{Directory, Record};
+pub use places::Tree;
 
 use std::io::{self, Read, Seek, SeekFrom};
 

@@ -1,0 +1,146 @@
+//! What is baked in, from the command line and the files it names.
+
+use super::content::{Content, Ingredients, Service};
+use super::program::Program;
+use anyhow::{Context, bail, ensure};
+use api::{InfraEnvId, Secret};
+use clap::Args;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A rack's plan has less; it is held in memory and ends in every machine's.
+const MAX_PLAN_BYTES: u64 = 64 << 20;
+/// So has each other file.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+/// Directories in a plan's directory.
+const MAX_DEPTH: usize = 8;
+
+/// What goes in. Without any of it: the running program and its units, for hosts that learn of their service from kernel arguments,
+/// from firmware, or from an Ignition config embedded later.
+#[derive(Debug, Default, Args)]
+pub struct OverlayOptions {
+    /// The static landfall for the live system's processor [default: the one that is running]
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Service that agents report to
+    #[arg(long, value_name = "URL", requires = "infra_env_id")]
+    url: Option<String>,
+    /// Infra-env in which hosts are discovered
+    #[arg(long, value_name = "UUID", requires = "url")]
+    infra_env_id: Option<InfraEnvId>,
+    /// File with the token that agents send along
+    #[arg(long, value_name = "FILE", requires = "url")]
+    token_file: Option<PathBuf>,
+    /// Certificates (PEM) that the service's own is checked against
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// The agent's configuration, for /etc/landfall/agent.toml
+    #[arg(long, value_name = "agent.toml", conflicts_with = "no_agent")]
+    config: Option<PathBuf>,
+    /// Directory with the plan of a rack with nothing else around: see `landfall serve --help`
+    #[arg(long, value_name = "DIR")]
+    rendezvous: Option<PathBuf>,
+    /// What else the rendezvous host's `landfall serve` is told
+    #[arg(long, value_name = "TEXT", requires = "rendezvous")]
+    rendezvous_options: Option<String>,
+    /// The program only: no agent starts at boot
+    #[arg(long, conflicts_with = "url")]
+    no_agent: bool,
+}
+
+impl OverlayOptions {
+    /// Whether none is given.
+    pub fn is_empty(&self) -> bool {
+        let Self { binary, url, infra_env_id, token_file, cacert, config, rendezvous, rendezvous_options, no_agent } =
+            self;
+        let files = [binary, token_file, cacert, config, rendezvous];
+        files.iter().all(|file| file.is_none())
+            && url.is_none()
+            && infra_env_id.is_none()
+            && rendezvous_options.is_none()
+            && !no_agent
+    }
+
+    /// Reads what they name.
+    pub fn read(self) -> anyhow::Result<Content> {
+        let service = match (self.url, self.infra_env_id) {
+            (Some(url), Some(infra_env_id)) => {
+                let token = self.token_file.as_deref().map(token).transpose()?;
+                Some(Service { url, infra_env_id, token })
+            }
+            _ => None,
+        };
+        let ca_pem = self.cacert.as_deref().map(certificates).transpose()?;
+        let agent_toml = self.config.as_deref().map(read).transpose()?;
+        let rendezvous = self.rendezvous.as_deref().map(plan).transpose()?.unwrap_or_default();
+        Ok(Content::new(Ingredients {
+            program: Program::read(self.binary.as_deref())?,
+            agent: !self.no_agent,
+            service,
+            ca_pem,
+            agent_toml,
+            rendezvous,
+            rendezvous_options: self.rendezvous_options,
+        })?)
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let failed = || format!("{} can't be read", path.display());
+    let len = fs::metadata(path).with_context(failed)?.len();
+    ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes, and at most {MAX_FILE_BYTES} are taken", path.display());
+    fs::read(path).with_context(failed)
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(read(path)?).ok().with_context(|| format!("{} is no text in UTF-8", path.display()))
+}
+
+fn token(path: &Path) -> anyhow::Result<Secret> {
+    let text = text(path)?;
+    let token = text.trim();
+    ensure!(!token.is_empty(), "there is no token in {}: the file is empty", path.display());
+    Ok(Secret::new(token))
+}
+
+fn certificates(path: &Path) -> anyhow::Result<String> {
+    let text = text(path)?;
+    let expected = "-----BEGIN CERTIFICATE-----";
+    ensure!(text.contains(expected), "{} holds no certificates in PEM: no line is {expected}", path.display());
+    Ok(text)
+}
+
+/// All files below `directory`, by their names below it.
+fn plan(directory: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    let mut total = 0;
+    let mut open = vec![(directory.to_owned(), String::new(), 0)];
+    while let Some((path, prefix, depth)) = open.pop() {
+        let failed = || format!("{} can't be read", path.display());
+        for entry in fs::read_dir(&path).with_context(failed)? {
+            let entry = entry.with_context(failed)?;
+            let name = entry.file_name().into_string().ok();
+            let name = name.with_context(|| format!("the name of {} is no UTF-8", entry.path().display()))?;
+            // As a link leads, for those who keep secrets elsewhere.
+            let meta =
+                fs::metadata(entry.path()).with_context(|| format!("{} can't be read", entry.path().display()))?;
+            if meta.is_dir() {
+                ensure!(depth < MAX_DEPTH, "{} is more than {MAX_DEPTH} directories deep", entry.path().display());
+                open.push((entry.path(), format!("{prefix}{name}/"), depth + 1));
+                continue;
+            }
+            total += meta.len();
+            ensure!(
+                total <= MAX_PLAN_BYTES,
+                "the files in {} have more than {MAX_PLAN_BYTES} bytes",
+                directory.display()
+            );
+            files.insert(format!("{prefix}{name}"), read(&entry.path())?);
+        }
+    }
+    if files.is_empty() {
+        bail!("there is no plan in {}: the directory is empty", directory.display());
+    }
+    Ok(files)
+}

@@ -1,0 +1,260 @@
+//! Baking into an ISO: the initrd is copied to the image's end with the segment behind it, and the directory records that named the
+//! old one name the new one. No boot loader's configuration need be understood, as all of them look files up.
+//!
+//! All bytes of the base stay where they are, but for those records, the volume's length and the partition tables; what these were
+//! is in the manifest, so that the base comes back byte for byte.
+
+use super::content::Content;
+use super::manifest::{Change, IsoBase, Manifest};
+use super::partitions::Tables;
+use super::program::Machine;
+use super::segment::{self, Found, WINDOW_BYTES};
+use super::splice::{Piece, patched};
+use super::{BakeError, manifest};
+use crate::iso9660::{Extent, Iso, SECTOR_BYTES};
+use crate::patched::{Patch, PatchedImage, Reader};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+const INITRD: &str = "images/pxeboot/initrd.img";
+const KERNEL: &str = "images/pxeboot/vmlinuz";
+/// IBM Z boots this copy of kernel and initrd, not the files.
+const IBM_Z_BOOT: &str = "images/cdboot.img";
+/// Enough of a kernel to know what it is for.
+const KERNEL_START_BYTES: u64 = 64 << 10;
+
+/// An ISO, baked or not.
+#[derive(Debug)]
+pub struct IsoFile {
+    path: PathBuf,
+    file: File,
+    found: Option<Found>,
+    /// As it was before anything was baked in.
+    base: PatchedImage,
+    /// What makes that of the file's first bytes.
+    undo: Vec<Patch>,
+}
+
+impl IsoFile {
+    /// Looks into the image at `path`.
+    pub fn open(path: &Path) -> Result<Self, BakeError> {
+        let failed = |source| BakeError::Iso { path: path.to_owned(), source };
+        let unreadable = |source| BakeError::Read { path: path.to_owned(), source };
+        let file = File::open(path).map_err(unreadable)?;
+        let mut iso = Iso::open(BufReader::new(&file)).map_err(failed)?;
+        let initrd = initrd(&mut iso, path)?;
+        let window = initrd.len.min(WINDOW_BYTES);
+        let tail = iso.read(Extent { offset: initrd.end() - window, len: window }).map_err(failed)?;
+        let found = segment::find(&tail, initrd.len - window)?;
+        let mut undo = Vec::new();
+        let mut len = u64::MAX;
+        if let Some(iso) = found.as_ref().and_then(|found| found.manifest.iso.as_ref()) {
+            let damaged = segment::SegmentError::Damaged { what: "the bytes to be put back are no hexadecimal digits" };
+            undo = iso.undo.iter().map(Change::patch).collect::<Option<_>>().ok_or(damaged)?;
+            undo.sort_by_key(|patch| patch.offset);
+            len = iso.bytes;
+        }
+        let base = PatchedImage::prefix(path, len, undo.clone())?;
+        Ok(Self { path: path.to_owned(), file, found, base, undo })
+    }
+
+    /// What it carries.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.found.as_ref().map(|found| &found.manifest)
+    }
+
+    /// Length of the image before anything was baked in.
+    pub fn base_bytes(&self) -> u64 {
+        self.base.len()
+    }
+
+    /// The image as it was.
+    pub fn removed(&self) -> Result<Vec<Piece<'_>>, BakeError> {
+        if self.manifest().is_none_or(|manifest| manifest.iso.is_none()) {
+            return Err(BakeError::Absent { path: self.path.clone() });
+        }
+        Ok(patched(&self.file, self.base.len(), self.undo.clone()))
+    }
+
+    /// The image with `content` in it, in the place of what was baked in before.
+    pub fn baked(&self, content: &Content) -> Result<Vec<Piece<'_>>, BakeError> {
+        let failed = |source| BakeError::Iso { path: self.path.clone(), source };
+        let mut iso = Iso::open(BufReader::new(self.base.reader())).map_err(failed)?;
+        let initrd = self.check(&mut iso, content)?;
+        let mut places = Vec::new();
+        let mut descriptors = Vec::new();
+        for tree in iso.trees().map_err(failed)? {
+            places.extend(iso.places(&tree, initrd).map_err(failed)?);
+            descriptors.push(tree.descriptor);
+        }
+        places.sort_unstable();
+        places.dedup();
+        let tables = Tables::read(self.base.len(), |offset, len| self.bytes(offset, len));
+        let layout = Layout { base_bytes: self.base.len(), places, descriptors, tables };
+
+        // What is changed is the same wherever things go, so what it was is known before.
+        let (patches, _) = layout.changes(self, 0)?;
+        let undo = patches.iter().map(|patch| {
+            let len = u64::try_from(patch.bytes.len()).unwrap_or_default();
+            let bytes = self.bytes(patch.offset, len).ok_or_else(|| self.no("it ends before its records do"))?;
+            Ok(Change::of(&Patch { offset: patch.offset, bytes }))
+        });
+        let before = IsoBase { bytes: self.base.len(), undo: undo.collect::<Result<_, BakeError>>()? };
+        let archive = segment::config_archive(&content.config()?)?;
+        let segment = segment::pack(&archive, &manifest(content, initrd.len, None, Some(before)))?;
+        let initrd_bytes = initrd.len + u64::try_from(segment.len()).unwrap_or(u64::MAX >> 1);
+        let (patches, tail) = layout.changes(self, initrd_bytes)?;
+        let mut pieces = patched(&self.file, self.base.len(), over(&self.undo, &patches));
+        pieces.push(Piece::Zeros(layout.start() - self.base.len()));
+        pieces.extend(self.part(initrd)?);
+        pieces.push(Piece::Bytes(segment));
+        let end = layout.start() + initrd_bytes;
+        let tail_bytes = u64::try_from(tail.len()).unwrap_or_default();
+        pieces.push(Piece::Zeros(layout.len(initrd_bytes) - tail_bytes - end));
+        pieces.push(Piece::Bytes(tail));
+        Ok(pieces)
+    }
+
+    /// Where the initrd is, if the image is one to bake `content` into.
+    fn check(&self, iso: &mut Iso<BufReader<Reader<'_>>>, content: &Content) -> Result<Extent, BakeError> {
+        let failed = |source| BakeError::Iso { path: self.path.clone(), source };
+        if iso.find_optional(IBM_Z_BOOT).map_err(failed)?.is_some() {
+            return Err(self.no(
+                "it boots IBM Z from images/cdboot.img, which has a copy of the initrd inside; take images/initrd.img \
+                 out of it and use `pxe bake`",
+            ));
+        }
+        if let Some(kernel) = iso.find_optional(KERNEL).map_err(failed)? {
+            let start = Extent { len: kernel.len.min(KERNEL_START_BYTES), ..kernel };
+            content.check_machine(Machine::of_kernel(&iso.read(start).map_err(failed)?))?;
+        }
+        initrd(iso, &self.path)
+    }
+
+    /// Bytes of the base; none where it has fewer.
+    fn bytes(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(len).ok()?];
+        let mut at = 0;
+        while at < bytes.len() {
+            let position = offset.checked_add(u64::try_from(at).ok()?)?;
+            match self.base.read_at(position, &mut bytes[at..]).ok()? {
+                0 => return None,
+                count => at += count,
+            }
+        }
+        Some(bytes)
+    }
+
+    /// A part of the base, as nothing was changed in it.
+    fn part(&self, extent: Extent) -> Result<Option<Piece<'_>>, BakeError> {
+        let Extent { offset, len } = extent;
+        let end = extent.end();
+        let is_changed = self.undo.iter().any(|patch| {
+            patch.offset < end && patch.offset + u64::try_from(patch.bytes.len()).unwrap_or_default() > offset
+        });
+        if is_changed {
+            return Err(self.no("what was changed in it when it was baked lies in its initrd; the image is damaged"));
+        }
+        Ok(Some(Piece::Copy { file: &self.file, offset, len }))
+    }
+
+    fn no(&self, what: &str) -> BakeError {
+        BakeError::Base { path: self.path.clone(), what: what.to_owned() }
+    }
+}
+
+/// Where the initrd is.
+fn initrd<R: std::io::Read + std::io::Seek>(iso: &mut Iso<R>, path: &Path) -> Result<Extent, BakeError> {
+    match iso.find(INITRD) {
+        Ok(extent) => Ok(extent),
+        Err(error) if error.is_absence() => Err(BakeError::Base {
+            path: path.to_owned(),
+            what: format!("there is no {INITRD} in it, so it is no CoreOS-style live ISO"),
+        }),
+        Err(source) => Err(BakeError::Iso { path: path.to_owned(), source }),
+    }
+}
+
+/// Where everything goes.
+struct Layout {
+    base_bytes: u64,
+    places: Vec<u64>,
+    descriptors: Vec<u64>,
+    tables: Tables,
+}
+
+impl Layout {
+    /// Where the new initrd starts.
+    fn start(&self) -> u64 {
+        self.base_bytes.next_multiple_of(SECTOR_BYTES)
+    }
+
+    /// Where the volume ends.
+    fn volume_end(&self, initrd_bytes: u64) -> u64 {
+        (self.start() + initrd_bytes).next_multiple_of(SECTOR_BYTES)
+    }
+
+    /// Length of the image.
+    fn len(&self, initrd_bytes: u64) -> u64 {
+        (self.volume_end(initrd_bytes) + self.tables.tail_bytes()).next_multiple_of(SECTOR_BYTES)
+    }
+
+    /// The changes of the base for a new initrd of so many bytes, sorted, and what comes last. Places and lengths of the changes are
+    /// the same for any number.
+    fn changes(&self, iso: &IsoFile, initrd_bytes: u64) -> Result<(Vec<Patch>, Vec<u8>), BakeError> {
+        let sector = |offset: u64| u32::try_from(offset / SECTOR_BYTES).ok();
+        let numbers = (sector(self.start()), u32::try_from(initrd_bytes).ok(), sector(self.volume_end(initrd_bytes)));
+        let (Some(address), Some(length), Some(sectors)) = numbers else {
+            return Err(
+                iso.no("with what is to be baked in, initrd or image become too large for ISO 9660 (4 GiB, 8 TiB)")
+            );
+        };
+        let (mut patches, tail) = self.tables.grow(self.volume_end(initrd_bytes), self.len(initrd_bytes));
+        for place in &self.places {
+            let bytes = [both(address), both(length)].concat();
+            patches.push(Patch { offset: place + 2, bytes });
+        }
+        for descriptor in &self.descriptors {
+            patches.push(Patch { offset: descriptor + 80, bytes: both(sectors).to_vec() });
+        }
+        patches.sort_by_key(|patch| patch.offset);
+        let overlap = patches.windows(2).any(|pair| match pair {
+            [a, b] => a.offset + u64::try_from(a.bytes.len()).unwrap_or_default() > b.offset,
+            _ => false,
+        });
+        if overlap {
+            return Err(iso.no("its directories and partition tables lie over each other"));
+        }
+        Ok((patches, tail))
+    }
+}
+
+/// A number in both byte orders (ECMA-119 §7.3.3).
+fn both(number: u32) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    bytes[4..].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+/// One set of patches over another.
+fn over(below: &[Patch], above: &[Patch]) -> Vec<Patch> {
+    let mut bytes = BTreeMap::new();
+    for patch in below.iter().chain(above) {
+        for (offset, byte) in (patch.offset..).zip(&patch.bytes) {
+            bytes.insert(offset, *byte);
+        }
+    }
+    let mut patches: Vec<Patch> = Vec::new();
+    for (offset, byte) in bytes {
+        match patches.last_mut() {
+            Some(last) if last.offset + u64::try_from(last.bytes.len()).unwrap_or_default() == offset => {
+                last.bytes.push(byte);
+            }
+            _ => patches.push(Patch { offset, bytes: vec![byte] }),
+        }
+    }
+    patches
+}

@@ -1,0 +1,245 @@
+//! The program that is baked in: what it is for, and whether it runs where there is nothing but itself.
+
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+/// What a program of ours says its version behind.
+const MARK: &str = "landfall program, version ";
+/// So that the mark and the version are one text in the file. Nothing else reads it.
+#[used]
+static VERSION: &str = concat!("landfall program, version ", env!("CARGO_PKG_VERSION"), "\n");
+/// A larger program is none of ours; in a config it takes a bit less than half.
+const MAX_BYTES: u64 = 512 << 20;
+/// Type of the program header that names a dynamic loader (elf(5)).
+const PT_INTERP: u32 = 3;
+
+/// A processor, by its number in ELF (e_machine).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// 62.
+    X86_64,
+    /// 183.
+    Aarch64,
+    /// 21, little-endian.
+    Ppc64le,
+    /// 22.
+    S390x,
+}
+
+impl Machine {
+    /// As `uname -m` says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+            Self::Ppc64le => "ppc64le",
+            Self::S390x => "s390x",
+        }
+    }
+
+    /// What a kernel image is for, by its first bytes: ELF, PE (as UEFI starts it), or what boot loaders look for.
+    pub fn of_kernel(start: &[u8]) -> Option<Self> {
+        if let Ok((machine, _)) = elf(start) {
+            return Some(machine);
+        }
+        let at = |range: std::ops::Range<usize>| start.get(range).unwrap_or_default();
+        if let (b"MZ", Some(offset)) = (at(0..2), word(start, 60)) {
+            let pe = usize::try_from(offset).ok().and_then(|offset| start.get(offset..)?.first_chunk::<6>());
+            match pe {
+                Some([b'P', b'E', 0, 0, 0x64, 0x86]) => return Some(Self::X86_64),
+                Some([b'P', b'E', 0, 0, 0x64, 0xaa]) => return Some(Self::Aarch64),
+                _ => {}
+            }
+        }
+        if at(514..518) == b"HdrS" {
+            return Some(Self::X86_64);
+        }
+        (at(56..60) == b"ARM\x64").then_some(Self::Aarch64)
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a program can't be baked in.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// It can't be read.
+    #[error("the program {} can't be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// It would not start there.
+    #[error("{} can't be baked in: {what}; --binary FILE names the static landfall for the live system's processor", path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// A static program.
+#[derive(Clone)]
+pub struct Program {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// What it runs on.
+    pub machine: Machine,
+    /// The version of Landfall it says it is; none where it says nothing.
+    pub version: Option<String>,
+    /// Of the bytes, hexadecimal.
+    pub sha256: String,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Program({}, {} bytes, sha256 {})", self.machine, self.bytes.len(), self.sha256)
+    }
+}
+
+impl Program {
+    /// The one at `path`, or the one that is running.
+    pub fn read(path: Option<&Path>) -> Result<Self, ProgramError> {
+        let path = path.unwrap_or(Path::new("/proc/self/exe"));
+        let failed = |source| ProgramError::Read { path: path.to_owned(), source };
+        let len_bytes = std::fs::metadata(path).map_err(failed)?.len();
+        if len_bytes > MAX_BYTES {
+            let what = format!("it has {len_bytes} bytes, and at most {MAX_BYTES} are taken");
+            return Err(ProgramError::Unfit { path: path.to_owned(), what });
+        }
+        let bytes = std::fs::read(path).map_err(failed)?;
+        Self::of(bytes).map_err(|what| ProgramError::Unfit { path: path.to_owned(), what: what.to_owned() })
+    }
+
+    /// The one of these bytes; the error is what is wrong with them.
+    pub fn of(bytes: Vec<u8>) -> Result<Self, &'static str> {
+        let (machine, is_static) = elf(&bytes)?;
+        if !is_static {
+            return Err("it needs a dynamic loader and libraries, which the live system may not have");
+        }
+        let version = version(&bytes);
+        let sha256 = hex(&Sha256::digest(&bytes));
+        Ok(Self { bytes, machine, version, sha256 })
+    }
+}
+
+/// Processor of an ELF file, and whether it starts without a loader.
+fn elf(bytes: &[u8]) -> Result<(Machine, bool), &'static str> {
+    let header = bytes.get(..64).ok_or("it is shorter than an ELF header")?;
+    let (is_little, machine) = match header {
+        [0x7f, b'E', b'L', b'F', 2, 1, ..] => (true, [header[18], header[19]]),
+        [0x7f, b'E', b'L', b'F', 2, 2, ..] => (false, [header[19], header[18]]),
+        _ => return Err("it is no 64-bit program in ELF format"),
+    };
+    let machine = match (u16::from_le_bytes(machine), is_little) {
+        (62, true) => Machine::X86_64,
+        (183, true) => Machine::Aarch64,
+        (21, true) => Machine::Ppc64le,
+        (22, false) => Machine::S390x,
+        _ => return Err("it is for a processor that Landfall doesn't run on"),
+    };
+    let number = |at: usize, len: usize| {
+        let mut digits = bytes.get(at..at.checked_add(len)?)?.to_vec();
+        if is_little {
+            digits.reverse();
+        }
+        digits.iter().try_fold(0_usize, |value, digit| value.checked_mul(256)?.checked_add(usize::from(*digit)))
+    };
+    // Program headers: where, how long each, how many.
+    let (Some(start), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2)) else {
+        return Err("its header is damaged");
+    };
+    let kinds = (0..count).map(|index| number(start.checked_add(size.checked_mul(index)?)?, 4));
+    let interpreter = usize::try_from(PT_INTERP).ok();
+    Ok((machine, kinds.flatten().all(|kind| Some(kind) != interpreter)))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+fn version(bytes: &[u8]) -> Option<String> {
+    let mark = MARK.as_bytes();
+    // The mark alone is in the file too, from the search.
+    let texts = bytes.windows(mark.len()).enumerate().filter(|(_, window)| *window == mark);
+    let mut versions = texts.filter_map(|(at, _)| {
+        let rest = bytes.get(at + mark.len()..)?;
+        let text = rest.iter().take(64).position(|byte| *byte == b'\n').and_then(|end| rest.get(..end))?;
+        let text = std::str::from_utf8(text).ok()?;
+        let is_version = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(char::is_whitespace);
+        is_version.then(|| text.to_owned())
+    });
+    versions.next()
+}
+
+/// Two digits for each byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A program for tests: a header, and a program header of `kind`.
+#[cfg(test)]
+pub(crate) fn sample(kind: u8, machine: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 64 + 56];
+    bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    bytes[18] = machine;
+    bytes[32] = 64;
+    bytes[54] = 56;
+    bytes[56] = 1;
+    bytes[64] = kind;
+    bytes.extend_from_slice(VERSION.as_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_static_program_is_told_from_others() {
+        let good = Program::of(sample(1, 62)).unwrap();
+        assert_eq!((good.machine, good.version.as_deref()), (Machine::X86_64, Some(env!("CARGO_PKG_VERSION"))));
+        assert_eq!(Program::of(sample(1, 183)).unwrap().machine, Machine::Aarch64);
+        for (bytes, what) in [
+            (sample(3, 62), "dynamic loader"),
+            (sample(1, 8), "processor"),
+            (b"#!/bin/sh\n".to_vec(), "shorter"),
+            (vec![b'x'; 100], "ELF"),
+        ] {
+            let error = Program::of(bytes).map(|_| ()).unwrap_err();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn kernels_say_what_they_are_for() {
+        let mut bios = vec![0; 600];
+        bios[514..518].copy_from_slice(b"HdrS");
+        assert_eq!(Machine::of_kernel(&bios), Some(Machine::X86_64));
+        let mut uefi = vec![0; 600];
+        uefi[..2].copy_from_slice(b"MZ");
+        uefi[60] = 128;
+        uefi[128..134].copy_from_slice(b"PE\0\0\x64\xaa");
+        assert_eq!(Machine::of_kernel(&uefi), Some(Machine::Aarch64));
+        assert_eq!(Machine::of_kernel(b"kernel"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(changes in proptest::collection::vec((0_usize..120, any::<u8>()), 0..20)) {
+            let mut bytes = sample(1, 62);
+            for (at, byte) in changes { bytes[at] = byte; }
+            let _ = Machine::of_kernel(&bytes);
+            let _ = Program::of(bytes);
+        }
+    }
+}

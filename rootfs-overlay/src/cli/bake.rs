@@ -1,0 +1,162 @@
+//! `iso bake`, `pxe bake`.
+
+use super::{note, print};
+use crate::bake::OverlayOptions;
+use crate::bake::content::LIVE_PROGRAM;
+use crate::bake::initrd::InitrdFile;
+use crate::bake::iso::IsoFile;
+use crate::bake::manifest::Manifest;
+use crate::bake::splice::{Piece, total, write};
+use crate::output::Output;
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Put landfall into a CoreOS-style live ISO that doesn't have it
+///
+/// The program, its units and its configuration become part of the live system without its root file system being unpacked: the
+/// initrd gets a fragment that Ignition merges below the config of the embed area, which goes on working, as kernel arguments do.
+/// Baking again replaces what was baked in before; --remove gives back the image as it was, byte for byte; --check tells what an
+/// image carries.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  landfall iso bake live.iso -o discovery.iso --url https://service.example.com --infra-env-id 5a1e… --cacert ca.pem
+  landfall iso bake live.iso -o rack.iso --rendezvous ./rack --config agent.toml
+  landfall iso bake --check discovery.iso
+  landfall iso bake --remove discovery.iso -o live.iso
+
+The image grows by a copy of its initrd and what is baked in. It stays a disk image: the partition of the ISO and the protective one \
+grow with it, the second GPT goes to the new end. A checksum inside of the image (checkisomd5) is no longer right, and \
+`iso extract minimal-iso` works only before. IBM Z boots another way: there, use `pxe bake`.")]
+pub struct IsoBake {
+    #[command(flatten)]
+    common: Common,
+    /// ISO image
+    #[arg(value_name = "ISO")]
+    input: PathBuf,
+}
+
+/// Put landfall into a CoreOS-style initrd that boots from the network
+///
+/// The same as `iso bake`, for the initrd of a PXE boot. The kernel arguments must include ignition.firstboot and
+/// ignition.platform.id=metal. What is appended to the initrd later stays when another bake replaces this one.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  landfall pxe bake live-initramfs.img -o discovery.img --url https://service.example.com --infra-env-id 5a1e…
+  landfall pxe bake --check discovery.img")]
+pub struct PxeBake {
+    #[command(flatten)]
+    common: Common,
+    /// Initrd
+    #[arg(value_name = "INITRD")]
+    input: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Write to a new file, or to standard output with -
+    #[arg(short, long, value_name = "path", required_unless_present = "check")]
+    output: Option<PathBuf>,
+    /// Tell what was baked in; exits with 1 if nothing was
+    #[arg(long, conflicts_with_all = ["output", "remove"])]
+    check: bool,
+    /// Take out what was baked in
+    #[arg(long)]
+    remove: bool,
+    /// With --check: as JSON
+    #[arg(long, requires = "check")]
+    json: bool,
+    #[command(flatten)]
+    overlay: OverlayOptions,
+}
+
+impl IsoBake {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let iso = IsoFile::open(&self.input)?;
+        let common = self.common.refuse_unused()?;
+        if common.check {
+            return check(iso.manifest(), &self.input, common.json);
+        }
+        let pieces = if common.remove { iso.removed()? } else { iso.baked(&common.overlay.read()?)? };
+        finish(common.output.as_deref(), &pieces, iso.base_bytes())
+    }
+}
+
+impl PxeBake {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let initrd = InitrdFile::open(&self.input)?;
+        let common = self.common.refuse_unused()?;
+        if common.check {
+            return check(initrd.manifest(), &self.input, common.json);
+        }
+        let pieces = if common.remove { initrd.removed()? } else { initrd.baked(&common.overlay.read()?)? };
+        finish(common.output.as_deref(), &pieces, initrd.base_bytes())
+    }
+}
+
+impl Common {
+    fn refuse_unused(self) -> anyhow::Result<Self> {
+        let is_reading = self.check || self.remove;
+        ensure!(!is_reading || self.overlay.is_empty(), "what to bake in is of no use with --check and --remove");
+        Ok(self)
+    }
+}
+
+/// Writes the image, and says how much larger it is than without anything baked in.
+fn finish(output: Option<&Path>, pieces: &[Piece<'_>], base_bytes: u64) -> anyhow::Result<()> {
+    let path = output.context("--output says where the image goes")?;
+    write(&Output::of(Some(path)), pieces)?;
+    let all = total(pieces);
+    match all.saturating_sub(base_bytes) {
+        0 => note(&format!("{}: {all} bytes, as before anything was baked in", path.display())),
+        added => note(&format!("{}: {all} bytes, {added} of them added to the base's {base_bytes}", path.display())),
+    }
+    Ok(())
+}
+
+/// Prints what a manifest says.
+fn check(manifest: Option<&Manifest>, path: &Path, json: bool) -> anyhow::Result<()> {
+    if json {
+        let mut value = serde_json::to_value(manifest).context("writing JSON")?;
+        // How to take it out again is no one else's business.
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("iso");
+        }
+        let mut text = serde_json::to_string_pretty(&value).context("writing JSON")?;
+        text.push('\n');
+        print(text.as_bytes())?;
+    }
+    match manifest {
+        None => bail!("{} carries nothing that was baked in", path.display()),
+        Some(manifest) if !json => print(described(manifest).as_bytes()),
+        Some(_) => Ok(()),
+    }
+}
+
+/// For people.
+fn described(manifest: &Manifest) -> String {
+    let program = &manifest.program;
+    let mut text = String::new();
+    // Writing to memory can't fail.
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<12}{value}");
+    };
+    line("program", LIVE_PROGRAM);
+    line("version", program.version.as_deref().unwrap_or("not told by the program"));
+    line("processor", &program.architecture);
+    line("SHA-256", &program.sha256);
+    line("service", manifest.service_url.as_deref().unwrap_or("none baked in"));
+    line("rendezvous", if manifest.rendezvous { "a rack's plan" } else { "no plan" });
+    line("units", if manifest.units.is_empty() { "none".to_owned() } else { manifest.units.join(" ") }.as_str());
+    if let Some(image) = &manifest.image {
+        line("OS image", &format!("{} ({} bytes)", image.path, image.bytes));
+    }
+    for file in &manifest.files {
+        line("file", &format!("{} {:>10} {}", file.mode, file.bytes, file.path));
+    }
+    line("baked by", &format!("landfall {}", manifest.landfall_version));
+    text
+}
