@@ -1,6 +1,7 @@
 //! `landfall image`.
 
 use crate::oci;
+use crate::overlay_cli::Overlay;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::{
@@ -9,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Make container images of this program.
+/// Make images of this program, and what image builders make theirs of
 #[derive(Debug, Args)]
 pub struct Image {
     #[command(subcommand)]
@@ -19,6 +20,7 @@ pub struct Image {
 #[derive(Debug, Subcommand)]
 enum Command {
     Oci(Oci),
+    Overlay(Overlay),
 }
 
 impl Image {
@@ -26,6 +28,7 @@ impl Image {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Oci(oci) => oci.run(),
+            Command::Overlay(overlay) => overlay.run(),
         }
     }
 }

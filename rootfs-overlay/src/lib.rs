@@ -18,6 +18,7 @@ pub mod kargs;
 pub mod miniso;
 pub mod oci;
 mod output;
+mod overlay_cli;
 mod patched;
 #[cfg(test)]
 mod testing;

@@ -228,13 +228,14 @@ fn architecture(path: &Path, program: &mut File) -> Result<&'static str, OciErro
 }
 
 /// A tar archive that tells nothing of who made it.
-struct Archive<W: Write> {
+pub(crate) struct Archive<W: Write> {
     builder: Builder<W>,
     mtime_s: u64,
 }
 
 impl<W: Write> Archive<W> {
-    fn new(out: W, mtime_s: u64) -> Self {
+    /// An empty one, whose members are all of `mtime_s`, seconds since 1970.
+    pub(crate) fn new(out: W, mtime_s: u64) -> Self {
         Self { builder: Builder::new(out), mtime_s }
     }
 
@@ -249,12 +250,14 @@ impl<W: Write> Archive<W> {
         header
     }
 
-    fn directory(&mut self, path: &str, mode: u32) -> io::Result<()> {
+    /// Adds a directory.
+    pub(crate) fn directory(&mut self, path: &str, mode: u32) -> io::Result<()> {
         let mut header = self.header(EntryType::Directory, mode, 0);
         self.builder.append_data(&mut header, format!("{path}/"), io::empty())
     }
 
-    fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> io::Result<()> {
+    /// Adds a file.
+    pub(crate) fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> io::Result<()> {
         self.member(path, mode, u64::try_from(content.len()).map_err(io::Error::other)?, &mut &*content)
     }
 
@@ -272,12 +275,14 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
+    /// Adds a symbolic link.
+    pub(crate) fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
         let mut header = self.header(EntryType::Symlink, 0o777, 0);
         self.builder.append_link(&mut header, path, target)
     }
 
-    fn finish(self) -> io::Result<W> {
+    /// Ends it.
+    pub(crate) fn finish(self) -> io::Result<W> {
         self.builder.into_inner()
     }
 }
@@ -296,15 +301,21 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// Knows the digest and the length of what went through.
-struct Hashed<W> {
+pub(crate) struct Hashed<W> {
     inner: W,
     hash: Sha256,
     len_bytes: u64,
 }
 
 impl<W> Hashed<W> {
-    fn new(inner: W) -> Self {
+    /// Writes to `inner`.
+    pub(crate) fn new(inner: W) -> Self {
         Self { inner, hash: Sha256::new(), len_bytes: 0 }
+    }
+
+    /// Where it went, and its digest in hexadecimal.
+    pub(crate) fn finish(self) -> (W, String) {
+        (self.inner, hex(self.hash.finalize()))
     }
 }
 

@@ -74,6 +74,10 @@ struct Common {
 }
 
 impl IsoBake {
+    pub(super) fn image(&self) -> &Path {
+        &self.input
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         let iso = IsoFile::open(&self.input)?;
         let common = self.common.refuse_unused()?;

@@ -86,6 +86,7 @@ impl IsoCommand {
             Self::Kargs(kargs) => kargs.image(),
             Self::Extract(extract) => extract.image(),
             Self::Reset(reset) => &reset.target.input,
+            Self::Bake(bake) => bake.image(),
         }
     }
 
