@@ -11,11 +11,16 @@ use crate::iso9660::Iso;
 use crate::output::Output;
 use crate::testing::image;
 use proptest::prelude::*;
+use sha2::Digest;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+#[path = "../../../ignition/tests/real/mod.rs"]
+#[allow(dead_code)]
+mod real;
 
 fn ingredients(url: &str) -> Ingredients {
     let infra_env_id = "5f8c6ef1-4b5a-4c3c-9a3e-0a6b5d3c2b1a".parse().unwrap();
@@ -300,6 +305,30 @@ fn recorded_live_isos_come_back() {
         assert!(removed == fs::read(&base).unwrap(), "{name}");
         fs::remove_file(directory.path().join("removed")).unwrap();
     }
+}
+
+#[test]
+fn the_real_ignition_writes_what_was_baked_in() {
+    let Some(ignition) = real::Real::find() else { return };
+    let root = tempfile::tempdir().unwrap();
+    real::base(root.path());
+    let content = content("http://a");
+    ignition.apply(root.path(), &String::from_utf8(content.config().unwrap()).unwrap()).unwrap();
+    let nodes = real::snapshot(root.path());
+    for facts in content.file_facts() {
+        let node = nodes.get(&facts.path).unwrap();
+        assert_eq!(format!("{:04o}", node.mode), facts.mode, "{}", facts.path);
+        assert_eq!(super::program::hex(&sha2::Sha256::digest(&node.contents)), facts.sha256, "{}", facts.path);
+    }
+    assert_eq!(nodes["/usr/local/bin/landfall"].contents, sample(1, 62));
+    let environment = String::from_utf8_lossy(&nodes["/etc/landfall/agent.env"].contents);
+    assert!(environment.contains("LANDFALL_URL=http://a\n") && environment.contains("hunter2"), "{environment}");
+    let options = String::from_utf8_lossy(&nodes["/etc/landfall/rendezvous.env"].contents);
+    assert_eq!(options, "LANDFALL_RENDEZVOUS_OPTIONS=\"--image \\\"\\$x\\\"\"\n");
+    let unit = String::from_utf8_lossy(&nodes["/etc/systemd/system/agent.service"].contents);
+    assert!(unit.contains("ExecCondition=/usr/local/bin/landfall agent config --is-configured"), "{unit}");
+    let preset = String::from_utf8_lossy(&nodes["/etc/systemd/system-preset/20-ignition.preset"].contents);
+    assert!(preset.contains("enable agent.service") && preset.contains("enable landfall-rendezvous.service"), "{preset}");
 }
 
 proptest! {
