@@ -45,7 +45,7 @@ fn baked(directory: &Path) -> Option<std::path::PathBuf> {
     let base = ok(live_iso(&LiveIso { drivers: Drivers::Cloud, ..LiveIso::default() }));
     let out = directory.join("baked.iso");
     let iso = ok(IsoFile::open(&base));
-    ok(splice::write(&Output::NewFile(out.clone()), &ok(iso.baked(&content))));
+    ok(splice::write(&Output::NewFile(out.clone()), &ok(iso.baked(&content, None))));
     println!("{} bytes became {}", iso.base_bytes(), fs::metadata(&out).unwrap().len());
     Some(out)
 }

@@ -63,7 +63,7 @@ impl Overlay {
     /// Runs it.
     pub fn run(self) -> anyhow::Result<()> {
         let Self { format, output, overlay } = self;
-        let content = overlay.read()?;
+        let content = overlay.read(None)?;
         match format {
             Format::Directory => directory(&content.root()?, &output),
             Format::Containerfile => {

@@ -62,8 +62,8 @@ impl OverlayOptions {
             && !no_agent
     }
 
-    /// Reads what they name.
-    pub fn read(self) -> anyhow::Result<Content> {
+    /// Reads what they name. The rendezvous host of a plan installs the image at `image` on the live host, unless told of another.
+    pub fn read(self, image: Option<&str>) -> anyhow::Result<Content> {
         let service = match (self.url, self.infra_env_id) {
             (Some(url), Some(infra_env_id)) => {
                 let token = self.token_file.as_deref().map(token).transpose()?;
@@ -74,6 +74,13 @@ impl OverlayOptions {
         let ca_pem = self.cacert.as_deref().map(certificates).transpose()?;
         let agent_toml = self.config.as_deref().map(read).transpose()?;
         let rendezvous = self.rendezvous.as_deref().map(plan).transpose()?.unwrap_or_default();
+        let mut rendezvous_options = self.rendezvous_options;
+        if let (Some(image), false) = (image, rendezvous.is_empty()) {
+            let options = rendezvous_options.get_or_insert_default();
+            if !options.contains("--image") {
+                *options = format!("--image {image} {options}").trim_end().to_owned();
+            }
+        }
         Ok(Content::new(Ingredients {
             program: Program::read(self.binary.as_deref())?,
             agent: !self.no_agent,
@@ -81,7 +88,7 @@ impl OverlayOptions {
             ca_pem,
             agent_toml,
             rendezvous,
-            rendezvous_options: self.rendezvous_options,
+            rendezvous_options,
         })?)
     }
 }

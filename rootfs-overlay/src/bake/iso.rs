@@ -5,7 +5,8 @@
 //! is in the manifest, so that the base comes back byte for byte.
 
 use super::content::Content;
-use super::manifest::{Change, IsoBase, Manifest};
+use super::manifest::{Change, ImageFacts, IsoBase, Manifest};
+use super::os_image::{LIVE_PATH, OsImage, Slot};
 use super::partitions::Tables;
 use super::program::Machine;
 use super::segment::{self, Found, WINDOW_BYTES};
@@ -78,21 +79,29 @@ impl IsoFile {
         Ok(patched(&self.file, self.base.len(), self.undo.clone()))
     }
 
-    /// The image with `content` in it, in the place of what was baked in before.
-    pub fn baked(&self, content: &Content) -> Result<Vec<Piece<'_>>, BakeError> {
+    /// The image with `content` in it, and `image` beside it, in the place of what was baked in before.
+    pub fn baked<'a>(&'a self, content: &Content, image: Option<&'a OsImage>) -> Result<Vec<Piece<'a>>, BakeError> {
         let failed = |source| BakeError::Iso { path: self.path.clone(), source };
         let mut iso = Iso::open(BufReader::new(self.base.reader())).map_err(failed)?;
         let initrd = self.check(&mut iso, content)?;
         let mut places = Vec::new();
         let mut descriptors = Vec::new();
+        let mut slots = Vec::new();
         for tree in iso.trees().map_err(failed)? {
-            places.extend(iso.places(&tree, initrd).map_err(failed)?);
+            let found = iso.places(&tree, initrd).map_err(failed)?;
+            if let (Some(_), Some(template)) = (image, found.first()) {
+                let slot = Slot::find(&mut iso, &tree, *template).map_err(failed)?;
+                let slot = slot.map_err(|what| self.no(&format!("there is no place for the OS image: {what}")))?;
+                slots.push(slot);
+            }
+            places.extend(found);
             descriptors.push(tree.descriptor);
         }
         places.sort_unstable();
         places.dedup();
         let tables = Tables::read(self.base.len(), |offset, len| self.bytes(offset, len));
-        let layout = Layout { base_bytes: self.base.len(), places, descriptors, tables };
+        let image_len = image.map_or(0, |image| image.len);
+        let layout = Layout { base_bytes: self.base.len(), places, descriptors, tables, slots, image_len };
 
         // What is changed is the same wherever things go, so what it was is known before.
         let (patches, _) = layout.changes(self, 0)?;
@@ -102,15 +111,22 @@ impl IsoFile {
             Ok(Change::of(&Patch { offset: patch.offset, bytes }))
         });
         let before = IsoBase { bytes: self.base.len(), undo: undo.collect::<Result<_, BakeError>>()? };
+        let facts = image.map(|image| ImageFacts { path: LIVE_PATH.to_owned(), bytes: image.len.into() });
         let archive = segment::config_archive(&content.config()?)?;
-        let segment = segment::pack(&archive, &manifest(content, initrd.len, None, Some(before)))?;
+        let segment = segment::pack(&archive, &manifest(content, initrd.len, facts, Some(before)))?;
         let initrd_bytes = initrd.len + u64::try_from(segment.len()).unwrap_or(u64::MAX >> 1);
         let (patches, tail) = layout.changes(self, initrd_bytes)?;
         let mut pieces = patched(&self.file, self.base.len(), over(&self.undo, &patches));
         pieces.push(Piece::Zeros(layout.start() - self.base.len()));
         pieces.extend(self.part(initrd)?);
         pieces.push(Piece::Bytes(segment));
-        let end = layout.start() + initrd_bytes;
+        let mut end = layout.start() + initrd_bytes;
+        if let Some(OsImage { file, len }) = image {
+            let start = layout.image_start(initrd_bytes);
+            pieces.push(Piece::Zeros(start - end));
+            pieces.push(Piece::Copy { file, offset: 0, len: (*len).into() });
+            end = start + u64::from(*len);
+        }
         let tail_bytes = u64::try_from(tail.len()).unwrap_or_default();
         pieces.push(Piece::Zeros(layout.len(initrd_bytes) - tail_bytes - end));
         pieces.push(Piece::Bytes(tail));
@@ -183,6 +199,9 @@ struct Layout {
     places: Vec<u64>,
     descriptors: Vec<u64>,
     tables: Tables,
+    /// For the OS image's records.
+    slots: Vec<Slot>,
+    image_len: u32,
 }
 
 impl Layout {
@@ -191,9 +210,14 @@ impl Layout {
         self.base_bytes.next_multiple_of(SECTOR_BYTES)
     }
 
+    /// Where the OS image starts.
+    fn image_start(&self, initrd_bytes: u64) -> u64 {
+        (self.start() + initrd_bytes).next_multiple_of(SECTOR_BYTES)
+    }
+
     /// Where the volume ends.
     fn volume_end(&self, initrd_bytes: u64) -> u64 {
-        (self.start() + initrd_bytes).next_multiple_of(SECTOR_BYTES)
+        (self.image_start(initrd_bytes) + u64::from(self.image_len)).next_multiple_of(SECTOR_BYTES)
     }
 
     /// Length of the image.
@@ -216,6 +240,8 @@ impl Layout {
             let bytes = [both(address), both(length)].concat();
             patches.push(Patch { offset: place + 2, bytes });
         }
+        let image_start = sector(self.image_start(initrd_bytes)).unwrap_or_default();
+        patches.extend(self.slots.iter().map(|slot| slot.patch(both(image_start), both(self.image_len))));
         for descriptor in &self.descriptors {
             patches.push(Patch { offset: descriptor + 80, bytes: both(sectors).to_vec() });
         }

@@ -10,6 +10,7 @@ mod ingredients;
 pub mod initrd;
 pub mod iso;
 pub mod manifest;
+pub mod os_image;
 mod partitions;
 pub mod program;
 pub mod segment;

@@ -3,6 +3,7 @@
 use super::content::{Content, Ingredients, Service};
 use super::initrd::InitrdFile;
 use super::iso::IsoFile;
+use super::os_image::OsImage;
 use super::program::{Machine, Program, sample};
 use super::splice::{Piece, total, write};
 use super::{BakeError, segment};
@@ -86,7 +87,7 @@ fn written(pieces: &[Piece<'_>], path: &Path) -> Vec<u8> {
 }
 
 fn bake(base: &Path, out: &Path, content: &Content) -> Vec<u8> {
-    written(&IsoFile::open(base).unwrap().baked(content).unwrap(), out)
+    written(&IsoFile::open(base).unwrap().baked(content, None).unwrap(), out)
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn what_can_not_be_baked_into_is_told() {
     let told = |bytes: &[u8], content: &Content| {
         fs::write(&path, bytes).unwrap();
         let error = match IsoFile::open(&path) {
-            Ok(iso) => iso.baked(content).map(|_| ()).unwrap_err(),
+            Ok(iso) => iso.baked(content, None).map(|_| ()).unwrap_err(),
             Err(error) => error,
         };
         error.to_string()
@@ -244,12 +245,12 @@ fn xorriso_iso(directory: &Path) -> Option<PathBuf> {
     Some(iso)
 }
 
-/// The initrd as xorriso sees it in one of the trees, as its `-read_fs` calls them.
-fn extracted(iso: &Path, tree: &str, directory: &Path) -> Vec<u8> {
-    let out = directory.join(tree);
+/// A file as xorriso sees it in one of the trees, as its `-read_fs` calls them.
+fn extracted(iso: &Path, tree: &str, path: &str, directory: &Path) -> Vec<u8> {
+    let out = tempfile::Builder::new().tempfile_in(directory).unwrap().into_temp_path().to_path_buf();
     let mut command = Command::new("xorriso");
     command.args(["-read_fs", tree, "-osirrox", "on", "-indev"]).arg(iso);
-    let output = command.args(["-extract", "/images/pxeboot/initrd.img"]).arg(&out).output().unwrap();
+    let output = command.args(["-extract", path]).arg(&out).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     fs::read(out).unwrap()
 }
@@ -260,9 +261,9 @@ fn other_programs_find_the_new_initrd_in_each_tree_and_both_partition_tables_hol
     let Some(base) = xorriso_iso(directory.path()) else { return };
     let baked = directory.path().join("baked.iso");
     let bytes = bake(&base, &baked, &content("http://a"));
-    let plain = extracted(&baked, "nojoliet", directory.path());
+    let plain = extracted(&baked, "nojoliet", "/images/pxeboot/initrd.img", directory.path());
     assert!(plain.len() > base_initrd().len() && plain.starts_with(&base_initrd()));
-    assert_eq!(extracted(&baked, "norock", directory.path()), plain, "Joliet's tree");
+    assert_eq!(extracted(&baked, "norock", "/images/pxeboot/initrd.img", directory.path()), plain, "Joliet's tree");
     // Both GPTs are sealed, know each other, and the image has nothing behind the second.
     let tables = super::partitions::Tables::read(u64::try_from(bytes.len()).unwrap(), |offset, len| {
         let start = usize::try_from(offset).ok()?;
@@ -285,6 +286,46 @@ fn other_programs_find_the_new_initrd_in_each_tree_and_both_partition_tables_hol
 }
 
 #[test]
+fn an_os_image_lies_beside_the_live_system_under_every_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let Some(base) = xorriso_iso(directory.path()) else { return };
+    fs::write(path("os"), b"os image").unwrap();
+    let os = OsImage::open(&path("os")).unwrap();
+    let iso = IsoFile::open(&base).unwrap();
+    written(&iso.baked(&content("http://a"), Some(&os)).unwrap(), &path("baked"));
+    let image = IsoFile::open(&path("baked")).unwrap().manifest().unwrap().image.clone().unwrap();
+    assert_eq!((image.path.as_str(), image.bytes), ("/run/media/iso/images/landfall.img", 8));
+    for tree in ["nojoliet", "norock"] {
+        assert_eq!(extracted(&path("baked"), tree, "/images/landfall.img", directory.path()), b"os image", "{tree}");
+        let other = extracted(&path("baked"), tree, "/images/ignition.img", directory.path());
+        assert_eq!(other, vec![0; 262_144], "{tree}");
+    }
+    let mut plain = Iso::open(Cursor::new(fs::read(path("baked")).unwrap())).unwrap();
+    assert_eq!(plain.read_file("images/landfall.img", 100).unwrap(), b"os image");
+    // Without it, by a second bake or by removal, there is no trace of it.
+    let baked = IsoFile::open(&path("baked")).unwrap();
+    let without = written(&baked.baked(&content("http://a"), None).unwrap(), &path("without"));
+    assert!(without == written(&iso.baked(&content("http://a"), None).unwrap(), &path("direct")));
+    assert!(written(&baked.removed().unwrap(), &path("removed")) == fs::read(&base).unwrap());
+    // A directory that is full.
+    let mut bytes = nested(&base_initrd());
+    let at = bytes.windows(14).position(|window| window == b"IGNITION.IMG;1").unwrap() - 33;
+    let sector = at / 2048 * 2048;
+    let long = bytes[at..at + 48].to_vec();
+    let used = (at..sector + 2048).find(|at| bytes[*at..sector + 2048].iter().all(|byte| *byte == 0)).unwrap();
+    for start in (used.next_multiple_of(2)..sector + 2000).step_by(48) {
+        bytes[start..start + 48].copy_from_slice(&long);
+        // Names that come later, so that it belongs before them.
+        bytes[start + 33] = b'Z';
+    }
+    fs::write(path("full"), bytes).unwrap();
+    let full = IsoFile::open(&path("full")).unwrap();
+    let error = full.baked(&content("http://a"), Some(&os)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("no place for the OS image"), "{error}");
+}
+
+#[test]
 fn recorded_live_isos_come_back() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["embed-areas-2021-12.iso", "embed-areas-2022-02.iso", "embed-areas-2023-07.x86_64.iso"] {
@@ -298,7 +339,7 @@ fn recorded_live_isos_come_back() {
         std::io::copy(&mut liblzma::read::XzDecoder::new(file), &mut unpacked).unwrap();
         let iso = IsoFile::open(&base).unwrap();
         let baked = directory.path().join(format!("{name}.baked"));
-        written(&iso.baked(&content("http://a")).unwrap(), &baked);
+        written(&iso.baked(&content("http://a"), None).unwrap(), &baked);
         let area = |path: &Path| crate::area::LiveIso::open(path).unwrap().area();
         assert_eq!(area(&base), area(&baked), "{name}");
         let removed = written(&IsoFile::open(&baked).unwrap().removed().unwrap(), &directory.path().join("removed"));
@@ -328,7 +369,10 @@ fn the_real_ignition_writes_what_was_baked_in() {
     let unit = String::from_utf8_lossy(&nodes["/etc/systemd/system/agent.service"].contents);
     assert!(unit.contains("ExecCondition=/usr/local/bin/landfall agent config --is-configured"), "{unit}");
     let preset = String::from_utf8_lossy(&nodes["/etc/systemd/system-preset/20-ignition.preset"].contents);
-    assert!(preset.contains("enable agent.service") && preset.contains("enable landfall-rendezvous.service"), "{preset}");
+    assert!(
+        preset.contains("enable agent.service") && preset.contains("enable landfall-rendezvous.service"),
+        "{preset}"
+    );
 }
 
 proptest! {
@@ -346,7 +390,7 @@ proptest! {
         }
         fs::write(&baked, &bytes).unwrap();
         if let Ok(iso) = IsoFile::open(&baked) {
-            for pieces in [iso.removed(), iso.baked(&content("http://b"))].into_iter().flatten() {
+            for pieces in [iso.removed(), iso.baked(&content("http://b"), None)].into_iter().flatten() {
                 let _ = total(&pieces);
             }
         }

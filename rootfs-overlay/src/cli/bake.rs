@@ -6,6 +6,7 @@ use crate::bake::content::LIVE_PROGRAM;
 use crate::bake::initrd::InitrdFile;
 use crate::bake::iso::IsoFile;
 use crate::bake::manifest::Manifest;
+use crate::bake::os_image::{LIVE_PATH, OsImage};
 use crate::bake::splice::{Piece, total, write};
 use crate::output::Output;
 use anyhow::{Context, bail, ensure};
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Examples:
   landfall iso bake live.iso -o discovery.iso --url https://service.example.com --infra-env-id 5a1e… --cacert ca.pem
-  landfall iso bake live.iso -o rack.iso --rendezvous ./rack --config agent.toml
+  landfall iso bake live.iso -o rack.iso --rendezvous ./rack --config agent.toml --image metal.raw.xz
   landfall iso bake --check discovery.iso
   landfall iso bake --remove discovery.iso -o live.iso
 
@@ -33,6 +34,9 @@ grow with it, the second GPT goes to the new end. A checksum inside of the image
 pub struct IsoBake {
     #[command(flatten)]
     common: Common,
+    /// OS image to put beside the live system, as /run/media/iso/images/landfall.img; a plan's rendezvous host installs it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "remove"])]
+    image: Option<PathBuf>,
     /// ISO image
     #[arg(value_name = "ISO")]
     input: PathBuf,
@@ -84,7 +88,12 @@ impl IsoBake {
         if common.check {
             return check(iso.manifest(), &self.input, common.json);
         }
-        let pieces = if common.remove { iso.removed()? } else { iso.baked(&common.overlay.read()?)? };
+        let image = self.image.as_deref().map(OsImage::open).transpose()?;
+        let image_path = image.as_ref().map(|_| LIVE_PATH);
+        let pieces = match common.remove {
+            true => iso.removed()?,
+            false => iso.baked(&common.overlay.read(image_path)?, image.as_ref())?,
+        };
         finish(common.output.as_deref(), &pieces, iso.base_bytes())
     }
 }
@@ -96,7 +105,7 @@ impl PxeBake {
         if common.check {
             return check(initrd.manifest(), &self.input, common.json);
         }
-        let pieces = if common.remove { initrd.removed()? } else { initrd.baked(&common.overlay.read()?)? };
+        let pieces = if common.remove { initrd.removed()? } else { initrd.baked(&common.overlay.read(None)?)? };
         finish(common.output.as_deref(), &pieces, initrd.base_bytes())
     }
 }
