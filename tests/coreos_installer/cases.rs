@@ -46,6 +46,12 @@ pub const CASES: &[Case] = &[
     same("iso ignition embed -i a.ign 2022.iso; iso ignition show 2022.iso; iso ignition remove 2022.iso"),
     same("iso ignition embed -i a.ign 2023.iso; iso ignition show 2023.iso; iso ignition remove 2023.iso"),
     same("iso ignition embed -i a.ign full.iso; iso ignition show full.iso; iso ignition remove full.iso"),
+    // Landfall baked in changes nothing of all that.
+    same("iso ignition embed -i a.ign baked.iso; iso ignition show baked.iso; iso ignition remove baked.iso"),
+    same("iso kargs modify -a a=b baked.iso; iso kargs show baked.iso; iso kargs reset baked.iso"),
+    same("iso network embed -k eth0.nmconnection baked.iso; iso network extract baked.iso; iso reset baked.iso"),
+    same("iso customize --dest-device /dev/sda --live-karg-append a baked.iso; iso ignition show baked.iso"),
+    same("iso extract pxe -o . baked.iso"),
     same("iso ignition embed -i a.ign plain.iso; iso ignition show plain.iso; iso reset plain.iso"),
     same("iso ignition embed 2023.iso < a.ign; iso ignition show 2023.iso"),
     same("iso ignition embed -i many.ign 2023.iso; iso ignition show 2023.iso"),

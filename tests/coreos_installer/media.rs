@@ -1,6 +1,10 @@
 //! What the commands work on: recorded ISOs, made ones, initrds, configs.
 
+use rootfs_overlay::area::Output;
+use rootfs_overlay::bake::content::{Content, Ingredients};
+use rootfs_overlay::bake::{iso::IsoFile, program::Program, splice};
 use rootfs_overlay::initrd::{Archive, Compression};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -233,6 +237,7 @@ fn isos(directory: &Path) -> Result<(), String> {
     write("images/pxeboot/rootfs.img", noise(300_000).as_bytes());
     write("coreos/miniso.dat", &vec![0; 16 << 10]);
     make("full.iso")?;
+    bake(&directory.join("full.iso"), &directory.join("baked.iso"));
     write("coreos/miniso.dat", b"small");
     make("no-room.iso")?;
     fs::remove_file(tree.join("coreos/miniso.dat")).unwrap();
@@ -242,4 +247,23 @@ fn isos(directory: &Path) -> Result<(), String> {
     make("plain.iso")?;
     fs::remove_dir_all(&tree).unwrap();
     Ok(())
+}
+
+/// The image with a program of ours baked in, or rather the header of one.
+fn bake(base: &Path, out: &Path) {
+    let mut program = vec![0; 64];
+    program[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    program[18] = 62;
+    let content = Content::new(Ingredients {
+        program: Program::of(program).unwrap(),
+        agent: true,
+        service: None,
+        ca_pem: None,
+        agent_toml: None,
+        rendezvous: BTreeMap::new(),
+        rendezvous_options: None,
+    });
+    let iso = IsoFile::open(base).unwrap();
+    let pieces = iso.baked(&content.unwrap(), None).unwrap();
+    splice::write(&Output::NewFile(out.to_owned()), &pieces).unwrap();
 }
