@@ -70,7 +70,7 @@ struct Common {
     /// Take out what was baked in
     #[arg(long)]
     remove: bool,
-    /// With --check: as JSON
+    /// With --check: as JSON; null if nothing was baked in
     #[arg(long, requires = "check")]
     json: bool,
     #[command(flatten)]
@@ -172,4 +172,57 @@ fn described(manifest: &Manifest) -> String {
     }
     line("baked by", &format!("landfall {}", manifest.landfall_version));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bake::program::sample;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        bake: PxeBake,
+    }
+
+    #[test]
+    fn a_command_line_bakes_checks_and_removes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let run = |words: &str| {
+            let named = |word: &str| if word.starts_with('@') { path(&word[1..]) } else { word.to_owned() };
+            let words = std::iter::once("bake".to_owned()).chain(words.split(' ').map(named));
+            match Line::try_parse_from(words) {
+                Ok(line) => line.bake.run().map_err(|error| format!("{error:#}")),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        std::fs::write(path("base"), crate::initrd::Archive::new().to_cpio().unwrap()).unwrap();
+        std::fs::write(path("program"), sample(1, 62)).unwrap();
+        std::fs::write(path("dynamic"), sample(3, 62)).unwrap();
+        std::fs::write(path("empty"), "").unwrap();
+        let env = "--url http://a --infra-env-id 5f8c6ef1-4b5a-4c3c-9a3e-0a6b5d3c2b1a";
+        assert_eq!(run(&format!("@base -o @baked --binary @program {env}")), Ok(()));
+        assert_eq!(run("--check @baked"), Ok(()));
+        assert_eq!(run("--check --json @baked"), Ok(()));
+        assert_eq!(run("--remove @baked -o @removed"), Ok(()));
+        assert_eq!(std::fs::read(path("removed")).unwrap(), std::fs::read(path("base")).unwrap());
+        for (words, told) in [
+            ("--check @base", "carries nothing that was baked in"),
+            ("--remove @base -o @x", "carries nothing that was baked in"),
+            ("@base", "--output"),
+            ("@base -o @baked --binary @program", "persisting output file"),
+            ("@base -o @x --binary @dynamic", "dynamic loader"),
+            ("@base -o @x --binary @program --url http://a", "--infra-env-id"),
+            ("--remove @baked -o @x --no-agent", "of no use with --check and --remove"),
+            ("@base -o @x --binary @program --cacert @empty", "no certificates in PEM"),
+            (&format!("@base -o @x --binary @program --token-file @empty {env}"), "the file is empty"),
+            ("@program -o @x", "it starts as no initrd does"),
+        ] {
+            let error = run(words).unwrap_err();
+            assert!(error.contains(told), "{words}: {error}");
+            assert!(!Path::new(&path("x")).exists(), "{words}");
+        }
+    }
 }
