@@ -223,7 +223,7 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, 
     }
     if let Some(path) = &config.cluster_files {
         command.arg("--cluster-files").arg(path);
-        command.args(["--ignore-validations", NAMES]);
+        command.args(["--disable-validations", NAMES]);
     }
     if config.deliver_agent {
         command.arg("--deliver-agent");
