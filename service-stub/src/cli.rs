@@ -116,7 +116,7 @@ pub struct Serve {
     /// kubeconfig, kubeconfig-noingress and kubeadmin-password. One control-plane host is then elected to bootstrap, and
     /// the cluster's own controller reports when a host is done. All clusters of this service get the same files. Without
     /// it no control plane is brought up, and each host reports for itself
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, visible_alias = "install-config-dir", value_name = "DIR")]
     pub cluster_files: Option<PathBuf>,
 
     /// Image reference of the machine-config operator in install requests, for installers that need it to apply
@@ -465,6 +465,21 @@ fn own_address() -> anyhow::Result<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    #[test]
+    fn the_files_of_a_control_plane_have_two_names() {
+        for name in ["--cluster-files", "--install-config-dir"] {
+            let program = Program::try_parse_from(["serve", "--state-dir", "state", name, "files"]).unwrap();
+            assert_eq!(program.serve.cluster_files, Some("files".into()), "{name}");
+        }
+    }
 
     #[test]
     fn names_of_the_certificate() {

@@ -82,6 +82,17 @@ pub struct Facts {
 }
 
 impl HostRecord {
+    /// Whether both would be stored as the same.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let Self { state, host, kept, told, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } = self;
+        *state == other.state
+            && *host == other.host
+            && *kept == other.kept
+            && *told == other.told
+            && *ignition_endpoint_token == other.ignition_endpoint_token
+            && *ignition_endpoint_headers == other.ignition_endpoint_headers
+    }
+
     /// A host that just registered.
     pub fn new(key: HostKey, cluster: Option<ClusterId>, now: Timestamp) -> Self {
         let state = if cluster.is_some() { HostState::Discovering } else { HostState::DiscoveringUnbound };

@@ -308,11 +308,15 @@ pub(super) fn store_reply(
     work: &dyn Fn(&mut Change, &mut HostRecord) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
-        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        let before = find_host(change.model(), key)?;
+        let mut record = HostRecord::clone(&before);
         work(change, &mut record)?;
-        let cluster = record.host.cluster_id;
-        change.put_host(record);
-        pass::settle_soon(service, change, cluster);
+        // Hosts say the same again and again: that is no change to be written and judged.
+        if !record.is_same_as(&before) {
+            let cluster = record.host.cluster_id;
+            change.put_host(record);
+            pass::settle_soon(service, change, cluster);
+        }
         Ok(())
     })
 }
