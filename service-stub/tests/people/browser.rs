@@ -77,7 +77,7 @@ impl Browser {
 
     fn call(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
-        let mut message = json!({"id": self.next, "method": method, "params": params});
+        let mut message = json!({"id": self.next, "method": method, "params": &params});
         if let Some(session) = &self.session {
             message["sessionId"] = session.as_str().into();
         }
@@ -88,6 +88,11 @@ impl Browser {
             assert!(bytes.pop().is_some(), "the browser is gone");
             let message: Value = serde_json::from_slice(&bytes).unwrap();
             if message["id"] == self.next {
+                // The page follows what happens by loading itself anew, at any moment.
+                if message["error"]["message"] == "Inspected target navigated or closed" {
+                    std::thread::sleep(Duration::from_millis(50));
+                    return self.call(method, params);
+                }
                 assert!(message["error"].is_null(), "{method}: {}", message["error"]);
                 return message["result"].clone();
             }
