@@ -124,7 +124,7 @@ fn is_lease(text: &str) -> bool {
     text.len() <= MAX_LEASE_BYTES
         && !end.is_empty()
         && end.trim().is_empty()
-        && statements.iter().all(|statement| is_statement(&statement))
+        && statements.iter().all(|statement| is_statement(statement))
 }
 
 /// Sees to it that leases which take too long are told of, once.

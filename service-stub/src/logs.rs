@@ -355,7 +355,7 @@ fn archive(files: Vec<Offer>, name: String) -> io::Result<Offer> {
     joined.push_bytes(vec![0; 1024]);
     let etag = tags.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     Ok(Offer {
-        len: joined.len(),
+        len: joined.bytes(),
         source: Arc::new(joined),
         validators: Validators { etag: format!("\"{etag}\""), modified },
         name,

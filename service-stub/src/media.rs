@@ -238,7 +238,7 @@ impl Media {
         joined.push(first.source, first.len);
         joined.push_bytes(behind);
         Ok(Some(Offer {
-            len: joined.len(),
+            len: joined.bytes(),
             source: Arc::new(joined),
             validators: Validators { etag, modified: modified.max(first.validators.modified) },
             name,

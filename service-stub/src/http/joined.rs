@@ -24,7 +24,7 @@ impl Joined {
     }
 
     /// Length in bytes.
-    pub fn len(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.len
     }
 }
@@ -60,7 +60,7 @@ mod tests {
         for part in ["0123456789", "", "abcdef", "", "X"] {
             joined.push_bytes(part.into());
         }
-        assert_eq!(joined.len(), 17);
+        assert_eq!(joined.bytes(), 17);
         for start in 0..17 {
             for end in start..=17 {
                 let mut buffer = vec![0; end - start];
