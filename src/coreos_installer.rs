@@ -1,6 +1,6 @@
 //! The same program under the name `coreos-installer`, for the scripts and units that call it: its command line, its errors.
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use std::{ffi::OsString, process::ExitCode};
 
 /// The program whose place is taken, and the version whose command line ours is.
@@ -46,9 +46,15 @@ struct NotYet {
     words: Vec<OsString>,
 }
 
+/// Its command line: what only landfall has is there, and not told of.
+fn command() -> clap::Command {
+    let without_bake = |image: clap::Command| image.mut_subcommand("bake", |bake| bake.hide(true));
+    Cli::command().mut_subcommand("iso", without_bake).mut_subcommand("pxe", without_bake)
+}
+
 /// The program under this name.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     // What people and programs read is standard error; only what they should know is added to it.
     crate::log::start("warn", &agent::dropin::Logging::default(), None);
     match cli.command.run() {
@@ -87,7 +93,6 @@ impl NotYet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

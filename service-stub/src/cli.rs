@@ -502,8 +502,7 @@ mod tests {
             #[command(flatten)]
             serve: Serve,
         }
-        let parse =
-            |args: &[&str]| <Program as clap::Parser>::try_parse_from(args).map(|program| program.serve.command);
+        let parse = |args: &[&str]| Program::try_parse_from(args).map(|program| program.serve.command);
         let states = |args| matches!(parse(args), Ok(Some(Command::States(States { form: StatesForm::Picture }))));
         assert!(states(&["serve", "states", "picture"]));
         assert!(parse(&["serve", "states", "song"]).is_err());

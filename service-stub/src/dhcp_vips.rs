@@ -121,10 +121,7 @@ fn is_lease(text: &str) -> bool {
             && keyword.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
             && !statement.contains('}')
     };
-    text.len() <= MAX_LEASE_BYTES
-        && !end.is_empty()
-        && end.trim().is_empty()
-        && statements.iter().all(|statement| is_statement(statement))
+    text.len() <= MAX_LEASE_BYTES && !end.is_empty() && end.trim().is_empty() && statements.iter().all(is_statement)
 }
 
 /// Sees to it that leases which take too long are told of, once.

@@ -191,7 +191,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
         let run = |words: &str| {
-            let named = |word: &str| if word.starts_with('@') { path(&word[1..]) } else { word.to_owned() };
+            let named = |word: &str| word.strip_prefix('@').map_or_else(|| word.to_owned(), path);
             let words = std::iter::once("bake".to_owned()).chain(words.split(' ').map(named));
             match Line::try_parse_from(words) {
                 Ok(line) => line.bake.run().map_err(|error| format!("{error:#}")),
