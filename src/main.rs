@@ -22,6 +22,10 @@ use std::{
     process::ExitCode,
 };
 
+/// The C library's own has one lock for all threads: the service with a fleet at it would wait for that and little else.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The name of this program, and what the names of its builds start with.
 const NAME: &str = "landfall";
 

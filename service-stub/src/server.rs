@@ -30,8 +30,8 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 /// Threads for handlers and for reading files. Those that write wait for the disk together; more of them than this gain
-/// nothing.
-const BLOCKING_THREADS: usize = 128;
+/// nothing, and the allocator keeps memory for each.
+const BLOCKING_THREADS: usize = 32;
 /// Connections that wait to be taken.
 const ACCEPT_QUEUE: u32 = 4096;
 /// Time between two refreshes.

@@ -5,10 +5,13 @@ use crate::{
     http::{Answer, Connection},
     measure::Latencies,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{
+    borrow::Cow,
+    collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -33,6 +36,26 @@ pub struct Agent {
     /// Of the last inventory it sent, and of the last that was acknowledged.
     sent: AtomicU64,
     acknowledged: AtomicU64,
+    /// What it says is worked out once: a fleet that is slow to speak measures itself. Its inventory before and after the serial
+    /// number, and its last output of other steps with what was asked, all as they stand within a reply.
+    inventory: OnceLock<(String, String)>,
+    outputs: Mutex<HashMap<String, (String, Arc<str>)>>,
+}
+
+/// The answer to a poll, as far as an agent looks at it.
+#[derive(Deserialize)]
+struct Steps<'a> {
+    next_instruction_seconds: u64,
+    #[serde(borrow, default)]
+    instructions: Vec<Step<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Step<'a> {
+    step_type: &'a str,
+    step_id: &'a str,
+    #[serde(borrow, default)]
+    args: Vec<Cow<'a, str>>,
 }
 
 pub async fn create_cluster(connection: &mut Connection, name: &str) -> String {
@@ -58,8 +81,15 @@ impl Fleet {
             let infra_env = answer.document()["id"].as_str().unwrap().to_owned();
             let hosts = (agents - fleet.agents.len()).min(HOSTS_PER_CLUSTER);
             fleet.agents.extend((0..hosts).map(|place| {
-                let (sent, acknowledged) = (AtomicU64::new(0), AtomicU64::new(0));
-                Arc::new(Agent { id: Uuid::new_v4(), place, infra_env: infra_env.clone(), sent, acknowledged })
+                Arc::new(Agent {
+                    id: Uuid::new_v4(),
+                    place,
+                    infra_env: infra_env.clone(),
+                    sent: AtomicU64::new(0),
+                    acknowledged: AtomicU64::new(0),
+                    inventory: OnceLock::new(),
+                    outputs: Mutex::default(),
+                })
             }));
             fleet.infra_envs.push(infra_env);
         }
@@ -173,38 +203,35 @@ impl Session {
             if answer.status != 200 {
                 return Ok(());
             }
-            let steps = answer.document();
-            for step in steps["instructions"].as_array().into_iter().flatten() {
+            let steps: Steps = serde_json::from_slice(&answer.body).unwrap();
+            for step in &steps.instructions {
                 self.carry_out(&mut connection, &instructions, step).await?;
             }
-            let pause = Duration::from_secs(steps["next_instruction_seconds"].as_u64().unwrap());
+            let pause = Duration::from_secs(steps.next_instruction_seconds);
             let left = self.end.map_or(pause, |end| end.saturating_duration_since(Instant::now()));
             tokio::time::sleep(pause.min(left)).await;
         }
         Ok(())
     }
 
-    async fn carry_out(&self, connection: &mut Connection, instructions: &str, step: &Value) -> std::io::Result<()> {
-        let kind = step["step_type"].as_str().unwrap();
-        let argument = step["args"][0].as_str().unwrap_or_default();
+    async fn carry_out(&self, connection: &mut Connection, instructions: &str, step: &Step<'_>) -> std::io::Result<()> {
+        let Step { step_type: kind, step_id, args } = step;
         let mut serial = 0;
-        let output = match kind {
+        let output: Arc<str> = match *kind {
             "inventory" => {
                 serial = self.agent.sent.fetch_add(1, Ordering::SeqCst) + 1;
-                self.agent.inventory(serial).to_string()
+                let (before, after) = self.agent.inventory.get_or_init(|| self.agent.inventory());
+                format!("{before}{serial}{after}").into()
             }
-            "connectivity-check" => connectivity(argument).to_string(),
-            "ntp-synchronizer" => {
-                json!({"ntp_sources": [{"source_name": "10.0.0.1", "source_state": "synced"}]}).to_string()
+            "connectivity-check" | "domain-resolution" | "ntp-synchronizer" | "free-network-addresses" => {
+                self.agent.output(kind, args.first().map_or("", |argument| argument))
             }
-            "domain-resolution" => resolutions(argument).to_string(),
-            "free-network-addresses" => "[]".to_owned(),
             _ => return Ok(()),
         };
         let reply =
-            json!({"step_type": kind, "step_id": step["step_id"], "exit_code": 0, "output": output, "error": ""});
-        let answer = self.timed(kind, connection, "POST", instructions, reply.to_string().as_bytes()).await?;
-        if kind == "inventory" && answer.status == 204 {
+            format!(r#"{{"step_type":"{kind}","step_id":"{step_id}","exit_code":0,"output":{output},"error":""}}"#);
+        let answer = self.timed(kind, connection, "POST", instructions, reply.as_bytes()).await?;
+        if *kind == "inventory" && answer.status == 204 {
             self.agent.acknowledged.fetch_max(serial, Ordering::SeqCst);
         }
         Ok(())
@@ -235,8 +262,32 @@ fn mac(network: usize, place: usize) -> String {
 }
 
 impl Agent {
-    /// Of a server with a dozen disks and four ports.
-    fn inventory(&self, serial: u64) -> Value {
+    /// The output of a step, a JSON string.
+    fn output(&self, kind: &str, argument: &str) -> Arc<str> {
+        let mut outputs = self.outputs.lock().unwrap();
+        if let Some((_, output)) = outputs.get(kind).filter(|(asked, _)| asked == argument) {
+            return output.clone();
+        }
+        let output = match kind {
+            "connectivity-check" => connectivity(argument),
+            "domain-resolution" => resolutions(argument),
+            "ntp-synchronizer" => json!({"ntp_sources": [{"source_name": "10.0.0.1", "source_state": "synced"}]}),
+            _ => json!([]),
+        };
+        let output: Arc<str> = Value::from(output.to_string()).to_string().into();
+        outputs.insert(kind.to_owned(), (argument.to_owned(), output.clone()));
+        output
+    }
+
+    /// Of a server with a dozen disks and four ports: a JSON string, before and after the serial number.
+    fn inventory(&self) -> (String, String) {
+        const SERIAL: &str = "@SERIAL@";
+        let inventory = Value::from(self.inventory_of(SERIAL).to_string()).to_string();
+        let (before, after) = inventory.split_once(SERIAL).unwrap();
+        (before.to_owned(), after.to_owned())
+    }
+
+    fn inventory_of(&self, serial: &str) -> Value {
         let disks: Vec<Value> = (0..DISKS)
             .map(|disk| {
                 let letter = char::from(b'a' + u8::try_from(disk).unwrap());
@@ -272,7 +323,7 @@ impl Agent {
             "disks": disks, "interfaces": interfaces, "gpus": [],
             "memory": {"physical_bytes": 549_755_813_888_u64, "physical_bytes_method": "dmidecode", "usable_bytes": 540_000_000_000_u64},
             "routes": [{"destination": "0.0.0.0", "family": 2, "gateway": "10.0.0.254", "interface": "ens1f0", "metric": 100}],
-            "system_vendor": {"manufacturer": "Dell Inc.", "product_name": "PowerEdge R650", "serial_number": serial.to_string()},
+            "system_vendor": {"manufacturer": "Dell Inc.", "product_name": "PowerEdge R650", "serial_number": serial},
             "timestamp": 1_800_000_000, "tpm_version": "2.0",
         })
     }
