@@ -21,8 +21,8 @@ const RENDEZVOUS_ENV: &str = "/etc/landfall/rendezvous.env";
 
 /// Units as they are on a host whose program is in /usr/bin.
 const AGENT_UNIT: (&str, &str) = ("agent.service", include_str!("../../overlay/usr/lib/systemd/system/agent.service"));
-const RENDEZVOUS_UNIT: (&str, &str) =
-    ("landfall-rendezvous.service", include_str!("../../overlay/usr/lib/systemd/system/landfall-rendezvous.service"));
+const SERVE_UNIT: (&str, &str) =
+    ("landfall-serve.service", include_str!("../../overlay/usr/lib/systemd/system/landfall-serve.service"));
 
 /// Why there is no overlay.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +130,7 @@ impl Content {
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         // With the agent also without a plan, which may come with the config of the ISO's embed area.
-        let units = [(agent, AGENT_UNIT), (agent || has_plan, RENDEZVOUS_UNIT)];
+        let units = [(agent, AGENT_UNIT), (agent || has_plan, SERVE_UNIT)];
         let units = units.into_iter().filter(|(wanted, _)| *wanted).map(|(_, unit)| unit).collect();
         Ok(Self { program, entries, units, service_url, rendezvous: has_plan })
     }
