@@ -12,7 +12,7 @@ use crate::{
     register::{Registered, identity},
     rendezvous, replay,
     settings::{Pace, Settings},
-    status::{self, Consoles, Outputs},
+    status::{self, Outputs},
     stop::Stop,
     upgrade,
 };
@@ -74,9 +74,6 @@ pub struct Agent {
     /// Keep a file status.json in this directory, for `landfall agent status`
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY")]
     state_dir: Option<PathBuf>,
-    /// Show host id, addresses, service and errors on the machine's consoles and at their login prompts when they change
-    #[arg(long)]
-    console: bool,
     /// Where to ask for the service and the infra-env, for as long as it takes: the host of the rack that has this address
     /// (https://ADDRESS[:PORT] if it has a certificate), or `mdns`: the one that tells where it is by multicast DNS
     #[arg(long, value_name = "ADDRESS[:PORT]|mdns")]
@@ -167,7 +164,7 @@ impl Agent {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let given = self.given();
         let settings = match self.command {
-            Some(Command::Status(status)) => return status.run(),
+            Some(Command::Status(status)) => return status.run(given, self.service.config),
             Some(Command::Offline(offline)) => {
                 return offline.run(identity(parsed("--host-id", self.service.host_id.as_deref())?)?);
             }
@@ -280,7 +277,7 @@ impl Agent {
             media: Media::default(),
             reboot: !self.no_reboot,
             limits: Limits::default(),
-            outputs: Outputs { directory: self.state_dir.clone(), consoles: self.console.then(Consoles::default) },
+            outputs: Outputs { directory: self.state_dir.clone() },
             pace: Pace {
                 interval: configured.interval,
                 refused: seconds("--refused-interval", &self.refused_interval, pace.refused)?,

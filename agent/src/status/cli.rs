@@ -1,8 +1,12 @@
 //! `landfall agent status`.
 
-use super::{STATUS_FILE, Snapshot, console::block};
+use super::console::{Consoles, block};
+use super::{STATUS_FILE, Snapshot, view::View};
+use crate::config::{Key, Sources};
+use crate::notify::Notifier;
 use anyhow::Context;
 use api::Timestamp;
+use inventory::Root;
 use std::{
     fs,
     io::{self, ErrorKind, Write},
@@ -14,6 +18,8 @@ use std::{
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_millis(500);
+/// On a console somebody reads, between two blocks.
+const CONSOLE_LOOK: Duration = Duration::from_secs(3);
 
 const EXIT_NOT_WORKING: u8 = 3;
 const EXIT_NOT_RUNNING: u8 = 4;
@@ -33,7 +39,8 @@ Exit codes:
 Examples:
   landfall agent status
   landfall agent status --json | jq .service
-  landfall agent status --follow")]
+  landfall agent status --follow
+  landfall agent status --console      # what landfall-status.service does")]
 pub struct Status {
     /// Print the file's JSON, with `alive` added
     #[arg(long)]
@@ -41,20 +48,29 @@ pub struct Status {
     /// Go on, and print again whenever something changes
     #[arg(long)]
     follow: bool,
+    /// Go on, and show it on the machine's consoles and at their login prompts whenever something changes, also where no agent
+    /// runs; there it says what the agent is told
+    #[arg(long, conflicts_with_all = ["json", "follow"])]
+    console: bool,
     /// Directory of the agent's state
     #[arg(long = "in", value_name = "DIR", default_value = "/run/landfall")]
     directory: PathBuf,
 }
 
 impl Status {
-    /// Runs the command.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    /// Runs the command, with what the agent's options say.
+    pub fn run(self, command_line: Vec<(Key, String)>, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+        let root = Root::open("/")?;
+        let environment = |name: &str| std::env::var(name).ok();
+        let sources = Sources { command_line, environment: &environment, file, root: &root };
+        if self.console {
+            self.show(&sources, &Consoles::default(), &Notifier::from_env());
+        }
         let mut printed = None;
         loop {
-            let found = self.read()?;
-            let alive = found.as_ref().is_some_and(Snapshot::is_alive);
-            let text = match &found {
-                Some(snapshot) => self.text(snapshot, alive)?,
+            let view = View::now(self.read()?, &sources);
+            let text = match &view.agent {
+                Some((snapshot, alive)) => self.text(&view, snapshot, *alive)?,
                 None => format!("no agent is running: there is no {}\n", self.directory.join(STATUS_FILE).display()),
             };
             if printed.as_ref() != Some(&text) {
@@ -65,13 +81,34 @@ impl Status {
                 printed = Some(text);
             }
             if !self.follow {
-                return Ok(match found {
-                    Some(snapshot) if alive && snapshot.is_working(Timestamp::now()) => ExitCode::SUCCESS,
-                    Some(_) if alive => ExitCode::from(EXIT_NOT_WORKING),
+                return Ok(match &view.agent {
+                    Some((snapshot, true)) if snapshot.is_working(Timestamp::now()) => ExitCode::SUCCESS,
+                    Some((_, true)) => ExitCode::from(EXIT_NOT_WORKING),
                     _ => ExitCode::from(EXIT_NOT_RUNNING),
                 });
             }
             thread::sleep(LOOK);
+        }
+    }
+
+    /// Shows it until somebody ends the process: nobody is there who could do anything about a failure.
+    fn show(&self, sources: &Sources, consoles: &Consoles, notifier: &Notifier) -> ! {
+        let mut shown = String::new();
+        let mut ready = false;
+        loop {
+            let found = self.read().unwrap_or_else(|error| {
+                tracing::warn!("{error:#}");
+                None
+            });
+            let block = block(&View::now(found, sources));
+            if block != shown {
+                consoles.show(&block);
+                shown = block;
+            }
+            if !std::mem::replace(&mut ready, true) {
+                notifier.ready();
+            }
+            thread::sleep(CONSOLE_LOOK);
         }
     }
 
@@ -88,7 +125,7 @@ impl Status {
         serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is no status of an agent", name()))
     }
 
-    fn text(&self, snapshot: &Snapshot, alive: bool) -> anyhow::Result<String> {
+    fn text(&self, view: &View, snapshot: &Snapshot, alive: bool) -> anyhow::Result<String> {
         if self.json {
             let mut json = serde_json::to_value(snapshot)?;
             json["alive"] = alive.into();
@@ -96,11 +133,11 @@ impl Status {
             let text = if self.follow { json.to_string() } else { format!("{json:#}") };
             return Ok(format!("{text}\n"));
         }
-        let mut text = block(snapshot);
+        let mut text = block(view);
         let time = |time: Option<Timestamp>| time.map_or_else(|| "never".to_owned(), |time| time.to_string());
         let mut line = |name: &str, value: String| text.push_str(&format!(" {name:<10} {value}\n"));
         let state = if alive { "running" } else { "not running any more" };
-        line("agent", format!("{state}, process {}, started {}", snapshot.pid, snapshot.started));
+        line("process", format!("{} {state}, started {}", snapshot.pid, snapshot.started));
         line("infra-env", snapshot.infra_env_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string()));
         line("registered", time(snapshot.registered));
         line("last poll", time(snapshot.service.last_poll));

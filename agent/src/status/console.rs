@@ -1,6 +1,7 @@
 //! The block of lines for who stands in front of the machine.
 
-use super::{Snapshot, replace};
+use super::replace;
+use super::view::{Told, View};
 use std::{
     fmt::Write as _,
     fs::{self, OpenOptions},
@@ -17,7 +18,7 @@ const MAX_VALUE_CHARS: usize = 220;
 
 /// Where people look.
 #[derive(Clone, Debug)]
-pub struct Consoles {
+pub(super) struct Consoles {
     /// The kernel's list of its consoles: `/sys/class/tty/console/active`.
     pub active: PathBuf,
     /// Where their devices are.
@@ -57,16 +58,55 @@ fn print(device: &Path, block: &str) -> std::io::Result<()> {
 }
 
 /// Plain ASCII lines: some consoles know nothing else.
-pub(super) fn block(now: &Snapshot) -> String {
+pub(super) fn block(view: &View) -> String {
     let mut block = format!("{:-<WIDTH$}\n", "-- Landfall ");
     let mut line = |name: &str, value: &str| {
         let value: String = value.chars().map(printable).take(MAX_VALUE_CHARS).collect();
         let _ = writeln!(block, " {name:<10} {}", value.trim_end());
     };
-    line("host", &now.host_id.map_or_else(|| "not identified yet".to_owned(), |id| id.to_string()));
-    line("addresses", &if now.addresses.is_empty() { "none".to_owned() } else { now.addresses.join("  ") });
-    let registered = if now.registered.is_some() { ", this host is registered" } else { "" };
-    line("service", &format!("{}: {}{registered}", now.service.url, now.service.state.as_str()));
+    let alive = view.agent.as_ref().is_some_and(|(_, alive)| *alive);
+    let snapshot = view.agent.as_ref().map(|(snapshot, _)| snapshot);
+    line("name", &view.name);
+    if let Some(id) = snapshot.and_then(|now| now.host_id) {
+        line("host", &id.to_string());
+    }
+    line("addresses", &if view.addresses.is_empty() { "none".to_owned() } else { view.addresses.join("  ") });
+    let service = match (snapshot.filter(|_| alive), &view.told) {
+        (Some(now), _) => {
+            let registered = if now.registered.is_some() { ", this host is registered" } else { "" };
+            format!("{}: {}{registered}", now.service.url, now.service.state.as_str())
+        }
+        (None, Told::Service(url)) => url.clone(),
+        (None, Told::Rendezvous(place)) => format!("the rendezvous tells it: {place}"),
+        (None, Told::Nothing | Told::Unusable(_)) => {
+            snapshot.map_or_else(|| "none".to_owned(), |now| now.service.url.clone())
+        }
+    };
+    line("service", &service);
+    let agent = match (snapshot, &view.told) {
+        (Some(now), _) if alive => {
+            let steps: Vec<_> = now.running.iter().map(|running| running.step_type.to_string()).collect();
+            if steps.is_empty() { "runs".to_owned() } else { format!("runs {}", steps.join(", ")) }
+        }
+        (_, Told::Rendezvous(_)) if view.agent_starts => "asks the rendezvous".to_owned(),
+        (_, _) if view.agent_starts => "starts".to_owned(),
+        (None, Told::Nothing) => "off: nothing names a service".to_owned(),
+        (Some(_), _) => "does not run any more".to_owned(),
+        (None, _) => "does not run".to_owned(),
+    };
+    line("agent", &agent);
+    match view.serves {
+        Some(true) => line("rendezvous", "this host serves the rack"),
+        Some(false) => line("rendezvous", "this host has the rack's plan, and does not serve"),
+        None => (),
+    }
+    if let (Told::Unusable(why), false) = (&view.told, alive) {
+        line("error", why);
+    }
+    let Some(now) = snapshot else {
+        let _ = writeln!(block, "{}", "-".repeat(WIDTH));
+        return block;
+    };
     if let Some(stage) = &now.stage {
         line("stage", &format!("{} {}", stage.stage, stage.info));
     }
@@ -94,5 +134,116 @@ fn printable(c: char) -> char {
         ' '..='~' => c,
         '\u{2019}' => '\'',
         _ => '?',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Snapshot;
+    use api::StepType;
+    use serde_json::json;
+
+    fn agent(alive: bool) -> Option<(Snapshot, bool)> {
+        let file = json!({"host_id": "b1f5c5b7-caf8-66bd-addd-439b331f2640", "registered": "2026-01-01T00:00:00Z",
+            "service": {"url": "https://s", "state": "reachable"}, "last_step": "inventory",
+            "last_results": {"inventory": {"exit_code": 5, "at": "2026-01-01T00:00:00Z"}},
+            "last_error": {"at": "2026-01-01T00:00:00Z", "step_type": "inventory", "text": "no\u{1b}[2J disk\u{2019}s"}});
+        Some((serde_json::from_value(file).unwrap(), alive))
+    }
+
+    #[test]
+    fn the_block_says_what_the_host_does() {
+        let url = || Told::Service("https://s".into());
+        // What the agent is told, whether its unit and the rack's service run, what the agent said; the lines of it.
+        let place = || Told::Rendezvous("192.0.2.1".parse().unwrap());
+        let rows: [(Told, bool, Option<bool>, _, &str); 9] = [
+            (Told::Nothing, false, None, None, "service none|agent off: nothing names a service"),
+            (url(), false, None, None, "service https://s|agent does not run"),
+            (url(), true, None, None, "service https://s|agent starts"),
+            (
+                place(),
+                true,
+                Some(false),
+                None,
+                "service the rendezvous tells it: http://192.0.2.1:8090|agent asks the rendezvous|rendezvous this host has the \
+                 rack's plan, and does not serve",
+            ),
+            (
+                place(),
+                false,
+                Some(true),
+                None,
+                "service the rendezvous tells it: http://192.0.2.1:8090|agent does not run|rendezvous this host serves the rack",
+            ),
+            (
+                Told::Unusable("infra_env_id: no".into()),
+                false,
+                None,
+                None,
+                "service none|agent does not run|error infra_env_id: no",
+            ),
+            (
+                Told::Nothing,
+                true,
+                None,
+                agent(true),
+                "host b1f5c5b7-caf8-66bd-addd-439b331f2640|service https://s: reachable, this host is registered|agent runs|last step \
+                 inventory failed (5)|error inventory: no?[2J disk's",
+            ),
+            (
+                url(),
+                false,
+                None,
+                agent(false),
+                "service https://s|agent does not run any more|error inventory: no?[2J disk's",
+            ),
+            (Told::Nothing, true, None, agent(false), "service https://s|agent starts|error inventory: no?[2J disk's"),
+        ];
+        for (told, agent_starts, serves, agent, expected) in rows {
+            let (name, addresses) = ("edge-17".to_owned(), vec!["192.0.2.17".to_owned(), "2001:db8::17".to_owned()]);
+            let view = View { name, addresses, told, agent_starts, serves, agent };
+            let block = block(&view);
+            let lines: Vec<_> =
+                block.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+            for line in ["name edge-17", "addresses 192.0.2.17 2001:db8::17"].into_iter().chain(expected.split('|')) {
+                assert!(lines.iter().any(|other| other == line), "no '{line}' in\n{block}");
+            }
+            assert!(block.bytes().all(|b| b == b'\n' || (b' '..=b'~').contains(&b)), "{block:?}");
+            assert_eq!(
+                lines.iter().filter(|line| line.starts_with("error ")).count(),
+                expected.matches("error ").count()
+            );
+        }
+    }
+
+    #[test]
+    fn each_console_of_the_kernel_and_the_login_prompt_have_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let devices = dir.path().join("dev");
+        fs::create_dir(&devices).unwrap();
+        fs::write(dir.path().join("active"), "tty0 ../active ttyS0 ttyS9\n").unwrap();
+        for name in ["tty0", "ttyS0"] {
+            fs::write(devices.join(name), "").unwrap();
+        }
+        let consoles = Consoles { active: dir.path().join("active"), devices, issue: dir.path().join("issue.d") };
+        consoles.show("-- a\\b\n");
+        for name in ["tty0", "ttyS0"] {
+            assert_eq!(fs::read_to_string(dir.path().join("dev").join(name)).unwrap(), "\n-- a\\b\n");
+        }
+        assert_eq!(fs::read_to_string(dir.path().join("issue.d/50-landfall.issue")).unwrap(), "-- a\\\\b\n\n");
+        assert_eq!(fs::read_to_string(dir.path().join("active")).unwrap(), "tty0 ../active ttyS0 ttyS9\n");
+        assert!(!dir.path().join("dev/ttyS9").exists(), "no console is made");
+    }
+
+    #[test]
+    fn steps_that_run_are_named() {
+        let mut snapshot = agent(true).unwrap().0;
+        for kind in [StepType::Inventory, StepType::ConnectivityCheck] {
+            let running = json!({"step_type": kind, "step_id": "s", "since": "2026-01-01T00:00:00Z"});
+            snapshot.running.push(serde_json::from_value(running).unwrap());
+        }
+        let block = block(&View { agent: Some((snapshot, true)), ..View::default() });
+        assert!(block.contains(" agent      runs inventory, connectivity-check\n"), "{block}");
     }
 }

@@ -1,15 +1,15 @@
-//! How the agent is, for whoever asks: a block on the console for people, a file for programs, a line for systemd.
+//! How the agent is, for whoever asks: a file for programs, a line for systemd. People have a block of lines on the console, which
+//! `landfall agent status --console` makes of the file and of the host: it is there too where no agent runs.
 
 pub mod cli;
 mod console;
 mod snapshot;
+mod view;
 
-pub use console::Consoles;
 pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
 
 use crate::{clock, notify::Notifier, register::Registered, settings::Settings, stop::Stop};
 use api::{Client, ClientError, HostId, Step, StepType, Timestamp, http::public_url};
-use console::block;
 use nix::ifaddrs::getifaddrs;
 use std::{
     error::Error,
@@ -27,8 +27,6 @@ const STAGE_FILE: &str = "install-stage.json";
 const MAX_STAGE_BYTES: u64 = 64 << 10;
 /// Texts of others are cut to this.
 const MAX_TEXT_CHARS: usize = 300;
-/// Between two blocks on a console that somebody reads.
-const CONSOLE_PAUSE: Duration = Duration::from_secs(3);
 /// How often the stage of a running installation is looked at.
 const STAGE_LOOK: Duration = Duration::from_secs(2);
 
@@ -37,8 +35,6 @@ const STAGE_LOOK: Duration = Duration::from_secs(2);
 pub struct Outputs {
     /// Gets `status.json`.
     pub directory: Option<PathBuf>,
-    /// Get a block of lines whenever it changes.
-    pub consoles: Option<Consoles>,
 }
 
 impl Outputs {
@@ -51,11 +47,6 @@ impl Outputs {
 #[derive(Debug, Default)]
 struct State {
     now: Snapshot,
-    /// The block shown last, and when.
-    shown: String,
-    shown_at: Option<Instant>,
-    /// The block shown last is not the present one.
-    overdue: bool,
     /// What systemd was told last.
     told: String,
 }
@@ -208,21 +199,16 @@ impl Status {
     fn patience(&self) -> Duration {
         let state = self.lock();
         let installs = self.outputs.directory.is_some() && state.now.installs();
-        let console = state.overdue.then_some(CONSOLE_PAUSE);
-        let patience = [self.notifier.interval(), installs.then_some(STAGE_LOOK), console].into_iter().flatten();
+        let patience = [self.notifier.interval(), installs.then_some(STAGE_LOOK)].into_iter().flatten();
         patience.min().unwrap_or(Duration::MAX)
     }
 
     /// A sign of life, and what others may have changed.
     fn refresh(&self) {
         self.notifier.alive();
-        let (overdue, installs) = {
-            let state = self.lock();
-            (state.overdue, state.now.installs())
-        };
-        let stage = self.outputs.stage_file().filter(|_| installs).and_then(|path| read_stage(&path));
-        if overdue || stage.is_some() {
-            self.update(|now| now.stage = stage.or(now.stage.take()));
+        let installs = self.lock().now.installs();
+        if let Some(stage) = self.outputs.stage_file().filter(|_| installs).and_then(|path| read_stage(&path)) {
+            self.update(|now| now.stage = Some(stage));
         }
     }
 
@@ -234,7 +220,7 @@ impl Status {
         if state.now != before {
             self.save(&mut state.now);
         }
-        self.show(&mut state);
+        self.tell(&mut state);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -250,21 +236,12 @@ impl Status {
         }
     }
 
-    fn show(&self, state: &mut State) {
+    fn tell(&self, state: &mut State) {
         let line = state.now.line();
         if line != state.told {
             self.notifier.status(&line);
             tracing::info!("status: {line}");
             state.told = line;
-        }
-        let Some(consoles) = &self.outputs.consoles else { return };
-        let block = block(&state.now);
-        state.overdue = block != state.shown;
-        if state.overdue && state.shown_at.is_none_or(|at| at.elapsed() >= CONSOLE_PAUSE) {
-            consoles.show(&block);
-            state.shown = block;
-            state.shown_at = Some(Instant::now());
-            state.overdue = false;
         }
     }
 }

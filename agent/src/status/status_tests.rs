@@ -6,14 +6,7 @@ use tempfile::TempDir;
 /// A status that goes to files of its own.
 fn status() -> (Status, TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let devices = dir.path().join("dev");
-    fs::create_dir(&devices).unwrap();
-    fs::write(dir.path().join("active"), "tty0 ../active ttyS0\n").unwrap();
-    for name in ["tty0", "ttyS0"] {
-        fs::write(devices.join(name), "").unwrap();
-    }
-    let consoles = Consoles { active: dir.path().join("active"), devices, issue: dir.path().join("issue.d") };
-    let outputs = Outputs { directory: Some(dir.path().into()), consoles: Some(consoles) };
+    let outputs = Outputs { directory: Some(dir.path().into()) };
     let settings = Settings { outputs, url: "https://user:pass@s.example/x?token=t0ken".into(), ..settings() };
     (Status::new(&settings, Notifier::default()), dir)
 }
@@ -84,41 +77,10 @@ fn the_file_tells_what_happens_and_nothing_secret() {
 }
 
 #[test]
-fn consoles_get_a_plain_block_when_it_changes_and_not_too_often() {
-    let (status, dir) = status();
-    let shown = || fs::read_to_string(dir.path().join("dev/ttyS0")).unwrap();
-    let blocks = || shown().matches("-- Landfall").count();
-    status.ready();
-    assert_eq!(blocks(), 1);
-    status.service_failed(ServiceState::Unreachable, &refused(503), &client());
-    assert_eq!(blocks(), 1, "too soon");
-    assert_eq!(status.patience(), CONSOLE_PAUSE);
-    status.lock().shown_at = Instant::now().checked_sub(CONSOLE_PAUSE);
-    assert!(!status.wait(&Stop::default(), Duration::ZERO));
-    assert_eq!(blocks(), 2, "what was left out is made up for");
-    assert_eq!(status.patience(), Duration::MAX);
-    status.lock().shown_at = None;
-    status.next_poll(Duration::from_secs(5), 0);
-    assert_eq!(blocks(), 2, "nothing new");
-    let text = shown();
-    assert!(text.contains(" service    https://s.example/x: unreachable\n"), "{text}");
-    assert!(text.contains(" error      GET /x: the service answered 503: no [2J\n"), "{text}");
-    assert!(text.bytes().all(|b| b == b'\n' || (b' '..=b'~').contains(&b)), "{text:?}");
-    assert_eq!(shown(), fs::read_to_string(dir.path().join("dev/tty0")).unwrap());
-    assert!(fs::read_to_string(dir.path().join("issue.d/50-landfall.issue")).unwrap().starts_with("-- Landfall"));
-    assert_eq!(fs::read_to_string(dir.path().join("active")).unwrap(), "tty0 ../active ttyS0\n");
-}
-
-#[test]
-fn who_stands_at_the_console_is_told_what_to_do() {
+fn the_file_has_what_somebody_has_to_do() {
     let (status, dir) = status();
     status.registered(&registered());
     status.user_action(Some("The host booted the discovery image again instead of its disk: fix its boot order"));
-    // Not sooner than a while after the block before it.
-    status.lock().shown_at = Instant::now().checked_sub(CONSOLE_PAUSE);
-    status.wait(&Stop::default(), Duration::ZERO);
-    let shown = fs::read_to_string(dir.path().join("dev/ttyS0")).unwrap();
-    assert!(shown.contains("\n to be done The host booted the discovery image again instead"), "{shown}");
     assert!(status.lock().now.line().contains("; to be done: The host booted the discovery image again"));
     assert_eq!(json(&dir)["user_action"].as_str().map(|text| text.ends_with("fix its boot order")), Some(true));
     status.user_action(None);

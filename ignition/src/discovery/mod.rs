@@ -75,6 +75,7 @@ pub fn build_for_site<'a>(
     if let Some(binary) = &discovery.deliver_agent {
         config.storage.files.push(binary.file()?);
         config.systemd.units.push(parts::unit("agent.service", AGENT_UNIT));
+        config.systemd.units.push(parts::unit("landfall-status.service", STATUS_UNIT));
         if let Some(ca_pem) = &discovery.ca_pem {
             parts::trust(&mut config, ca_pem);
         }
@@ -127,7 +128,7 @@ fn proxy_variables(proxy: &Proxy) -> Vec<(&'static str, &str)> {
     each.flat_map(|(names, value)| names.map(|name| (name, value.as_deref().unwrap_or_default()))).collect()
 }
 
-/// For a base ISO without landfall; our own has the same with `/usr/bin/landfall` under rootfs-overlay/overlay.
+/// For a base ISO without landfall; our own has the like with `/usr/bin/landfall` under rootfs-overlay/overlay.
 const AGENT_UNIT: &str = "\
 [Unit]
 Description=Landfall agent: report this machine to the service and run its instructions
@@ -139,7 +140,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 EnvironmentFile=/etc/landfall/agent.env
-ExecStart=/usr/local/bin/landfall agent --console
+ExecStart=/usr/local/bin/landfall agent
 Restart=always
 RestartSec=3
 WatchdogSec=6min
@@ -147,6 +148,25 @@ KillMode=process
 RuntimeDirectory=landfall
 RuntimeDirectoryPreserve=yes
 LimitCORE=0
+
+[Install]
+WantedBy=multi-user.target
+";
+const STATUS_UNIT: &str = "\
+[Unit]
+Description=Landfall status: show on the console what this host does
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+EnvironmentFile=-/etc/landfall/agent.env
+UnsetEnvironment=PULL_SECRET_TOKEN HTTP_PROXY HTTPS_PROXY http_proxy https_proxy
+ExecStart=/usr/local/bin/landfall agent status --console
+Restart=always
+RestartSec=3
+CapabilityBoundingSet=
+NoNewPrivileges=yes
 
 [Install]
 WantedBy=multi-user.target
@@ -229,8 +249,8 @@ mod tests {
         assert!(
             config.storage.files.iter().any(|file| file.path == "/usr/local/bin/landfall" && file.mode == Some(0o755))
         );
-        assert_eq!(config.systemd.units[0].name, "agent.service");
-        assert_eq!(config.systemd.units[0].enabled, Some(true));
+        let units: Vec<_> = config.systemd.units.iter().map(|unit| (&*unit.name, unit.enabled)).collect();
+        assert_eq!(units, [("agent.service", Some(true)), ("landfall-status.service", Some(true))]);
         assert_eq!(config.ignition.security.tls.certificate_authorities.len(), 1);
     }
 

@@ -23,6 +23,8 @@ const RENDEZVOUS_ENV: &str = "/etc/landfall/rendezvous.env";
 const AGENT_UNIT: (&str, &str) = ("agent.service", include_str!("../../overlay/usr/lib/systemd/system/agent.service"));
 const SERVE_UNIT: (&str, &str) =
     ("landfall-serve.service", include_str!("../../overlay/usr/lib/systemd/system/landfall-serve.service"));
+const STATUS_UNIT: (&str, &str) =
+    ("landfall-status.service", include_str!("../../overlay/usr/lib/systemd/system/landfall-status.service"));
 
 /// Why there is no overlay.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +132,8 @@ impl Content {
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         // With the agent also without a plan, which may come with the config of the ISO's embed area.
-        let units = [(agent, AGENT_UNIT), (agent || has_plan, SERVE_UNIT)];
+        let served = agent || has_plan;
+        let units = [(agent, AGENT_UNIT), (served, SERVE_UNIT), (served, STATUS_UNIT)];
         let units = units.into_iter().filter(|(wanted, _)| *wanted).map(|(_, unit)| unit).collect();
         Ok(Self { program, entries, units, service_url, rendezvous: has_plan })
     }
