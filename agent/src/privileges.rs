@@ -134,6 +134,16 @@ mod tests {
     }
 
     #[test]
+    fn the_agents_unit_leaves_what_steps_need_and_the_power_to_take_it() {
+        let unit = include_str!("../../rootfs-overlay/overlay/usr/lib/systemd/system/agent.service");
+        let lines = unit.lines().filter_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+        let left: BTreeSet<_> = lines.flat_map(str::split_whitespace).map(str::to_owned).collect();
+        let steps = StepType::NAMES.into_iter().map(|name| serde_json::from_value(name.into()).unwrap());
+        let needed = steps.flat_map(|step: StepType| of(&step).capabilities).chain([&CAP_SETPCAP]);
+        assert_eq!(left, needed.map(Capability::to_string).collect());
+    }
+
+    #[test]
     fn the_table_people_read_is_the_one_that_holds() {
         let documented = documented();
         let acted_on = |name: &&str| !["execute", "next-step-runner"].contains(name);
