@@ -1,7 +1,7 @@
 //! The same program under the name `coreos-installer`, for the scripts and units that call it: its command line, its errors.
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use std::{ffi::OsString, process::ExitCode};
+use std::process::ExitCode;
 
 /// The program whose place is taken, and the version whose command line ours is.
 pub const NAME: &str = "coreos-installer";
@@ -26,24 +26,14 @@ enum Command {
     /// Commands to manage a CoreOS live ISO image
     #[command(subcommand)]
     Iso(rootfs_overlay::cli::IsoCommand),
-    /// Download a CoreOS image (not there yet)
-    Download(NotYet),
-    /// List available images in a Fedora CoreOS stream (not there yet)
-    ListStream(NotYet),
+    Download(installer::download::Download),
+    ListStream(installer::download::ListStream),
     /// Commands to manage a CoreOS live PXE image
     Pxe(rootfs_overlay::cli::Pxe),
     #[command(hide = true)]
     Pack(rootfs_overlay::cli::Pack),
     #[command(hide = true)]
     Dev(rootfs_overlay::cli::Dev),
-}
-
-/// Whatever is said to a command that is not there.
-#[derive(Debug, clap::Args)]
-#[command(disable_help_flag = true)]
-struct NotYet {
-    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
 }
 
 /// Its command line: what only landfall has is there, and not told of.
@@ -71,22 +61,12 @@ impl Command {
         match self {
             Self::Install(install) => install.run_as(installer::cli::Voice::CoreosInstaller, &crate::send_logs),
             Self::Iso(iso) => iso.run().map(|()| ExitCode::SUCCESS),
-            Self::Download(command) => command.run("download"),
-            Self::ListStream(command) => command.run("list-stream"),
+            Self::Download(download) => download.run().map(|()| ExitCode::SUCCESS),
+            Self::ListStream(list) => list.run().map(|()| ExitCode::SUCCESS),
             Self::Pxe(pxe) => pxe.run().map(|()| ExitCode::SUCCESS),
             Self::Pack(pack) => pack.run().map(|()| ExitCode::SUCCESS),
             Self::Dev(dev) => dev.run().map(|()| ExitCode::SUCCESS),
         }
-    }
-}
-
-impl NotYet {
-    fn run<T>(&self, name: &str) -> anyhow::Result<T> {
-        anyhow::bail!(
-            "landfall, which was called as {NAME} here, has no '{name}' yet (asked for with {} arguments); \
-             use {NAME} itself for it",
-            self.words.len()
-        )
     }
 }
 
@@ -100,18 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_says_so_whatever_is_said_to_it() {
-        for line in [
-            &["download", "-s", "stable", "-f", "iso"][..],
-            &["list-stream"],
-            &["pack", "osmet", "--help"],
-            &["dev", "show", "fiemap", "x"],
-        ] {
-            let cli = Cli::try_parse_from([&[NAME], line].concat()).unwrap();
-            let error = cli.command.run().unwrap_err().to_string();
-            assert!(error.contains("yet") || error.contains("use coreos-installer"), "{line:?}: {error}");
-        }
-        let help = Cli::command().render_help().to_string();
-        assert_eq!(help.matches("(not there yet)").count(), 2, "{help}");
+    fn what_is_not_there_says_so_whatever_is_said_to_it() {
+        let cli = Cli::try_parse_from([NAME, "pack", "osmet", "--help"]).unwrap();
+        let error = cli.command.run().unwrap_err().to_string();
+        assert!(error.contains("use coreos-installer"), "{error}");
     }
 }

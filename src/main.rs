@@ -49,6 +49,8 @@ enum Command {
     Capture(inventory::capture::cli::Capture),
     Netcheck(netcheck::cli::Netcheck),
     Install(installer::cli::Install),
+    Download(installer::download::Download),
+    ListStream(installer::download::ListStream),
     Disk(installer::disk_cli::Disk),
     Wipe(installer::wipe_cli::Wipe),
     BootOrder(installer::boot_order::cli::BootOrder),
@@ -100,6 +102,8 @@ impl Command {
             Self::Capture(capture) => capture.run().map(success),
             Self::Netcheck(netcheck) => netcheck.run(|json| Ok(ignition::day2::filtered(json)?)),
             Self::Install(install) => install.run(&send_logs),
+            Self::Download(download) => download.run().map(success),
+            Self::ListStream(list) => list.run().map(success),
             Self::Disk(disk) => disk.run(),
             Self::Wipe(wipe) => wipe.run(),
             Self::BootOrder(order) => order.run(),
@@ -171,10 +175,12 @@ impl Command {
             | Self::InfraEnv(_)
             | Self::Host(_)
             | Self::Event(_)
+            | Self::ListStream(_)
             | Self::Completion(_) => true,
             Self::Agent(_)
             | Self::Capture(_)
             | Self::Install(_)
+            | Self::Download(_)
             | Self::Disk(_)
             | Self::Wipe(_)
             | Self::BootOrder(_)

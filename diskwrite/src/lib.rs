@@ -5,11 +5,13 @@
 
 mod boot;
 mod buffer;
+mod copy;
 mod decode;
 mod device;
 mod disk;
 mod ends;
 mod event;
+mod extents;
 mod filter;
 mod flight;
 #[doc(hidden)]
@@ -55,9 +57,11 @@ mod common;
 pub use boot::BootError;
 pub use boot::console::{ConsoleError, console_hint};
 pub use boot::kargs::EntryError;
+pub use copy::{Copy, CopyError, Signature, signature};
 pub use decode::DecodeError;
 pub use disk::{DiskError, Geometry};
 pub use event::{Event, Format, Phase, Stage};
+pub use extents::{Extent, ExtentsError, extents};
 pub use filter::{FilterError, check_filters};
 pub use gpt::{FindError, LayoutError, TableError};
 pub use identity::{Change, DiskIdentity, ResolveError, disks, resolve};
@@ -74,6 +78,7 @@ pub use prepare::OptionsError;
 pub use saved::{SavedError, SavedPartition};
 pub use source::SourceError;
 pub use source::osmet::{Osmet, OsmetError, OsmetFormatError, osmet};
+pub use stream::Packing;
 pub use trust::{SignatureAt, Trust, parse_sha256};
 pub use verify::VerifyError;
 pub use write::WriteError;

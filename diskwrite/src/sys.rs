@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub mod admin;
+pub mod fiemap;
 mod file_system;
 pub mod mapper;
 pub mod ring;

@@ -64,15 +64,26 @@ pub struct Bar {
 }
 
 /// Which lines are due.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lines {
+    /// What is read.
+    name: String,
     last: Option<(Instant, String)>,
 }
 
 impl Display {
-    /// The display for this process.
+    /// The display for this process, of an image on its way to a disk.
     pub fn new(style: Style) -> Self {
-        let bar = || Self::Bar(Bar { bar: ProgressBar::no_length(), template: "" });
+        Self::of(style, "disk")
+    }
+
+    /// The display for this process, where `name` is read.
+    pub fn of(style: Style, name: &str) -> Self {
+        let bar = || {
+            let bar = ProgressBar::no_length();
+            bar.set_message(name.to_owned());
+            Self::Bar(Bar { bar, template: "" })
+        };
         match style {
             Style::Json => {
                 print(&Frame::Schema { schema: SCHEMA });
@@ -80,7 +91,7 @@ impl Display {
             }
             Style::Auto if io::stderr().is_terminal() => bar(),
             Style::Bar => bar(),
-            Style::Auto | Style::Lines => Self::Lines(Lines::default()),
+            Style::Auto | Style::Lines => Self::Lines(Lines { name: name.to_owned(), last: None }),
         }
     }
 
@@ -226,8 +237,8 @@ impl Lines {
         }
         let read = one_decimal(*source_bytes_read);
         let line = match (source_total, percent) {
-            (Some(total), Some(percent)) => format!("Read disk {read}/{} ({percent}%)", one_decimal(*total)),
-            _ => format!("Read disk {read}"),
+            (Some(total), Some(percent)) => format!("Read {} {read}/{} ({percent}%)", self.name, one_decimal(*total)),
+            _ => format!("Read {} {read}", self.name),
         };
         // All may be read long before all is written.
         let news = self.last.as_ref().is_none_or(|(_, last)| *last != line);
@@ -263,7 +274,7 @@ mod tests {
 
     #[test]
     fn lines_read_as_the_ones_that_are_parsed_in_the_field() {
-        let mut lines = Lines::default();
+        let mut lines = Lines { name: "disk".into(), last: None };
         let now = Instant::now();
         let event = progress(496_815_309, Some(885_731_328), Some(56));
         assert_eq!(lines.line(&event, now).unwrap(), "Read disk 473.8 MiB/844.7 MiB (56%)");

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod disk_cli;
 pub mod display;
 pub mod document;
+pub mod download;
 pub mod flow;
 pub mod host;
 pub mod ignition_source;

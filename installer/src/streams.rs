@@ -180,8 +180,9 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
+/// What a stream has.
 #[derive(Debug, Deserialize)]
-struct Metadata {
+pub struct Metadata {
     architectures: BTreeMap<String, Architecture>,
 }
 
@@ -199,23 +200,49 @@ struct Platform {
     formats: BTreeMap<String, BTreeMap<String, Artifact>>,
 }
 
+/// A file of a stream.
 #[derive(Debug, Deserialize)]
-struct Artifact {
-    location: String,
-    signature: Option<String>,
-    sha256: Option<String>,
+pub struct Artifact {
+    /// Its URL.
+    pub location: String,
+    /// URL of its detached OpenPGP signature.
+    pub signature: Option<String>,
+    /// SHA-256 of the file as it is downloaded, in hexadecimal.
+    pub sha256: Option<String>,
+}
+
+impl Metadata {
+    /// Architecture, platform and format of all it has, sorted.
+    pub fn list(&self) -> Vec<[&str; 3]> {
+        let mut all = Vec::new();
+        for (architecture, Architecture { artifacts }) in &self.architectures {
+            for (platform, Platform { formats, .. }) in artifacts {
+                all.extend(formats.keys().map(|format| [architecture.as_str(), platform, format]));
+            }
+        }
+        all
+    }
+
+    /// The files of a format by their names, such as `disk`; None if there is no such thing.
+    pub fn artifacts(&self, architecture: &str, platform: &str, format: &str) -> Option<&BTreeMap<String, Artifact>> {
+        self.architectures.get(architecture)?.artifacts.get(platform)?.formats.get(format)
+    }
 }
 
 /// Asks the server for the stream's metadata and finds the image for the disk in it.
 pub fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &AtomicBool) -> Result<StreamImage, StreamError> {
-    let url = metadata_url(query)?;
-    let metadata = fetch(http, &url, query.retries, cancel)?;
-    let parsed = serde_json::from_slice(&metadata);
-    select(parsed.map_err(|source| StreamError::Json { url: public_url(&url), source })?, query)
+    let url = metadata_url(query.base_url, query.stream)?;
+    select(metadata(http, &url, query.retries, cancel)?, query)
 }
 
-fn metadata_url(query: &StreamQuery<'_>) -> Result<String, StreamError> {
-    let StreamQuery { base_url, stream, .. } = *query;
+/// Asks the server for the metadata at `url`.
+pub fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) -> Result<Metadata, StreamError> {
+    let metadata = fetch(http, url, retries, cancel)?;
+    serde_json::from_slice(&metadata).map_err(|source| StreamError::Json { url: public_url(url), source })
+}
+
+/// Where the metadata of a stream are, below a base URL.
+pub fn metadata_url(base_url: &str, stream: &str) -> Result<String, StreamError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if stream.is_empty() || stream.starts_with('.') || !stream.bytes().all(plain) {
         return Err(StreamError::Name { stream: stream.into() });

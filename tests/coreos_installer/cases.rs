@@ -23,17 +23,18 @@ pub struct Case {
 }
 
 impl Case {
-    /// The files that are named.
+    /// The files that are named, but those that are elsewhere.
     pub fn needs(&self) -> Vec<String> {
-        self.lines.split([' ', ';']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        let words = self.lines.split([' ', ';']).filter(|word| !word.is_empty() && !word.starts_with('/'));
+        words.map(str::to_owned).collect()
     }
 }
 
-const fn same(lines: &'static str) -> Case {
+pub const fn same(lines: &'static str) -> Case {
     Case { lines, differs: None }
 }
 
-const fn but(parts: &'static [Part], reason: &'static str, lines: &'static str) -> Case {
+pub const fn but(parts: &'static [Part], reason: &'static str, lines: &'static str) -> Case {
     Case { lines, differs: Some((parts, reason)) }
 }
 

@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod cases;
+mod download;
+#[path = "../../diskwrite/tests/common/osmet.rs"]
+mod made_osmet;
 mod media;
+mod osmet;
 
 use cases::{CASES, Case, Part};
 use std::collections::BTreeMap;

@@ -146,6 +146,15 @@ fn gone() -> DecodeError {
     DecodeError::Source(SourceError::Cancelled { offset: 0 })
 }
 
+/// What becomes of a packed source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// The image in it.
+    Unpacked,
+    /// Nothing.
+    AsItComes,
+}
+
 /// The running pipeline as seen from the writer.
 pub(crate) struct Pump {
     messages: Receiver<Message>,
@@ -158,12 +167,17 @@ pub(crate) struct Pump {
 impl Pump {
     /// Starts reading. The image counts as complete only once all `taps` have agreed.
     pub fn start(options: &InstallOptions, taps: Vec<Box<dyn Tap>>) -> Result<Self, DecodeError> {
+        Self::start_as(options, taps, Packing::Unpacked)
+    }
+
+    /// As [`start`](Self::start), of a source that may stay packed.
+    pub fn start_as(options: &InstallOptions, taps: Vec<Box<dyn Tap>>, packing: Packing) -> Result<Self, DecodeError> {
         let stall = match &options.source {
             Source::Url(_) => None,
             local => Some((options.stall_timeout, local.to_string())),
         };
         let options = options.clone();
-        Self::over(move |on_retry| source::open(&options, on_retry), stall, taps)
+        Self::over(move |on_retry| source::open(&options, on_retry), stall, taps, packing)
     }
 
     /// Starts reading what `open` opens.
@@ -171,12 +185,13 @@ impl Pump {
         open: impl FnOnce(OnRetry) -> Result<Opened, SourceError> + Send + 'static,
         stall: Option<(Duration, String)>,
         taps: Vec<Box<dyn Tap>>,
+        packing: Packing,
     ) -> Result<Self, DecodeError> {
         let (send, messages) = sync_channel(BLOCKS);
         let flow = Arc::new(Flow::new());
         let shared = flow.clone();
         let run = move || {
-            let last = match read::read(open, taps, &shared, &send) {
+            let last = match read::read(open, taps, packing, &shared, &send) {
                 Ok(image_bytes) => Message::End { image_bytes },
                 Err(error) => Message::Failed(error),
             };

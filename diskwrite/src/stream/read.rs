@@ -2,7 +2,7 @@
 
 use super::chunk::{Chunk, Feed};
 use super::taps::Taps;
-use super::{BLOCK_BYTES, CHUNK_BYTES, Flow, HEAD_BYTES, Message, Output, gone, xz};
+use super::{BLOCK_BYTES, CHUNK_BYTES, Flow, HEAD_BYTES, Message, Output, Packing, gone, xz};
 use crate::buffer::{Block, Buffer};
 use crate::decode::{DecodeError, Decoder, classify, detect};
 use crate::event::Format;
@@ -22,6 +22,7 @@ use std::{
 pub(super) fn read(
     open: impl FnOnce(OnRetry) -> Result<Opened, SourceError>,
     taps: Vec<Box<dyn Tap>>,
+    packing: Packing,
     flow: &Arc<Flow>,
     send: &SyncSender<Message>,
 ) -> Result<u64, DecodeError> {
@@ -31,7 +32,7 @@ pub(super) fn read(
     let Opened { mut reader, total } = flow.watch.during(|| open(on_retry))?;
     // Raw has no errors of its own, so anything here is the source's.
     let first = Chunk::read(flow, &mut reader).ok_or_else(gone)?.map_err(|error| classify(error, Format::Raw, 0))?;
-    let format = detect(&first);
+    let format = if packing == Packing::Unpacked { detect(&first) } else { Format::Raw };
     let output = Output { flow: flow.clone(), send: send.clone(), format, total };
     let taps = Taps::start(taps, send)?;
     let image_bytes = match format {

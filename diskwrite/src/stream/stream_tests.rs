@@ -98,7 +98,7 @@ pub(super) fn collect(pump: &Pump) -> Result<(Format, Vec<u8>), DecodeError> {
 }
 
 fn start(source: impl Read + Send + 'static, taps: Vec<Box<dyn Tap>>) -> Pump {
-    Pump::over(move |_| Ok(Opened { reader: Box::new(source), total: None }), None, taps).unwrap()
+    Pump::over(move |_| Ok(Opened { reader: Box::new(source), total: None }), None, taps, Packing::Unpacked).unwrap()
 }
 
 pub(super) fn unpack(source: impl Read + Send + 'static) -> Result<(Format, Vec<u8>), DecodeError> {
@@ -245,8 +245,14 @@ impl Read for Live {
 #[test]
 fn silent_source_has_stalled_and_a_slow_one_has_not() {
     let stall = || Some((Duration::from_millis(600), "a pipe".to_owned()));
-    let live =
-        |source| Pump::over(move |_| Ok(Opened { reader: Box::new(Live(source)), total: None }), stall(), vec![]);
+    let live = |source| {
+        Pump::over(
+            move |_| Ok(Opened { reader: Box::new(Live(source)), total: None }),
+            stall(),
+            vec![],
+            Packing::Unpacked,
+        )
+    };
     let (send, source) = mpsc::channel();
     let pump = live(source).unwrap();
     let slow = thread::spawn(move || {

@@ -59,25 +59,21 @@ pub(super) fn read(options: &InstallOptions, at: &SignatureAt) -> Result<Option<
             }
             Ok(Some(bytes))
         }
-        SignatureAt::Url(url) => Ok(fetch(options, url)),
+        SignatureAt::Url(url) => Ok(fetch(options, url)
+            .inspect_err(|error| tracing::warn!("cannot fetch the signature {}: {error}", public_url(url)))
+            .ok()),
     }
 }
 
-/// What the server gives. That it gives nothing is told; whether that will do, others decide.
-fn fetch(options: &InstallOptions, url: &str) -> Option<Vec<u8>> {
+/// What the server gives, or why it gives nothing; whether that will do, others decide.
+pub(super) fn fetch(options: &InstallOptions, url: &str) -> Result<Vec<u8>, String> {
     let shown = public_url(url);
-    let agent = match agent(&options.http) {
-        Ok(agent) => agent,
-        Err(error) => {
-            tracing::warn!("cannot fetch the signature {shown}: {error}");
-            return None;
-        }
-    };
+    let agent = agent(&options.http).map_err(|error| error.to_string())?;
     let started = Instant::now();
     let mut failures = 0;
     loop {
         let (error, passes) = match ask(&agent, url) {
-            Ok(bytes) => return Some(bytes),
+            Ok(bytes) => return Ok(bytes),
             Err(failure) => failure,
         };
         let again = match options.retries {
@@ -86,8 +82,7 @@ fn fetch(options: &InstallOptions, url: &str) -> Option<Vec<u8>> {
             Retries::Forever => true,
         };
         if !passes || !again || options.cancelled() {
-            tracing::warn!("cannot fetch the signature {shown}: {error}");
-            return None;
+            return Err(error);
         }
         let wait = backoff(failures);
         failures = failures.saturating_add(1);

@@ -194,6 +194,30 @@ pub(crate) fn taps(options: &InstallOptions) -> Result<Vec<Box<dyn Tap>>, Verify
     Ok(taps)
 }
 
+/// The signature at its place; why there is none otherwise.
+pub(crate) fn signature_from(options: &InstallOptions, at: &SignatureAt) -> Result<Vec<u8>, String> {
+    match at {
+        SignatureAt::Url(url) => find::fetch(options, url),
+        SignatureAt::File(_) => match find::read(options, at) {
+            Ok(bytes) => bytes.ok_or_else(|| format!("there is no {at}")),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+/// As [`taps`], with a signature that was found before, or without any.
+pub(crate) fn signed(
+    options: &InstallOptions,
+    signature: Option<(&SignatureAt, &[u8])>,
+) -> Result<Vec<Box<dyn Tap>>, VerifyError> {
+    let mut taps: Vec<Box<dyn Tap>> = Vec::new();
+    taps.extend(options.trust.sha256.map(|sum| Box::new(Sum::new(sum)) as Box<dyn Tap>));
+    if let Some((at, bytes)) = signature {
+        taps.extend(openpgp(options, at.to_string(), bytes)?);
+    }
+    Ok(taps)
+}
+
 /// Whoever changed the image could have taken its signature away as well, so where none is required one that can't be checked
 /// is no worse than none. With keys of the operator's own choice it has to be made by one of them.
 fn openpgp(options: &InstallOptions, at: String, signature: &[u8]) -> Result<Option<Box<dyn Tap>>, VerifyError> {

@@ -5,7 +5,7 @@ mod expand;
 mod live;
 mod request;
 mod role;
-mod values;
+pub(crate) mod values;
 mod write;
 
 use crate::{

@@ -100,6 +100,16 @@ pub struct Osmet {
     pub sector_bytes: u32,
 }
 
+impl Osmet {
+    /// What the osmet file at `path` is of, whose files are in `repo`.
+    pub fn read(path: PathBuf, repo: PathBuf) -> Result<Self, OsmetError> {
+        let header = format::header(&mut open(&path)?);
+        let header = header.map_err(|source| OsmetError::Format { path: path.clone(), source })?;
+        let format::Header { sector_bytes, description, architecture } = header;
+        Ok(Self { path, repo, description, architecture, sector_bytes })
+    }
+}
+
 impl fmt::Display for Osmet {
     /// Such as `Fedora CoreOS 44 x86_64 (512-byte sectors)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,11 +134,9 @@ pub fn osmet(dir: &Path, architecture: &str, sector_bytes: u32) -> Result<Option
     }
     files.sort();
     for path in files {
-        let header = format::header(&mut open(&path)?);
-        let header = header.map_err(|source| OsmetError::Format { path: path.clone(), source })?;
-        if header.architecture == architecture && header.sector_bytes == sector_bytes {
-            let format::Header { sector_bytes, description, architecture } = header;
-            return Ok(Some(Osmet { path, repo: REPO.into(), description, architecture, sector_bytes }));
+        let osmet = Osmet::read(path, REPO.into())?;
+        if osmet.architecture == architecture && osmet.sector_bytes == sector_bytes {
+            return Ok(Some(osmet));
         }
     }
     Ok(None)
