@@ -4,6 +4,7 @@
 
 mod cases;
 mod download;
+mod fiemap;
 #[path = "../../diskwrite/tests/common/osmet.rs"]
 mod made_osmet;
 mod media;

@@ -12,11 +12,13 @@ use crate::output::apply;
 use crate::patched::Patch;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use diskwrite::{Copy, InstallOptions, Osmet, Packing, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, create_dir_all};
 use std::io::BufReader;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The version that descriptions of minimal ISOs are marked with: that of the program whose format it is.
@@ -43,14 +45,12 @@ enum DevCommand {
 enum DevShow {
     Iso(ShowIso),
     Initrd(ShowInitrd),
-    /// Print file extent mapping of specific file (not there yet)
-    Fiemap(NotHere),
+    Fiemap(ShowFiemap),
 }
 
 #[derive(Debug, Subcommand)]
 enum DevExtract {
-    /// Generate raw metal image from osmet file and OSTree repo (not there yet)
-    Osmet(NotHere),
+    Osmet(ExtractOsmet),
     Initrd(ExtractInitrd),
 }
 
@@ -60,8 +60,8 @@ impl Dev {
         match self.command {
             DevCommand::Show(DevShow::Iso(iso)) => iso.run(),
             DevCommand::Show(DevShow::Initrd(initrd)) => initrd.run(),
-            DevCommand::Show(DevShow::Fiemap(command)) => command.run("dev show fiemap"),
-            DevCommand::Extract(DevExtract::Osmet(command)) => command.run("dev extract osmet"),
+            DevCommand::Show(DevShow::Fiemap(fiemap)) => fiemap.run(),
+            DevCommand::Extract(DevExtract::Osmet(osmet)) => osmet.run(),
             DevCommand::Extract(DevExtract::Initrd(initrd)) => initrd.run(),
         }
     }
@@ -151,6 +151,57 @@ impl ShowIso {
         let walked = iso.walk().context("while walking ISO filesystem")?;
         let records = walked.into_iter().map(|(path, _)| path).collect();
         print_json(&Contents { header: Header { descriptors: iso.descriptors() }, records })
+    }
+}
+
+/// Print file extent mapping of specific file
+#[derive(Debug, Args)]
+struct ShowFiemap {
+    /// File to map
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+}
+
+/// Where a file is.
+#[derive(Serialize)]
+struct Mapping {
+    extents: Vec<diskwrite::Extent>,
+}
+
+impl ShowFiemap {
+    fn run(self) -> anyhow::Result<()> {
+        let file = File::open(&self.path).with_context(|| format!("opening {:?}", self.path))?;
+        let extents = diskwrite::extents(&file).with_context(|| format!("mapping {:?}", self.path))?;
+        print_json(&Mapping { extents })
+    }
+}
+
+/// Generate raw metal image from osmet file and OSTree repo
+#[derive(Debug, Args)]
+struct ExtractOsmet {
+    /// osmet file
+    #[arg(long, value_name = "PATH")]
+    osmet: PathBuf,
+    /// OSTree repo
+    #[arg(value_name = "PATH")]
+    repo: PathBuf,
+    /// Destination device
+    #[arg(value_name = "DEV")]
+    device: PathBuf,
+}
+
+impl ExtractOsmet {
+    fn run(self) -> anyhow::Result<()> {
+        let device = OpenOptions::new().write(true).open(&self.device);
+        let device = device.with_context(|| format!("opening {:?}", self.device))?;
+        if !device.metadata().with_context(|| format!("opening {:?}", self.device))?.file_type().is_block_device() {
+            bail!("{:?} is not a block device", self.device);
+        }
+        let image = Osmet::read(self.osmet, self.repo)?;
+        let options = InstallOptions { source: Source::Osmet(image), ..InstallOptions::default() };
+        // Its own sum vouches for it.
+        Copy::open(&options, None, Packing::AsItComes)?.write(Some(&device), &mut |_| ())?;
+        Ok(())
     }
 }
 
