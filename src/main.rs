@@ -3,6 +3,7 @@
 //! One static program with a subcommand for each part: `agent` registers the host with the service and does what it asks
 //! by running the others, each of which also runs alone on a sick machine. This file only dispatches.
 
+mod command_line;
 mod coreos_installer;
 mod log;
 
@@ -11,6 +12,7 @@ use agent::{
     logs,
 };
 use clap::{CommandFactory, Parser};
+use command_line::is_command;
 use installer::document::Document;
 use log::STEP_VARIABLE;
 use service_stub::control;
@@ -250,9 +252,9 @@ fn main() -> ExitCode {
         complain(format_args!("{}", UnknownName(called.to_string_lossy().into_owned())));
         return ExitCode::FAILURE;
     }
-    let cli = Cli::parse();
-    log::start("info", &cli.command.logging(), cli.command.tag());
-    cli.command.carry_out()
+    let command = command_line::parse(&program, words).unwrap_or_else(|error| error.exit());
+    log::start("info", &command.logging(), command.tag());
+    command.carry_out()
 }
 
 /// Does what the program under this name does; `None` where that is nothing but ours.
@@ -264,17 +266,9 @@ fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCo
     let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let landfall = Landfall {
         start_log: &|logging| log::start("info", logging, logging.journal.then_some("agent")),
-        run: &|words| {
-            let cli = Cli::try_parse_from(std::iter::once(NAME.to_owned()).chain(words))?;
-            cli.command.run()
-        },
+        run: &|words| command_line::parse(NAME.as_ref(), words.into_iter().map(OsString::from).collect())?.run(),
     };
     Some(dropin::main(Path::new(program), name, words, &landfall))
-}
-
-/// Whether this is one of our own commands.
-fn is_command(word: &OsStr) -> bool {
-    word == "help" || word.to_str().is_some_and(|word| Cli::command().find_subcommand(word).is_some())
 }
 
 /// Whether the program goes by its own name, or by that of no file: /proc/self/exe, or a descriptor.
