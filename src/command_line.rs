@@ -71,19 +71,20 @@ fn alone(command: clap::Command) -> clap::Command {
     whole.max_term_width(100).subcommand_required(true).arg_required_else_help(true).subcommand(command)
 }
 
+/// All that is said of a command and those below it.
+#[cfg(test)]
+pub fn said(command: &clap::Command) -> Vec<String> {
+    let mut command = command.clone();
+    let mut all = vec![format!("{:?} {:?}", command.get_name(), command.get_version())];
+    all.push(command.render_long_help().to_string());
+    all.extend(command.get_subcommands().flat_map(said));
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
-
-    /// All that is said of a command and those below it.
-    fn said(command: &clap::Command) -> Vec<String> {
-        let mut command = command.clone();
-        let mut all = vec![format!("{:?} {:?}", command.get_name(), command.get_version())];
-        all.push(command.render_long_help().to_string());
-        all.extend(command.get_subcommands().flat_map(said));
-        all
-    }
 
     #[test]
     fn a_command_alone_is_the_one_among_all() {

@@ -1,6 +1,6 @@
 //! The same program under the name `coreos-installer`, for the scripts and units that call it: its command line, its errors.
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// The program whose place is taken, and the version whose command line ours is.
@@ -20,7 +20,7 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
     Install(installer::cli::Install),
     /// Commands to manage a CoreOS live ISO image
@@ -36,15 +36,44 @@ enum Command {
     Dev(rootfs_overlay::cli::Dev),
 }
 
-/// Its command line: what only landfall has is there, and not told of.
-fn command() -> clap::Command {
-    let without_bake = |image: clap::Command| image.mut_subcommand("bake", |bake| bake.hide(true));
-    Cli::command().mut_subcommand("iso", without_bake).mut_subcommand("pxe", without_bake)
+/// Its command line, of which that of the first word is enough if it is a command.
+fn command(first: Option<&str>) -> clap::Command {
+    let Some(one) = first.and_then(one) else {
+        return Cli::command().mut_subcommand("iso", without_bake).mut_subcommand("pxe", without_bake);
+    };
+    let whole = clap::Command::new(NAME).version(VERSION).max_term_width(100).disable_help_subcommand(true);
+    whole.subcommand_required(true).arg_required_else_help(true).subcommand(one)
+}
+
+/// One of [`Command`], by its name.
+fn one(name: &str) -> Option<clap::Command> {
+    let new = |name: &'static str| clap::Command::new(name);
+    Some(match name {
+        "install" => installer::cli::Install::augment_args(new("install")),
+        "iso" => {
+            let iso = rootfs_overlay::cli::IsoCommand::augment_subcommands(new("iso")).subcommand_required(true);
+            without_bake(iso.arg_required_else_help(true)).about("Commands to manage a CoreOS live ISO image")
+        }
+        "download" => installer::download::Download::augment_args(new("download")),
+        "list-stream" => installer::download::ListStream::augment_args(new("list-stream")),
+        "pxe" => {
+            let pxe = without_bake(rootfs_overlay::cli::Pxe::augment_args(new("pxe")));
+            pxe.about("Commands to manage a CoreOS live PXE image").long_about(None)
+        }
+        _ => return None,
+    })
+}
+
+/// What only landfall has is there, and not told of.
+fn without_bake(image: clap::Command) -> clap::Command {
+    image.mut_subcommand("bake", |bake| bake.hide(true))
 }
 
 /// The program under this name.
 pub fn main() -> ExitCode {
-    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
+    let first = std::env::args_os().nth(1);
+    let matches = command(first.as_deref().and_then(|word| word.to_str())).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // What people and programs read is standard error; only what they should know is added to it.
     crate::log::start("warn", &agent::dropin::Logging::default(), None);
     match cli.command.run() {
@@ -77,6 +106,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_alone_is_the_one_among_all() {
+        let mut whole = command(None);
+        whole.build();
+        let all: Vec<_> = whole.get_subcommands().filter(|command| !command.is_hide_set()).collect();
+        assert_eq!(all.len(), 5);
+        for among in all {
+            let mut alone = command(Some(among.get_name()));
+            alone.build();
+            let alone = alone.find_subcommand(among.get_name()).unwrap();
+            assert_eq!(crate::command_line::said(alone), crate::command_line::said(among), "{}", among.get_name());
+        }
     }
 
     #[test]

@@ -125,9 +125,14 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::io::Write;
 
-    /// More than a block of it.
+    /// More than a block of what doesn't get smaller.
     fn image() -> Vec<u8> {
-        (0..(5 << 20) + 17u32).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect()
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        };
+        (0..(5 << 20) + 17).map(|_| next()).collect()
     }
 
     fn options(source: Source) -> InstallOptions {

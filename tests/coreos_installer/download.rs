@@ -71,6 +71,10 @@ const ROWS: &[Case] = &[
     same("download -u URL/disk.raw.gz --insecure --decompress"),
     same("download -u URL/disk.tar.gz --insecure -d"),
     same("download -u URL/disk.TAR.gz --insecure -d"),
+    // Names tell, not contents.
+    same("download -u URL/odd.img --insecure -d"),
+    same("download -u URL/odd.raw.zst --insecure -d"),
+    same("download -u URL/odd.raw.gz --insecure -d"),
     same("download -u URL/trail.raw.gz --insecure"),
     same("download -u URL/disk.raw --stream next --architecture x --platform y --format z --insecure"),
     same("download -u URL/disk.raw"),
@@ -176,10 +180,13 @@ fn files() -> Files {
     bad[1_500_000..1_502_000].fill(b'q');
     let mut files: Files = [
         ("/disk.raw", raw.clone()),
-        ("/kernel", raw),
+        ("/kernel", raw.clone()),
         ("/disk.raw.gz", gz.clone()),
         ("/disk.tar.gz", gz.clone()),
         ("/disk.TAR.gz", gz.clone()),
+        ("/odd.img", gz.clone()),
+        ("/odd.raw.zst", gz.clone()),
+        ("/odd.raw.gz", raw.clone()),
         ("/trail.raw.gz", [&gz[..], b"more"].concat()),
         ("/signed.raw.gz", gz),
         ("/signed.raw.gz.sig", b"nonsense".to_vec()),

@@ -15,9 +15,9 @@ pub struct Extent {
     pub logical: u64,
     pub physical: u64,
     pub length: u64,
-    reserved64: [u64; 2],
+    pub reserved64: [u64; 2],
     pub flags: u32,
-    reserved: [u32; 3],
+    pub reserved: [u32; 3],
 }
 
 /// `struct fiemap`, with room for extents behind it.
