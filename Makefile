@@ -7,12 +7,13 @@
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make crash [MOMENTS=50]   signals and power cuts in installations: at every boundary of stages, and at so many random moments
 #   make bench      against the peer programs, as ratios
-#   make dist       the static binary, stripped, and the agent's container image, for every target the toolchain has
+#   make dist       what is released: archive, the agent's container image, bill of materials, checksums
+#   make reproducible   the same a second time in another place, compared
 #   make setup      what the others call: packages, QEMU, the musl target
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test fuzz crash lint schemathesis bench dist clean
+.PHONY: all setup peers binary demo test fuzz crash lint schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -34,7 +35,7 @@ peers: setup
 		CARGO_TARGET_DIR=$(PEERS)/build cargo install --quiet --locked --root $(PEERS) coreos-installer@0.27.0 && rm -rf $(PEERS)/build; }
 
 binary: setup
-	cargo build --quiet --release --target $(TARGET) --package landfall
+	.ci/release $(TARGET)
 
 demo: binary
 	cargo build --quiet --package qemu-tests
@@ -65,21 +66,15 @@ schemathesis:
 
 bench: export PATH := $(PEERS)/bin:$(PATH)
 bench: binary peers
-	cargo build --quiet --release --target $(TARGET) --package diskwrite --example floor
+	.ci/release $(TARGET) diskwrite --example floor
 	LANDFALL_BIN=$(BINARY) FLOOR_BIN=$(CARGO_TARGET_DIR)/$(TARGET)/release/examples/floor BENCH_IMAGES=$(CARGO_TARGET_DIR)/bench-images .ci/bench
 
-dist: binary
-	@mkdir -p $(CARGO_TARGET_DIR)/dist
-	@cp $(BINARY) $(CARGO_TARGET_DIR)/dist/landfall-x86_64
-	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-musl" ]; then \
-		cargo build --quiet --release --target aarch64-unknown-linux-musl --package landfall && \
-		cp $(CARGO_TARGET_DIR)/aarch64-unknown-linux-musl/release/landfall $(CARGO_TARGET_DIR)/dist/landfall-aarch64; \
-	else echo "dist: this toolchain has no aarch64-unknown-linux-musl (rustup target add aarch64-unknown-linux-musl): left out"; fi
-	@cd $(CARGO_TARGET_DIR)/dist && for binary in landfall-x86_64 landfall-aarch64; do [ ! -e $$binary ] || \
-		SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)} \
-		./landfall-x86_64 image oci --binary $$binary --output landfall-agent-$${binary#landfall-}.oci.tar; done
-	@cd $(CARGO_TARGET_DIR)/dist && sha256sum landfall-* > SHA256SUMS
-	@file $(CARGO_TARGET_DIR)/dist/landfall-*; ls -l $(CARGO_TARGET_DIR)/dist
+dist: setup
+	@.ci/dist
+
+# DIST_PROFILE=quick for a build that takes less time.
+reproducible: setup
+	@.ci/reproducible
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

@@ -6,6 +6,7 @@
 mod command_line;
 mod coreos_installer;
 mod log;
+mod man;
 
 use agent::{
     dropin::{self, Landfall, Logging, Name, UnknownName, cp},
@@ -73,6 +74,8 @@ enum Command {
     Event(control::event::Event),
     Wait(control::wait::Wait),
     Completion(Completion),
+    #[command(hide = true)]
+    Man(man::Pages),
 }
 
 /// Print a script that completes our commands in a shell
@@ -124,6 +127,7 @@ impl Command {
             Self::Event(event) => event.run(),
             Self::Wait(wait) => wait.run(),
             Self::Completion(completion) => completion.run().map(success),
+            Self::Man(pages) => pages.run(Cli::command()).map(success),
         }
     }
 
@@ -194,7 +198,8 @@ impl Command {
             | Self::Image(_)
             | Self::Logs(_)
             | Self::Serve(_)
-            | Self::Wait(_) => false,
+            | Self::Wait(_)
+            | Self::Man(_) => false,
         }
     }
 }
