@@ -1,6 +1,7 @@
 # Landfall's commands. `make demo` and `make test` are the two a newcomer needs; both install what they need first.
 #
 #   make demo [HOSTS=3] [BASE_ISO=live.iso] [IMAGE=metal.raw.xz]   install virtual machines end to end and show them
+#   make binary     the static program alone: target/x86_64-unknown-linux-musl/release/landfall
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
 #   make schemathesis   requests made from the service's own description, against it
 #   make lint       formatting, clippy, rustdoc
