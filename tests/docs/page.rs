@@ -28,8 +28,11 @@ pub struct Block {
     pub text: String,
 }
 
-/// The blocks of a page, and its commands within lines (`` `landfall …` ``); or what is neither run nor checked in it.
-pub fn parse(text: &str) -> Result<(Vec<Block>, Vec<(usize, String)>), String> {
+/// What a page has for a machine: its blocks, and its commands within lines (`` `landfall …` ``) with their line's number.
+pub type Page = (Vec<Block>, Vec<(usize, String)>);
+
+/// The page; or what is neither run nor checked in it.
+pub fn parse(text: &str) -> Result<Page, String> {
     let (mut blocks, mut spans) = (Vec::new(), Vec::new());
     let mut open: Option<Block> = None;
     for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line)) {
