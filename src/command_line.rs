@@ -46,6 +46,7 @@ commands! {
     "event" => service_stub::control::event::Event,
     "wait" => service_stub::control::wait::Wait,
     "completion" => super::Completion,
+    "man" => crate::man::Pages,
 }
 
 /// Whether this is one of our own commands.

@@ -29,8 +29,10 @@ impl Drop for Loop {
     }
 }
 
-/// What was said, and what the disk has.
-fn extract(program: &Path, directory: &Path, words: &str) -> Option<(Option<i32>, Vec<u8>, String, Vec<u8>)> {
+/// Exit code, what was said on either output, and what the disk has.
+type Extracted = (Option<i32>, Vec<u8>, String, Vec<u8>);
+
+fn extract(program: &Path, directory: &Path, words: &str) -> Option<Extracted> {
     let disk = directory.join("disk");
     fs::write(&disk, vec![0xEE; IMAGE_BYTES]).unwrap();
     let device = Loop::over(&disk)?;

@@ -31,16 +31,24 @@ pub struct Toolchain {
 
 /// Where a crate says which version of its library it carries.
 enum Said {
-    /// Behind this in its own version (`2.1.2+zstd.1.5.7`).
-    InVersion(&'static str),
+    /// In its own version, behind this (`2.1.2+zstd.1.5.7`).
+    Version(&'static str),
     /// In a C header, as three macros with this prefix.
-    InHeader(&'static str, &'static str),
+    Header(&'static str, &'static str),
+    /// In a C header, as the number behind this: major, and two digits each of minor and patch.
+    Number(&'static str, &'static str),
 }
 
 /// Crates with C libraries of others in them. ring's C code is its own.
-const CARRIERS: [(&str, &str, &str, Said); 2] = [
-    ("liblzma-sys", "xz", "0BSD", Said::InHeader("xz/src/liblzma/api/lzma/version.h", "#define LZMA_VERSION_")),
-    ("zstd-sys", "zstd", "BSD-3-Clause OR GPL-2.0-only", Said::InVersion("+zstd.")),
+const CARRIERS: [(&str, &str, &str, Said); 3] = [
+    (
+        "libmimalloc-sys",
+        "mimalloc",
+        "MIT",
+        Said::Number("c_src/mimalloc/v3/include/mimalloc.h", "#define MI_MALLOC_VERSION "),
+    ),
+    ("liblzma-sys", "xz", "0BSD", Said::Header("xz/src/liblzma/api/lzma/version.h", "#define LZMA_VERSION_")),
+    ("zstd-sys", "zstd", "BSD-3-Clause OR GPL-2.0-only", Said::Version("+zstd.")),
 ];
 
 /// All such libraries; `read` gives the text of a file of a crate.
@@ -52,13 +60,14 @@ pub fn found(
     let mut all = Vec::new();
     for (carrier, name, license, said) in CARRIERS {
         for (id, package) in linked.iter().filter(|(id, _)| id.name == carrier) {
+            let text = |header| {
+                let path = package.manifest.with_file_name(header);
+                read(&path).with_context(|| format!("reading {}", path.display()))
+            };
             let version = match said {
-                Said::InVersion(mark) => id.version.split_once(mark).map(|(_, version)| version.to_owned()),
-                Said::InHeader(header, prefix) => {
-                    let path = package.manifest.with_file_name(header);
-                    let text = read(&path).with_context(|| format!("reading {}", path.display()))?;
-                    header_version(&text, prefix)
-                }
+                Said::Version(mark) => id.version.split_once(mark).map(|(_, version)| version.to_owned()),
+                Said::Header(header, prefix) => header_version(&text(header)?, prefix),
+                Said::Number(header, prefix) => header_number(&text(header)?, prefix),
             };
             if version.is_none() {
                 bail!("{carrier} {} does not say which {name} is in it", id.version);
@@ -79,6 +88,13 @@ fn header_version(text: &str, prefix: &str) -> Option<String> {
         value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.to_owned())
     };
     Some(format!("{}.{}.{}", part("MAJOR ")?, part("MINOR ")?, part("PATCH ")?))
+}
+
+/// `3.3.2` of a line as `#define MI_MALLOC_VERSION 30302   // a remark`.
+fn header_number(text: &str, prefix: &str) -> Option<String> {
+    let number = text.lines().find_map(|line| line.strip_prefix(prefix))?.split_whitespace().next()?;
+    let number: u32 = number.parse().ok()?;
+    Some(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
 }
 
 /// The version of musl in a toolchain: the one text in libc.a that looks like one.
@@ -111,6 +127,9 @@ mod tests {
         let header = "#define LZMA_VERSION_MAJOR 5\n\n#define LZMA_VERSION_MINOR 8\n#define LZMA_VERSION_PATCH 4\n";
         assert_eq!(header_version(header, "#define LZMA_VERSION_").as_deref(), Some("5.8.4"));
         assert_eq!(header_version("#define LZMA_VERSION_MAJOR 5\n", "#define LZMA_VERSION_"), None);
+        let number = "#define MI_MALLOC_VERSION 30302   // major + 2 digits minor + 2 digits patch\n";
+        assert_eq!(header_number(number, "#define MI_MALLOC_VERSION ").as_deref(), Some("3.3.2"));
+        assert_eq!(header_number("#define MI_MALLOC_VERSION x\n", "#define MI_MALLOC_VERSION "), None);
         assert_eq!(libc_version(b"\x01\x001.2.5\0\x02").as_deref(), Some("1.2.5"));
         assert_eq!(libc_version(b"\x001.2.5\0\x001.2.3\0"), None);
         assert_eq!(libc_version(b"\x001.2.x\0"), None);
