@@ -29,9 +29,15 @@ impl Drop for Loop {
     }
 }
 
-/// Exit code, what was said on either output, and what the disk has.
-type Extracted = (Option<i32>, Vec<u8>, String, Vec<u8>);
+/// What was said, and what the disk has.
+struct Extracted {
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+    disk: Vec<u8>,
+}
 
+/// None where there are no loop devices.
 fn extract(program: &Path, directory: &Path, words: &str) -> Option<Extracted> {
     let disk = directory.join("disk");
     fs::write(&disk, vec![0xEE; IMAGE_BYTES]).unwrap();
@@ -41,8 +47,9 @@ fn extract(program: &Path, directory: &Path, words: &str) -> Option<Extracted> {
     command.args(["dev", "extract", "osmet"]).args(words).current_dir(directory).env_remove("RUST_BACKTRACE");
     let output = command.output().unwrap();
     drop(device);
-    let said = String::from_utf8(output.stderr).unwrap();
-    Some((output.status.code(), output.stdout, said, fs::read(&disk).unwrap()))
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let (code, stdout) = (output.status.code(), output.stdout);
+    Some(Extracted { code, stdout, stderr, disk: fs::read(&disk).unwrap() })
 }
 
 #[test]
@@ -89,15 +96,21 @@ fn an_image_is_put_together_as_by_the_released_program() {
         let (Some(ours), Some(theirs)) = (go(&program), go(&peer)) else {
             return skipped("there are no loop devices");
         };
-        assert_eq!((ours.0, &ours.1), (theirs.0, &theirs.1), "{words}: {} and theirs {}", ours.2, theirs.2);
-        assert_eq!(ours.2 == theirs.2, alike, "{words}: {} and theirs {}", ours.2, theirs.2);
+        assert_eq!(
+            (ours.code, &ours.stdout),
+            (theirs.code, &theirs.stdout),
+            "{words}: {} and theirs {}",
+            ours.stderr,
+            theirs.stderr
+        );
+        assert_eq!(ours.stderr == theirs.stderr, alike, "{words}: {} and theirs {}", ours.stderr, theirs.stderr);
         // What failed leaves no start of an image here, whatever it leaves there.
-        let expected = if ours.0 == Some(0) { &image[..1 << 20] } else { &[0xEE; 1 << 20][..] };
-        assert!(ours.3[..1 << 20] == *expected, "{words}");
-        assert!(ours.0 != Some(0) || (ours.3 == image && theirs.3 == image), "{words}");
+        let expected = if ours.code == Some(0) { &image[..1 << 20] } else { &[0xEE; 1 << 20][..] };
+        assert!(ours.disk[..1 << 20] == *expected, "{words}");
+        assert!(ours.code != Some(0) || (ours.disk == image && theirs.disk == image), "{words}");
     }
     // A file of the repository that is gone.
     fs::remove_file(object_path(&path("repo"), &object)).unwrap();
     let gone = extract(&program, directory.path(), "--osmet good.osmet repo DEVICE").unwrap();
-    assert!(gone.0 == Some(1) && gone.2.contains("cannot read byte 0 of the live system's"), "{}", gone.2);
+    assert!(gone.code == Some(1) && gone.stderr.contains("cannot read byte 0 of the live system's"), "{}", gone.stderr);
 }
