@@ -33,7 +33,8 @@ struct Line {
 
 fn main() -> anyhow::Result<()> {
     let Line { target, binary } = Line::parse();
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the workspace is above this package")?;
+    let top =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the workspace is above this package")?;
     let cargo = |words: &[&str]| output(Command::new("cargo").args(words).current_dir(top));
     let tree = cargo(&[
         "tree",
