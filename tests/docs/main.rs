@@ -115,9 +115,19 @@ fn document(language: &str, text: &str, scratch: &Path) -> Result<(), String> {
     match language {
         "json" => serde_json::from_str::<serde_json::Value>(text).map(drop).map_err(|error| error.to_string()),
         "yaml" => serde_norway::from_str::<serde_json::Value>(text).map(drop).map_err(|error| error.to_string()),
-        // The program reads it where the page uses it.
-        "toml" => Ok(()),
+        "toml" => expectation(text, scratch),
         _ => domain(text, scratch),
+    }
+}
+
+/// What a machine is expected to be: understood, whether this one is it or not.
+fn expectation(text: &str, scratch: &Path) -> Result<(), String> {
+    let file = scratch.join("expected.toml");
+    fs::write(&file, text).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_landfall")).args(["report", "--expect"]).arg(file).output().unwrap();
+    match output.status.code() {
+        Some(0 | 3) => Ok(()),
+        _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }
 
@@ -206,6 +216,12 @@ fn a_domain_that_libvirt_would_refuse_is_found() {
     if libvirt().is_some() {
         assert!(why.unwrap_err().contains("nmae"));
     }
+}
+
+#[test]
+fn an_expectation_that_is_not_understood_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(expectation("memory.instaled_bytes = 5", directory.path()).is_err());
 }
 
 #[test]

@@ -48,7 +48,6 @@ pub fn parse(text: &str) -> Result<Page, String> {
                 block.text.push_str(line);
                 block.text.push('\n');
             }
-            // In tables `|` is escaped, and stands for several commands.
             (None, None) if !line.starts_with('|') => spans.extend(
                 line.split('`')
                     .skip(1)
@@ -56,13 +55,31 @@ pub fn parse(text: &str) -> Result<Page, String> {
                     .filter(|span| span.starts_with("landfall "))
                     .map(|s| (number, s.to_owned())),
             ),
-            (None, None) => {}
+            (None, None) => spans.extend(listed(line).into_iter().map(|command| (number, command))),
         }
     }
     match open {
         Some(block) => Err(format!("the block of line {} has no end", block.line)),
         None => Ok((blocks, spans)),
     }
+}
+
+/// The commands that a table's row begins with: `` | `landfall iso a\|b`, `pxe c` | … `` lists three. Asked for their help they must
+/// be there.
+fn listed(row: &str) -> Vec<String> {
+    let cell = row.trim_start_matches("| ").split(" | ").next().unwrap_or_default();
+    if !cell.starts_with("`landfall ") {
+        return Vec::new();
+    }
+    let spans = cell.split('`').skip(1).step_by(2).map(|span| span.strip_prefix("landfall ").unwrap_or(span));
+    let expanded = spans.flat_map(|span| {
+        span.split(' ').fold(vec!["landfall".to_owned()], |commands, word| {
+            let with =
+                |other: &str| commands.iter().map(move |command| format!("{command} {other}")).collect::<Vec<_>>();
+            word.split("\\|").flat_map(with).collect()
+        })
+    });
+    expanded.map(|command| format!("{command} --help")).collect()
 }
 
 fn kind(number: usize, info: &str) -> Result<Kind, String> {
@@ -139,7 +156,11 @@ fn a_block_that_is_neither_run_nor_checked_is_refused() {
     }
     let (blocks, spans) = parse("run `landfall wait`, not `ls`\n| `landfall a\\|b` |\n```sh\nls\n```\n").unwrap();
     assert_eq!(blocks, [Block { line: 3, kind: Kind::Script, text: "ls\n".into() }]);
-    assert_eq!(spans, [(1, "landfall wait".into())]);
+    let expected = ["landfall wait", "landfall a --help", "landfall b --help"];
+    assert_eq!(spans.iter().map(|(_, span)| span.as_str()).collect::<Vec<_>>(), expected);
+    let commands = listed(r"| `landfall iso x`, `pxe a\|b w\|u` | does that |");
+    assert_eq!(commands.len(), 5, "{commands:?}");
+    assert!(commands.contains(&"landfall pxe b w --help".to_owned()), "{commands:?}");
 }
 
 #[test]
