@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
-use qemu_tests::images::{Compression, Drivers, LiveIso, SectorSize, live_iso, metal_image};
+use qemu_tests::images::{Compression, Drivers, LiveIso, SectorSize, System, live_iso, metal_image};
 use std::path::PathBuf;
 
 /// Builds the live ISO and the metal images the tests boot. Prints the path of what was built, or found built.
@@ -22,6 +22,9 @@ enum Kind {
         /// The program to install as /usr/bin/landfall.
         #[arg(long, value_name = "FILE")]
         binary: Option<PathBuf>,
+        /// As distributions have it: NetworkManager, chrony, and dracut's initramfs.
+        #[arg(long)]
+        dracut: bool,
     },
     /// A disk image of an installed machine before its first boot.
     Metal {
@@ -52,9 +55,10 @@ enum Pack {
 
 fn main() -> Result<()> {
     let path = match Images::parse().kind {
-        Kind::Live { overlay, binary } => {
+        Kind::Live { overlay, binary, dracut } => {
             let files = binary.map(|binary| ("usr/bin/landfall".to_owned(), binary)).into_iter().collect();
-            live_iso(&LiveIso { overlays: overlay, files, ..LiveIso::default() })?
+            let system = if dracut { System::Dracut } else { System::Busybox };
+            live_iso(&LiveIso { overlays: overlay, files, system, ..LiveIso::default() })?
         }
         Kind::Metal { sector, pack } => {
             let sector = match sector {

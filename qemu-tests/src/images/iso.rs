@@ -1,7 +1,7 @@
 //! The live ISO: CoreOS layout, BIOS and UEFI, from a drive or written to a disk.
 
 use super::{
-    Drivers, cpio, fat,
+    Drivers, cpio, dracut, fat,
     grub::{self, Platform},
     initramfs::initramfs,
     root, store, tools, tree,
@@ -21,6 +21,16 @@ const EMBED_AREA: u64 = 256 * 1024;
 const EFI_DIR: &str = "EFI/redhat";
 const BIOS_DIR: &str = "boot/grub";
 
+/// What the live system is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum System {
+    /// systemd with networkd, and an initramfs of busybox: little of everything, for tests of other things.
+    #[default]
+    Busybox,
+    /// systemd with NetworkManager, chrony, a bus and logins, and dracut's initramfs: as distributions have it.
+    Dracut,
+}
+
 /// What goes into a live ISO.
 #[derive(Debug, Clone)]
 pub struct LiveIso {
@@ -34,6 +44,8 @@ pub struct LiveIso {
     pub kargs: String,
     /// What it can boot on.
     pub drivers: Drivers,
+    /// What it is made of.
+    pub system: System,
 }
 
 impl Default for LiveIso {
@@ -44,6 +56,7 @@ impl Default for LiveIso {
             volume_id: "landfall-live".to_owned(),
             kargs: super::TEST_KARGS.to_owned(),
             drivers: Drivers::Cloud,
+            system: System::default(),
         }
     }
 }
@@ -56,7 +69,11 @@ impl LiveIso {
 
 /// The ISO of `spec`, built unless there is one of the same inputs.
 pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
-    let mut inputs = root::inputs(spec.drivers)?;
+    let (mut inputs, base, initramfs) = match spec.system {
+        System::Busybox => (root::inputs(spec.drivers)?, root::base(spec.drivers)?, initramfs(spec.drivers)?),
+        System::Dracut => (dracut::inputs(spec.drivers)?, dracut::base(spec.drivers)?, dracut::initramfs(spec.drivers)?),
+    };
+    inputs.text("system", &format!("{:?}", spec.system));
     inputs.text("volume", &spec.volume_id);
     inputs.text("kargs", &spec.kargs);
     for dir in &spec.overlays {
@@ -74,7 +91,6 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         );
         inputs.file(source)?;
     }
-    let (base, initramfs) = (root::base(spec.drivers)?, initramfs(spec.drivers)?);
     store::cached("live", "iso", &inputs, |scratch, result| {
         let tree = scratch.join("iso");
         fs::create_dir_all(tree.join("images/pxeboot"))?;
@@ -86,7 +102,7 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         let igninfo = json!({"file": "images/ignition.img"});
         fs::write(tree.join("coreos/igninfo.json"), igninfo.to_string())?;
         // What this live system doesn't do can't be asked of it by `iso customize`.
-        let features = json!({"installer-config": false, "live-initrd-network": false});
+        let features = json!({"installer-config": false, "live-initrd-network": spec.system == System::Dracut});
         fs::write(tree.join("coreos/features.json"), features.to_string())?;
         boot_files(spec, &tree)?;
         make_iso(&spec.volume_id, &tree, result)
@@ -97,7 +113,9 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
 fn rootfs_image(spec: &LiveIso, base: &Path, scratch: &Path, out: &Path) -> Result<()> {
     let tree = scratch.join("root");
     tree::overlay(base, &tree)?;
-    tree::overlay(&store::data_dir().join("root-live"), &tree)?;
+    if spec.system == System::Busybox {
+        tree::overlay(&store::data_dir().join("root-live"), &tree)?;
+    }
     // Where the running system's own source is mounted.
     fs::create_dir_all(tree.join("sysroot"))?;
     for dir in &spec.overlays {

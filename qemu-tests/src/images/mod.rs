@@ -17,6 +17,7 @@
 //! | `node KEY=VALUE`, `node ready` | installed: hostname, user, ignition-result, cmdline, `file:PATH sha256=HEX`; all units have started |
 
 mod cpio;
+mod dracut;
 mod elf;
 mod fat;
 mod gpt;
@@ -32,7 +33,7 @@ mod store;
 mod tools;
 mod tree;
 
-pub use iso::{LiveIso, live_iso};
+pub use iso::{LiveIso, System, live_iso};
 pub use metal::{Compression, SectorSize, metal_image};
 pub use minimal::{Minimal, minimal_image};
 pub use shell::{Drivers, Extra, shell_system};

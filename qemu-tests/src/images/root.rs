@@ -92,12 +92,7 @@ pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
         skeleton(root)?;
         let package = store::packages("root")?;
         let excluded = tree::list(&store::data_dir().join("root.exclude"))?;
-        for entry in tree::walk(&package)? {
-            let path = below_usr(&entry);
-            if path.as_os_str() != ".done" && !is_excluded(&path, &excluded) && !package.join(&entry).is_dir() {
-                tree::place(&package.join(&entry), &root.join(&path))?;
-            }
-        }
+        install_packages(&package, &excluded, root)?;
         drop_unused_libraries(root)?;
         install_busybox(root)?;
         let modules = tree::list(&store::data_dir().join("root.modules"))?;
@@ -110,6 +105,17 @@ pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
         fs::set_permissions(root.join("tmp"), PermissionsExt::from_mode(0o1777))?;
         Ok(())
     })
+}
+
+/// What was unpacked into `package`, less what is `excluded`, into `root`.
+pub(super) fn install_packages(package: &Path, excluded: &[String], root: &Path) -> Result<()> {
+    for entry in tree::walk(package)? {
+        let path = below_usr(&entry);
+        if path.as_os_str() != ".done" && !is_excluded(&path, excluded) && !package.join(&entry).is_dir() {
+            tree::place(&package.join(&entry), &root.join(&path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Debian's bin, sbin, lib and lib64 are moved below usr.
