@@ -1,7 +1,7 @@
 //! The live ISO, the OS images and the small system that machines start from, with the `landfall` under test inside.
 
 use crate::{
-    images::{self, Compression, Drivers, Extra, LiveIso, SectorSize, live_iso, metal_image},
+    images::{self, Compression, Drivers, Extra, LiveIso, SectorSize, System, live_iso, metal_image},
     service,
     vm::DirectKernel,
 };
@@ -17,6 +17,15 @@ pub fn agent_iso(drivers: Drivers) -> Result<PathBuf> {
     let files = vec![(PROGRAM.to_owned(), service::binary()?)];
     let overlays = vec![Path::new(OVERLAY).to_owned()];
     live_iso(&LiveIso { overlays, files, drivers, ..LiveIso::default() }).context("building the live ISO")
+}
+
+/// The same, as distributions make theirs: NetworkManager, chrony, and dracut's initramfs. Without its root file system inside it is
+/// what a minimal ISO is described by.
+pub fn dracut_iso(with_rootfs: bool) -> Result<PathBuf> {
+    let files = vec![(PROGRAM.to_owned(), service::binary()?)];
+    let overlays = vec![Path::new(OVERLAY).to_owned()];
+    let spec = LiveIso { overlays, files, system: System::Dracut, with_rootfs, ..LiveIso::default() };
+    live_iso(&spec).context("building the live ISO of real parts")
 }
 
 /// An OS image. Built unless there is one of the same inputs.

@@ -7,6 +7,7 @@ use crate::{
     accel::QEMU,
     process::Process,
     switch::{PortId, Switch},
+    vm::with_path,
 };
 use std::{
     ffi::OsString,
@@ -60,6 +61,11 @@ pub struct Uplink {
 impl Uplink {
     /// Starts one on a new port; messages go to `uplink.log` in `logs`.
     pub fn start(switch: &Switch, logs: &Path) -> Result<Self, UplinkError> {
+        Self::start_offering(switch, logs, None)
+    }
+
+    /// Likewise; leases name `script`, which machines get by TFTP with all else in its directory, as what to boot.
+    pub fn start_offering(switch: &Switch, logs: &Path, script: Option<&Path>) -> Result<Self, UplinkError> {
         let port = switch.add_port("uplink").map_err(|source| UplinkError::Port { source })?;
         let log = logs.join("uplink.log");
         let file = File::create(&log).map_err(|source| UplinkError::Spawn { source })?;
@@ -67,12 +73,12 @@ impl Uplink {
         stream.push(switch.port_path(port));
         let mut command = Command::new(QEMU);
         command.args(["-name", "uplink", "-machine", "none", "-nodefaults", "-display", "none"]);
-        command.args([
-            "-netdev",
-            &format!("user,id=host,net={SUBNET},ipv6=off"),
-            "-netdev",
-            "hubport,id=h0,hubid=0,netdev=host",
-        ]);
+        let mut gateway = OsString::from(format!("user,id=host,net={SUBNET},ipv6=off"));
+        if let Some((directory, name)) = script.and_then(|script| Some((script.parent()?, script.file_name()?))) {
+            gateway.push(with_path(",tftp=", directory, ""));
+            gateway.push(with_path(",bootfile=", Path::new(name), ""));
+        }
+        command.arg("-netdev").arg(gateway).args(["-netdev", "hubport,id=h0,hubid=0,netdev=host"]);
         command.arg("-netdev").arg(stream).args(["-netdev", "hubport,id=h1,hubid=0,netdev=segment"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let process = Process::spawn(command).map_err(|source| UplinkError::Spawn { source })?;

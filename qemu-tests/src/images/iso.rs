@@ -17,6 +17,8 @@ use std::{
 const KARGS_AREA: usize = 2048;
 /// Bytes of the area for an Ignition configuration.
 const EMBED_AREA: u64 = 256 * 1024;
+/// Bytes of the file that the description of the minimal ISO is packed into.
+const MINISO_AREA: u64 = 1 << 20;
 /// GRUB's configuration for UEFI and for BIOS. Image tools look for `EFI/redhat`, `EFI/fedora`, `EFI/centos` and `boot/grub`.
 const EFI_DIR: &str = "EFI/redhat";
 const BIOS_DIR: &str = "boot/grub";
@@ -46,6 +48,8 @@ pub struct LiveIso {
     pub drivers: Drivers,
     /// What it is made of.
     pub system: System,
+    /// Whether the root file system is inside, and room for the description of an ISO where it isn't (`coreos/miniso.dat`).
+    pub with_rootfs: bool,
 }
 
 impl Default for LiveIso {
@@ -57,6 +61,7 @@ impl Default for LiveIso {
             kargs: super::TEST_KARGS.to_owned(),
             drivers: Drivers::Cloud,
             system: System::default(),
+            with_rootfs: true,
         }
     }
 }
@@ -73,7 +78,7 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         System::Busybox => (root::inputs(spec.drivers)?, root::base(spec.drivers)?, initramfs(spec.drivers)?),
         System::Dracut => (dracut::inputs(spec.drivers)?, dracut::base(spec.drivers)?, dracut::initramfs(spec.drivers)?),
     };
-    inputs.text("system", &format!("{:?}", spec.system));
+    inputs.text("system", &format!("{:?} {}", spec.system, spec.with_rootfs));
     inputs.text("volume", &spec.volume_id);
     inputs.text("kargs", &spec.kargs);
     for dir in &spec.overlays {
@@ -97,7 +102,10 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         fs::create_dir_all(tree.join("coreos"))?;
         fs::copy(root::kernel(spec.drivers)?.image, tree.join("images/pxeboot/vmlinuz"))?;
         fs::copy(initramfs, tree.join("images/pxeboot/initrd.img"))?;
-        rootfs_image(spec, &base, scratch, &tree.join("images/pxeboot/rootfs.img"))?;
+        if spec.with_rootfs {
+            rootfs_image(spec, &base, scratch, &tree.join("images/pxeboot/rootfs.img"))?;
+            File::create(tree.join("coreos/miniso.dat"))?.set_len(MINISO_AREA)?;
+        }
         File::create(tree.join("images/ignition.img"))?.set_len(EMBED_AREA)?;
         let igninfo = json!({"file": "images/ignition.img"});
         fs::write(tree.join("coreos/igninfo.json"), igninfo.to_string())?;
@@ -173,6 +181,10 @@ fn make_iso(volume_id: &str, tree: &Path, out: &Path) -> Result<()> {
     ensure!(volume_id.len() <= 32, "the volume id {volume_id} has more than 32 characters");
     let mut command = tools::tool("xorriso");
     command.args(["-as", "mkisofs", "-quiet", "-volid", volume_id, "-iso-level", "1", "-R", "-o"]).arg(out);
+    // What only the full ISO has comes last: everything else is where it is in the minimal one.
+    for path in ["/coreos/miniso.dat", "/images/pxeboot/rootfs.img"] {
+        command.args(["--sort-weight", "-1", path]);
+    }
     // BIOS: El Torito, and an MBR for when the ISO is a disk.
     command.args([
         "-b",

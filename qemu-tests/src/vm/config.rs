@@ -105,6 +105,7 @@ pub struct VmBuilder {
     pub(super) iso: Option<PathBuf>,
     iso_first: bool,
     nics: Vec<Nic>,
+    netboot: bool,
     uuid: Option<String>,
     serial: Option<String>,
     pub(super) kernel: Option<DirectKernel>,
@@ -128,6 +129,7 @@ impl VmBuilder {
             iso: None,
             iso_first: false,
             nics: Vec::new(),
+            netboot: false,
             uuid: None,
             serial: None,
             kernel: None,
@@ -184,6 +186,12 @@ impl VmBuilder {
     /// One more interface (`net0`, `net1`, … for [`Vm::set_link`]).
     pub fn nic(mut self, mac: Mac, port: impl Into<PathBuf>) -> Self {
         self.nics.push(Nic { mac, port: port.into() });
+        self
+    }
+
+    /// The firmware boots from the first interface, with iPXE, what no disk before it and no CD gives it.
+    pub fn netboot(mut self) -> Self {
+        self.netboot = true;
         self
     }
 
@@ -304,7 +312,13 @@ impl VmBuilder {
                 "-netdev",
                 with_path(&format!("stream,id=net{index},server=off,addr.type=unix,addr.path="), &nic.port, ""),
             );
-            add("-device", format!("virtio-net-pci,netdev=net{index},mac={},romfile=", nic.mac).into());
+            // With the ROM that QEMU brings for it, or none.
+            let boot = if self.netboot && index == 0 {
+                format!("bootindex={}", self.disks.len() + 2)
+            } else {
+                "romfile=".to_owned()
+            };
+            add("-device", format!("virtio-net-pci,netdev=net{index},mac={},{boot}", nic.mac).into());
         }
         if let Some(direct) = &self.kernel {
             add("-kernel", direct.kernel.clone().into());

@@ -72,7 +72,7 @@ pub fn rack_with_control_plane(run: &str, hosts: u8, masters: u8, compression: C
 }
 
 /// Prints changes, so that a failure has its story above it.
-fn changes() -> qemu_tests::rack::Observer {
+pub fn changes() -> qemu_tests::rack::Observer {
     let (live, began) = (RefCell::new(Live::new(false)), Instant::now());
     Box::new(move |views: &[HostView]| {
         live.borrow_mut().show(&mut io::stdout(), "", began.elapsed(), views).map_err(RackError::Setup)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Early in dracut's cmdline hooks: the root is our own affair; profiles of the initrd are NetworkManager's; a URL needs a network.
-say initramfs "$([ -d /sys/firmware/efi ] && echo uefi || echo bios)"
+say initramfs "$([ -d /sys/firmware/efi ] && echo uefi || echo bios) kernel-s=$(cut -d " " -f 1 /proc/uptime)"
 if is-live-image; then
     root=coreos-live
     rootok=1

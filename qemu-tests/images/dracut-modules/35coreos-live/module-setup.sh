@@ -15,13 +15,14 @@ unit() { # UNIT TARGET
 }
 
 install() {
-    inst_multiple cpio curl cat cp mkdir mount umount tail sed ip poweroff sync journalctl
+    inst_multiple cpio curl cut cat cp mkdir mount umount tail sed ip poweroff sync journalctl
     inst_script "$moddir/is-live-image" /usr/bin/is-live-image
     inst_script "$moddir/say" /usr/bin/say
     inst_script "$moddir/coreos-live-generator" "$systemdutildir/system-generators/coreos-live-generator"
     inst_script "$moddir/coreos-live-rootfs" /usr/sbin/coreos-live-rootfs
     inst_script "$moddir/coreos-enable-network" /usr/sbin/coreos-enable-network
     inst_script "$moddir/landfall-test-fail" /usr/sbin/landfall-test-fail
+    inst_script "$moddir/setfiles" /usr/sbin/setfiles
     inst_simple "$moddir/coreos-live-rootfs.service" "$systemdsystemunitdir/coreos-live-rootfs.service"
     unit ignition-setup-user.service ignition-complete.target
     unit coreos-enable-network.service ignition-complete.target
