@@ -182,8 +182,10 @@ fn make_iso(volume_id: &str, tree: &Path, out: &Path) -> Result<()> {
     let mut command = tools::tool("xorriso");
     command.args(["-as", "mkisofs", "-quiet", "-volid", volume_id, "-iso-level", "1", "-R", "-o"]).arg(out);
     // What only the full ISO has comes last: everything else is where it is in the minimal one.
-    for path in ["/coreos/miniso.dat", "/images/pxeboot/rootfs.img"] {
-        command.args(["--sort-weight", "-1", path]);
+    for path in ["coreos/miniso.dat", "images/pxeboot/rootfs.img"] {
+        if tree.join(path).exists() {
+            command.args(["--sort-weight", "-1", &format!("/{path}")]);
+        }
     }
     // BIOS: El Torito, and an MBR for when the ISO is a disk.
     command.args([
