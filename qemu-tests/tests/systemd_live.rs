@@ -73,7 +73,9 @@ fn static_networks() -> Vec<Value> {
              - {{name: uplink, type: ethernet, state: up, ipv4: {{enabled: true, dhcp: false, address: [{{ip: {}, prefix-length: 24}}]}}}}\n\
              - {{name: storage, type: ethernet, state: up, ipv4: {{enabled: true, dhcp: false, address: [{{ip: {}, prefix-length: 24}}]}}}}\n\
              routes: {{config: [{{destination: 0.0.0.0/0, next-hop-address: {}, next-hop-interface: uplink}}]}}\n",
-            addresses[0], addresses[1], uplink::HOST
+            addresses[0],
+            addresses[1],
+            uplink::HOST
         )
     };
     let entry = |addresses, macs: [String; 2]| {
@@ -202,7 +204,11 @@ fn iso(dir: &Path) -> PathBuf {
     let output = ok(Command::new(ok(service::binary())).args(["pack", "minimal-iso"]).args([&full, &minimal]).output());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     println!("{}", String::from_utf8_lossy(&output.stderr).trim_end());
-    println!("ISO {} bytes, minimal {} bytes", fs::metadata(full.as_path()).unwrap().len(), fs::metadata(minimal).unwrap().len());
+    println!(
+        "ISO {} bytes, minimal {} bytes",
+        fs::metadata(full.as_path()).unwrap().len(),
+        fs::metadata(minimal).unwrap().len()
+    );
     full
 }
 
@@ -255,7 +261,15 @@ fn check_journal(shell: &mut Shell) {
         let message = field("MESSAGE");
         assert!(message.starts_with("time=\"") && message.contains(" msg="), "{message}");
         let level = message.split_once("level=").unwrap().1.split(' ').next().unwrap();
-        let priorities = [("panic", "0"), ("fatal", "2"), ("error", "3"), ("warning", "4"), ("info", "6"), ("debug", "7"), ("trace", "7")];
+        let priorities = [
+            ("panic", "0"),
+            ("fatal", "2"),
+            ("error", "3"),
+            ("warning", "4"),
+            ("info", "6"),
+            ("debug", "7"),
+            ("trace", "7"),
+        ];
         assert!(priorities.contains(&(level, field("PRIORITY"))), "{record}");
         assert_eq!((field("TAG"), field("DRY_AGENT_ID")), ("agent", ""), "{record}");
         assert_eq!(field("_TRANSPORT"), "journal", "{record}");
@@ -292,17 +306,21 @@ fn check_addresses(shell: &mut Shell, host: &Host, fixed: bool) {
 /// The infra-env's source, in chrony as in the host's record.
 fn check_time_sources(site: &mut Site, shell: &mut Shell) {
     let source = uplink::HOST.to_string();
-    let (host, _) = site.wait("with time sources", |host| format!("{:?}", json!(host)).contains("ntp_sources"));
+    let hosts = format!("{}/api/assisted-install/v2/infra-envs/{}/hosts", site.service.url(), site.infra_env.id);
+    let path = site.dir.path().join("hosts.json");
     let began = Instant::now();
-    let chrony = loop {
-        let said = text(shell, "chronyc -n -c sources");
-        if said.contains(&source) {
-            break said;
+    loop {
+        let chrony = text(shell, "chronyc -n -c sources");
+        ok(site.service.fetch(&hosts, &path));
+        let known: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let known = known[0]["ntp_sources"].to_string();
+        if chrony.contains(&source) && known.contains(&source) {
+            println!("chrony: {}; the service: {known}", chrony.trim_end());
+            return;
         }
-        assert!(began.elapsed() < LIMIT, "chrony has no source {source}: '{said}'");
+        assert!(began.elapsed() < LIMIT, "no time source {source}: chrony has '{chrony}', the service {known}");
         std::thread::sleep(Duration::from_secs(1));
-    };
-    println!("chrony: {}; the service: {}", chrony.trim_end(), json!(host)["ntp_sources"]);
+    }
 }
 
 #[test]

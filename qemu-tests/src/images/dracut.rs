@@ -39,13 +39,17 @@ pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
             modules.extend(tree::list(&store::data_dir().join(list))?);
         }
         root::kernel(drivers)?.install_modules(&modules, tree)?;
-        for (link, target) in [("usr/bin/sh", "bash"), ("usr/bin/awk", "mawk"), ("usr/sbin/init", "../lib/systemd/systemd")] {
+        for (link, target) in
+            [("usr/bin/sh", "bash"), ("usr/bin/awk", "mawk"), ("usr/sbin/init", "../lib/systemd/systemd")]
+        {
             if !tree::present(&tree.join(link)) {
                 symlink(target, tree.join(link))?;
             }
         }
         tree::overlay(&store::data_dir().join("dracut-root"), tree)?;
-        for dir in ["var/log/journal", "var/log/chrony", "var/lib/chrony", "var/lib/NetworkManager", "sysroot", "var/tmp"] {
+        for dir in
+            ["var/log/journal", "var/log/chrony", "var/lib/chrony", "var/lib/NetworkManager", "sysroot", "var/tmp"]
+        {
             fs::create_dir_all(tree.join(dir))?;
         }
         for (path, mode) in [("etc/shadow", 0o600), ("etc/gshadow", 0o600), ("tmp", 0o1777), ("var/tmp", 0o1777)] {

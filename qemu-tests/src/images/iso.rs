@@ -76,7 +76,9 @@ impl LiveIso {
 pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
     let (mut inputs, base, initramfs) = match spec.system {
         System::Busybox => (root::inputs(spec.drivers)?, root::base(spec.drivers)?, initramfs(spec.drivers)?),
-        System::Dracut => (dracut::inputs(spec.drivers)?, dracut::base(spec.drivers)?, dracut::initramfs(spec.drivers)?),
+        System::Dracut => {
+            (dracut::inputs(spec.drivers)?, dracut::base(spec.drivers)?, dracut::initramfs(spec.drivers)?)
+        }
     };
     inputs.text("system", &format!("{:?} {}", spec.system, spec.with_rootfs));
     inputs.text("volume", &spec.volume_id);
@@ -154,7 +156,8 @@ fn boot_files(spec: &LiveIso, tree: &Path) -> Result<()> {
         files.push(json!({"path": format!("{dir}/grub.cfg"), "offset": offset, "pad": "#", "end": "\n"}));
     }
     let info = json!({"default": kargs, "files": files, "size": KARGS_AREA});
-    fs::write(tree.join("coreos/kargs.json"), info.to_string())?;
+    // Who takes the minimal ISO out writes other defaults there, longer by the address of the root file system.
+    fs::write(tree.join("coreos/kargs.json"), format!("{:KARGS_AREA$}\n", info.to_string()))?;
 
     let early = |dir| grub::template("live-early.cfg", &[("VOLUME", &spec.volume_id), ("DIR", dir)]);
     let modules = ["iso9660", "linux", "fat"];
