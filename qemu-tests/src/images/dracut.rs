@@ -90,7 +90,7 @@ fn dracut(tree: &Path, release: &str, drivers: &str, config: &str) -> Result<Str
             --tmpdir /var/tmp --modules '{DRACUT_MODULES}' --drivers '{drivers}' --install /{config} --compress 'zstd -q -12 -T0' /{RESULT}"
     );
     let mut command = tools::tool("unshare");
-    command.args(["--map-root-user", "--mount", "sh", "-c", &script]).arg(tree).args::<[&str; 0], _>([]);
+    command.args(["--map-root-user", "--mount", "sh", "-c", &script]).arg(tree);
     let output = command.output().context("starting unshare")?;
     let log = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {

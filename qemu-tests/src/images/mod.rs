@@ -1,5 +1,6 @@
 //! Builds what the test machines boot: a live ISO and metal disk images with CoreOS layout, and a small system with a shell, from
-//! distribution packages and without privileges. Built once per change of their inputs, below `target/vm/images`.
+//! distribution packages and without privileges. There are two live systems: a small one with an initramfs of busybox, and one of
+//! real parts ([`System::Dracut`]): NetworkManager, chrony, journald, logins, and dracut's initramfs. Built once per change of their inputs, below `target/vm/images`.
 //!
 //! Machines tell how far they are in lines on the first serial port that start with `@@ `, in this order:
 //!
@@ -10,9 +11,10 @@
 //! | `metal-rootfs` | installed: root and boot are mounted |
 //! | `network INTERFACE ADDRESS` | Ignition has to fetch something, and DHCP answered |
 //! | `ignition STAGE ok` | after each of fetch-offline, fetch, disks, mount, files; on the first boot only |
-//! | `ignition FAIL STAGE` | and `\| ` lines with the end of its log; the machine powers off, as after every `FAIL` |
+//! | `ignition FAIL STAGE` | and `\| ` lines with the end of its log; the machine powers off, as after every `FAIL`; [`System::Dracut`] says `live FAIL initramfs` |
 //! | `firstboot done` | installed: the stamp is removed |
 //! | `live-root`, `live ready` | live: systemd has passed sysinit.target, and has started everything |
+//! | `live-login`, `shell` | [`System::Dracut`]: logins are possible; a shell listens on the virtio port that tests may attach |
 //! | `live failed-unit=UNIT`, `node failed-unit=UNIT` | one per failed unit, before `ready` |
 //! | `node KEY=VALUE`, `node ready` | installed: hostname, user, ignition-result, cmdline, `file:PATH sha256=HEX`; all units have started |
 
