@@ -25,7 +25,8 @@ use std::{
     process::ExitCode,
 };
 
-/// The C library's own has one lock for all threads: the service with a fleet at it would wait for that and little else.
+/// The C library's own has one lock for all threads: the service with a fleet at it would wait for that and little else. It is not
+/// to ask for huge pages: each command would take a few of two MiB.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
