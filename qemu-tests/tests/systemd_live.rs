@@ -1,5 +1,7 @@
 //! The live ISO of real parts (NetworkManager, chrony, journald, dracut's initramfs with the real Ignition), started in every way
 //! machines are: what the agent does there is what it would do on CoreOS.
+//!
+//! Some of the boots by default; LANDFALL_BOOT=systemd-live for all, or a part of one's name (uefi, ipxe).
 
 #![allow(clippy::unwrap_used)]
 
@@ -339,8 +341,12 @@ fn the_agent_registers_whatever_the_machine_starts_from() {
         Boot { medium: Medium::MinimalIso, firmware: Firmware::Bios, fixed: false },
         Boot { medium: Medium::Ipxe, firmware: Firmware::Bios, fixed: false },
     ];
-    let only = std::env::var("LANDFALL_BOOT").unwrap_or_default();
-    for case in boots.into_iter().filter(|case| run_name(*case).contains(&only)) {
+    let named = std::env::var("LANDFALL_BOOT").ok();
+    let chosen = |case: &Boot| match &named {
+        Some(name) => run_name(*case).contains(name),
+        None => case.fixed || case.medium == Medium::MinimalIso,
+    };
+    for case in boots.into_iter().filter(chosen) {
         rows.push(boot(&iso, case));
         println!("{}", rows.last().unwrap().join("  "));
     }
