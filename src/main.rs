@@ -7,6 +7,7 @@ mod command_line;
 mod coreos_installer;
 mod log;
 mod man;
+mod memory;
 
 use agent::{
     dropin::{self, Landfall, Logging, Name, UnknownName, cp},
@@ -25,10 +26,8 @@ use std::{
     process::ExitCode,
 };
 
-/// The C library's own has one lock for all threads: the service with a fleet at it would wait for that and little else. It is not
-/// to ask for huge pages: each command would take a few of two MiB.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: memory::Allocator = memory::Allocator::new();
 
 /// The name of this program, and what the names of its builds start with.
 const NAME: &str = "landfall";
@@ -259,6 +258,9 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let command = command_line::parse(&program, words).unwrap_or_else(|error| error.exit());
+    if let Command::Serve(_) = command {
+        ALLOCATOR.serve_many_threads();
+    }
     log::start("info", &command.logging(), command.tag());
     command.carry_out()
 }
