@@ -229,11 +229,17 @@ fn each_dirty_disk_ends_installed_or_refused_and_no_other_changes() {
     leftovers(dir.path());
     let mut vm = start(dir.path());
     let mut facts = Facts::of(&mut vm);
-    let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for disk in facts.inventory()["disks"].as_array().unwrap() {
-        let text = |key: &str| disk[key].as_str().unwrap_or_default().to_owned();
-        nodes.entry(text("serial")).or_default().push(text("path"));
-    }
+    // Disks on USB are looked for a second after the others.
+    let nodes = facts.until(|inventory| {
+        let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for disk in inventory["disks"].as_array().unwrap() {
+            let text = |key: &str| disk[key].as_str().unwrap_or_default().to_owned();
+            nodes.entry(text("serial")).or_default().push(text("path"));
+        }
+        let mut wanted = PLAIN.into_iter().chain(["IMAGE", STICK, GONE]);
+        let two_ways = nodes.get(TWO_PATHS).is_some_and(|ways| ways.len() == 2);
+        (two_ways && wanted.all(|serial| nodes.contains_key(serial))).then_some(nodes)
+    });
     let mut bench = Bench { facts, dir: dir.path().to_owned(), nodes, contents: BTreeMap::new() };
     let ways = bench.nodes[TWO_PATHS].clone();
     let [way, other_way] = &ways[..] else { panic!("{:?}", bench.nodes) };
