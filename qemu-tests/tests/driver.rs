@@ -181,5 +181,9 @@ fn machines_share_a_segment_with_addresses_a_gateway_and_cables_that_can_be_cut(
 
 fn kernel(dir: &std::path::Path, init: &str) -> DirectKernel {
     let (kernel, initrd) = tiny::build(dir, init);
-    DirectKernel { kernel, initrd, arguments: "console=ttyS0 quiet panic=-1 no_timer_check cryptomgr.notests".into() }
+    DirectKernel {
+        kernel,
+        initrd,
+        arguments: "console=ttyS0 quiet panic=-1 no_timer_check tsc=unstable cryptomgr.notests".into(),
+    }
 }
