@@ -46,7 +46,6 @@ test: export PATH := $(PEERS)/bin:$(PATH)
 test: setup
 	.ci/build-all
 	LANDFALL_BIN=$(BINARY) .ci/test-all
-	.ci/fuzz 5
 
 fuzz: setup
 	.ci/fuzz $(FUZZ_SECONDS)
