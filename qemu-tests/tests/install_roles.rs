@@ -15,6 +15,7 @@ use qemu_tests::{
     switch::Link,
     table,
     view::HostView,
+    vm::Bus,
 };
 use serde_json::Value;
 use std::{fs, path::PathBuf, thread::sleep, time::Duration};
@@ -24,7 +25,7 @@ const STAND_IN: &str = env!("CARGO_BIN_EXE_stand-in-control-plane");
 #[test]
 fn a_bootstrap_host_two_masters_and_a_worker() {
     let _turn = turn();
-    let mut rack = rack_with_control_plane("roles", 4, 3, Compression::Zstd, STAND_IN);
+    let mut rack = rack_with_control_plane("roles", 4, 3, Bus::Virtio, Compression::Zstd, STAND_IN);
     ok(rack.discover(LIMIT));
     mesh(&mut rack, "everybody reaches everybody", [3, 3, 3, 3]);
     let ports = rack.ports().to_vec();
@@ -73,7 +74,7 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
 #[test]
 fn a_single_node_in_place_whose_image_comes_in_halves() {
     let _turn = turn();
-    let mut rack = rack_with_control_plane("single-node", 1, 1, Compression::Gzip, STAND_IN);
+    let mut rack = rack_with_control_plane("single-node", 1, 1, Bus::Scsi, Compression::Gzip, STAND_IN);
     let image_bytes = ok(os_image(Compression::Gzip).metadata()).len();
     ok(rack.discover(LIMIT));
     start_installation(&mut rack);

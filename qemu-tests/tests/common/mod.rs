@@ -61,9 +61,17 @@ pub fn rack_with_disks_on(
 }
 
 /// A rack of the built images, with a control plane that `program` stands in for, and so many masters.
-pub fn rack_with_control_plane(run: &str, hosts: u8, masters: u8, compression: Compression, program: &str) -> Rack {
+pub fn rack_with_control_plane(
+    run: &str,
+    hosts: u8,
+    masters: u8,
+    bus: Bus,
+    compression: Compression,
+    program: &str,
+) -> Rack {
     let image = ok(media::os_image(SectorSize::B512, compression, Drivers::Cloud));
     let mut config = RackConfig::new(run, hosts, ok(media::agent_iso(Drivers::Cloud)), image);
+    config.bus = bus;
     config.masters = masters;
     config.control_plane = Some(program.into());
     let mut rack = ok(Rack::start(config, changes()));
