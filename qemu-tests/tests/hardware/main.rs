@@ -98,7 +98,7 @@ fn the_whole_machine(facts: &mut Facts, inventory: &Value, arguments: &str) {
     let flags: Vec<String> = of_cpu("flags").split(' ').map(str::to_owned).collect();
     assert!(!flags.contains(&machine::FLAG_OFF.to_owned()));
     // Of the processor's own clock QEMU's command line says nothing.
-    let frequency = rest["cpu"]["frequency"].take();
+    let frequency = rest["cpu"]["frequency"].take().as_f64().unwrap();
     assert!(
         cpuinfo.lines().any(|line| line.starts_with("cpu MHz") && line.ends_with(&format!(": {frequency:.3}"))),
         "{frequency}"
