@@ -5,17 +5,20 @@
 //! several of them changed while a sync was under way is committed together by the next. One process has the store: the
 //! file is locked while it is open.
 
+mod change;
 mod file;
 mod journal;
 pub mod seal;
 
+pub use change::Change;
 pub use journal::{EventPage, EventQuery, HostFilter};
 
+use change::Touched;
 use file::DatabaseFile;
 use journal::Journal;
 use seal::{Seal, SealError};
 
-use crate::model::{ClusterRecord, Event, HostKey, HostRecord, InfraEnvRecord, Model, Presence};
+use crate::model::{Event, HostKey, Model, Presence};
 use api::{ClusterId, HostId, InfraEnvId, Timestamp};
 use redb::{Database, DatabaseError, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Serialize, de::DeserializeOwned};
@@ -150,109 +153,10 @@ struct Batch {
     outcome: Outcome,
 }
 
-/// What must be written.
-#[derive(Default)]
-struct Touched {
-    clusters: BTreeSet<ClusterId>,
-    infra_envs: BTreeSet<InfraEnvId>,
-    hosts: BTreeSet<HostKey>,
-    events: Vec<Event>,
-}
-
-impl Touched {
-    fn is_empty(&self) -> bool {
-        self.clusters.is_empty() && self.infra_envs.is_empty() && self.hosts.is_empty() && self.events.is_empty()
-    }
-
-    fn extend(&mut self, other: Self) {
-        self.clusters.extend(other.clusters);
-        self.infra_envs.extend(other.infra_envs);
-        self.hosts.extend(other.hosts);
-        self.events.extend(other.events);
-    }
-
-    /// The same, and every record of a model.
-    fn with_all_of(&self, model: &Model) -> Self {
-        Self {
-            clusters: model.clusters.keys().copied().collect(),
-            infra_envs: model.infra_envs.keys().copied().collect(),
-            hosts: model.hosts.keys().copied().collect(),
-            events: self.events.clone(),
-        }
-    }
-}
-
 #[derive(Default)]
 struct PresenceTable {
     by_host: BTreeMap<HostKey, Presence>,
     unsaved: BTreeSet<HostKey>,
-}
-
-/// A change being made: the model as it will be, and what must be written for it.
-pub struct Change {
-    /// The moment of the change.
-    pub now: Timestamp,
-    /// The request that causes it; empty for the service's own passes.
-    pub request_id: String,
-    model: Model,
-    touched: Touched,
-}
-
-impl Change {
-    /// The model as changed so far.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// Adds or replaces a cluster.
-    pub fn put_cluster(&mut self, mut record: ClusterRecord) {
-        record.cluster.updated_at = self.now;
-        let id = record.cluster.id;
-        Arc::make_mut(&mut self.model.clusters).insert(id, Arc::new(record));
-        self.touched.clusters.insert(id);
-    }
-
-    /// Adds or replaces an infra-env.
-    pub fn put_infra_env(&mut self, record: InfraEnvRecord) {
-        let id = record.infra_env.id;
-        Arc::make_mut(&mut self.model.infra_envs).insert(id, Arc::new(record));
-        self.touched.infra_envs.insert(id);
-    }
-
-    /// Adds or replaces a host.
-    pub fn put_host(&mut self, mut record: HostRecord) {
-        record.host.updated_at = self.now;
-        let key = record.key();
-        Arc::make_mut(&mut self.model.hosts).insert(key, Arc::new(record));
-        self.touched.hosts.insert(key);
-    }
-
-    /// Removes a cluster.
-    pub fn remove_cluster(&mut self, id: ClusterId) {
-        Arc::make_mut(&mut self.model.clusters).remove(&id);
-        self.touched.clusters.insert(id);
-    }
-
-    /// Removes an infra-env.
-    pub fn remove_infra_env(&mut self, id: InfraEnvId) {
-        Arc::make_mut(&mut self.model.infra_envs).remove(&id);
-        self.touched.infra_envs.insert(id);
-    }
-
-    /// Removes a host.
-    pub fn remove_host(&mut self, key: HostKey) {
-        Arc::make_mut(&mut self.model.hosts).remove(&key);
-        self.touched.hosts.insert(key);
-    }
-
-    /// Records an event, its texts cut to size.
-    pub fn event(&mut self, mut event: Event) {
-        if event.request_id.is_empty() {
-            event.request_id = self.request_id.clone();
-        }
-        event.bound();
-        self.touched.events.push(event);
-    }
 }
 
 impl Store {
@@ -322,16 +226,12 @@ impl Store {
         work: impl FnOnce(&mut Change) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut queue = lock(&self.queue);
-        let mut change = Change {
-            now: Timestamp::now(),
-            request_id: request_id.to_owned(),
-            model: Model::clone(&queue.next),
-            touched: Touched::default(),
-        };
+        let mut change = Change::of(&queue.next, request_id);
         let result = work(&mut change);
-        if result.is_ok() && !change.touched.is_empty() {
-            queue.next = Arc::new(change.model);
-            queue.batch.touched.extend(change.touched);
+        let (model, touched) = change.into_parts();
+        if result.is_ok() && !touched.is_empty() {
+            queue.next = Arc::new(model);
+            queue.batch.touched.extend(touched);
         }
         self.settle(queue).map_err(|error| StoreError::Commit(error).into()).and(result)
     }

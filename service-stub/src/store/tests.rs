@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::{HostRecord, InfraEnvRecord};
 use crate::state::HostState;
 use redb::{StorageBackend, backends::InMemoryBackend};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

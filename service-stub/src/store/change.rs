@@ -1,0 +1,118 @@
+//! A change while it is made: the records as they will be, and which of them must be written for it.
+
+use crate::model::{ClusterRecord, Event, HostKey, HostRecord, InfraEnvRecord, Model};
+use api::{ClusterId, InfraEnvId, Timestamp};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A change being made: the model as it will be, and what must be written for it.
+pub struct Change {
+    /// The moment of the change.
+    pub now: Timestamp,
+    /// The request that causes it; empty for the service's own passes.
+    pub request_id: String,
+    model: Model,
+    touched: Touched,
+}
+
+impl Change {
+    /// Nothing is changed yet.
+    pub(super) fn of(model: &Model, request_id: &str) -> Self {
+        Self {
+            now: Timestamp::now(),
+            request_id: request_id.to_owned(),
+            model: model.clone(),
+            touched: Touched::default(),
+        }
+    }
+
+    pub(super) fn into_parts(self) -> (Model, Touched) {
+        (self.model, self.touched)
+    }
+
+    /// The model as changed so far.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Adds or replaces a cluster.
+    pub fn put_cluster(&mut self, mut record: ClusterRecord) {
+        record.cluster.updated_at = self.now;
+        let id = record.cluster.id;
+        Arc::make_mut(&mut self.model.clusters).insert(id, Arc::new(record));
+        self.touched.clusters.insert(id);
+    }
+
+    /// Adds or replaces an infra-env.
+    pub fn put_infra_env(&mut self, record: InfraEnvRecord) {
+        let id = record.infra_env.id;
+        Arc::make_mut(&mut self.model.infra_envs).insert(id, Arc::new(record));
+        self.touched.infra_envs.insert(id);
+    }
+
+    /// Adds or replaces a host.
+    pub fn put_host(&mut self, mut record: HostRecord) {
+        record.host.updated_at = self.now;
+        let key = record.key();
+        Arc::make_mut(&mut self.model.hosts).insert(key, Arc::new(record));
+        self.touched.hosts.insert(key);
+    }
+
+    /// Removes a cluster.
+    pub fn remove_cluster(&mut self, id: ClusterId) {
+        Arc::make_mut(&mut self.model.clusters).remove(&id);
+        self.touched.clusters.insert(id);
+    }
+
+    /// Removes an infra-env.
+    pub fn remove_infra_env(&mut self, id: InfraEnvId) {
+        Arc::make_mut(&mut self.model.infra_envs).remove(&id);
+        self.touched.infra_envs.insert(id);
+    }
+
+    /// Removes a host.
+    pub fn remove_host(&mut self, key: HostKey) {
+        Arc::make_mut(&mut self.model.hosts).remove(&key);
+        self.touched.hosts.insert(key);
+    }
+
+    /// Records an event, its texts cut to size.
+    pub fn event(&mut self, mut event: Event) {
+        if event.request_id.is_empty() {
+            event.request_id = self.request_id.clone();
+        }
+        event.bound();
+        self.touched.events.push(event);
+    }
+}
+
+/// What must be written.
+#[derive(Default)]
+pub(super) struct Touched {
+    pub(super) clusters: BTreeSet<ClusterId>,
+    pub(super) infra_envs: BTreeSet<InfraEnvId>,
+    pub(super) hosts: BTreeSet<HostKey>,
+    pub(super) events: Vec<Event>,
+}
+
+impl Touched {
+    pub(super) fn is_empty(&self) -> bool {
+        self.clusters.is_empty() && self.infra_envs.is_empty() && self.hosts.is_empty() && self.events.is_empty()
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.clusters.extend(other.clusters);
+        self.infra_envs.extend(other.infra_envs);
+        self.hosts.extend(other.hosts);
+        self.events.extend(other.events);
+    }
+
+    /// The same, and every record of a model.
+    pub(super) fn with_all_of(&self, model: &Model) -> Self {
+        Self {
+            clusters: model.clusters.keys().copied().collect(),
+            infra_envs: model.infra_envs.keys().copied().collect(),
+            hosts: model.hosts.keys().copied().collect(),
+            events: self.events.clone(),
+        }
+    }
+}
