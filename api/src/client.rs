@@ -22,7 +22,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use ureq::http::{Request, Response};
+use ureq::http::{Method, Request, Response};
 
 /// Where the API starts below the service's base URL.
 pub const API_PATH: &str = "/api/assisted-install";
@@ -211,7 +211,11 @@ impl Client {
                 let request = request.header("Content-Type", Media::Json.as_str()).body(body);
                 self.run(request.map_err(|error| failed(error.into()))?)
             }
-            None => self.run(request.body(()).map_err(|error| failed(error.into()))?),
+            None if matches!(target.endpoint().method, Method::GET | Method::DELETE) => {
+                self.run(request.body(()).map_err(|error| failed(error.into()))?)
+            }
+            // Where a body is usual ureq would send none in chunks, which takes a type as one that is there does.
+            None => self.run(request.body(&[][..]).map_err(|error| failed(error.into()))?),
         }
         .map_err(failed)?;
         self.answer(target, &mut response)
