@@ -9,6 +9,7 @@ mod client;
 mod clock;
 mod cluster;
 mod connectivity;
+mod dial;
 mod error;
 mod host;
 pub mod http;
@@ -33,6 +34,7 @@ pub use client::{ANSWER_TIMEOUT, API_PATH, Client, ClientConfig, ClientError, re
 pub use clock::CertificateTime;
 pub use cluster::*;
 pub use connectivity::*;
+pub use dial::lookup_error;
 pub use error::{ApiError, InfraError};
 pub use host::*;
 pub use id::{ClusterId, HostId, InfraEnvId, Mac, ParseMacError};
