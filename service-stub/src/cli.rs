@@ -96,7 +96,7 @@ pub struct Serve {
     #[arg(long)]
     pub deliver_agent: bool,
 
-    /// Seconds between two polls of a host; one that has just come up polls every second or few until it is known, for a minute at most
+    /// Seconds between two polls of a host. Landfall's own agent polls every few seconds while its host is new, for a minute at most
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub poll_interval: u64,
 

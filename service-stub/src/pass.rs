@@ -306,7 +306,7 @@ fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_
         record.cluster.status_updated_at = change.now;
         let (cluster, name, row) = (record.cluster.id, &record.cluster.name, step.id);
         tracing::info!(%cluster, name, %from, %to, row, why = record.cluster.status_info, "a cluster changed its state");
-        events::cluster_state(change, record, from);
+        events::cluster_state(change, record);
         moved = true;
     }
     for effect in step.effects {

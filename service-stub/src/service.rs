@@ -4,7 +4,7 @@ use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::{Gates, Limits};
-use crate::instructions::options::StepOptions;
+use crate::instructions::{options::StepOptions, outstanding::Outstanding};
 use crate::media::Media;
 use crate::metrics::Metrics;
 use crate::model::{IgnoredValidations, InfraEnvRecord};
@@ -82,6 +82,8 @@ pub struct Service {
     pub started: Timestamp,
     /// What is to be brought to rest soon.
     pub unsettled: Unsettled,
+    /// Steps that run on hosts.
+    pub outstanding: Outstanding,
     /// Places for requests.
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
@@ -131,6 +133,7 @@ impl Service {
             media,
             started,
             unsettled: Unsettled::default(),
+            outstanding: Outstanding::default(),
             gates,
             metrics: Metrics::default(),
             refreshed: AtomicI64::new(started.unix_seconds()),
@@ -177,6 +180,7 @@ impl Service {
         self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
         self.unsettled.take();
         let model = self.store.model();
+        self.outstanding.retain(|key| model.hosts.contains_key(key));
         let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
         self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
         if let Err(refusal) = rendezvous::advance(self) {

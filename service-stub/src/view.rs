@@ -6,7 +6,7 @@ use crate::net::Cidr;
 use crate::pass;
 use crate::service::Service;
 use crate::state::{HostState, cluster::Preparation};
-use api::{Host, HostId, MachineNetwork};
+use api::{Host, HostId, MachineNetwork, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,6 +24,38 @@ pub fn host(service: &Service, record: &HostRecord) -> Host {
     host.progress_stages =
         Some(pass::stages(record, cluster.map(AsRef::as_ref)).to_vec()).filter(|stages| !stages.is_empty());
     host
+}
+
+/// A host as the answer to its registration: what it registers as, before anything is made of that. Of a host that is known
+/// already, nothing of what is known is in it.
+pub fn registration(service: &Service, record: &HostRecord, cluster: Option<&ClusterRecord>, is_known: bool) -> Value {
+    let mut host = HostRecord::new(record.key(), record.host.cluster_id, Timestamp::ZERO);
+    if let Some(cluster) = cluster {
+        host.join(cluster);
+    }
+    host.host.bootstrap = cluster.is_some_and(ClusterRecord::single_node) && service.settings.cluster_files.is_some();
+    let now = record.host.registered_at;
+    let mut published = Host {
+        checked_in_at: now,
+        discovery_agent_version: record.host.discovery_agent_version.clone(),
+        progress_stages: Some(pass::stages(&host, cluster).to_vec()),
+        registered_at: now,
+        requested_hostname: record.host.id.to_string(),
+        ..host.host
+    };
+    if !is_known {
+        published.status = record.state.to_string();
+        published.status_info.clone_from(&record.host.status_info);
+        published.status_updated_at = record.host.status_updated_at;
+    }
+    let mut document = serde_json::to_value(published).unwrap_or_default();
+    if let Value::Object(fields) = &mut document {
+        fields.extend(host.kept.into_iter().map(|(name, text)| (name, Value::from(text))));
+        if is_known {
+            fields.extend(["status", "status_info"].map(|name| (name.to_owned(), Value::Null)));
+        }
+    }
+    document
 }
 
 /// The same as a document, with the text fields that are only kept.

@@ -140,6 +140,7 @@ impl World {
             settings: &self.settings,
             image: None,
             now: Timestamp::from_unix_seconds(100_000),
+            hurries: false,
         }
     }
 
@@ -434,18 +435,6 @@ fn an_agent_of_another_version_is_brought_up_to_date_first() {
         let given = world.next();
         assert!(given.instructions.iter().flatten().all(|step| step.step_type != StepType::UpgradeAgent), "{state}");
     }
-}
-
-#[test]
-fn a_host_on_its_way_polls_soon_and_one_that_is_stuck_or_settled_does_not() {
-    use HostState as S;
-    let at = Timestamp::from_unix_seconds;
-    let after = |state, seconds: i64| pause(state, at(1000), at(1000 + seconds), 60);
-    for state in [S::Discovering, S::Insufficient, S::PendingForInput, S::InsufficientUnbound] {
-        assert_eq!([0, 15, 59, 60, -5].map(|age| after(state, age)), [1, 2, 6, 60, 60], "{state:?}");
-    }
-    assert_eq!([after(S::Known, 0), after(S::Installing, 0), after(S::Error, 0)], [60, 60, 120]);
-    assert_eq!(pause(S::Discovering, at(0), at(0), 0), 0);
 }
 
 #[test]
