@@ -8,6 +8,7 @@ use crate::instructions::{options::StepOptions, outstanding::Outstanding};
 use crate::media::Media;
 use crate::metrics::Metrics;
 use crate::model::{IgnoredValidations, InfraEnvRecord};
+use crate::payload::{ImageArgs, Payloads};
 use crate::releases::Catalogue;
 use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous, retention, retention::Retention};
@@ -47,8 +48,10 @@ pub struct Settings {
     pub deliver_agent: bool,
     /// Clusters have a control plane, and these are its files.
     pub cluster_files: Option<ClusterFiles>,
-    /// Name of the machine-config operator's image, with which installers of other makers apply `bootstrap.ign`.
-    pub mco_image: Option<String>,
+    /// Images in install requests, as the operator names them.
+    pub image_args: ImageArgs,
+    /// How release images are read that name the others; none where they are not.
+    pub registry: Option<Arc<netcheck::image::Options>>,
     /// How callers are told apart.
     pub auth: Auth,
     /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
@@ -87,6 +90,8 @@ pub struct Service {
     pub unsettled: Unsettled,
     /// Steps that run on hosts.
     pub outstanding: Outstanding,
+    /// What release images name.
+    pub payloads: Payloads,
     /// Places for requests.
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
@@ -137,6 +142,7 @@ impl Service {
             started,
             unsettled: Unsettled::default(),
             outstanding: Outstanding::default(),
+            payloads: Payloads::default(),
             gates,
             metrics: Metrics::default(),
             refreshed: AtomicI64::new(started.unix_seconds()),

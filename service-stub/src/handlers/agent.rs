@@ -7,6 +7,7 @@ use crate::http::{Answer, Call, Refusal};
 use crate::instructions::{self, Situation};
 use crate::model::{HostKey, HostRecord, Presence};
 use crate::pass;
+use crate::payload;
 use crate::service::Service;
 use crate::state::{host::Trigger, progress as stages, table::Refused};
 use crate::store::Change;
@@ -152,6 +153,7 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             .get(&key.infra_env)
             .is_some_and(|record| !record.infra_env.static_network_config.is_empty()),
         settings: &service.settings,
+        payload: cluster.map(|cluster| payload::of_cluster(service, cluster)).unwrap_or_default(),
         image: service.media.first_image(),
         now: Timestamp::now(),
         hurries: call.header(&header::USER_AGENT).starts_with(OUR_AGENT),

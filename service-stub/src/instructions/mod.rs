@@ -13,6 +13,7 @@ pub use install::disks_to_format;
 
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord};
 use crate::net::Cidr;
+use crate::payload::Payload;
 use crate::service::Settings;
 use crate::state::HostState;
 use api::{PostStepAction, Step, StepType, Steps, Timestamp};
@@ -34,6 +35,8 @@ pub struct Situation<'a> {
     pub static_network: bool,
     /// Settings of the service.
     pub settings: &'a Settings,
+    /// Images of the release.
+    pub payload: Payload,
     /// File name of the image to install.
     pub image: Option<&'a str>,
     /// When it polls.

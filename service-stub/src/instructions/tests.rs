@@ -32,7 +32,8 @@ fn settings(files: &std::path::Path) -> Settings {
         controller_image: "quay.io/edge-infrastructure/assisted-installer-controller:latest".into(),
         deliver_agent: false,
         cluster_files: Some(ClusterFiles::open(files).unwrap()),
-        mco_image: Some("r.io/mco:1".into()),
+        image_args: Default::default(),
+        registry: None,
         auth: Auth::None,
         await_controller: false,
         soft_timeouts: false,
@@ -139,6 +140,10 @@ impl World {
             machine_networks: &self.networks,
             static_network: self.static_network,
             settings: &self.settings,
+            payload: Payload {
+                machine_config_operator: Some("r.io/mco:1".into()),
+                must_gather: Some("r.io/mg:1".into()),
+            },
             image: None,
             now: Timestamp::from_unix_seconds(100_000),
             hurries: false,
@@ -533,6 +538,7 @@ fn a_request_says_what_a_day_2_host_needs_and_no_more() {
     let mut world = World::new();
     let day1 = asked(&world);
     assert_eq!((&day1["mco_image"], &day1["openshift_version"]), (&json!("r.io/mco:1"), &json!("4.22.9")));
+    assert_eq!(day1["must_gather_image"], "r.io/mg:1");
     assert_eq!((&day1["service_ips"], &day1["disks_to_format"]), (&Value::Null, &json!([])));
     assert!(day1.get("proxy").is_none() && day1.get("skip_installation_disk_cleanup").is_none());
     world.cluster.kept.insert("http_proxy".into(), "http://p:3128".into());
@@ -540,5 +546,7 @@ fn a_request_says_what_a_day_2_host_needs_and_no_more() {
     let no_proxy = ".corp,127.0.0.1,localhost,.svc,.cluster.local,api-int.ha.example.com";
     assert_eq!(asked(&world)["proxy"], json!({"http_proxy": "http://p:3128", "no_proxy": no_proxy}));
     let day2 = asked(&World::added());
-    assert!(day2.get("mco_image").is_none() && day2.get("openshift_version").is_none(), "{day2}");
+    for name in ["mco_image", "must_gather_image", "openshift_version"] {
+        assert!(day2.get(name).is_none(), "{name}: {day2}");
+    }
 }
