@@ -1,6 +1,6 @@
 //! Hosts as users see and set them.
 
-use super::{find_host, shapes};
+use super::{downloads, find_host, shapes};
 use crate::documents;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
@@ -82,10 +82,11 @@ struct HostIgnition {
     config: String,
 }
 
-/// GET …/ignition: the user's override.
+/// GET …/ignition: the config that the host is installed with, as a text.
 pub fn get_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let record = find_host(&service.store.model(), call.host_key()?)?;
-    Ok(Answer::json(StatusCode::OK, &HostIgnition { config: record.host.ignition_config_overrides.clone() }))
+    let (_, config) = downloads::host_config(service, call)?;
+    let config = String::from_utf8(config).map_err(|error| Refusal::internal(&error))?;
+    Ok(Answer::json(StatusCode::OK, &HostIgnition { config }))
 }
 
 /// PATCH …/ignition: sets the override; empty text removes it.

@@ -187,7 +187,12 @@ fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
         StepType::ContainerImageAvailability => json(text(&asked::images(situation)?)),
         StepType::UpgradeAgent => json(text(&serde_json::json!({"agent_image": situation.settings.agent_image}))),
         StepType::Install => json(text(&install::request(situation)?)),
-        StepType::LogsGather => json(text(&asked::logs(situation)?)),
+        StepType::LogsGather => {
+            let mut request = serde_json::to_value(asked::logs(situation)?).ok()?;
+            // The field is there for every host, with null where there is nothing to gather from.
+            request.as_object_mut()?.entry("master_ips").or_insert(serde_json::Value::Null);
+            json(text(&request))
+        }
         _ => Some(Vec::new()),
     }?;
     Some(Step { args, step_id: format!("{kind}-{:08x}", fastrand::u32(..)), step_type: kind.clone() })
