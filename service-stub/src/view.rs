@@ -17,6 +17,9 @@ pub fn host(service: &Service, record: &HostRecord) -> Host {
     host.status = record.state.to_string();
     host.checked_in_at = presence.checked_in_at;
     host.timestamp = presence.clock;
+    // The times are in its progress; of these fields the published ones are always zero.
+    host.stage_started_at = Timestamp::ZERO;
+    host.stage_updated_at = Timestamp::ZERO;
     host.requested_hostname = record.hostname().map_or_else(|| host.id.to_string(), str::to_owned);
     let model = service.store.model();
     let cluster = host.cluster_id.and_then(|id| model.clusters.get(&id));
@@ -58,13 +61,14 @@ pub fn registration(service: &Service, record: &HostRecord, cluster: Option<&Clu
     document
 }
 
-/// The same as a document, with the text fields that are only kept.
+/// The same as a document, with the text fields that are only kept. Free addresses are the service's own matter.
 pub fn host_document(service: &Service, record: &HostRecord) -> Value {
     let mut host = host(service, record);
     host.progress.get_or_insert_default();
     let mut document = serde_json::to_value(host).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
-        fields.extend(record.kept.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
+        let kept = record.kept.iter().filter(|(name, _)| *name != "free_addresses");
+        fields.extend(kept.map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
         if !record.ignition_endpoint_token.is_empty() {
             fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
         }

@@ -440,7 +440,11 @@ fn settings_of_hosts_are_checked_and_used() {
     let config = json!({"config": json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [{"path": "/etc/x", "contents": {"source": "data:,x"}}]}}).to_string()});
     assert_eq!(world.running.json("PATCH", &format!("{path}/ignition"), &config).status, 201);
     assert_eq!(world.running.json("PATCH", &format!("{path}/ignition"), &json!({"config": "{"})).status, 400);
-    assert_eq!(world.running.get(&format!("{API}{path}/ignition")).status, 409, "there is none before the installation");
+    assert_eq!(
+        world.running.get(&format!("{API}{path}/ignition")).status,
+        409,
+        "there is none before the installation"
+    );
 
     assert_eq!(client.host_ignition(world.infra_env.id, machine.id).unwrap_err().status(), Some(409), "too early");
     client.install_cluster(world.cluster.id).unwrap();

@@ -163,7 +163,7 @@ fn nothing_is_installed_before_disk_and_images_are_known() {
     assert_eq!(world.reply(host, Disk, 0, ""), 204, "nothing is said");
     assert_eq!(world.reply(host, Disk, 0, "[]"), 400);
     assert_eq!(world.reply(host, Disk, 0, &json!({"path": DISK, "io_sync_duration": 11}).to_string()), 204);
-    let speed = json!({"tested": true, "exit_code": 0, "speed_ms": 11});
+    let speed = json!({"tested": true, "speed_ms": 11});
     assert_eq!(world.kept(host, "disks_info"), json!({DISK: {"path": DISK, "disk_speed": speed}}));
     assert_eq!(world.count("disk_speed_slower_than_supported"), 1, "told, and no more");
     assert_eq!(world.host(host)["status"], "preparing-for-installation");

@@ -55,13 +55,19 @@ fn cluster(id: ClusterId, state: ClusterState) -> ClusterRecord {
         base_dns_domain: "example.com".into(),
         control_plane_count: 1,
         pull_secret_set: true,
-        image_info: json!({}),
+        image_info: json!({"created_at": "0001-01-01T00:00:00Z", "expires_at": "0001-01-01T00:00:00.000Z"}),
         user_managed_networking: true,
         openshift_version: "4.22.9".into(),
         platform: Some(Platform { external: json!({}), kind: "none".into() }),
         network_type: "OVNKubernetes".into(),
-        cluster_networks: vec![ClusterNetwork { cidr: "10.128.0.0/14".into(), cluster_id: None, host_prefix: 23 }],
-        service_networks: vec![MachineNetwork { cidr: "172.30.0.0/16".into(), cluster_id: None }],
+        cluster_networks: vec![ClusterNetwork { cidr: "10.128.0.0/14".into(), cluster_id: Some(id), host_prefix: 23 }],
+        service_networks: vec![MachineNetwork { cidr: "172.30.0.0/16".into(), cluster_id: Some(id) }],
+        href: format!("{}/v2/clusters/{id}", common::API),
+        cpu_architecture: "x86_64".into(),
+        high_availability_mode: "Full".into(),
+        hyperthreading: "all".into(),
+        user_name: "admin".into(),
+        created_at: api::Timestamp::now(),
         ..Cluster::default()
     };
     ClusterRecord::new(state, cluster, Secret::new("{}"))

@@ -101,7 +101,10 @@ fn store_speed(
         let took = answer.io_sync_duration;
         let mut infos = kept(record, "disks_info");
         if infos.len() < MAX_ENTRIES || infos.contains_key(&path) {
-            let speed = json!({"tested": true, "exit_code": exit_code, "speed_ms": took});
+            let mut speed = json!({"tested": true, "exit_code": exit_code, "speed_ms": took});
+            if let Value::Object(fields) = &mut speed {
+                fields.retain(|_, value| *value != 0);
+            }
             infos.insert(path.clone(), json!({"path": path, "disk_speed": speed}));
         }
         record.keep("disks_info", Value::Object(infos).to_string());

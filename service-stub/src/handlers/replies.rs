@@ -206,11 +206,11 @@ fn take_inventory(record: &mut HostRecord, inventory: &Inventory, text: &str) ->
     // Once the install is ordered the disk is what it is, whatever a late inventory says.
     if record.state.settings_open() {
         let chosen = disks::choose(inventory, &record.host.installation_disk_id);
-        record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk).to_owned());
-        record.host.installation_disk_path = chosen.map_or(String::new(), |disk| disk.path.clone());
+        record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk));
+        record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
     }
     record.set_inventory(text.to_owned());
-    let disks: Vec<&str> = instructions::disks_to_format(record).0.into_iter().map(disks::identifier).collect();
+    let disks: Vec<String> = instructions::disks_to_format(record).0.into_iter().map(disks::identifier).collect();
     match disks.join(",") {
         none if none.is_empty() => drop(record.kept.remove("disks_to_be_formatted")),
         disks => drop(record.kept.insert("disks_to_be_formatted".to_owned(), disks)),

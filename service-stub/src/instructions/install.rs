@@ -23,7 +23,7 @@ pub(super) fn request(situation: &Situation) -> Option<InstallRequest> {
         control_plane_count: if with_control_plane { cluster.control_plane_count } else { 0 },
         controller_image: settings.controller_image.clone(),
         coreos_image: None,
-        disks_to_format: disks_to_format(record).0.iter().map(|disk| disks::identifier(disk).to_owned()).collect(),
+        disks_to_format: disks_to_format(record).0.iter().map(|disk| disks::identifier(disk)).collect(),
         enable_skip_mco_reboot: false,
         host_id: host.id,
         infra_env_id: host.infra_env_id,

@@ -2,10 +2,7 @@
 
 use super::*;
 
-const MEANT: &[Meant] = &[
-    VARY,
-    meant("10 *", ".reason", "another JSON parser, other words for the same place"),
-];
+const MEANT: &[Meant] = &[VARY, meant("10 *", ".reason", "another JSON parser, other words for the same place")];
 
 #[test]
 fn what_the_real_service_refuses_we_refuse_alike() {
@@ -24,19 +21,16 @@ fn what_the_real_service_refuses_we_refuse_alike() {
     write("master.ign", answer(20)["config"].as_str().unwrap());
     write("worker.ign", answer(20)["config"].as_str().unwrap());
     write("kubeconfig-noingress", answer(23).as_str().unwrap());
-    let running = Running::start_with(
-        Files { cluster: Some(files.path().to_owned()), ..Files::default() },
-        |store| {
-            let mut host = HostRecord::new(key, Some(cluster_id), api::Timestamp::now());
-            host.state = HostState::Error;
-            // Its logs have come, so only the stop is asked for.
-            let logs_collected_at = api::Timestamp::now();
-            host.host = Host { status_info: "Failed".into(), logs_collected_at, ..host.host };
-            let mut cluster = cluster(cluster_id, ClusterState::Error);
-            cluster.cluster.control_plane_count = 3;
-            put(store, cluster, infra_env(key.infra_env, cluster_id), Some(host));
-        },
-    );
+    let running = Running::start_with(Files { cluster: Some(files.path().to_owned()), ..Files::default() }, |store| {
+        let mut host = HostRecord::new(key, Some(cluster_id), api::Timestamp::now());
+        host.state = HostState::Error;
+        // Its logs have come, so only the stop is asked for.
+        let logs_collected_at = api::Timestamp::now();
+        host.host = Host { status_info: "Failed".into(), logs_collected_at, ..host.host };
+        let mut cluster = cluster(cluster_id, ClusterState::Error);
+        cluster.cluster.control_plane_count = 3;
+        put(store, cluster, infra_env(key.infra_env, cluster_id), Some(host));
+    });
     let mut found = Vec::new();
     for exchange in &recorded {
         found.extend(compare::answers(exchange, &replay(&running, exchange)));

@@ -7,8 +7,10 @@ use std::path::Path;
 
 pub struct Exchange {
     pub number: u32,
-    /// When it was recorded, seconds.
+    /// When it was asked, seconds.
     pub time: f64,
+    /// When it was answered.
+    pub answered: f64,
     pub method: String,
     pub target: String,
     pub headers: Vec<(String, String)>,
@@ -76,6 +78,7 @@ pub fn exchanges(folder: &Path) -> Vec<Exchange> {
         Exchange {
             number: document["seq"].as_u64().unwrap().try_into().unwrap(),
             time: document["t"].as_f64().unwrap(),
+            answered: document["t"].as_f64().unwrap() + document["ms"].as_f64().unwrap() / 1000.0,
             method: line.next().unwrap().to_owned(),
             target: line.next().unwrap().to_owned(),
             headers: sent,
@@ -85,7 +88,10 @@ pub fn exchanges(folder: &Path) -> Vec<Exchange> {
             answer_headers: headers(&response["headers"]),
         }
     };
-    paths.iter().map(load).collect()
+    // Of requests that overlap, the answers tell which came first.
+    let mut all: Vec<Exchange> = paths.iter().map(load).collect();
+    all.sort_by(|a, b| a.answered.total_cmp(&b.answered));
+    all
 }
 
 pub fn replay(running: &Running, exchange: &Exchange) -> Answer {

@@ -9,7 +9,10 @@ const CREATED: &[Meant] = &[
     meant("cluster", ".org_soft_timeouts_enabled", "cluster fields: see svc1"),
     meant("cluster", ".validations_info*", "ours is judged before it is shown"),
 ];
-const CREATED_INFRA_ENV: &[Meant] = &[];
+const CREATED_INFRA_ENV: &[Meant] = &[
+    meant("infra-env", ".download_url", "each service's own address"),
+    meant("infra-env", ".email_domain", "cluster fields: see svc1"),
+];
 
 #[test]
 fn created_records_look_like_the_real_ones() {

@@ -52,7 +52,7 @@ impl Rack {
             record.set_inventory(json!({"interfaces": [nic]}).to_string());
             Arc::new(record)
         });
-        let mut cluster = super::cluster(cluster_id, ClusterState::Insufficient);
+        let mut cluster = cluster(cluster_id, ClusterState::Insufficient);
         cluster.cluster.name = "ha".into();
         cluster.cluster.control_plane_count = 3;
         cluster.cluster.user_managed_networking = false;

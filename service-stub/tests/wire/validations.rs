@@ -1,10 +1,10 @@
 //! What the real service found of a recorded single node and its cluster, held against what ours finds of the same.
 
 use super::*;
-use std::collections::BTreeSet;
 use api::Timestamp;
 use service_stub::model::Presence;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Status and message by name.
 fn findings(text: &str) -> BTreeMap<String, (String, String)> {
