@@ -191,7 +191,9 @@ impl Service {
         let model = self.store.model();
         self.outstanding.retain(|key| model.hosts.contains_key(key));
         let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
+        let began = Instant::now();
         self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
+        self.store.published().cycle(began.elapsed());
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "the rack's plan can't be carried out");
         }

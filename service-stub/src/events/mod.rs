@@ -151,9 +151,12 @@ pub fn cluster_state(change: &mut Change, record: &ClusterRecord) {
     cluster(change, record, kinds::CLUSTER_STATUS_UPDATED, details);
 }
 
+/// How the text of a check goes on that failed after it had passed.
+pub const REGRESSED: &str = "that used to succeed is now failing";
+
 /// How the text of a check that failed goes on.
 fn failure(regressed: bool) -> &'static str {
-    if regressed { "that used to succeed is now failing" } else { "failed" }
+    if regressed { REGRESSED } else { "failed" }
 }
 
 /// A check of a host turned.
