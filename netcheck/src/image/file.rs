@@ -49,7 +49,7 @@ pub enum FileError {
         /// `host[:port]`.
         registry: String,
         /// Why.
-        source: FetchError,
+        source: Box<FetchError>,
     },
     /// A layer is no archive.
     #[error("layer {digest} can't be unpacked")]
@@ -77,6 +77,12 @@ pub enum FileError {
     },
 }
 
+impl FileError {
+    fn fetch(endpoint: &Endpoint, source: FetchError) -> Self {
+        Self::Fetch { registry: endpoint.reference.registry.clone(), source: Box::new(source) }
+    }
+}
+
 /// An image that was found in a registry.
 pub struct Image {
     /// Of its manifest.
@@ -93,7 +99,7 @@ impl Image {
             match find_at(&endpoint, options, deadline) {
                 Ok((digest, parts)) => return Ok(Self { digest, endpoint, parts }),
                 Err(source) => {
-                    failed = Some(FileError::Fetch { registry: endpoint.reference.registry.clone(), source });
+                    failed = Some(FileError::fetch(&endpoint, source));
                 }
             }
         }
@@ -103,7 +109,7 @@ impl Image {
 
     /// Reads a file, named by its path without a slash in front.
     pub fn read(&self, path: &str, options: &Options, bounds: &Bounds) -> Result<Vec<u8>, FileError> {
-        let fetch = |source| FileError::Fetch { registry: self.endpoint.reference.registry.clone(), source };
+        let fetch = |source| FileError::fetch(&self.endpoint, source);
         let client = Client::new(&self.endpoint, options, bounds.deadline).map_err(fetch)?;
         // The first part is the configuration.
         let layers = self.parts.iter().skip(1).rev().take(bounds.layers);

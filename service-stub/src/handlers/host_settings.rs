@@ -103,7 +103,7 @@ fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: H
     disks::judge(&mut inventory, wanted);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
     let chosen = disks::choose(&inventory, &record.host.installation_disk_id);
-    record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk));
+    record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);
     record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
     record.set_inventory(text);
     Ok(())

@@ -206,7 +206,7 @@ fn take_inventory(record: &mut HostRecord, inventory: &Inventory, text: &str) ->
     // Once the install is ordered the disk is what it is, whatever a late inventory says.
     if record.state.settings_open() {
         let chosen = disks::choose(inventory, &record.host.installation_disk_id);
-        record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk));
+        record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);
         record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
     }
     record.set_inventory(text.to_owned());

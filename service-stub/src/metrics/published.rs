@@ -177,10 +177,11 @@ fn clusters(before: &Model, after: &Model, now: Timestamp, found: &mut Vec<Obser
         if known.state == record.state {
             continue;
         }
-        if known.state == S::PreparingForInstallation && record.state == S::Installing {
+        let was_installed = matches!(known.state, S::Installing | S::Finalizing | S::InstallingPendingUserAction);
+        // Preparation may begin and end within one change.
+        if !was_installed && record.state == S::Installing {
             found.push((Name::Started, Vec::new(), 1.0));
         }
-        let was_installed = matches!(known.state, S::Installing | S::Finalizing | S::InstallingPendingUserAction);
         if was_installed && matches!(record.state, S::Installed | S::Error | S::Cancelled) {
             let took = seconds(record.cluster.install_started_at, now);
             let result = vec![("result", record.state.to_string())];
