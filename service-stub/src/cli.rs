@@ -8,6 +8,7 @@ use crate::http::limits::Limits;
 use crate::http::tls::Tls;
 use crate::instructions::options::StepOptions;
 use crate::media::Media;
+use crate::releases::CatalogueArgs;
 use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
 use crate::service::{Service, Settings};
@@ -124,9 +125,8 @@ pub struct Serve {
     #[arg(long, value_name = "IMAGE", requires = "cluster_files")]
     pub mco_image: Option<String>,
 
-    /// Version that pages and scripts are offered for new clusters. May be given several times: the last is the default
-    #[arg(long = "openshift-version", value_name = "VERSION")]
-    pub openshift_versions: Vec<String>,
+    #[command(flatten)]
+    releases: CatalogueArgs,
 
     /// Keep a cluster in `finalizing` until its own controller has told that its operators work and uploaded the ingress
     /// certificate. Without it a cluster whose controller tells nothing is installed when its hosts are
@@ -269,7 +269,7 @@ impl Serve {
             None => {}
         }
         let announce = self.rendezvous.announce;
-        let rendezvous = match self.rendezvous.read(self.openshift_versions.last().map(String::as_str))? {
+        let rendezvous = match self.rendezvous.read(self.releases.openshift_versions.last().map(String::as_str))? {
             Outcome::None => None,
             Outcome::Done => return Ok(()),
             Outcome::Serve(rendezvous) => Some(rendezvous),
@@ -292,6 +292,7 @@ impl Serve {
             None => Requirements::default(),
         };
         let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
+        let catalogue = self.releases.read()?;
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
         let store = Store::open_sealed(&state_dir, self.secrets_key.as_deref())?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
@@ -341,7 +342,8 @@ impl Serve {
                 soft_timeouts: self.soft_timeouts,
                 disabled_validations,
                 limits,
-                openshift_versions: self.openshift_versions,
+                openshift_versions: self.releases.openshift_versions,
+                catalogue: catalogue.map(Arc::new),
                 steps: self.steps,
                 retention: self.remove_inactive_after,
                 rendezvous: rendezvous.map(Arc::new),

@@ -8,6 +8,7 @@ use crate::instructions::options::StepOptions;
 use crate::media::Media;
 use crate::metrics::Metrics;
 use crate::model::{IgnoredValidations, InfraEnvRecord};
+use crate::releases::Catalogue;
 use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous, retention, retention::Retention};
 use api::{ClusterId, Timestamp};
@@ -62,6 +63,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
     pub openshift_versions: Vec<String>,
+    /// Releases and OS images on offer, instead of that list: others are refused. Without it any version is taken.
+    pub catalogue: Option<Arc<Catalogue>>,
     /// Which steps hosts are given.
     pub steps: StepOptions,
     /// How long things stay that nobody touches.

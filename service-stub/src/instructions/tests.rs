@@ -39,6 +39,7 @@ fn settings(files: &std::path::Path) -> Settings {
         disabled_validations: IgnoredValidations::default(),
         limits: Limits::default(),
         openshift_versions: Vec::new(),
+        catalogue: None,
         steps: StepOptions { disk_speed_check: true, check_images: vec!["r.io/a:1".into()], ..StepOptions::default() },
         retention: Retention::default(),
         rendezvous: None,

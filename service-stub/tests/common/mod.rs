@@ -95,6 +95,7 @@ impl Running {
             disabled_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
+            catalogue: None,
             steps: files.steps,
             retention: files.retention,
             rendezvous: files.rendezvous.clone(),
