@@ -16,6 +16,7 @@ pub mod install_config;
 pub mod lifecycle;
 pub mod manifests;
 mod measured;
+pub mod models;
 pub mod presigned;
 pub mod shapes;
 pub mod validations;
