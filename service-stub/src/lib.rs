@@ -37,7 +37,6 @@ pub mod documents;
 pub mod effects;
 pub mod encryption;
 pub mod events;
-pub mod features;
 pub mod handlers;
 pub mod http;
 pub mod ignition_endpoint;
