@@ -32,8 +32,7 @@ pub(super) fn set(
     params: &mut ClusterUpdateParams,
 ) -> Result<(), Refusal> {
     let own = &mut record.cluster;
-    if let Some(user_managed) = params.user_managed_networking.filter(|wanted| *wanted != own.user_managed_networking)
-    {
+    if let Some(user_managed) = params.user_managed_networking.filter(|wanted| *wanted != own.user_managed_networking) {
         if !user_managed && !can_manage_networking(own) {
             return Err(Refusal::invalid(
                 "disabling User Managed Networking is not allowed for clusters with non-x86_64 CPU architecture",
@@ -56,10 +55,9 @@ pub(super) fn set(
     }
     set_networks(record, hosts.len(), params).map_err(Refusal::invalid)?;
     let id = record.cluster.id;
-    for (given, own) in [
-        (&params.api_vips, &mut record.cluster.api_vips),
-        (&params.ingress_vips, &mut record.cluster.ingress_vips),
-    ] {
+    for (given, own) in
+        [(&params.api_vips, &mut record.cluster.api_vips), (&params.ingress_vips, &mut record.cluster.ingress_vips)]
+    {
         let owned = given.as_ref().map(|given| owned_vips(Some(given), id));
         // What hosts found out about an address stays with it.
         if let Some(owned) = owned.filter(|owned| ips(Some(owned)) != ips(Some(own))) {
@@ -128,9 +126,8 @@ fn set_given(
     }
     let free = |_: Cidr, address: IpAddr| is_free(hosts, address);
     let at = |list: &[String], index: usize| list.get(index).cloned().unwrap_or_default();
-    let pair = |network: &str, index: usize| {
-        vips::check_pair(network, &at(&api, index), &at(&ingress, index), Some(&free))
-    };
+    let pair =
+        |network: &str, index: usize| vips::check_pair(network, &at(&api, index), &at(&ingress, index), Some(&free));
     if dual {
         let machine: Vec<&str> = networks.machine.iter().map(|network| network.cidr.as_str()).collect();
         networks::both_families(&machine, "machine networks", "subnet", &own.openshift_version)?;
@@ -157,9 +154,8 @@ fn set_given(
     let Some(vip) = api.first().or(ingress.first()) else { return Ok(()) };
     let address: IpAddr =
         vip.parse().map_err(|_| format!("Calculate machine network CIDR: Could not parse VIP ip {vip}"))?;
-    let network = machine_networks::holding(hosts, address).ok_or_else(|| {
-        format!("Calculate machine network CIDR: No suitable matching CIDR found for VIP {vip}")
-    })?;
+    let network = machine_networks::holding(hosts, address)
+        .ok_or_else(|| format!("Calculate machine network CIDR: No suitable matching CIDR found for VIP {vip}"))?;
     pair(&network.to_string(), 0)?;
     params.machine_networks = Some(vec![MachineNetwork { cidr: network.to_string(), cluster_id: None }]);
     Ok(())
@@ -199,10 +195,7 @@ fn set_networks(record: &mut ClusterRecord, hosts: usize, params: &mut ClusterUp
     if !given {
         return Ok(());
     }
-    let networks = Networks {
-        machine: &own.machine_networks,
-        service: &own.service_networks,
-        cluster: &own.cluster_networks,
-    };
+    let networks =
+        Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks };
     networks::check_overlap(networks, own.user_managed_networking)
 }

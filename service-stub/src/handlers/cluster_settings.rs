@@ -1,7 +1,7 @@
 //! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
 
 use super::new_cluster::{check_control_plane, check_encryption, check_vip_families, is_user_balanced};
-use super::{clusters::shown, cluster_networks, find_cluster, shapes};
+use super::{cluster_networks, clusters::shown, find_cluster, shapes};
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
@@ -206,11 +206,7 @@ fn check_given(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(
         None => record.user_balanced(),
     };
     let was_dual = networks_of(record).are_dual_stack();
-    given_networks(params).check_stacks(&Stacks {
-        was_dual,
-        user_balanced,
-        openshift_version: &own.openshift_version,
-    })
+    given_networks(params).check_stacks(&Stacks { was_dual, user_balanced, openshift_version: &own.openshift_version })
 }
 
 fn networks_of(record: &ClusterRecord) -> Networks<'_> {
@@ -409,4 +405,3 @@ pub fn supported_platforms(service: &Service, call: &Call) -> Result<Answer, Ref
     let platforms = if record.single_node() { &all[1..] } else { &all[..] };
     Ok(Answer::json(StatusCode::OK, &platforms))
 }
-

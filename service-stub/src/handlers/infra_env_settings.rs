@@ -65,13 +65,8 @@ pub fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Resul
 }
 
 fn set_proxy(own: &mut InfraEnv, proxy: Proxy) -> Result<(), Refusal> {
-    rules::proxy::check(
-        proxy.http_proxy.as_deref(),
-        proxy.https_proxy.as_deref(),
-        proxy.no_proxy.as_deref(),
-        None,
-    )
-    .map_err(Refusal::invalid)?;
+    rules::proxy::check(proxy.http_proxy.as_deref(), proxy.https_proxy.as_deref(), proxy.no_proxy.as_deref(), None)
+        .map_err(Refusal::invalid)?;
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     own.proxy.http_proxy = http_proxy.or(own.proxy.http_proxy.take());
     own.proxy.https_proxy = https_proxy.or(own.proxy.https_proxy.take());
@@ -224,7 +219,7 @@ mod tests {
             (json!({"static_network_config": [1]}), "static_network_config in body"),
             (json!({"pull_secret": "{}"}), "pull secret must contain 'auths' JSON-object field"),
             (json!({"ssh_authorized_key": "garbage"}), "SSH key: garbage does not match"),
-                ] {
+        ] {
             let text = set(params.clone()).unwrap_err();
             assert!(text.starts_with(said) && !text.contains("hunter2"), "{params}: {text}");
         }

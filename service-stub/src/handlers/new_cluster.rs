@@ -12,8 +12,8 @@ use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::V
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::info};
 use api::{
-    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, MachineNetwork, Platform, ServiceNetwork, Timestamp,
-    is_zero,
+    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, ClusterProgressInfo, MachineNetwork, Platform,
+    ServiceNetwork, Timestamp, is_zero,
 };
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -103,9 +103,7 @@ fn plan(
     let cluster = Cluster {
         api_vips: owned_vips(params.api_vips.as_deref(), id),
         base_dns_domain: base,
-        cluster_networks: cluster_networks
-            .map(|network| ClusterNetwork { cluster_id: Some(id), ..network })
-            .collect(),
+        cluster_networks: cluster_networks.map(|network| ClusterNetwork { cluster_id: Some(id), ..network }).collect(),
         control_plane_count: u32::try_from(masters).unwrap_or_default(),
         cpu_architecture: release.architecture,
         high_availability_mode: mode.to_owned(),
@@ -120,6 +118,7 @@ fn plan(
         network_type: params.network_type.clone().unwrap_or_else(|| default_network().into()),
         openshift_version: release.version,
         platform: Some(platform),
+        progress: Some(ClusterProgressInfo::default()),
         pull_secret_set: !params.pull_secret.is_empty(),
         service_networks: owned(params.service_networks.take()),
         ssh_public_key,
@@ -142,11 +141,8 @@ fn plan(
 /// The family that comes first in a cluster with both.
 pub(super) fn primary(record: &ClusterRecord) -> Result<Option<rules::networks::Family>, String> {
     let own = &record.cluster;
-    let networks = Networks {
-        machine: &own.machine_networks,
-        service: &own.service_networks,
-        cluster: &own.cluster_networks,
-    };
+    let networks =
+        Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks };
     if !networks.are_dual_stack() {
         return Ok(None);
     }

@@ -43,7 +43,10 @@ fn what_is_given_is_set_and_the_rest_stays() {
     set(&mut record, given).unwrap();
     let own = &record.cluster;
     assert_eq!((own.name.as_str(), own.high_availability_mode.as_str()), ("edge", "None"));
-    assert_eq!((own.machine_networks[0].cidr.as_str(), own.machine_networks[0].cluster_id), ("192.0.2.0/24", Some(own.id)));
+    assert_eq!(
+        (own.machine_networks[0].cidr.as_str(), own.machine_networks[0].cluster_id),
+        ("192.0.2.0/24", Some(own.id))
+    );
     assert_eq!((own.cluster_networks[0].cidr.as_str(), own.cluster_networks[0].host_prefix), ("10.128.0.0/14", 24));
     assert_eq!(own.platform.as_ref().unwrap().kind, "none");
     assert!(!own.pull_secret_set, "an empty secret takes it away");
