@@ -1,7 +1,7 @@
 //! A service in this process, and a plain HTTP client to talk to it.
 #![allow(dead_code)] // each test binary uses its part
 
-mod swagger;
+pub mod swagger;
 
 use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use service_stub::http::limits::Limits;
 use service_stub::http::tls::Tls;
 use service_stub::instructions::options::StepOptions;
 use service_stub::media::Media;
+use service_stub::releases::Catalogue;
 use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::retention::Retention;
 use service_stub::server;
@@ -46,6 +47,7 @@ pub struct Files {
     pub steps: StepOptions,
     pub retention: Retention,
     pub rendezvous: Option<Arc<Rendezvous>>,
+    pub catalogue: Option<Arc<Catalogue>>,
 }
 
 /// A running service; it stops when dropped.
@@ -95,7 +97,7 @@ impl Running {
             disabled_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
-            catalogue: None,
+            catalogue: files.catalogue,
             steps: files.steps,
             retention: files.retention,
             rendezvous: files.rendezvous.clone(),
