@@ -4,7 +4,7 @@ use super::clusters::{
     check_dhcp, check_encryption, check_networks, check_pull_secret, check_vips, least_machines, shown, with_prefixes,
 };
 use super::infra_env_settings::{check_proxy, checked_sources};
-use super::{find_cluster, shapes};
+use super::{find_cluster, operators, shapes, support_levels};
 use crate::check::host::valid_hostname;
 use crate::dhcp_vips::DhcpVips;
 use crate::events::{self, Severity};
@@ -34,6 +34,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         let proxy = proxy_of(&record);
         apply(&mut record, params)?;
+        support_levels::check_cluster(change.model(), &record)?;
         if proxy_of(&record) != proxy {
             let text = "Proxy settings changed".to_owned();
             events::cluster(change, &record, "proxy_settings_changed", Severity::Info, text, Value::Null);
@@ -151,7 +152,8 @@ pub fn apply(record: &mut ClusterRecord, params: ClusterUpdateParams) -> Result<
         record.pull_secret = pull_secret;
         own.pull_secret_set = true;
     }
-    Ok(())
+    let architecture = own.cpu_architecture.clone();
+    operators::choose(record, &architecture, params.olm_operators, params.operator_bundles)
 }
 
 /// Settings that are shown again but change nothing here; an empty text removes one.

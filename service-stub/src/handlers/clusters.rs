@@ -2,7 +2,7 @@
 
 use super::cluster_settings::{check_load_balancer, checked_platform};
 use super::infra_env_settings::check_proxy;
-use super::{find_cluster, shapes};
+use super::{find_cluster, operators, shapes, support_levels};
 use crate::check::{
     cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6},
     host::valid_hostname,
@@ -148,7 +148,12 @@ fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Ref
     };
     let mut kept = kept(&params);
     kept.extend(endpoint.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
-    Ok(ClusterRecord { kept, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) })
+    let architecture = cluster.cpu_architecture.clone();
+    let mut record =
+        ClusterRecord { kept, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) };
+    operators::choose(&mut record, &architecture, params.olm_operators, params.operator_bundles)?;
+    support_levels::check_new_cluster(&record, &architecture)?;
+    Ok(record)
 }
 
 /// Networks without a host prefix get the default of their family (§5.4).
@@ -376,7 +381,7 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             let (info, validations) = (&record.cluster.status_info, &record.cluster.validations_info);
             return Err(Refusal::conflict(format!("Cluster is not ready for installation, {info}: {validations}")));
         }
-        fix_roles(change, id);
+        record.course.roles_assigned = fix_roles(change, id);
         if service.settings.cluster_files.is_some() {
             roles::elect_bootstrap(change, id);
         }
@@ -390,15 +395,16 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     shown(service, id, StatusCode::ACCEPTED)
 }
 
-/// From now on suggested roles are the hosts' own.
-fn fix_roles(change: &mut Change, id: ClusterId) {
-    for host in change.model().hosts_of_cluster(id) {
-        if host.host.role == HostRole::AutoAssign {
-            let mut record = HostRecord::clone(&host);
-            record.host.role = record.host.suggested_role;
-            change.put_host(record);
-        }
+/// From now on suggested roles are the hosts' own. Whether there was a choice: three hosts are a control plane.
+fn fix_roles(change: &mut Change, id: ClusterId) -> bool {
+    let hosts = change.model().hosts_of_cluster(id);
+    let automatic = |host: &&Arc<HostRecord>| host.host.role == HostRole::AutoAssign;
+    for host in hosts.iter().filter(automatic) {
+        let mut record = HostRecord::clone(host);
+        record.host.role = record.host.suggested_role;
+        change.put_host(record);
     }
+    hosts.len() > 3 && hosts.iter().any(|host| automatic(&host))
 }
 
 /// POST /v2/clusters/{id}/actions/cancel.

@@ -1,6 +1,6 @@
 //! Infra-envs: made, shown, changed, deleted.
 
-use super::{clusters::check_pull_secret, find_cluster, find_infra_env, infra_env_settings, shapes};
+use super::{clusters::check_pull_secret, find_cluster, find_infra_env, infra_env_settings, shapes, support_levels};
 use crate::auth;
 use crate::documents;
 use crate::events;
@@ -56,6 +56,7 @@ pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answe
     service.change(call.request_id(), |change| {
         if let Some(cluster) = record.infra_env.cluster_id {
             find_cluster(change.model(), cluster)?;
+            support_levels::check_infra_env(change.model(), &record)?;
         }
         record.infra_env.created_at = change.now;
         record.infra_env.updated_at = change.now;
@@ -78,6 +79,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
         infra_env_settings::apply(&mut record, params)?;
+        support_levels::check_infra_env(change.model(), &record)?;
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
         events::infra_env(change, &record, "image_info_updated", "Image information was updated".into());
