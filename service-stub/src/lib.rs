@@ -60,6 +60,7 @@ pub mod releases;
 pub mod rendezvous;
 pub mod retention;
 pub mod roles;
+pub mod rules;
 pub mod server;
 pub mod service;
 pub mod state;

@@ -5,6 +5,7 @@ use super::{Feature, feature::Feature as F};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::operators;
+use crate::rules::networks::Family;
 use api::HostRole;
 use std::{net::IpAddr, sync::Arc};
 
@@ -50,9 +51,6 @@ impl<'a> ClusterFacts<'a> {
             .map(|list| list.iter().map(|network| network.cidr.as_str()).collect::<Vec<_>>());
         let pods: Vec<&str> = cluster.cluster_networks.iter().map(|network| network.cidr.as_str()).collect();
         let dual_stack = networks.iter().chain([&pods]).any(|list| has_both_families(list));
-        let first_vip = cluster.api_vips.first().and_then(|vip| vip["ip"].as_str());
-        let [machines, services] = networks;
-        let first = machines.first().copied().or(first_vip).or(services.first().copied()).or(pods.first().copied());
         Self {
             version: &cluster.openshift_version,
             control_plane_count: cluster.control_plane_count,
@@ -64,7 +62,7 @@ impl<'a> ClusterFacts<'a> {
             vip_dhcp_allocation: cluster.vip_dhcp_allocation,
             api_vips: cluster.api_vips.len(),
             dual_stack,
-            ipv6_first: first.is_some_and(|text| text.contains(':')),
+            ipv6_first: record.primary == Some(Family::V6),
             network_type: &cluster.network_type,
             operators: record.course.olm_operators().map(|operator| operator.name.as_str()).collect(),
             image_type: None,

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod catalogues;
+mod cluster_networks;
 pub mod cluster_settings;
 pub mod clusters;
 pub mod controller;
@@ -16,8 +17,12 @@ pub mod install_config;
 pub mod lifecycle;
 pub mod manifests;
 mod measured;
+pub mod models;
+pub mod new_cluster;
 pub mod operators;
 pub mod presigned;
+#[cfg(test)]
+mod settings_tests;
 pub mod shapes;
 pub mod support_levels;
 pub mod validations;
@@ -62,7 +67,7 @@ const fn sized(method: Method, path: &'static str, run: Handler, body_limit: usi
 /// Every endpoint with a JSON body or none.
 #[rustfmt::skip]
 pub const ENDPOINTS: &[Endpoint] = &[
-    endpoint(Method::POST, "/v2/clusters", clusters::create),
+    endpoint(Method::POST, "/v2/clusters", new_cluster::create),
     endpoint(Method::GET, "/v2/clusters", clusters::list),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}", clusters::get),
     endpoint(Method::GET, "/v2/clusters/default-config", catalogues::default_config),

@@ -43,9 +43,9 @@ pub fn bundle(_: &Service, call: &Call) -> Result<Answer, Refusal> {
 
 /// The features that a bundle is for: the published API has one.
 fn single_node(call: &Call) -> Result<bool, Refusal> {
-    let Some(features) = call.query("feature_ids") else { return Ok(false) };
-    match features.split(',').position(|feature| feature != "SNO") {
-        None => Ok(true),
+    let mut features = call.query.iter().filter(|(name, _)| name == "feature_ids").map(|(_, value)| value.as_str());
+    match features.clone().position(|feature| feature != "SNO") {
+        None => Ok(features.next().is_some()),
         Some(at) => Err(Refusal::bad_request(format!("feature_ids.{at} in query should be one of [SNO]"))),
     }
 }

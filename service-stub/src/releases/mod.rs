@@ -154,9 +154,22 @@ impl Catalogue {
         }
     }
 
-    /// The release with this image.
-    pub fn release_at(&self, url: &str) -> Option<&Release> {
-        self.releases.iter().find(|release| release.url == url)
+    /// The release with this image, for an architecture.
+    pub fn release_at(&self, url: &str, architecture: &str) -> Result<&Release, NotListed> {
+        let architecture = normal_architecture(architecture);
+        let found = self.releases.iter().find(|release| release.url == url);
+        let release = found.ok_or_else(|| NotListed::Image(url.to_owned()))?;
+        let refused = || NotListed::ImageArchitecture {
+            url: url.to_owned(),
+            architecture: architecture.to_owned(),
+            others: release.cpu_architectures.join(" "),
+        };
+        match architecture {
+            MULTI if !release.is_multi() => Err(NotListed::ImageOfOne(url.to_owned())),
+            MULTI => Ok(release),
+            one if release.cpu_architectures.iter().any(|own| own == one) => Ok(release),
+            _ => Err(refused()),
+        }
     }
 
     /// The OS image for a version: of that very one, else of its minor release.
