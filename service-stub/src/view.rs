@@ -98,7 +98,7 @@ fn preparation(course: &Course, without_hosts: bool) -> Value {
     let reason = match course.preparation {
         _ if without_hosts => return json!({}),
         Preparation::NotStarted => "Installation preparation not performed",
-        Preparation::Success => "",
+        Preparation::Success => "Installation preparation successful",
         Preparation::Failed => &course.preparation_reason,
     };
     json!({"status": course.preparation, "reason": reason})

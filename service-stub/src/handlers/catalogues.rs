@@ -43,10 +43,13 @@ pub fn component_versions(service: &Service, _: &Call) -> Result<Answer, Refusal
     }))
 }
 
-/// GET /v2/openshift-versions: those the operator named; the last is the default.
+/// GET /v2/openshift-versions: those of the catalogue; without one those the operator named, of which the last is the default.
 pub fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let latest = call.query_flag("only_latest")?;
     let wanted = call.query("version");
+    if let Some(catalogue) = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_releases()) {
+        return Ok(Answer::json(StatusCode::OK, &catalogue.offers(wanted, latest)));
+    }
     let all = &service.settings.openshift_versions;
     let skipped = if latest { all.len().saturating_sub(1) } else { 0 };
     let entry = |(at, version): (usize, &String)| {

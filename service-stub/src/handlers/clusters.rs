@@ -140,12 +140,14 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         act_on(service, change, &mut record, Trigger::Install)?;
         change.put_cluster(record);
-        pass::settle_cluster(service, change, id);
         Ok(())
     })?;
     // Those of an earlier attempt.
     logs::forget(service.store.directory(), id, None);
-    shown(service, id, StatusCode::ACCEPTED)
+    let answer = shown(service, id, StatusCode::ACCEPTED);
+    // What follows is judged after the answer: clients see it begin.
+    service.unsettled.note(Some(id));
+    answer
 }
 
 /// From now on suggested roles are the hosts' own. Whether there was a choice: three hosts are a control plane.

@@ -12,8 +12,8 @@ use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::V
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::info};
 use api::{
-    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, MachineNetwork, Platform, ServiceNetwork, Timestamp,
-    is_zero,
+    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, ClusterProgressInfo, MachineNetwork, Platform,
+    ServiceNetwork, Timestamp, is_zero,
 };
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -118,6 +118,7 @@ fn plan(
         network_type: params.network_type.clone().unwrap_or_else(|| default_network().into()),
         openshift_version: release.version,
         platform: Some(platform),
+        progress: Some(ClusterProgressInfo::default()),
         pull_secret_set: !params.pull_secret.is_empty(),
         service_networks: owned(params.service_networks.take()),
         ssh_public_key,

@@ -222,3 +222,11 @@ pub fn inventory(name: &str, address: &str, mac: &str) -> Value {
         "tpm_version": "none",
     })
 }
+
+/// A certificate that can be read.
+pub fn certificate_pem() -> String {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["a".into()]).unwrap().self_signed(&key).unwrap();
+    let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, certificate.der());
+    format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----")
+}

@@ -6,7 +6,7 @@ use crate::machine_networks;
 use crate::model::HostRecord;
 use crate::net::Cidr;
 use serde_json::Value;
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 const USER_MANAGED: &str = "User Managed Networking";
 
@@ -147,7 +147,7 @@ fn is_broadcast(network: Cidr, address: IpAddr) -> bool {
     }
 }
 
-/// Whether all hosts that looked found an address free; none while no host has looked.
+/// Whether all hosts that looked found an address free; none while they found none that all of them have.
 pub fn is_free(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<bool> {
     let lists = hosts.iter().filter_map(|host| {
         let document: Vec<Value> = serde_json::from_str(host.kept.get("free_addresses")?).ok()?;
@@ -155,10 +155,11 @@ pub fn is_free(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<bool> {
             let network = entry["network"].as_str().and_then(|text| text.parse::<Cidr>().ok());
             network.is_some_and(|network| network.contains(address))
         })?;
-        let text = address.to_string();
-        Some(of_network["free_addresses"].as_array().is_some_and(|list| list.iter().any(|free| *free == *text)))
+        let list = of_network["free_addresses"].as_array()?.iter();
+        Some(list.filter_map(|free| free.as_str().map(str::to_owned)).collect::<BTreeSet<String>>())
     });
-    lists.reduce(|all, free| all && free)
+    let common = lists.reduce(|common, own| &common & &own)?;
+    (!common.is_empty()).then(|| common.contains(&address.to_string()))
 }
 
 pub(super) fn machine_cidr_as_calculated(context: &Context) -> Verdict {
