@@ -71,9 +71,10 @@ impl Course {
         u64::try_from(percent).unwrap_or(100)
     }
 
-    /// An operator that may fail has failed.
-    pub fn degraded(&self) -> bool {
-        self.operators.iter().any(|operator| operator.status == Some(OperatorStatus::Failed) && operator.olm())
+    /// Names of added operators that failed.
+    pub fn failed_operators(&self) -> Vec<String> {
+        let failed = self.olm_operators().filter(|operator| operator.status == Some(OperatorStatus::Failed));
+        failed.map(|operator| operator.name.clone()).collect()
     }
 
     /// The longest time any operator that may fail takes, seconds.
@@ -106,6 +107,11 @@ impl Course {
             operator.version.clear();
             operator.status_updated_at = Timestamp::ZERO;
         }
+        self.begin();
+    }
+
+    /// An installation begins. What was reported of operators since the last was cleared stays.
+    pub fn begin(&mut self) {
         self.preparation = Preparation::NotStarted;
         self.preparation_reason.clear();
         self.finalizing_stage = None;
@@ -268,7 +274,10 @@ mod tests {
         course.ingress_ca = "pem".into();
         course.operators[1].status = Some(OperatorStatus::Failed);
         course.operators[0].status = Some(OperatorStatus::Failed);
-        assert_eq!((course.finalized(), course.operators_percent(), course.degraded()), (false, 50, true));
+        assert_eq!(
+            (course.finalized(), course.operators_percent(), course.failed_operators()),
+            (false, 50, vec!["odf".to_owned()])
+        );
         course.operators[0].status = Some(OperatorStatus::Available);
         assert_eq!((course.finalized(), course.operators_percent(), course.olm_timeout()), (true, 100, 7200));
         course.clear();

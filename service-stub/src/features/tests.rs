@@ -88,7 +88,7 @@ fn every_level_and_exclusion_is_the_recorded_one() {
     };
     let mut leaves = 0;
     for row in rows.iter().filter(|row| row["group"] != "architecture") {
-        let feature = *Feature::ALL.iter().find(|feature| feature.id() == row["id"]).expect(&row["id"]);
+        let feature = *Feature::ALL.iter().find(|feature| feature.id() == row["id"]).unwrap();
         assert_eq!(feature.row().name, row["display_name"]);
         for (version, architecture) in VERSIONS.iter().flat_map(|version| Architecture::ALL.map(|a| (*version, a))) {
             let query = query(version, architecture);
@@ -110,7 +110,7 @@ fn every_level_and_exclusion_is_the_recorded_one() {
     }
     assert_eq!(leaves, 56 * VERSIONS.len() * (2 * Architecture::ALL.len() + 1));
     for architecture in Architecture::ALL {
-        let row = rows.iter().find(|row| row["id"] == architecture.id()).expect(architecture.id());
+        let row = rows.iter().find(|row| row["id"] == architecture.id()).unwrap();
         for version in VERSIONS {
             let cell = recorded_level(&row[&format!("level_{}", architecture.name())], version);
             assert_eq!(wire(architecture.level(version)), cell, "{} {version}", architecture.id());

@@ -62,9 +62,9 @@ pub fn bundles(query: Option<&Query>, single_node: bool) -> Vec<Bundle> {
             row.level(query).0.is_usable() && !excluded
         })
     };
-    let usable_bundles = all.filter(|bundle| bundle.operators.iter().all(|name| usable(&name)));
+    let usable_bundles = all.filter(|bundle| bundle.operators.iter().all(&usable));
     let with_usable_options = usable_bundles.map(|bundle| {
-        let optional = bundle.optional_operators.unwrap_or_default().into_iter().filter(|name| usable(&name)).collect();
+        let optional = bundle.optional_operators.unwrap_or_default().into_iter().filter(|name| usable(name)).collect();
         Bundle { optional_operators: Some(optional), ..bundle }
     });
     with_usable_options.collect()
