@@ -362,6 +362,12 @@ impl Model {
         hosts
     }
 
+    /// Infra-envs of a cluster, by id.
+    pub fn infra_envs_of_cluster(&self, cluster: ClusterId) -> impl Iterator<Item = &InfraEnvRecord> {
+        let all = self.infra_envs.values().map(AsRef::as_ref);
+        all.filter(move |record: &&InfraEnvRecord| record.infra_env.cluster_id == Some(cluster))
+    }
+
     /// Hosts registered in an infra-env, by id.
     pub fn hosts_of_infra_env(&self, infra_env: InfraEnvId) -> Vec<Arc<HostRecord>> {
         self.hosts.iter().filter(|(key, _)| key.infra_env == infra_env).map(|(_, record)| record.clone()).collect()

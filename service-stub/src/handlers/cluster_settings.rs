@@ -1,7 +1,7 @@
 //! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
 
 use super::new_cluster::{check_control_plane, check_encryption, check_vip_families, is_user_balanced};
-use super::{cluster_networks, clusters::shown, find_cluster, shapes};
+use super::{cluster_networks, clusters::shown, find_cluster, operators, shapes, support_levels};
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
@@ -26,6 +26,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let hosts = change.model().hosts_of_cluster(id);
         let proxy = proxy_of(&record);
         apply(&mut record, &hosts, params)?;
+        support_levels::check_cluster(change.model(), &record)?;
         record.cluster.updated_at = change.now;
         if proxy_of(&record) != proxy {
             let text = "Proxy settings changed".to_owned();
@@ -124,7 +125,8 @@ pub fn apply(
         record.cluster.control_plane_count = u32::try_from(count).unwrap_or_default();
     }
     record.primary = primary;
-    Ok(())
+    let architecture = record.cluster.cpu_architecture.clone();
+    operators::choose(record, &architecture, params.olm_operators, params.operator_bundles)
 }
 
 /// Fields of a time when there was one network of each kind.

@@ -134,7 +134,7 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             let (info, validations) = (&record.cluster.status_info, &record.cluster.validations_info);
             return Err(Refusal::conflict(format!("Cluster is not ready for installation, {info}: {validations}")));
         }
-        fix_roles(change, id);
+        record.course.roles_assigned = fix_roles(change, id);
         if service.settings.cluster_files.is_some() {
             roles::elect_bootstrap(change, id);
         }
@@ -150,15 +150,16 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     answer
 }
 
-/// From now on suggested roles are the hosts' own.
-fn fix_roles(change: &mut Change, id: ClusterId) {
-    for host in change.model().hosts_of_cluster(id) {
-        if host.host.role == HostRole::AutoAssign {
-            let mut record = HostRecord::clone(&host);
-            record.host.role = record.host.suggested_role;
-            change.put_host(record);
-        }
+/// From now on suggested roles are the hosts' own. Whether there was a choice: three hosts are a control plane.
+fn fix_roles(change: &mut Change, id: ClusterId) -> bool {
+    let hosts = change.model().hosts_of_cluster(id);
+    let automatic = |host: &&Arc<HostRecord>| host.host.role == HostRole::AutoAssign;
+    for host in hosts.iter().filter(automatic) {
+        let mut record = HostRecord::clone(host);
+        record.host.role = record.host.suggested_role;
+        change.put_host(record);
     }
+    hosts.len() > 3 && hosts.iter().any(|host| automatic(&host))
 }
 
 /// POST /v2/clusters/{id}/actions/cancel.

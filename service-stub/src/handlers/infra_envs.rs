@@ -1,6 +1,6 @@
 //! Infra-envs: made, shown, changed, deleted.
 
-use super::{find_cluster, find_infra_env, infra_env_settings, shapes};
+use super::{find_cluster, find_infra_env, infra_env_settings, shapes, support_levels};
 use crate::auth;
 use crate::documents;
 use crate::events;
@@ -76,6 +76,7 @@ fn create_from(
     service.change(call.request_id(), |change| {
         if let Some(cluster) = record.infra_env.cluster_id {
             find_cluster(change.model(), cluster)?;
+            support_levels::check_infra_env(change.model(), &record)?;
         }
         record.infra_env.created_at = change.now;
         record.infra_env.updated_at = change.now;
@@ -148,6 +149,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             check_cluster(catalogue, cluster, &own.cpu_architecture, &own.openshift_version)
                 .map_err(Refusal::invalid)?;
         }
+        support_levels::check_infra_env(change.model(), &record)?;
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
         events::infra_env(change, &record, "image_info_updated", "Image information was updated".into());

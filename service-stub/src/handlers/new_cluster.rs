@@ -1,7 +1,7 @@
 //! POST /v2/clusters: what a new cluster is, or why there can be none of that kind.
 
 use super::cluster_settings::{Lists, ips, owned_vips};
-use super::{clusters::shown, shapes};
+use super::{clusters::shown, operators, shapes, support_levels};
 use crate::check::cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6};
 use crate::events::{self, Severity};
 use crate::http::{Answer, Call, Refusal};
@@ -69,12 +69,12 @@ fn plan(
     check_given(&params, mode, masters).map_err(Refusal::invalid)?;
     set_default_networks(&mut params);
 
-    let asked_architecture = params.cpu_architecture.as_deref().unwrap_or(DEFAULT_ARCHITECTURE);
+    let asked_architecture = params.cpu_architecture.clone().unwrap_or_else(|| DEFAULT_ARCHITECTURE.to_owned());
     let (platform, user_managed) =
-        platform::of_new_cluster(params.platform.take(), params.user_managed_networking, masters, asked_architecture)
+        platform::of_new_cluster(params.platform.take(), params.user_managed_networking, masters, &asked_architecture)
             .map_err(Refusal::invalid)?;
     check_settings(&params, &platform, user_managed, mode, masters)?;
-    let release = release(catalogue, &params, asked_architecture).map_err(Refusal::invalid)?;
+    let release = release(catalogue, &params, &asked_architecture).map_err(Refusal::invalid)?;
     check_sizes(&params)?;
     rules::text::pull_secret(params.pull_secret.expose())
         .map_err(|why| Refusal::invalid(format!("pull secret for new cluster is invalid: {why}")))?;
@@ -135,6 +135,8 @@ fn plan(
     let mut record =
         ClusterRecord { kept, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) };
     record.primary = primary(&record).map_err(Refusal::invalid)?;
+    operators::choose(&mut record, &asked_architecture, params.olm_operators, params.operator_bundles)?;
+    support_levels::check_new_cluster(&record, &asked_architecture)?;
     Ok(record)
 }
 

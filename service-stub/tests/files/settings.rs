@@ -145,18 +145,48 @@ fn catalogues_list_what_is_here() {
     assert_eq!(get(&running, "/v2/openshift-versions?version=4.21").as_object().unwrap().len(), 1);
     assert!(get(&running, "/v2/component-versions")["versions"]["discovery-agent"].is_string());
     assert_eq!(get(&running, "/v2/clusters/default-config")["cluster_network_host_prefix"], 23);
-    for path in ["/v2/release-sources", "/v2/supported-operators", "/v2/operators/bundles", "/v2/domains"] {
+    for path in ["/v2/release-sources", "/v2/domains", "/v2/supported-operators/odf"] {
         assert_eq!(get(&running, path), json!([]), "{path}");
     }
+    assert_eq!(get(&running, "/v2/supported-operators").as_array().unwrap().len(), 28);
+    assert_eq!(get(&running, "/v2/operators/bundles")[1]["id"], "openshift-ai");
+    assert_eq!(
+        get(&running, "/v2/operators/bundles/openshift-ai?feature_ids=SNO")["operators"],
+        json!(["lvm", "openshift-ai"])
+    );
     let features = get(&running, "/v2/support-levels/features?openshift_version=4.22");
     assert_eq!(
         (&features["features"]["SNO"], &features["features"]["LVM"]),
-        (&json!("supported"), &json!("unavailable"))
+        (&json!("supported"), &json!("supported"))
     );
-    get(&running, "/v2/support-levels/architectures?openshift_version=4.22");
+    let detailed = get(&running, "/v2/support-levels/features/detailed?openshift_version=4.22&cpu_architecture=s390x");
+    let of = |list: &str, id: &str| {
+        let all = detailed[list].as_array().unwrap();
+        all.iter().find(|entry| entry["feature-support-level-id"] == id).unwrap().clone()
+    };
+    assert_eq!(
+        of("features", "MINIMAL_ISO"),
+        json!({"feature-support-level-id": "MINIMAL_ISO", "incompatibilities": [], "reason": "cpuArchitecture",
+               "support_level": "unavailable"})
+    );
+    assert_eq!(
+        of("operators", "ODF"),
+        json!({"feature-support-level-id": "ODF", "incompatibilities": ["SNO", "LVM", "EXTERNAL_PLATFORM_OCI"],
+               "support_level": "supported", "name": "odf", "dependencies": ["LSO"]})
+    );
+    assert_eq!(
+        get(&running, "/v2/support-levels/architectures?openshift_version=4.12")["architectures"],
+        json!({"ARM64_ARCHITECTURE": "supported", "MULTIARCH_RELEASE_IMAGE": "tech-preview",
+               "PPC64LE_ARCHITECTURE": "tech-preview", "S390X_ARCHITECTURE": "tech-preview",
+               "X86_64_ARCHITECTURE": "supported"})
+    );
     for (path, status) in [
-        ("/v2/supported-operators/lso", 404),
-        ("/v2/operators/bundles/virtualization", 404),
+        ("/v2/supported-operators/zzz", 404),
+        ("/v2/operators/bundles/zzz", 500),
+        ("/v2/operators/bundles?feature_ids=LVM", 400),
+        ("/v2/support-levels/features/detailed?openshift_version=zz", 400),
+        ("/v2/support-levels/features/detailed?openshift_version=4.9&cpu_architecture=arm64", 400),
+        ("/v2/support-levels/features/detailed?openshift_version=4.13&platform_type=external", 400),
         ("/v2/support-levels/features", 400),
         ("/v2/support-levels/features?openshift_version=4&cpu_architecture=mips", 400),
         ("/v2/openshift-versions?only_latest=maybe", 400),
