@@ -28,7 +28,7 @@ pub struct ClusterCreateParams {
     pub cluster_networks: Option<Vec<ClusterNetwork>>,
     /// Number of masters; 1 for a single node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control_plane_count: Option<u32>,
+    pub control_plane_count: Option<i64>,
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_architecture: Option<String>,
@@ -129,7 +129,7 @@ pub struct ClusterUpdateParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_networks: Option<Vec<ClusterNetwork>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control_plane_count: Option<u32>,
+    pub control_plane_count: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_encryption: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

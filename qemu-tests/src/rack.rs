@@ -551,7 +551,7 @@ fn cluster_params(config: &RackConfig) -> ClusterCreateParams {
         name: "demo".into(),
         base_dns_domain: Some("example.com".into()),
         openshift_version: "4.22".into(),
-        control_plane_count: Some(count),
+        control_plane_count: Some(count.into()),
         high_availability_mode: (count == 1).then(|| "None".to_owned()),
         platform: Some(Platform { kind: "none".into(), ..Platform::default() }),
         user_managed_networking: Some(true),

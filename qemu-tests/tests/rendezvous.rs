@@ -42,7 +42,7 @@ fn plan() -> String {
         json!({"kind": "ClusterDeployment", "metadata": {"name": "rack"},
             "spec": {"clusterName": "rack", "baseDomain": "example.com", "pullSecretRef": {"name": "registry"}}}),
         json!({"kind": "AgentClusterInstall", "metadata": {"name": "rack"},
-            "spec": {"imageSetRef": {"name": "release"}, "platformType": "None", "sshPublicKey": "ssh-ed25519 AAAA rack",
+            "spec": {"imageSetRef": {"name": "release"}, "platformType": "None", "sshPublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g rack",
                 "networking": {"machineNetwork": [{"cidr": "192.168.77.0/24"}]},
                 "provisionRequirements": {"controlPlaneAgents": HOSTS}}}),
         json!({"kind": "ClusterImageSet", "metadata": {"name": "release"},

@@ -30,6 +30,8 @@ pub struct Course {
     pub api_vip_dns_name: String,
     /// It was installed by somebody else.
     pub imported: bool,
+    /// The service chose roles for its hosts, of which there are more than a control plane needs.
+    pub roles_assigned: bool,
 }
 
 impl Default for Course {
@@ -45,6 +47,7 @@ impl Default for Course {
             openshift_cluster_id: None,
             api_vip_dns_name: String::new(),
             imported: false,
+            roles_assigned: false,
         }
     }
 }
@@ -68,9 +71,10 @@ impl Course {
         u64::try_from(percent).unwrap_or(100)
     }
 
-    /// An operator that may fail has failed.
-    pub fn degraded(&self) -> bool {
-        self.operators.iter().any(|operator| operator.status == Some(OperatorStatus::Failed) && operator.olm())
+    /// Names of added operators that failed.
+    pub fn failed_operators(&self) -> Vec<String> {
+        let failed = self.olm_operators().filter(|operator| operator.status == Some(OperatorStatus::Failed));
+        failed.map(|operator| operator.name.clone()).collect()
     }
 
     /// The longest time any operator that may fail takes, seconds.
@@ -83,12 +87,31 @@ impl Course {
             .unwrap_or(0)
     }
 
+    /// Operators that were added.
+    pub fn olm_operators(&self) -> impl Iterator<Item = &Operator> {
+        self.operators.iter().filter(|operator| operator.olm())
+    }
+
+    /// Replaces the operators that were added; the list stays in order of names.
+    pub fn set_olm_operators(&mut self, operators: Vec<Operator>) {
+        self.operators.retain(|operator| !operator.olm());
+        self.operators.extend(operators);
+        self.operators.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+
     /// Forgets an earlier installation.
     pub fn clear(&mut self) {
         for operator in &mut self.operators {
-            *operator =
-                Operator { timeout_seconds: operator.timeout_seconds, ..Operator::of(&operator.name, operator.kind) };
+            operator.status = None;
+            operator.status_info.clear();
+            operator.version.clear();
+            operator.status_updated_at = Timestamp::ZERO;
         }
+        self.begin();
+    }
+
+    /// An installation begins. What was reported of operators since the last was cleared stays.
+    pub fn begin(&mut self) {
         self.preparation = Preparation::NotStarted;
         self.preparation_reason.clear();
         self.finalizing_stage = None;
@@ -156,15 +179,31 @@ pub struct Operator {
     /// How long it may take, seconds.
     #[serde(default)]
     pub timeout_seconds: i64,
+    /// Where an added one is installed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The subscription of an added one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subscription_name: String,
+    /// Its settings, as the user gave them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub properties: String,
+    /// Others need it; the user did not choose it.
+    #[serde(default, skip_serializing_if = "api::is_zero")]
+    pub dependency_only: bool,
+    /// Bundles that it was chosen with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_bundles: Vec<String>,
 }
 
 impl Operator {
     /// One that every cluster has.
     pub fn builtin(name: &str) -> Self {
-        Self { timeout_seconds: 3600, ..Self::of(name, OperatorKind::Builtin) }
+        Self { timeout_seconds: 3600, ..Self::new(name, OperatorKind::Builtin) }
     }
 
-    fn of(name: &str, kind: OperatorKind) -> Self {
+    /// One that nothing is known of.
+    pub fn new(name: &str, kind: OperatorKind) -> Self {
         Self {
             name: name.to_owned(),
             kind,
@@ -173,6 +212,11 @@ impl Operator {
             version: String::new(),
             status_updated_at: Timestamp::ZERO,
             timeout_seconds: 0,
+            namespace: String::new(),
+            subscription_name: String::new(),
+            properties: String::new(),
+            dependency_only: false,
+            source_bundles: Vec::new(),
         }
     }
 
@@ -191,7 +235,7 @@ impl Operator {
             "cluster_id": cluster,
             "name": self.name,
             "operator_type": self.kind,
-            "source_bundles": null,
+            "source_bundles": (!self.source_bundles.is_empty()).then_some(&self.source_bundles),
             "status_updated_at": self.status_updated_at,
             "timeout_seconds": self.timeout_seconds,
         });
@@ -199,6 +243,9 @@ impl Operator {
             ("status", self.status.map_or("", OperatorStatus::as_str)),
             ("status_info", &self.status_info),
             ("version", &self.version),
+            ("namespace", &self.namespace),
+            ("subscription_name", &self.subscription_name),
+            ("properties", &self.properties),
         ];
         if let Value::Object(fields) = &mut document {
             fields.extend(
@@ -207,6 +254,9 @@ impl Operator {
                     .filter(|(_, text)| !text.is_empty())
                     .map(|(name, text)| ((*name).to_owned(), Value::from(*text))),
             );
+            if self.dependency_only {
+                fields.insert("dependency_only".into(), Value::from(true));
+            }
         }
         document
     }
@@ -219,12 +269,15 @@ mod tests {
     #[test]
     fn a_failed_addition_degrades_and_a_failed_part_does_not_end() {
         let mut course = Course::default();
-        course.operators.push(Operator { timeout_seconds: 7200, ..Operator::of("odf", OperatorKind::Olm) });
+        course.operators.push(Operator { timeout_seconds: 7200, ..Operator::new("odf", OperatorKind::Olm) });
         assert!(!course.reported() && !course.finalized());
         course.ingress_ca = "pem".into();
         course.operators[1].status = Some(OperatorStatus::Failed);
         course.operators[0].status = Some(OperatorStatus::Failed);
-        assert_eq!((course.finalized(), course.operators_percent(), course.degraded()), (false, 50, true));
+        assert_eq!(
+            (course.finalized(), course.operators_percent(), course.failed_operators()),
+            (false, 50, vec!["odf".to_owned()])
+        );
         course.operators[0].status = Some(OperatorStatus::Available);
         assert_eq!((course.finalized(), course.operators_percent(), course.olm_timeout()), (true, 100, 7200));
         course.clear();

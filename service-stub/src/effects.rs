@@ -99,7 +99,7 @@ pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: Clust
         E::Start => {
             record.cluster.install_started_at = change.now;
             record.cluster.install_completed_at = Timestamp::ZERO;
-            record.course.clear();
+            record.course.begin();
             // The files are an operator's, and there before anything starts.
             record.course.preparation = Preparation::Success;
             record.cluster.progress = None;

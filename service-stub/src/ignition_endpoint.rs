@@ -103,16 +103,19 @@ pub fn checked(setting: &Value) -> Result<Option<Value>, String> {
     if let Some(unknown) = fields.keys().find(|name| !matches!(name.as_str(), "url" | "ca_certificate")) {
         return Err(format!("ignition_endpoint has no field {unknown:?}"));
     }
-    if let Some(url) = text(setting, "url") {
-        let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-        if host.is_none_or(|host| host.is_empty() || host.starts_with('/')) || url.contains(char::is_whitespace) {
-            return Err("ignition_endpoint.url must start with http:// or https:// and name a host".to_owned());
+    if let Some(ca) = text(setting, "ca_certificate") {
+        let decoded = STANDARD.decode(ca).map_err(|error| format!("failed to decode certificate: {error}"))?;
+        let pem = String::from_utf8(decoded).unwrap_or_default();
+        if !pem.contains("-----BEGIN CERTIFICATE-----") {
+            return Err("unable to parse certificate".to_owned());
         }
     }
-    if let Some(ca) = text(setting, "ca_certificate") {
-        let pem = STANDARD.decode(ca).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        if pem.is_none_or(|pem| !pem.contains("-----BEGIN CERTIFICATE-----")) {
-            return Err("ignition_endpoint.ca_certificate must be the base64 of a certificate in PEM".to_owned());
+    if let Some(url) = text(setting, "url") {
+        let Some(host) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
+            return Err(format!("The URL scheme must be http(s) and specified in the URL: '{url}'"));
+        };
+        if host.is_empty() || host.starts_with('/') || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(format!("URL '{url}' format is not valid: it names no host"));
         }
     }
     let empty = ["url", "ca_certificate"].iter().all(|name| text(setting, name).is_none());
@@ -164,11 +167,11 @@ mod tests {
         for (bad, said) in [
             (json!([]), "must be of type object"),
             (json!({"uri": "http://a"}), "no field \"uri\""),
-            (json!({"url": "ftp://a"}), "must start with http://"),
-            (json!({"url": "http:///a"}), "must start with http://"),
-            (json!({"url": "http://a b"}), "must start with http://"),
-            (json!({"ca_certificate": "???"}), "must be the base64"),
-            (json!({"ca_certificate": "AAAA"}), "must be the base64"),
+            (json!({"url": "ftp://a"}), "The URL scheme must be http(s) and specified in the URL: 'ftp://a'"),
+            (json!({"url": "http:///a"}), "URL 'http:///a' format is not valid"),
+            (json!({"url": "http://a b"}), "URL 'http://a b' format is not valid"),
+            (json!({"ca_certificate": "???"}), "failed to decode certificate"),
+            (json!({"ca_certificate": "AAAA"}), "unable to parse certificate"),
         ] {
             assert!(checked(&bad).unwrap_err().contains(said), "{bad}");
         }

@@ -3,6 +3,7 @@
 use crate::check::{connectivity, host::Domains, reach::Reach};
 use crate::course::Course;
 use crate::dhcp_vips::DhcpVips;
+use crate::rules::networks::Family;
 use crate::state::{ClusterState, HostState};
 use api::{
     Cluster, ClusterId, ConnectivityReport, Host, HostId, HostRole, InfraEnv, InfraEnvId, Inventory, Secret, Timestamp,
@@ -267,6 +268,9 @@ pub struct ClusterRecord {
     /// Its virtual addresses, where they come by DHCP.
     #[serde(default)]
     pub dhcp: DhcpVips,
+    /// The address family that comes first, where it has both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Family>,
     /// Checks that hold nothing back; the service's own list while none was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored_validations: Option<IgnoredValidations>,
@@ -292,6 +296,7 @@ impl ClusterRecord {
             ui_settings: String::new(),
             course: Course::default(),
             dhcp: DhcpVips::default(),
+            primary: None,
             ignored_validations: None,
         }
     }
@@ -355,6 +360,12 @@ impl Model {
             self.hosts.values().filter(|record| record.host.cluster_id == Some(cluster)).cloned().collect();
         hosts.sort_by_key(|record| record.host.id);
         hosts
+    }
+
+    /// Infra-envs of a cluster, by id.
+    pub fn infra_envs_of_cluster(&self, cluster: ClusterId) -> impl Iterator<Item = &InfraEnvRecord> {
+        let all = self.infra_envs.values().map(AsRef::as_ref);
+        all.filter(move |record: &&InfraEnvRecord| record.infra_env.cluster_id == Some(cluster))
     }
 
     /// Hosts registered in an infra-env, by id.

@@ -400,7 +400,7 @@ fn cluster_facts(service: &Service, change: &Change, record: &ClusterRecord) -> 
         olm_timeout: course.olm_timeout(),
         stage_flagged: progress.finalizing_stage_timed_out,
         finalized: !awaited || course.finalized(),
-        degraded: course.degraded(),
+        failed_operators: course.failed_operators(),
         logs_overdue: limits::logs_overdue(
             logs_info,
             age(cluster.controller_logs_started_at),

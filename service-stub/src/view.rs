@@ -1,8 +1,11 @@
 //! Records as they are published.
 
 use crate::course::Course;
+use crate::features;
+use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord, Model};
 use crate::net::Cidr;
+use crate::operators;
 use crate::pass;
 use crate::service::Service;
 use crate::state::{HostState, cluster::Preparation};
@@ -89,15 +92,17 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     let Value::Object(fields) = &mut document else { return document };
     let list = if with_hosts { hosts.iter().map(|host| host_document(service, host)).collect() } else { Vec::new() };
     fields.insert("hosts".into(), Value::Array(list));
+    let manifests = manifest_files::list(service.store.directory(), record.cluster.id);
+    let has_manifests = manifests.is_ok_and(|names| !names.is_empty());
     // What the contract has and this service has only one answer to.
     let fixed = json!({
         "disk_encryption": {"enable_on": "none", "mode": "tpmv2"},
         "email_domain": "Unknown",
         "ignition_endpoint": {},
         "load_balancer": {"type": "cluster-managed"},
-        "operator_bundles": [],
+        "operator_bundles": operators::chosen_bundles(record.course.olm_operators()),
         "schedulable_masters": false,
-        "feature_usage": "{}",
+        "feature_usage": features::usage::text(record, &hosts, model.infra_envs_of_cluster(record.cluster.id), has_manifests),
     });
     if let Value::Object(fixed) = fixed {
         fields.extend(fixed);
@@ -129,7 +134,7 @@ fn preparation(course: &Course, without_hosts: bool) -> Value {
     let reason = match course.preparation {
         _ if without_hosts => return json!({}),
         Preparation::NotStarted => "Installation preparation not performed",
-        Preparation::Success => "",
+        Preparation::Success => "Installation preparation successful",
         Preparation::Failed => &course.preparation_reason,
     };
     json!({"status": course.preparation, "reason": reason})

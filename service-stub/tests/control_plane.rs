@@ -50,7 +50,7 @@ impl World {
                 name: "rack".into(),
                 openshift_version: "4.22".into(),
                 base_dns_domain: Some("example.com".into()),
-                control_plane_count: Some(masters),
+                control_plane_count: Some(masters.into()),
                 machine_networks: Some(vec![MachineNetwork { cidr: "10.0.0.0/24".into(), cluster_id: None }]),
                 user_managed_networking: Some(true),
                 pull_secret: Secret::new(pull_secret()),

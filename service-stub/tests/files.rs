@@ -38,8 +38,7 @@ impl World {
             agent: Some(at("landfall")),
             ..Files::default()
         });
-        let mut request =
-            json!({"name": "lab", "pull_secret": pull_secret(), "ssh_authorized_key": "ssh-ed25519 AAAA"});
+        let mut request = json!({"name": "lab", "pull_secret": pull_secret(), "ssh_authorized_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"});
         if let (Value::Object(request), Value::Object(overrides)) = (&mut request, overrides) {
             request.extend(overrides);
         }
@@ -71,7 +70,10 @@ fn the_iso_carries_the_discovery_config() {
     let config = world.running.get(&format!("{API}/v2/infra-envs/{id}/downloads/files?file_name=discovery.ign"));
     assert_eq!(config.header("content-disposition"), Some("attachment; filename=\"discovery.ign\""));
     assert_eq!(inside, config.body);
-    assert_eq!(config.document()["passwd"]["users"][0]["sshAuthorizedKeys"][0], "ssh-ed25519 AAAA");
+    assert_eq!(
+        config.document()["passwd"]["users"][0]["sshAuthorizedKeys"][0],
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
+    );
     let long = world.running.get(&format!("/images/{id}?type=full-iso&version=4.22&arch=x86_64"));
     assert_eq!(long.body, whole.body, "the long address");
     assert_eq!(
@@ -117,7 +119,9 @@ fn parts_of_the_iso_are_parts_of_the_whole() {
     assert_eq!(head.header("content-length"), Some(len.to_string().as_str()));
     assert_eq!(head.header("accept-ranges"), Some("bytes"));
 
-    let other = World::new(json!({"ssh_authorized_key": "ssh-ed25519 BBBB"}));
+    let other = World::new(
+        json!({"ssh_authorized_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAICAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"}),
+    );
     assert_ne!(other.iso(&[]).header("etag").unwrap(), etag, "another config is another file");
 }
 

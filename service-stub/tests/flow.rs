@@ -22,7 +22,7 @@ use api::{
 use common::{API, Files, Running, inventory, pull_secret};
 use serde_json::{Value, json};
 use service_stub::rendezvous::{self, HANDOVER_PATH, Rendezvous};
-use std::{io::Read, path::Path, sync::Arc};
+use std::{io::Read, path::Path, sync::Arc, time::Duration};
 
 struct Machine {
     id: HostId,
@@ -72,15 +72,19 @@ impl World {
                 name: "rack".into(),
                 openshift_version: "4.22".into(),
                 base_dns_domain: Some("example.com".into()),
-                control_plane_count: Some(masters),
+                control_plane_count: Some(masters.into()),
                 user_managed_networking: Some(true),
                 pull_secret: Secret::new(pull_secret()),
-                ssh_public_key: Some("ssh-ed25519 AAAA key".into()),
+                ssh_public_key: Some(
+                    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g key".into(),
+                ),
                 ..ClusterCreateParams::default()
             })
             .unwrap();
-        // The network of a single machine is its own, which nobody knows yet.
-        assert_eq!(cluster.status, if masters == 1 { "pending-for-input" } else { "insufficient" });
+        assert_eq!(
+            (cluster.status.as_str(), cluster.status_info.as_str()),
+            ("insufficient", "Cluster is not ready for install")
+        );
         let infra_env = client
             .create_infra_env(&InfraEnvCreateParams {
                 name: "rack".into(),
@@ -99,6 +103,22 @@ impl World {
 
     fn cluster_record(&self) -> Cluster {
         self.running.client().cluster(self.cluster.id).unwrap()
+    }
+
+    fn install(&self) {
+        self.running.client().install_cluster(self.cluster.id).unwrap();
+        self.await_status("installing");
+    }
+
+    /// What changes after an answer, changes soon.
+    fn await_status(&self, wanted: &str) {
+        for _ in 0..500 {
+            if self.status() == wanted {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{} is not {wanted}", self.status());
     }
 
     fn status(&self) -> String {
@@ -229,28 +249,33 @@ impl World {
 #[test]
 fn virtual_addresses_are_looked_for_and_must_be_free() {
     let world = World::new(3, 3);
-    let set = |api: &str| {
-        let settings = json!({"user_managed_networking": false, "platform": {"type": "baremetal"},
-            "api_vips": [{"ip": api}], "ingress_vips": [{"ip": "10.0.0.67"}]});
+    let set = |settings: Value| {
         let answer = world.running.json("PATCH", &format!("/v2/clusters/{}", world.cluster.id), &settings);
-        assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+        (answer.status, answer.document()["reason"].as_str().unwrap_or_default().to_owned())
     };
+    let with_api = |api: &str| json!({"api_vips": [{"ip": api}], "ingress_vips": [{"ip": "10.0.0.67"}]});
     let validation = |id: &str| {
         let cluster = world.running.client().cluster(world.cluster.id).unwrap();
         let all: Value = serde_json::from_str(&cluster.validations_info).unwrap();
         let list = all["network"].as_array().unwrap();
         list.iter().find(|finding| finding["id"] == id).unwrap()["status"].as_str().unwrap().to_owned()
     };
-    set("10.0.0.66");
+    let unknown = |vip: &str| format!("Calculate machine network CIDR: No suitable matching CIDR found for VIP {vip}");
+    assert_eq!(set(json!({"user_managed_networking": false})).0, 201);
+    assert_eq!(set(with_api("10.0.0.66")), (400, unknown("10.0.0.66")), "no machine is known yet");
     world.discover_all();
+    assert_eq!(set(with_api("10.0.0.66")).0, 201);
+    world.poll(&world.machines[0]);
     assert_eq!((world.status().as_str(), validation("api-vips-valid").as_str()), ("insufficient", "failure"), "in use");
     assert_eq!(validation("ingress-vips-valid"), "success");
-    set("10.0.0.65");
+    assert_eq!(set(with_api("10.0.0.65")).0, 201);
     assert_eq!(validation("api-vips-valid"), "failure", "not looked for yet");
     world.poll(&world.machines[0]);
     assert_eq!((world.status().as_str(), validation("api-vips-valid").as_str()), ("ready", "success"));
-    set("192.168.7.1");
-    assert_eq!(world.status(), "pending-for-input", "no machine is in its network");
+    let elsewhere =
+        "1 error occurred:\n\t* api-vip <192.168.7.1> does not belong to machine-network-cidr <10.0.0.0/24>\n\n";
+    assert_eq!(set(with_api("192.168.7.1")), (400, elsewhere.to_owned()), "the network is known by now");
+    assert_eq!(world.status(), "ready");
 }
 
 #[test]
@@ -281,7 +306,11 @@ fn four_machines_become_a_cluster() {
     assert_eq!(world.status(), "ready");
 
     let installing = world.running.client().install_cluster(world.cluster.id).unwrap();
-    assert_eq!(installing.status, "installing");
+    assert_eq!(installing.status, "preparing-for-installation");
+    world.await_status("installing");
+    let cluster = world.running.json("GET", &format!("/v2/clusters/{}", world.cluster.id), &json!(null)).document();
+    let prepared = json!({"status": "success", "reason": "Installation preparation successful"});
+    assert_eq!(cluster["last-installation-preparation"], prepared);
     let roles: Vec<HostRole> = world.machines.iter().map(|machine| world.host(machine).role).collect();
     assert_eq!(roles.iter().filter(|role| **role == HostRole::Master).count(), 3);
     assert_eq!(roles.iter().filter(|role| **role == HostRole::Worker).count(), 1);
@@ -374,7 +403,7 @@ fn progress_never_goes_back_and_failures_end_it() {
     let machine = &world.machines[0];
     world.discover_all();
     assert_eq!(world.put(machine, HostStage::Installing, "").unwrap_err().status(), Some(409), "not being installed");
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     world.put(machine, HostStage::WritingImageToDisk, "10%").unwrap();
     world.put(machine, HostStage::WritingImageToDisk, &"ä".repeat(5000)).unwrap();
     assert_eq!(world.host(machine).progress.unwrap().progress_info, "ä".repeat(2048));
@@ -404,7 +433,7 @@ fn a_failing_install_step_fails_the_host() {
     let world = World::new(1, 1);
     let machine = &world.machines[0];
     world.discover_all();
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     let reply = |exit_code: i64, error: &str| {
         let reply = StepReply {
             error: error.into(),
@@ -427,7 +456,7 @@ fn a_wrong_boot_waits_for_a_person_and_goes_on() {
     let world = World::new(1, 1);
     let machine = &world.machines[0];
     world.discover_all();
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     world.write_disk(machine);
     world.register(machine).unwrap();
     let host = world.host(machine);
@@ -445,7 +474,7 @@ fn a_wrong_boot_waits_for_a_person_and_goes_on() {
 fn a_host_that_restarts_while_it_is_written_is_lost() {
     let world = World::new(1, 1);
     world.discover_all();
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     world.put(&world.machines[0], HostStage::WritingImageToDisk, "").unwrap();
     world.register(&world.machines[0]).unwrap();
     assert_eq!(world.host(&world.machines[0]).status, "error");
@@ -486,7 +515,7 @@ fn settings_of_hosts_are_checked_and_used() {
     );
 
     assert_eq!(client.host_ignition(world.infra_env.id, machine.id).unwrap_err().status(), Some(409), "too early");
-    client.install_cluster(world.cluster.id).unwrap();
+    world.install();
     let request = world.install_request(machine);
     let args: Vec<String> = serde_json::from_str(request.installer_args.as_deref().unwrap()).unwrap();
     assert_eq!(
@@ -498,7 +527,12 @@ fn settings_of_hosts_are_checked_and_used() {
     let text = config.to_string();
     let as_text = world.running.get(&format!("{API}{path}/ignition")).document();
     assert_eq!(serde_json::from_str::<Value>(as_text["config"].as_str().unwrap()).unwrap(), config);
-    assert!(text.contains("/etc/x") && text.contains("data:,other") && text.contains("ssh-ed25519 AAAA key"), "{text}");
+    assert!(
+        text.contains("/etc/x")
+            && text.contains("data:,other")
+            && text.contains("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g key"),
+        "{text}"
+    );
     let late = set(HostUpdateParams { host_name: Some("late".into()), ..HostUpdateParams::default() });
     assert_eq!(late.unwrap_err().status(), Some(409));
 }
@@ -516,7 +550,7 @@ fn a_cancelled_installation_stops_its_hosts() {
     let world = World::new(1, 1);
     let machine = &world.machines[0];
     world.discover_all();
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     world.put(machine, HostStage::Installing, "").unwrap();
     let path = format!("/v2/clusters/{}/actions/cancel", world.cluster.id);
     assert_eq!(world.running.json("POST", &path, &json!({})).status, 202);

@@ -124,9 +124,10 @@ fn nonsense_is_told_apart() {
             "vip_dhcp_allocation": false, "schedulable_masters": false, "api_vips": api, "ingress_vips": ingress});
         running.json("POST", "/v2/clusters", &body).status
     };
-    let [one, two, three] = ["10.0.0.5", "fd00::5", "10.0.0.6"].map(|ip| json!({"ip": ip}));
+    let [one, two, three, four] = ["10.0.0.5", "fd00::5", "10.0.0.6", "fd00::6"].map(|ip| json!({"ip": ip}));
     assert_eq!(vips(json!([one]), json!([three])), 201);
-    assert_eq!(vips(json!([one, two]), json!([one, two])), 201);
+    assert_eq!(vips(json!([one, two]), json!([three, four])), 201);
+    assert_eq!(vips(json!([one]), json!([one])), 400, "one address for both");
     assert_eq!(vips(json!([one, two]), json!([three])), 400, "counts differ");
     assert_eq!(vips(json!([one, two, three]), json!([one, two, three])), 400, "more than two");
     for bad in [json!({"ip": "10.0.0.256"}), json!({"ip": 5}), json!({}), json!("10.0.0.5"), json!(null)] {

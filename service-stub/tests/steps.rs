@@ -34,7 +34,7 @@ impl World {
                 name: "rack".into(),
                 openshift_version: "4.22".into(),
                 base_dns_domain: Some("example.com".into()),
-                control_plane_count: Some(masters),
+                control_plane_count: Some(masters.into()),
                 pull_secret: Secret::new(pull_secret()),
                 ..more
             })

@@ -1,12 +1,10 @@
-//! What may be asked for: versions, operators, features, defaults. Read-only, and only what is really here: a list of what
+//! What may be asked for: versions, defaults. Read-only, and only what is really here: a list of what
 //! this service has none of is empty.
 
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
 use axum::http::StatusCode;
-use serde_json::{Map, Value, json};
-
-const ARCHITECTURES: [&str; 6] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi"];
+use serde_json::{Value, json};
 
 fn answer(document: &Value) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::OK, document))
@@ -45,10 +43,13 @@ pub fn component_versions(service: &Service, _: &Call) -> Result<Answer, Refusal
     }))
 }
 
-/// GET /v2/openshift-versions: those the operator named; the last is the default.
+/// GET /v2/openshift-versions: those of the catalogue; without one those the operator named, of which the last is the default.
 pub fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let latest = call.query_flag("only_latest")?;
     let wanted = call.query("version");
+    if let Some(catalogue) = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_releases()) {
+        return Ok(Answer::json(StatusCode::OK, &catalogue.offers(wanted, latest)));
+    }
     let all = &service.settings.openshift_versions;
     let skipped = if latest { all.len().saturating_sub(1) } else { 0 };
     let entry = |(at, version): (usize, &String)| {
@@ -70,91 +71,9 @@ fn is_of(version: &str, wanted: &str) -> bool {
     version.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
-/// GET /v2/release-sources, /v2/supported-operators, /v2/operators/bundles, /v2/domains: there are none.
+/// GET /v2/release-sources, /v2/domains: there are none.
 pub fn none(_: &Service, _: &Call) -> Result<Answer, Refusal> {
     answer(&json!([]))
-}
-
-/// GET /v2/supported-operators/{name}.
-pub fn operator(_: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let name = crate::http::call::shortened(call.path("operator_name"));
-    Err(Refusal::not_found(format!("operator {name} was not found: this service installs none")))
-}
-
-/// GET /v2/operators/bundles/{id}.
-pub fn bundle(_: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let id = crate::http::call::shortened(call.path("id"));
-    Err(Refusal::not_found(format!("bundle {id} was not found: this service installs no operators")))
-}
-
-const HERE: [&str; 13] = [
-    "BAREMETAL_PLATFORM",
-    "CLUSTER_MANAGED_NETWORKING",
-    "DUAL_STACK",
-    "EXTERNAL_PLATFORM",
-    "FULL_ISO",
-    "NONE_PLATFORM",
-    "NON_STANDARD_HA_CONTROL_PLANE",
-    "OVN_NETWORK_TYPE",
-    "PLATFORM_MANAGED_NETWORKING",
-    "SNO",
-    "TNA",
-    "USER_MANAGED_LOAD_BALANCER",
-    "USER_MANAGED_NETWORKING",
-];
-const NOT_HERE: [&str; 15] = [
-    "CNV",
-    "DUAL_STACK_VIPS",
-    "EXTERNAL_PLATFORM_OCI",
-    "LSO",
-    "LVM",
-    "MCE",
-    "MTV",
-    "NUTANIX_INTEGRATION",
-    "ODF",
-    "OPENSHIFT_AI",
-    "OSC",
-    "SDN_NETWORK_TYPE",
-    "TNF",
-    "VIP_AUTO_ALLOC",
-    "VSPHERE_INTEGRATION",
-];
-
-/// GET /v2/support-levels/features: what this service does is supported, what it refuses is unavailable.
-pub fn features(_: &Service, call: &Call) -> Result<Answer, Refusal> {
-    required_version(call)?;
-    if call.query("cpu_architecture").is_some() {
-        call.query_one_of("cpu_architecture", &ARCHITECTURES)?;
-    }
-    if call.query("platform_type").is_some() {
-        call.query_one_of("platform_type", &["baremetal", "none", "nutanix", "vsphere", "external"])?;
-    }
-    let levels = |names: &[&str], level: &str| -> Vec<(String, Value)> {
-        names.iter().map(|name| ((*name).to_owned(), Value::from(level))).collect()
-    };
-    let all: Map<String, Value> =
-        levels(&HERE, "supported").into_iter().chain(levels(&NOT_HERE, "unavailable")).collect();
-    answer(&json!({"features": all}))
-}
-
-/// GET /v2/support-levels/architectures: that of the images on offer, which is this program's.
-pub fn architectures(_: &Service, call: &Call) -> Result<Answer, Refusal> {
-    required_version(call)?;
-    let level = |name: &str| if name == std::env::consts::ARCH { "supported" } else { "unavailable" };
-    answer(&json!({"architectures": {
-        "ARM64_ARCHITECTURE": level("aarch64"),
-        "MULTIARCH_RELEASE_IMAGE": "unavailable",
-        "PPC64LE_ARCHITECTURE": level("powerpc64"),
-        "S390X_ARCHITECTURE": level("s390x"),
-        "X86_64_ARCHITECTURE": level("x86_64"),
-    }}))
-}
-
-fn required_version(call: &Call) -> Result<(), Refusal> {
-    match call.query("openshift_version") {
-        Some(_) => Ok(()),
-        None => Err(Refusal::bad_request("openshift_version in query is required")),
-    }
 }
 
 #[cfg(test)]

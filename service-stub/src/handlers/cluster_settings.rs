@@ -1,21 +1,18 @@
 //! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
 
-use super::clusters::{
-    check_dhcp, check_encryption, check_networks, check_pull_secret, check_vips, least_machines, shown, with_prefixes,
-};
-use super::infra_env_settings::{check_proxy, checked_sources};
-use super::{find_cluster, shapes};
-use crate::check::host::valid_hostname;
-use crate::dhcp_vips::DhcpVips;
+use super::new_cluster::{check_control_plane, check_encryption, check_vip_families, is_user_balanced};
+use super::{cluster_networks, clusters::shown, find_cluster, operators, shapes, support_levels};
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
-use crate::model::ClusterRecord;
+use crate::model::{ClusterRecord, HostRecord};
 use crate::pass;
+use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::Vips};
 use crate::service::Service;
-use api::{ClusterNetwork, ClusterUpdateParams, MachineNetwork, Platform, Proxy};
+use api::{ClusterId, ClusterNetwork, ClusterUpdateParams, MachineNetwork, Platform, Proxy};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use std::{net::IpAddr, sync::Arc};
 
 /// Longest text a page keeps with a cluster, bytes.
 const MAX_UI_SETTINGS_BYTES: usize = 64 << 10;
@@ -26,14 +23,11 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let params: ClusterUpdateParams = call.json(&shapes::UPDATE_CLUSTER)?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        if !record.state.accepts_hosts() {
-            return Err(Refusal::conflict(format!(
-                "cluster {id} is in status {}: its settings can change only before it is installed",
-                record.state
-            )));
-        }
+        let hosts = change.model().hosts_of_cluster(id);
         let proxy = proxy_of(&record);
-        apply(&mut record, params)?;
+        apply(&mut record, &hosts, params)?;
+        support_levels::check_cluster(change.model(), &record)?;
+        record.cluster.updated_at = change.now;
         if proxy_of(&record) != proxy {
             events::cluster(change, &record, kinds::PROXY_SETTINGS_CHANGED, Value::Null);
         }
@@ -54,119 +48,313 @@ fn proxy_of(record: &ClusterRecord) -> Proxy {
     Proxy { http_proxy: text("http_proxy"), https_proxy: text("https_proxy"), no_proxy: text("no_proxy") }
 }
 
-/// Sets what is given; what isn't stays.
-pub fn apply(record: &mut ClusterRecord, params: ClusterUpdateParams) -> Result<(), Refusal> {
+/// The addresses of virtual ones, as they are written.
+pub(super) fn ips(vips: Option<&[Value]>) -> Vec<String> {
+    let text = |vip: &Value| vip.get("ip").and_then(Value::as_str).unwrap_or_default().to_owned();
+    vips.unwrap_or_default().iter().map(text).collect()
+}
+
+/// Virtual addresses as a cluster has them.
+pub(super) fn owned_vips(vips: Option<&[Value]>, id: ClusterId) -> Vec<Value> {
+    let owned = |ip: String| {
+        let ip = ip.parse::<IpAddr>().map_or(ip, |address| address.to_string());
+        json!({"cluster_id": id, "ip": ip})
+    };
+    ips(vips).into_iter().map(owned).collect()
+}
+
+/// Networks and virtual addresses of a cluster, or of a request; an empty list says nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Lists<'a> {
+    pub networks: Networks<'a>,
+    pub api: &'a [String],
+    pub ingress: &'a [String],
+}
+
+impl<'a> Lists<'a> {
+    /// The first of each kind.
+    pub fn firsts(&self) -> rules::networks::Firsts<'a> {
+        let first = |networks: &'a [MachineNetwork]| networks.first().map(|network| network.cidr.as_str());
+        [
+            ("machine_networks", first(self.networks.machine)),
+            ("api_vips", self.api.first().map(String::as_str)),
+            ("ingress_vips", self.ingress.first().map(String::as_str)),
+            ("service_networks", first(self.networks.service)),
+            ("cluster_networks", self.networks.cluster.first().map(|network| network.cidr.as_str())),
+        ]
+    }
+}
+
+/// Sets what is given, in the order clients know refusals in; what isn't stays.
+pub fn apply(
+    record: &mut ClusterRecord,
+    hosts: &[Arc<HostRecord>],
+    mut params: ClusterUpdateParams,
+) -> Result<(), Refusal> {
+    take_single_networks(record, &mut params);
+    let primary = primary_after(record, &params).map_err(Refusal::invalid)?;
+    check_given(record, &params).map_err(Refusal::invalid)?;
+    rules::proxy::check(
+        params.http_proxy.as_deref(),
+        params.https_proxy.as_deref(),
+        params.no_proxy.as_deref(),
+        Some(&record.cluster.openshift_version),
+    )
+    .map_err(Refusal::invalid)?;
+    if !record.state.accepts_hosts() {
+        return Err(Refusal::conflict(format!(
+            "Cluster {} is in {} state, cluster can be updated only in one of [insufficient ready pending-for-input adding-hosts]",
+            record.cluster.id, record.state
+        )));
+    }
+    set_platform(record, &mut params).map_err(Refusal::invalid)?;
+    check_known_cluster(record, &params).map_err(Refusal::invalid)?;
+    check_encryption(params.disk_encryption.as_ref())?;
     if params.schedulable_masters == Some(true) {
         return Err(Refusal::not_implemented("field schedulable_masters"));
     }
-    check_encryption(params.disk_encryption.as_ref())?;
+    set_texts(record, &params);
+    cluster_networks::set(record, hosts, &mut params)?;
     set_kept(record, &params)?;
-    let (id, balanced) = (record.cluster.id, record.user_balanced());
-    let own = &mut record.cluster;
-    if let Some(name) = params.name {
-        if !valid_hostname(&name) {
-            return Err(Refusal::invalid(format!("cluster name '{name}' is not a DNS name")));
-        }
-        own.name = name;
+    if let Some(pull_secret) = params.pull_secret {
+        record.cluster.pull_secret_set = !pull_secret.is_empty();
+        record.pull_secret = pull_secret;
     }
+    if let Some(count) = params.control_plane_count {
+        record.cluster.control_plane_count = u32::try_from(count).unwrap_or_default();
+    }
+    record.primary = primary;
+    let architecture = record.cluster.cpu_architecture.clone();
+    operators::choose(record, &architecture, params.olm_operators, params.operator_bundles)
+}
+
+/// Fields of a time when there was one network of each kind.
+fn take_single_networks(record: &ClusterRecord, params: &mut ClusterUpdateParams) {
+    let one = |cidr: String| vec![MachineNetwork { cidr, cluster_id: None }];
+    if let Some(cidr) = params.machine_network_cidr.take() {
+        params.machine_networks.get_or_insert_with(|| one(cidr));
+    }
+    if let Some(cidr) = params.service_network_cidr.take() {
+        params.service_networks.get_or_insert_with(|| one(cidr));
+    }
+    let (cidr, host_prefix) = (params.cluster_network_cidr.take(), params.cluster_network_host_prefix.take());
+    if params.cluster_networks.is_none() && (cidr.is_some() || host_prefix.is_some()) {
+        let first = record.cluster.cluster_networks.first().cloned().unwrap_or_default();
+        params.cluster_networks = Some(vec![ClusterNetwork {
+            cidr: cidr.unwrap_or(first.cidr),
+            host_prefix: host_prefix.unwrap_or(first.host_prefix),
+            cluster_id: None,
+        }]);
+    }
+}
+
+/// The family that comes first afterwards.
+fn primary_after(
+    record: &ClusterRecord,
+    params: &ClusterUpdateParams,
+) -> Result<Option<rules::networks::Family>, String> {
+    let given = [
+        params.machine_networks.is_some(),
+        params.service_networks.is_some(),
+        params.cluster_networks.is_some(),
+        params.api_vips.is_some(),
+        params.ingress_vips.is_some(),
+    ];
+    if !given.contains(&true) {
+        return Ok(record.primary);
+    }
+    let (api, ingress) = (ips(params.api_vips.as_deref()), ips(params.ingress_vips.as_deref()));
+    let lists = Lists { networks: given_networks(params), api: &api, ingress: &ingress };
+    match record.primary {
+        Some(primary) if given.contains(&false) => {
+            rules::networks::keeps_primary(&lists.firsts(), primary)?;
+            Ok(Some(primary))
+        }
+        _ if lists.networks.are_dual_stack() => rules::networks::primary_family(&lists.firsts()),
+        _ => Ok(None),
+    }
+}
+
+fn given_networks(params: &ClusterUpdateParams) -> Networks<'_> {
+    Networks {
+        machine: params.machine_networks.as_deref().unwrap_or_default(),
+        service: params.service_networks.as_deref().unwrap_or_default(),
+        cluster: params.cluster_networks.as_deref().unwrap_or_default(),
+    }
+}
+
+/// What the request says, by itself and with what the cluster has.
+fn check_given(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(), String> {
+    let own = &record.cluster;
+    if let Some(count) = params.control_plane_count.filter(|_| !record.day2()) {
+        check_control_plane(&own.high_availability_mode, count, &own.openshift_version)?;
+    }
+    if let Some(pull_secret) = params.pull_secret.as_ref().filter(|secret| !secret.is_empty()) {
+        rules::text::pull_secret(pull_secret.expose())?;
+    }
+    if let Some(name) = params.name.as_ref().filter(|name| !name.is_empty()) {
+        let platform = params.platform.as_ref().or(own.platform.as_ref());
+        rules::text::cluster_name(name, platform.map_or("", |platform| platform.kind.as_str()))?;
+    }
+    given_networks(params).check_cidrs()?;
+    check_vips(record, params)?;
+    if let Some(key) = params.ssh_public_key.as_deref().filter(|key| !key.is_empty()) {
+        rules::ssh_key::check(key.trim())?;
+    }
+    params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked)?;
+    let user_balanced = match &params.load_balancer {
+        Some(balancer) => is_user_balanced(Some(balancer)),
+        None => record.user_balanced(),
+    };
+    let was_dual = networks_of(record).are_dual_stack();
+    given_networks(params).check_stacks(&Stacks { was_dual, user_balanced, openshift_version: &own.openshift_version })
+}
+
+fn networks_of(record: &ClusterRecord) -> Networks<'_> {
+    let own = &record.cluster;
+    Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks }
+}
+
+fn check_vips(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(), String> {
+    let own = &record.cluster;
+    let given = [&params.api_vips, &params.ingress_vips].map(|vips| vips.as_ref().map_or(0, Vec::len));
+    check_vip_families(given, &own.openshift_version)?;
+    let switches = params.vip_dhcp_allocation.is_some_and(|by_dhcp| by_dhcp != own.vip_dhcp_allocation);
+    // Addresses of one way are no good for the other.
+    let fresh = switches && params.api_vips.is_none() && params.ingress_vips.is_none();
+    let after = |given: &Option<Vec<Value>>, own: &[Value]| match given {
+        Some(given) => ips(Some(given)),
+        None if fresh => Vec::new(),
+        None => ips(Some(own)),
+    };
+    let (api, ingress) = (after(&params.api_vips, &own.api_vips), after(&params.ingress_vips, &own.ingress_vips));
+    if params.user_managed_networking == Some(true) {
+        check_user_managed(record, params)?;
+    }
+    let networks = Networks {
+        machine: params.machine_networks.as_deref().unwrap_or(&own.machine_networks),
+        service: params.service_networks.as_deref().unwrap_or(&own.service_networks),
+        cluster: params.cluster_networks.as_deref().unwrap_or(&own.cluster_networks),
+    };
+    let user_balanced = match &params.load_balancer {
+        Some(balancer) => is_user_balanced(Some(balancer)),
+        None => record.user_balanced(),
+    };
+    let vips = Vips {
+        api: &api,
+        ingress: &ingress,
+        networks,
+        user_managed: params.user_managed_networking == Some(true),
+        by_dhcp: params.vip_dhcp_allocation == Some(true),
+        user_balanced,
+        openshift_version: &own.openshift_version,
+    };
+    vips.check()
+}
+
+/// Management by the user is what the request turns to: the reason names it first.
+fn check_user_managed(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(), String> {
+    let own = &record.cluster;
+    let by_dhcp = params.vip_dhcp_allocation.unwrap_or(own.vip_dhcp_allocation);
+    let (api, ingress) = match own.vip_dhcp_allocation {
+        true => (Vec::new(), Vec::new()),
+        false => (
+            ips(Some(params.api_vips.as_deref().unwrap_or(&own.api_vips))),
+            ips(Some(params.ingress_vips.as_deref().unwrap_or(&own.ingress_vips))),
+        ),
+    };
+    rules::vips::none_with_user_managed(&api, &ingress, by_dhcp).map_err(|why| {
+        why.split_once(" cannot be set with ")
+            .map_or(why.clone(), |(what, with)| format!("{with} cannot be set with {what}"))
+    })
+}
+
+fn set_platform(record: &mut ClusterRecord, params: &mut ClusterUpdateParams) -> Result<(), String> {
+    let own = &mut record.cluster;
+    let current_platform = own.platform.clone().unwrap_or_else(|| platform::of_kind(platform::BAREMETAL));
+    let current = platform::Current {
+        platform: &current_platform,
+        user_managed: own.user_managed_networking,
+        control_plane_count: own.control_plane_count.into(),
+        can_manage_networking: cluster_networks::can_manage_networking(own),
+    };
+    let (platform, user_managed) =
+        platform::of_update(params.platform.take(), params.user_managed_networking, &current)?;
+    (params.platform, params.user_managed_networking) = (platform, user_managed);
+    Ok(())
+}
+
+/// What can be told only with the cluster as it is.
+fn check_known_cluster(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(), String> {
+    let own = &record.cluster;
+    if own.control_plane_count == 1 {
+        if params.user_managed_networking == Some(false) {
+            return Err("disabling UserManagedNetworking is not allowed in single node mode".to_owned());
+        }
+        if params.network_type.as_deref() == Some("OpenShiftSDN") {
+            return Err("OpenShiftSDN network type is not allowed in single node mode".to_owned());
+        }
+    }
+    let given = |text: &Option<String>, own: &str| text.clone().filter(|text| !text.is_empty()).unwrap_or(own.into());
+    let (name, base) = (given(&params.name, &own.name), given(&params.base_dns_domain, &own.base_dns_domain));
+    if !base.is_empty() {
+        rules::text::cluster_domain(&name, &base)?;
+    }
+    params.disk_encryption.as_ref().map_or(Ok(()), rules::encryption::check)?;
+    if let Some(platform) = &params.platform {
+        platform::check_single_node(own.control_plane_count.into(), platform)?;
+    }
+    if params.disk_encryption.is_some() && record.course.imported {
+        return Err(format!(
+            "cannot update cluster {}, it is not permitted to change disk encryption settings for an imported cluster",
+            own.id
+        ));
+    }
+    match &params.api_vip_dns_name {
+        Some(name) if !record.day2() => Err(format!("Can't update api vip to {name} for day1 cluster {}", own.id)),
+        _ => Ok(()),
+    }
+}
+
+fn set_texts(record: &mut ClusterRecord, params: &ClusterUpdateParams) {
+    let own = &mut record.cluster;
+    let key = params.ssh_public_key.as_ref().map(|key| key.trim().to_owned());
     let texts = [
-        (&mut own.base_dns_domain, params.base_dns_domain),
-        (&mut own.ssh_public_key, params.ssh_public_key),
-        (&mut own.hyperthreading, params.hyperthreading),
-        (&mut own.network_type, params.network_type),
+        (&mut own.name, params.name.clone()),
+        (&mut own.base_dns_domain, params.base_dns_domain.clone()),
+        (&mut own.ssh_public_key, key),
+        (&mut own.hyperthreading, params.hyperthreading.clone()),
+        (&mut own.network_type, params.network_type.clone()),
     ];
     for (own, given) in texts {
         if let Some(given) = given {
             *own = given;
         }
     }
-    if let Some(count) = params.control_plane_count {
-        if !(1..=5).contains(&count) {
-            return Err(Refusal::invalid(format!("control_plane_count {count} is not 1 to 5")));
-        }
-        own.control_plane_count = count;
-        own.high_availability_mode = if count == 1 { "None" } else { "Full" }.into();
+    if let Some(platform) = &params.platform {
+        own.platform = Some(Platform::clone(platform));
     }
-    let by_dhcp = params.vip_dhcp_allocation.unwrap_or(own.vip_dhcp_allocation);
-    let given = params.api_vips.iter().chain(&params.ingress_vips).any(|vips| !vips.is_empty());
-    check_dhcp(by_dhcp, params.user_managed_networking.unwrap_or(own.user_managed_networking), given)?;
-    // Those of one way are no good for the other, nor are leases of another network.
-    let moved = params.machine_networks.is_some() || params.machine_network_cidr.is_some();
-    if by_dhcp != own.vip_dhcp_allocation || by_dhcp && moved {
-        own.vip_dhcp_allocation = by_dhcp;
-        own.api_vips.clear();
-        own.ingress_vips.clear();
-        record.dhcp = DhcpVips::default();
+    if let Some(name) = &params.api_vip_dns_name {
+        record.course.api_vip_dns_name = name.clone();
     }
-    if let Some(vips) = params.api_vips {
-        own.api_vips = vips;
-    }
-    if let Some(vips) = params.ingress_vips {
-        own.ingress_vips = vips;
-    }
-    check_vips(&own.api_vips, &own.ingress_vips)?;
-    let given = params.machine_network_cidr.map(|cidr| vec![MachineNetwork { cidr, cluster_id: None }]);
-    if let Some(networks) = params.machine_networks.or(given) {
-        own.machine_networks = networks;
-    }
-    let (cidr, host_prefix) = (params.cluster_network_cidr, params.cluster_network_host_prefix);
-    if let Some(networks) = params.cluster_networks {
-        own.cluster_networks = networks;
-    } else if cidr.is_some() || host_prefix.is_some() {
-        let first = own.cluster_networks.first().cloned().unwrap_or_default();
-        own.cluster_networks = vec![ClusterNetwork {
-            cidr: cidr.unwrap_or(first.cidr),
-            host_prefix: host_prefix.unwrap_or(first.host_prefix),
-            cluster_id: None,
-        }];
-    }
-    let given = params.service_network_cidr.map(|cidr| vec![MachineNetwork { cidr, cluster_id: None }]);
-    if let Some(networks) = params.service_networks.or(given) {
-        own.service_networks = networks;
-    }
-    own.cluster_networks = with_prefixes(std::mem::take(&mut own.cluster_networks));
-    let least = least_machines(own.control_plane_count == 1, balanced);
-    check_networks(&own.cluster_networks, &own.service_networks, &own.machine_networks, least)?;
-    own.cluster_networks.iter_mut().for_each(|network| network.cluster_id = Some(id));
-    let others = own.service_networks.iter_mut().chain(&mut own.machine_networks);
-    others.for_each(|network| network.cluster_id = Some(id));
-    if let Some(managed) = params.user_managed_networking {
-        own.user_managed_networking = managed;
-    }
-    match params.platform {
-        Some(platform) => own.platform = Some(checked_platform(platform)?),
-        // The platform follows, where it says no more than who manages the network.
-        None if params.user_managed_networking.is_some() => {
-            let plain = own.platform.as_ref().is_none_or(|own| matches!(own.kind.as_str(), "" | "none" | "baremetal"));
-            if plain {
-                let kind = if own.user_managed_networking { "none" } else { "baremetal" };
-                own.platform = Some(Platform { external: json!({}), kind: kind.to_owned() });
-            }
-        }
-        None => {}
-    }
-    if let Some(pull_secret) = params.pull_secret.filter(|secret| !secret.is_empty()) {
-        check_pull_secret(pull_secret.expose())?;
-        record.pull_secret = pull_secret;
-        own.pull_secret_set = true;
-    }
-    Ok(())
 }
 
 /// Settings that are shown again but change nothing here; an empty text removes one.
 fn set_kept(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Result<(), Refusal> {
-    check_proxy(&Proxy {
-        http_proxy: params.http_proxy.clone(),
-        https_proxy: params.https_proxy.clone(),
-        no_proxy: None,
-    })?;
-    for (name, list) in [("additional_ntp_source", &params.additional_ntp_source), ("ntp_sources", &params.ntp_sources)]
-    {
-        checked_sources(name, list.clone().unwrap_or_default())?;
+    let after = |given: &Option<String>, name| given.clone().or_else(|| kept_text(record, name)).unwrap_or_default();
+    let additional = after(&params.additional_ntp_source, "additional_ntp_source");
+    let only = after(&params.ntp_sources, "ntp_sources");
+    if !additional.is_empty() && !only.is_empty() {
+        return Err(Refusal::invalid("ntp_sources and additional_ntp_source are mutually exclusive"));
     }
+    for list in [&params.additional_ntp_source, &params.ntp_sources].into_iter().flatten() {
+        if !list.is_empty() {
+            rules::text::ntp_sources(list).map_err(Refusal::invalid)?;
+        }
+    }
+    rules::text::tags(params.tags.as_deref().unwrap_or_default()).map_err(Refusal::invalid)?;
     let texts = [
         ("additional_ntp_source", &params.additional_ntp_source),
-        ("api_vip_dns_name", &params.api_vip_dns_name),
         ("http_proxy", &params.http_proxy),
         ("https_proxy", &params.https_proxy),
         ("no_proxy", &params.no_proxy),
@@ -180,38 +368,11 @@ fn set_kept(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Result<
             Some(text) => drop(record.kept.insert(name.into(), text.into())),
         }
     }
-    if kept_text(record, "additional_ntp_source").is_some() && kept_text(record, "ntp_sources").is_some() {
-        return Err(Refusal::invalid("ntp_sources and additional_ntp_source exclude each other: give one of them"));
-    }
     if let Some(endpoint) = &params.ignition_endpoint {
         match ignition_endpoint::checked(endpoint).map_err(Refusal::invalid)? {
             Some(endpoint) => drop(record.kept.insert("ignition_endpoint".into(), endpoint)),
             None => drop(record.kept.remove("ignition_endpoint")),
         }
-    }
-    if let Some(balancer) = &params.load_balancer {
-        check_load_balancer(balancer)?;
-        record.kept.insert("load_balancer".into(), balancer.clone());
-    }
-    Ok(())
-}
-
-/// One of the published kinds.
-pub fn checked_platform(platform: Platform) -> Result<Platform, Refusal> {
-    const KINDS: [&str; 5] = ["baremetal", "nutanix", "vsphere", "none", "external"];
-    if !KINDS.contains(&platform.kind.as_str()) {
-        return Err(Refusal::bad_request(format!("platform.type in body should be one of [{}]", KINDS.join(" "))));
-    }
-    let external = if platform.external.is_object() { platform.external } else { json!({}) };
-    Ok(Platform { external, ..platform })
-}
-
-/// One of the two published kinds, and nothing else.
-pub fn check_load_balancer(balancer: &Value) -> Result<(), Refusal> {
-    let kind = balancer.get("type").and_then(Value::as_str);
-    let alone = balancer.as_object().is_some_and(|fields| fields.len() == 1);
-    if !alone || !matches!(kind, Some("cluster-managed" | "user-managed")) {
-        return Err(Refusal::bad_request("load_balancer.type in body should be one of [cluster-managed user-managed]"));
     }
     Ok(())
 }
@@ -244,83 +405,4 @@ pub fn supported_platforms(service: &Service, call: &Call) -> Result<Answer, Ref
     let all = ["baremetal", "none", "external"];
     let platforms = if record.single_node() { &all[1..] } else { &all[..] };
     Ok(Answer::json(StatusCode::OK, &platforms))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::ClusterState;
-    use api::{Cluster, Secret};
-
-    fn set(params: Value) -> Result<ClusterRecord, String> {
-        let mut record = ClusterRecord::new(ClusterState::Insufficient, Cluster::default(), Secret::default());
-        record.cluster.cluster_networks =
-            vec![ClusterNetwork { cidr: "10.128.0.0/14".into(), host_prefix: 23, cluster_id: None }];
-        record.kept.insert("tags".into(), "old".into());
-        match apply(&mut record, serde_json::from_value(params).unwrap()) {
-            Ok(()) => Ok(record),
-            Err(Refusal::Request(status, text) | Refusal::Application(status, text)) => {
-                Err(format!("{status}: {text}"))
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_given_is_set_and_the_rest_stays() {
-        let record = set(json!({
-            "name": "edge", "control_plane_count": 1, "machine_network_cidr": "192.0.2.0/24",
-            "cluster_network_host_prefix": 24, "user_managed_networking": true, "tags": "", "ntp_sources": "ntp1,192.0.2.1",
-            "api_vips": [{"ip": "192.0.2.5"}], "ingress_vips": [{"ip": "192.0.2.6"}],
-        }))
-        .unwrap();
-        let cluster = &record.cluster;
-        assert_eq!((cluster.name.as_str(), cluster.high_availability_mode.as_str()), ("edge", "None"));
-        assert_eq!(cluster.machine_networks[0].cidr, "192.0.2.0/24");
-        assert_eq!(
-            (cluster.cluster_networks[0].cidr.as_str(), cluster.cluster_networks[0].host_prefix),
-            ("10.128.0.0/14", 24)
-        );
-        assert_eq!(cluster.platform.as_ref().unwrap().kind, "none");
-        assert!(!record.kept.contains_key("tags") && record.kept.contains_key("ntp_sources"));
-    }
-
-    #[test]
-    fn addresses_of_one_way_are_no_good_for_the_other() {
-        let vips = json!({"api_vips": [{"ip": "192.0.2.5"}], "ingress_vips": [{"ip": "192.0.2.6"}]});
-        let mut record = set(vips).unwrap();
-        let mut set = |params: Value| {
-            apply(&mut record, serde_json::from_value(params).unwrap()).unwrap();
-            (record.cluster.vip_dhcp_allocation, record.cluster.api_vips.len())
-        };
-        assert_eq!(set(json!({"vip_dhcp_allocation": true})), (true, 0));
-        assert_eq!(set(json!({"name": "a"})), (true, 0));
-        assert_eq!(
-            set(
-                json!({"vip_dhcp_allocation": false, "api_vips": [{"ip": "192.0.2.5"}], "ingress_vips": [{"ip": "192.0.2.6"}]})
-            ),
-            (false, 1)
-        );
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused() {
-        for (params, said) in [
-            (json!({"schedulable_masters": true}), "501"),
-            (json!({"vip_dhcp_allocation": true, "user_managed_networking": true}), "400 Bad Request: VIP DHCP"),
-            (json!({"vip_dhcp_allocation": true, "api_vips": [{"ip": "192.0.2.5"}]}), "400 Bad Request: Setting API"),
-            (json!({"disk_encryption": {"enable_on": "all"}}), "501"),
-            (json!({"name": "Edge"}), "400 Bad Request: cluster name 'Edge'"),
-            (json!({"control_plane_count": 9}), "400"),
-            (json!({"api_vips": [{"ip": "192.0.2.5"}]}), "400 Bad Request: there are 1 api_vips and 0"),
-            (json!({"machine_networks": [{"cidr": "192.0.2.1/24"}]}), "400 Bad Request: 192.0.2.1/24 has host bits"),
-            (json!({"platform": {"type": "moon"}}), "400 Bad Request: platform.type"),
-            (json!({"load_balancer": {"type": "none"}}), "400 Bad Request: load_balancer.type"),
-            (json!({"http_proxy": "p:1"}), "400 Bad Request: http_proxy"),
-            (json!({"ntp_sources": "n1", "additional_ntp_source": "n2"}), "400 Bad Request: ntp_sources and"),
-            (json!({"pull_secret": "x"}), "400 Bad Request: pull secret"),
-        ] {
-            let text = set(params.clone()).unwrap_err();
-            assert!(text.starts_with(said), "{params}: {text}");
-        }
-    }
 }

@@ -1,269 +1,27 @@
-//! Clusters: made, shown, installed, cancelled, reset, deleted.
+//! Clusters: shown, installed, cancelled, reset, deleted.
 
-use super::cluster_settings::{check_load_balancer, checked_platform};
-use super::infra_env_settings::check_proxy;
 use super::{find_cluster, shapes};
-use crate::check::{
-    cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6},
-    host::valid_hostname,
-};
 use crate::events::{self, Kind, kinds};
 use crate::http::{Answer, Call, Refusal};
-use crate::ignition_endpoint;
 use crate::logs;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord};
-use crate::net::Cidr;
 use crate::pass;
 use crate::roles;
 use crate::service::Service;
-use crate::state::{
-    ClusterState,
-    cluster::{self as machine, Trigger},
-    host::Trigger as HostTrigger,
-};
+use crate::state::{ClusterState, cluster::Trigger, host::Trigger as HostTrigger};
 use crate::store::Change;
 use crate::view;
-use api::{
-    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, HostRole, MachineNetwork, Platform, Proxy, Timestamp,
-    is_zero,
-};
+use api::{ClusterId, HostRole};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
-
-/// POST /v2/clusters.
-pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    create_as(service, call, ClusterId::random())
-}
-
-/// As [`create`], under an id of our own.
-pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
-    let params: ClusterCreateParams = call.json(&shapes::NEW_CLUSTER)?;
-    let record = plan(params, id)?;
-    let id = record.cluster.id;
-    service.change(call.request_id(), |change| {
-        let mut record = record;
-        record.cluster.created_at = change.now;
-        record.cluster.status_updated_at = change.now;
-        record.course.soft_timeouts = service.settings.soft_timeouts;
-        let details = json!({"cluster_kind": record.cluster.kind});
-        events::cluster(change, &record, kinds::CLUSTER_REGISTRATION_SUCCEEDED, details);
-        change.put_cluster(record);
-        pass::settle_cluster(service, change, id);
-        Ok(())
-    })?;
-    shown(service, id, StatusCode::CREATED)
-}
+use std::sync::Arc;
 
 pub(super) fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
     Ok(Answer::json(status, &view::cluster_document(service, &model, &record, true)))
-}
-
-/// The record that parameters ask for, or why not.
-fn plan(params: ClusterCreateParams, id: ClusterId) -> Result<ClusterRecord, Refusal> {
-    if !valid_hostname(&params.name) {
-        return Err(Refusal::invalid(format!("cluster name '{}' is not a DNS name", params.name)));
-    }
-    check_pull_secret(params.pull_secret.expose())?;
-    check_proxy(&Proxy {
-        http_proxy: params.http_proxy.clone(),
-        https_proxy: params.https_proxy.clone(),
-        no_proxy: None,
-    })?;
-    params.load_balancer.as_ref().map(check_load_balancer).transpose()?;
-    let endpoint = params.ignition_endpoint.as_ref().map(ignition_endpoint::checked).transpose();
-    let endpoint = endpoint.map_err(Refusal::invalid)?.flatten();
-    check_encryption(params.disk_encryption.as_ref())?;
-    check_vips(params.api_vips.as_deref().unwrap_or_default(), params.ingress_vips.as_deref().unwrap_or_default())?;
-    if params.schedulable_masters == Some(true) {
-        return Err(Refusal::not_implemented("field schedulable_masters"));
-    }
-    let single = params.high_availability_mode.as_deref() == Some("None");
-    let masters = params.control_plane_count.unwrap_or(if single { 1 } else { 3 });
-    if !(1..=5).contains(&masters) || single && masters != 1 {
-        return Err(Refusal::invalid(format!(
-            "control_plane_count {masters} does not fit: it is 1 with high_availability_mode None, else 1 to 5"
-        )));
-    }
-    let user_managed = params.user_managed_networking.unwrap_or(masters == 1);
-    let by_dhcp = params.vip_dhcp_allocation == Some(true);
-    let given = params.api_vips.iter().chain(&params.ingress_vips).any(|vips| !vips.is_empty());
-    check_dhcp(by_dhcp, user_managed, given)?;
-    let platform = params.platform.clone().map(checked_platform).transpose()?;
-    let platform = platform.unwrap_or_else(|| Platform {
-        external: json!({}),
-        kind: if user_managed { "none" } else { "baremetal" }.to_owned(),
-    });
-    let cluster_cidr = params.cluster_network_cidr.clone().unwrap_or_else(|| "10.128.0.0/14".into());
-    let host_prefix = params.cluster_network_host_prefix.unwrap_or_default();
-    let service_cidr = params.service_network_cidr.clone().unwrap_or_else(|| "172.30.0.0/16".into());
-    let cluster_networks = params
-        .cluster_networks
-        .clone()
-        .unwrap_or_else(|| vec![ClusterNetwork { cidr: cluster_cidr, cluster_id: None, host_prefix }]);
-    let service_networks = params
-        .service_networks
-        .clone()
-        .unwrap_or_else(|| vec![MachineNetwork { cidr: service_cidr, cluster_id: None }]);
-    let owned = |networks: Vec<MachineNetwork>| -> Vec<MachineNetwork> {
-        networks.into_iter().map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
-    };
-    let machine_networks = params.machine_networks.clone().unwrap_or_default();
-    let cluster_networks = with_prefixes(cluster_networks);
-    let balanced = params.load_balancer.as_ref().is_some_and(|balancer| balancer["type"] == "user-managed");
-    check_networks(&cluster_networks, &service_networks, &machine_networks, least_machines(masters == 1, balanced))?;
-    let cluster = Cluster {
-        api_vips: params.api_vips.clone().unwrap_or_default(),
-        base_dns_domain: params.base_dns_domain.clone().unwrap_or_default(),
-        cluster_networks: cluster_networks
-            .into_iter()
-            .map(|network| ClusterNetwork { cluster_id: Some(id), ..network })
-            .collect(),
-        control_plane_count: masters,
-        cpu_architecture: params.cpu_architecture.clone().unwrap_or_else(|| "x86_64".into()),
-        high_availability_mode: if masters == 1 { "None" } else { "Full" }.into(),
-        href: format!("{}/v2/clusters/{id}", api::API_PATH),
-        hyperthreading: params.hyperthreading.clone().unwrap_or_else(|| "all".into()),
-        id,
-        image_info: json!({"created_at": Timestamp::ZERO, "expires_at": Timestamp::ZERO}),
-        ingress_vips: params.ingress_vips.clone().unwrap_or_default(),
-        kind: "Cluster".into(),
-        machine_networks: owned(machine_networks),
-        name: params.name.clone(),
-        network_type: params.network_type.clone().unwrap_or_else(|| "OVNKubernetes".into()),
-        openshift_version: params.openshift_version.clone(),
-        platform: Some(platform),
-        pull_secret_set: !params.pull_secret.is_empty(),
-        service_networks: owned(service_networks),
-        ssh_public_key: params.ssh_public_key.clone().unwrap_or_default(),
-        status_info: machine::info::INSUFFICIENT.into(),
-        user_managed_networking: user_managed,
-        user_name: "admin".into(),
-        vip_dhcp_allocation: by_dhcp,
-        ..Cluster::default()
-    };
-    let mut kept = kept(&params);
-    kept.extend(endpoint.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
-    Ok(ClusterRecord { kept, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) })
-}
-
-/// Networks without a host prefix get the default of their family (§5.4).
-pub(super) fn with_prefixes(mut networks: Vec<ClusterNetwork>) -> Vec<ClusterNetwork> {
-    for network in networks.iter_mut().filter(|network| network.host_prefix == 0) {
-        let v6 = network.cidr.contains(':');
-        network.host_prefix = if v6 { DEFAULT_HOST_PREFIX_V6 } else { DEFAULT_HOST_PREFIX_V4 };
-    }
-    networks
-}
-
-/// Bits of addresses that the machines' network has at least.
-pub(super) fn least_machines(single_node: bool, balanced: bool) -> u8 {
-    match (single_node, balanced) {
-        (true, _) => 1,
-        (false, true) => 2,
-        (false, false) => 4,
-    }
-}
-
-/// Networks, not addresses in them, and large enough (§5.4).
-pub(super) fn check_networks(
-    pods: &[ClusterNetwork],
-    services: &[MachineNetwork],
-    machines: &[MachineNetwork],
-    machine_bits: u8,
-) -> Result<(), Refusal> {
-    const BITS: u8 = 7;
-    let pods = pods.iter().map(|network| ("cluster", &network.cidr, network.host_prefix, BITS));
-    let services = services.iter().map(|network| ("service", &network.cidr, 1, BITS));
-    let machines = machines.iter().map(|network| ("machine", &network.cidr, 1, machine_bits));
-    for (kind, cidr, host_prefix, bits) in pods.chain(services).chain(machines) {
-        let parsed: Cidr = cidr.parse().map_err(Refusal::invalid)?;
-        if parsed.network() != parsed {
-            return Err(Refusal::invalid(format!("{cidr} has host bits: did you mean {}?", parsed.network())));
-        }
-        if parsed.address.is_unspecified() {
-            return Err(Refusal::invalid(format!("{kind} network {cidr} begins at the unspecified address")));
-        }
-        let own_bits = if parsed.address.is_ipv4() { 32 } else { 128 } - parsed.prefix;
-        if own_bits < bits {
-            let least = 1_u64 << bits;
-            return Err(Refusal::invalid(format!("{kind} network {cidr} is too small: it needs {least} addresses")));
-        }
-        if !(1..=128).contains(&host_prefix) {
-            return Err(Refusal::bad_request(format!("host_prefix in body should be 1 to 128: {host_prefix}")));
-        }
-    }
-    Ok(())
-}
-
-/// Settings that are shown again but change nothing here.
-fn kept(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
-    let text = |text: &Option<String>| text.clone().filter(|text| !is_zero(text)).map(Value::from);
-    let all = [
-        ("additional_ntp_source", text(&params.additional_ntp_source)),
-        ("http_proxy", text(&params.http_proxy)),
-        ("https_proxy", text(&params.https_proxy)),
-        ("no_proxy", text(&params.no_proxy)),
-        ("ntp_sources", text(&params.ntp_sources)),
-        ("ocp_release_image", text(&params.ocp_release_image)),
-        ("tags", text(&params.tags)),
-        ("load_balancer", params.load_balancer.clone()),
-        ("schedulable_masters", params.schedulable_masters.map(Value::from)),
-    ];
-    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-}
-
-/// It must be JSON with `auths`; its text goes into no message.
-pub fn check_pull_secret(text: &str) -> Result<(), Refusal> {
-    let parsed: Result<Value, _> = serde_json::from_str(text);
-    match parsed.ok().and_then(|value| value.get("auths").map(Value::is_object)) {
-        Some(true) => Ok(()),
-        _ => Err(Refusal::invalid("pull secret validation failed: it must be JSON with an object 'auths'")),
-    }
-}
-
-/// Virtual addresses come from a DHCP server, from the user, or are the user's own matter.
-pub(super) fn check_dhcp(by_dhcp: bool, user_managed: bool, given: bool) -> Result<(), Refusal> {
-    match (by_dhcp, user_managed, given) {
-        (true, true, _) => Err(Refusal::invalid("VIP DHCP Allocation cannot be enabled with User Managed Networking")),
-        (true, _, true) => Err(Refusal::invalid(
-            "Setting API or Ingress VIPs is forbidden when cluster is in vip-dhcp-allocation mode",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// None can be set up.
-pub(super) fn check_encryption(setting: Option<&Value>) -> Result<(), Refusal> {
-    let on = setting.and_then(|setting| setting.get("enable_on")).and_then(Value::as_str);
-    // Kept and not done, it would leave a disk in clear that somebody believes encrypted.
-    match on {
-        None | Some("none" | "") => Ok(()),
-        Some(_) => Err(Refusal::not_implemented("disk_encryption")),
-    }
-}
-
-/// One address of each kind, or one per address family.
-pub(super) fn check_vips(api: &[Value], ingress: &[Value]) -> Result<(), Refusal> {
-    if api.len() > 2 || api.len() != ingress.len() {
-        return Err(Refusal::invalid(format!(
-            "there are {} api_vips and {} ingress_vips: give as many of one as of the other, at most 2",
-            api.len(),
-            ingress.len()
-        )));
-    }
-    for (name, vip) in api.iter().map(|vip| ("api_vips", vip)).chain(ingress.iter().map(|vip| ("ingress_vips", vip))) {
-        let ip = vip.get("ip").and_then(Value::as_str);
-        if ip.and_then(|ip| ip.parse::<IpAddr>().ok()).is_none() {
-            let ip = ip.unwrap_or_default();
-            return Err(Refusal::invalid(format!("{name} needs objects with an IP address as 'ip': '{ip}' is none")));
-        }
-    }
-    Ok(())
 }
 
 /// GET /v2/clusters.
@@ -375,29 +133,32 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             let (info, validations) = (&record.cluster.status_info, &record.cluster.validations_info);
             return Err(Refusal::conflict(format!("Cluster is not ready for installation, {info}: {validations}")));
         }
-        fix_roles(change, id);
+        record.course.roles_assigned = fix_roles(change, id);
         if service.settings.cluster_files.is_some() {
             roles::elect_bootstrap(change, id);
         }
         act_on(service, change, &mut record, Trigger::Install)?;
         change.put_cluster(record);
-        pass::settle_cluster(service, change, id);
         Ok(())
     })?;
     // Those of an earlier attempt.
     logs::forget(service.store.directory(), id, None);
-    shown(service, id, StatusCode::ACCEPTED)
+    let answer = shown(service, id, StatusCode::ACCEPTED);
+    // What follows is judged after the answer: clients see it begin.
+    service.unsettled.note(Some(id));
+    answer
 }
 
-/// From now on suggested roles are the hosts' own.
-fn fix_roles(change: &mut Change, id: ClusterId) {
-    for host in change.model().hosts_of_cluster(id) {
-        if host.host.role == HostRole::AutoAssign {
-            let mut record = HostRecord::clone(&host);
-            record.host.role = record.host.suggested_role;
-            change.put_host(record);
-        }
+/// From now on suggested roles are the hosts' own. Whether there was a choice: three hosts are a control plane.
+fn fix_roles(change: &mut Change, id: ClusterId) -> bool {
+    let hosts = change.model().hosts_of_cluster(id);
+    let automatic = |host: &&Arc<HostRecord>| host.host.role == HostRole::AutoAssign;
+    for host in hosts.iter().filter(automatic) {
+        let mut record = HostRecord::clone(host);
+        record.host.role = record.host.suggested_role;
+        change.put_host(record);
     }
+    hosts.len() > 3 && hosts.iter().any(|host| automatic(&host))
 }
 
 /// POST /v2/clusters/{id}/actions/cancel.

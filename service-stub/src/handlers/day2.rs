@@ -1,12 +1,12 @@
 //! Clusters that hosts are added to: installed here, or by somebody else.
 
 use super::{clusters, find_cluster, shapes};
-use crate::check::host::valid_hostname;
 use crate::course::Course;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, DAY2_CLUSTER};
 use crate::pass;
+use crate::rules::{self, platform};
 use crate::service::Service;
 use crate::state::{
     ClusterState,
@@ -16,6 +16,7 @@ use api::{Cluster, ClusterId, Secret, Timestamp};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
+use std::net::IpAddr;
 use uuid::Uuid;
 
 /// POST /v2/clusters/{id}/actions/allow-add-hosts, and its older name `allow-add-workers`.
@@ -43,16 +44,12 @@ struct ImportParams {
 /// POST /v2/clusters/import: one that is there already.
 pub fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let params: ImportParams = call.json(&shapes::IMPORT)?;
-    for (what, name) in [("name", &params.name), ("api_vip_dnsname", &params.api_vip_dnsname)] {
-        if !name.split('.').all(valid_hostname) {
-            return Err(Refusal::invalid(format!("{what} '{name}' is not a DNS name")));
-        }
-    }
-    let record = plan(params);
+    let record = plan(params).map_err(Refusal::invalid)?;
     let id = record.cluster.id;
     service.change(call.request_id(), |change| {
         let mut record = record;
         record.cluster.created_at = change.now;
+        record.cluster.updated_at = change.now;
         record.cluster.status_updated_at = change.now;
         let details = json!({"cluster_kind": record.cluster.kind});
         events::cluster(change, &record, kinds::CLUSTER_REGISTRATION_SUCCEEDED, details);
@@ -62,20 +59,28 @@ pub fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     clusters::shown(service, id, StatusCode::CREATED)
 }
 
-fn plan(params: ImportParams) -> ClusterRecord {
+/// Name and base domain as the API's name says them: what users call such a cluster is often something else.
+fn names(api: &str) -> Option<(&str, &str)> {
+    let (name, base) = api.strip_prefix("api.")?.split_once('.')?;
+    (api.parse::<IpAddr>().is_err() && !base.is_empty()).then_some((name, base))
+}
+
+fn plan(params: ImportParams) -> Result<ClusterRecord, String> {
     let id = ClusterId::random();
-    let domain = params.api_vip_dnsname.strip_prefix(&format!("api.{}.", params.name)).unwrap_or_default();
+    let ImportParams { name: given, api_vip_dnsname, openshift_cluster_id, openshift_version } = params;
+    let (name, base) = names(&api_vip_dnsname).unwrap_or((&given, ""));
+    rules::text::cluster_name(name, platform::BAREMETAL)?;
     let cluster = Cluster {
-        base_dns_domain: domain.to_owned(),
-        cpu_architecture: "x86_64".into(),
+        base_dns_domain: base.to_owned(),
         high_availability_mode: "Full".into(),
         href: format!("{}/v2/clusters/{id}", api::API_PATH),
         hyperthreading: "all".into(),
         id,
         image_info: json!({"created_at": Timestamp::ZERO, "expires_at": Timestamp::ZERO}),
         kind: DAY2_CLUSTER.into(),
-        name: params.name,
-        openshift_version: params.openshift_version,
+        name: name.to_owned(),
+        openshift_version,
+        platform: Some(platform::of_kind(platform::BAREMETAL)),
         status_info: info::ADDING.into(),
         user_managed_networking: true,
         user_name: "admin".into(),
@@ -83,10 +88,25 @@ fn plan(params: ImportParams) -> ClusterRecord {
     };
     let course = Course {
         operators: Vec::new(),
-        openshift_cluster_id: Some(params.openshift_cluster_id),
-        api_vip_dns_name: params.api_vip_dnsname,
+        openshift_cluster_id: Some(openshift_cluster_id),
+        api_vip_dns_name: api_vip_dnsname,
         imported: true,
         ..Course::default()
     };
-    ClusterRecord { course, ..ClusterRecord::new(ClusterState::AddingHosts, cluster, Secret::default()) }
+    Ok(ClusterRecord { course, ..ClusterRecord::new(ClusterState::AddingHosts, cluster, Secret::default()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_api() {
+        assert_eq!(names("api.edge.example.com"), Some(("edge", "example.com")));
+        for other in
+            ["api-int.edge.example.com", "192.0.2.1", "2001:db8::ff", "api.edge", "edge.example.com", "api.edge."]
+        {
+            assert_eq!(names(other), None, "{other}");
+        }
+    }
 }

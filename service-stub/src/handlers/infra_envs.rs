@@ -1,30 +1,50 @@
 //! Infra-envs: made, shown, changed, deleted.
 
-use super::{clusters::check_pull_secret, find_cluster, find_infra_env, infra_env_settings, shapes};
+use super::{find_cluster, find_infra_env, infra_env_settings, shapes, support_levels};
 use crate::auth;
 use crate::documents;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
-use crate::model::InfraEnvRecord;
+use crate::model::{ClusterRecord, InfraEnvRecord};
+use crate::releases::{Catalogue, MULTI, normal_architecture};
 use crate::service::Service;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
 
 /// POST /v2/infra-envs.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    create_as(service, call, InfraEnvId::random())
+    let params: InfraEnvCreateParams = call.json(&shapes::NEW_INFRA_ENV)?;
+    infra_env_settings::check_rendezvous(params.rendezvous_ip.as_deref())?;
+    create_from(service, call, params, InfraEnvId::random())
 }
 
 /// As [`create`], under an id of our own.
 pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answer, Refusal> {
-    let params: InfraEnvCreateParams = call.json(&shapes::NEW_INFRA_ENV)?;
-    if params.name.is_empty() {
-        return Err(Refusal::bad_request("name in body is required"));
+    create_from(service, call, call.json(&shapes::NEW_INFRA_ENV)?, id)
+}
+
+fn create_from(
+    service: &Service,
+    call: &Call,
+    params: InfraEnvCreateParams,
+    id: InfraEnvId,
+) -> Result<Answer, Refusal> {
+    let architecture = normal_architecture(params.cpu_architecture.as_deref().unwrap_or_default()).to_owned();
+    let catalogue = service.settings.catalogue.as_deref();
+    let model = service.store.model();
+    if let Some(cluster) = params.cluster_id {
+        let unknown = || Refusal::not_found(format!("Cluster ID {cluster} does not exist"));
+        let cluster = model.clusters.get(&cluster).ok_or_else(unknown)?;
+        let version = params.openshift_version.as_deref().unwrap_or_default();
+        check_cluster(catalogue, cluster, &architecture, version).map_err(Refusal::invalid)?;
     }
-    check_pull_secret(params.pull_secret.expose())?;
+    infra_env_settings::check_new(params.ssh_authorized_key.as_deref(), params.pull_secret.expose())?;
+    let asked = params.openshift_version.as_deref().unwrap_or_default();
+    let listed = os_image_version(catalogue, asked, &architecture).map_err(Refusal::invalid)?;
+    let openshift_version = listed.or(params.openshift_version);
     let infra_env = InfraEnv {
         cluster_id: params.cluster_id,
-        cpu_architecture: params.cpu_architecture.unwrap_or_else(|| "x86_64".into()),
+        cpu_architecture: architecture,
         href: format!("{}/v2/infra-envs/{id}", api::API_PATH),
         id,
         kind: "InfraEnv".into(),
@@ -44,7 +64,7 @@ pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answe
         kernel_arguments: params.kernel_arguments,
         network_discovery_delay_seconds: params.network_discovery_delay_seconds,
         ntp_sources: params.ntp_sources,
-        openshift_version: params.openshift_version,
+        openshift_version,
         proxy: params.proxy,
         pull_secret: Some(params.pull_secret),
         rendezvous_ip: params.rendezvous_ip,
@@ -56,6 +76,7 @@ pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answe
     service.change(call.request_id(), |change| {
         if let Some(cluster) = record.infra_env.cluster_id {
             find_cluster(change.model(), cluster)?;
+            support_levels::check_infra_env(change.model(), &record)?;
         }
         record.infra_env.created_at = change.now;
         record.infra_env.updated_at = change.now;
@@ -67,13 +88,64 @@ pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answe
     })
 }
 
+/// Hosts of an infra-env have one architecture: that of the cluster, or of a cluster of several one that its release runs on.
+fn check_cluster(
+    catalogue: Option<&Catalogue>,
+    cluster: &ClusterRecord,
+    architecture: &str,
+    version: &str,
+) -> Result<(), String> {
+    let own = &cluster.cluster;
+    if own.cpu_architecture != MULTI {
+        if !own.cpu_architecture.is_empty() && normal_architecture(&own.cpu_architecture) != architecture {
+            return Err(format!(
+                "Specified CPU architecture ({architecture}) doesn't match the cluster ({})",
+                own.cpu_architecture
+            ));
+        }
+        return Ok(());
+    }
+    let version = if version.is_empty() { own.openshift_version.as_str() } else { version };
+    match catalogue.filter(|catalogue| catalogue.lists_releases()) {
+        Some(catalogue) => catalogue.check_host_release(version, architecture).map_err(|why| why.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// The version by which the OS image is listed that hosts boot; none where none is listed.
+fn os_image_version(
+    catalogue: Option<&Catalogue>,
+    version: &str,
+    architecture: &str,
+) -> Result<Option<String>, String> {
+    let Some(catalogue) = catalogue.filter(|catalogue| catalogue.lists_os_images()) else { return Ok(None) };
+    let image = match version {
+        "" => catalogue
+            .latest_os_image(architecture)
+            .map_err(|why| format!("Failed to get latest OS image for architecture {architecture}: {why}"))?,
+        version => catalogue.os_image(version, architecture).map_err(|why| {
+            format!("No OS image for Openshift version {version} and architecture {architecture}: {why}")
+        })?,
+    };
+    Ok(Some(image.openshift_version.clone()))
+}
+
 /// PATCH /v2/infra-envs/{id}: the next image that is fetched has the new settings.
 pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     let params: InfraEnvUpdateParams = call.json(&shapes::UPDATE_INFRA_ENV)?;
+    let catalogue = service.settings.catalogue.as_deref();
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
+        infra_env_settings::check_rendezvous(params.rendezvous_ip.as_deref())?;
         infra_env_settings::apply(&mut record, params)?;
+        let own = &record.infra_env;
+        os_image_version(catalogue, &own.openshift_version, &own.cpu_architecture).map_err(Refusal::invalid)?;
+        if let Some(cluster) = own.cluster_id.and_then(|id| change.model().clusters.get(&id)) {
+            check_cluster(catalogue, cluster, &own.cpu_architecture, &own.openshift_version)
+                .map_err(Refusal::invalid)?;
+        }
+        support_levels::check_infra_env(change.model(), &record)?;
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
         events::image_updated(change, &record);
@@ -146,7 +218,9 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let record = find_infra_env(change.model(), id)?;
         let hosts = change.model().hosts_of_infra_env(id).len();
         if hosts > 0 {
-            return Err(Refusal::invalid(format!("infra_env {id} still has {hosts} host(s): delete them first")));
+            return Err(Refusal::invalid(format!(
+                "failed to deregister infraEnv {id}, {hosts} hosts are still associated"
+            )));
         }
         events::infra_env(change, &record, kinds::INFRA_ENV_DEREGISTERED);
         change.remove_infra_env(id);

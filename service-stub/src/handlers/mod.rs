@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod catalogues;
+mod cluster_networks;
 pub mod cluster_settings;
 pub mod clusters;
 pub mod controller;
@@ -19,7 +20,13 @@ mod measured;
 mod outputs;
 pub mod presigned;
 pub mod replies;
+pub mod models;
+pub mod new_cluster;
+pub mod operators;
+#[cfg(test)]
+mod settings_tests;
 pub mod shapes;
+pub mod support_levels;
 pub mod validations;
 
 use crate::http::{Answer, Call, Refusal, negotiate::Exchange};
@@ -68,7 +75,7 @@ const fn file(path: &'static str, run: Handler) -> Endpoint {
 /// Every endpoint whose body is a document.
 #[rustfmt::skip]
 pub const ENDPOINTS: &[Endpoint] = &[
-    endpoint(Method::POST, "/v2/clusters", clusters::create),
+    endpoint(Method::POST, "/v2/clusters", new_cluster::create),
     endpoint(Method::GET, "/v2/clusters", clusters::list),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}", clusters::get),
     endpoint(Method::GET, "/v2/clusters/default-config", catalogues::default_config),
@@ -136,13 +143,14 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::GET, "/v2/component-versions", catalogues::component_versions),
     endpoint(Method::GET, "/v2/openshift-versions", catalogues::openshift_versions),
     endpoint(Method::GET, "/v2/release-sources", catalogues::none),
-    endpoint(Method::GET, "/v2/supported-operators", catalogues::none),
-    endpoint(Method::GET, "/v2/supported-operators/{operator_name}", catalogues::operator),
-    endpoint(Method::GET, "/v2/operators/bundles", catalogues::none),
-    endpoint(Method::GET, "/v2/operators/bundles/{id}", catalogues::bundle),
+    endpoint(Method::GET, "/v2/supported-operators", operators::supported),
+    endpoint(Method::GET, "/v2/supported-operators/{operator_name}", operators::properties),
+    endpoint(Method::GET, "/v2/operators/bundles", operators::bundles),
+    endpoint(Method::GET, "/v2/operators/bundles/{id}", operators::bundle),
     endpoint(Method::GET, "/v2/domains", catalogues::none),
-    endpoint(Method::GET, "/v2/support-levels/features", catalogues::features),
-    endpoint(Method::GET, "/v2/support-levels/architectures", catalogues::architectures),
+    endpoint(Method::GET, "/v2/support-levels/features", support_levels::features),
+    endpoint(Method::GET, "/v2/support-levels/features/detailed", support_levels::detailed_features),
+    endpoint(Method::GET, "/v2/support-levels/architectures", support_levels::architectures),
     endpoint(Method::GET, "/v2/events", events::list),
     endpoint(Method::POST, "/v2/events", events::create),
 ];
@@ -156,7 +164,6 @@ pub const STREAMED: &[(Method, &str, Exchange)] = &[
 /// Endpoints of the published API that this service doesn't have.
 #[rustfmt::skip]
 pub const NOT_HERE: &[(Method, &str)] = &[
-    (Method::GET, "/v2/support-levels/features/detailed"),
     (Method::POST, "/v2/clusters/disconnected"),
 ];
 
@@ -245,7 +252,6 @@ mod tests {
         let status = |method, path: &str| match refuse(&method, &format!("{}{path}", api::API_PATH)) {
             Refusal::Request(status, _) | Refusal::Application(status, _) => status,
         };
-        assert_eq!(status(Method::GET, "/v2/support-levels/features/detailed"), StatusCode::NOT_IMPLEMENTED);
         assert_eq!(status(Method::POST, "/v2/clusters/disconnected"), StatusCode::NOT_IMPLEMENTED);
         assert_eq!(status(Method::GET, "/v2/nothing"), StatusCode::NOT_FOUND);
         assert_eq!(status(Method::GET, "/v2/clusters/"), StatusCode::NOT_FOUND);

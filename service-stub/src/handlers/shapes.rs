@@ -1,7 +1,10 @@
 //! The bodies endpoints take: names, required fields and rules of the published API.
 
+use super::models;
 use crate::course::OperatorStatus;
-use crate::http::body::{BodyShape, Field, Rule, any, not_here, required};
+use crate::http::body::{
+    BodyShape, any, flag, form, integer, length, list, not_here, object, one_of, required, text, texts, uuid,
+};
 use crate::state::cluster::FinalizingStage;
 
 const STAGES: &[&str] = &[
@@ -20,26 +23,17 @@ const STAGES: &[&str] = &[
     "Failed",
 ];
 
-const HYPERTHREADING: &[&str] = &[
-    "none",
-    "masters",
-    "arbiters",
-    "workers",
-    "masters,arbiters",
-    "masters,workers",
-    "arbiters,workers",
-    "masters,arbiters,workers",
-    "all",
-];
 const NETWORK_TYPES: &[&str] = &["OpenShiftSDN", "OVNKubernetes", "CiscoACI", "Cilium", "Calico", "None"];
 const CLUSTER_ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi"];
 const ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
+const IMAGE_TYPES: &[&str] = &["full-iso", "minimal-iso", "disconnected-iso"];
+const FOLDERS: &[&str] = &["manifests", "openshift"];
 
 /// `host-create-params`.
 pub const NEW_HOST: BodyShape = BodyShape {
     name: "newHostParams",
     model: "HostCreateParams",
-    fields: &[Field { name: "host_id", required: true, rule: Rule::Uuid }, any("discovery_agent_version")],
+    fields: &[uuid("host_id").required(), text("discovery_agent_version")],
 };
 
 /// `step-reply`.
@@ -53,18 +47,14 @@ pub const REPLY: BodyShape = BodyShape {
 pub const PROGRESS: BodyShape = BodyShape {
     name: "hostProgress",
     model: "HostProgress",
-    fields: &[Field { name: "current_stage", required: true, rule: Rule::OneOf(STAGES) }, any("progress_info")],
+    fields: &[one_of("current_stage", STAGES).required(), any("progress_info")],
 };
 
 /// `logs-progress-params`.
 pub const LOGS_PROGRESS: BodyShape = BodyShape {
     name: "logsProgressParams",
     model: "LogsProgressParams",
-    fields: &[Field {
-        name: "logs_state",
-        required: true,
-        rule: Rule::OneOf(&["requested", "collecting", "completed", "timeout", ""]),
-    }],
+    fields: &[one_of("logs_state", &["requested", "collecting", "completed", "timeout", ""]).required()],
 };
 
 /// `cluster-create-params`.
@@ -72,40 +62,40 @@ pub const NEW_CLUSTER: BodyShape = BodyShape {
     name: "newClusterParams",
     model: "ClusterCreateParams",
     fields: &[
-        Field { name: "name", required: true, rule: Rule::Length(1, 54) },
-        required("openshift_version"),
-        required("pull_secret"),
-        Field { name: "high_availability_mode", required: false, rule: Rule::OneOf(&["Full", "None"]) },
-        any("additional_ntp_source"),
-        any("api_vips"),
-        any("base_dns_domain"),
-        any("cluster_network_cidr"),
-        any("cluster_network_host_prefix"),
-        any("cluster_networks"),
-        any("control_plane_count"),
-        Field { name: "cpu_architecture", required: false, rule: Rule::OneOf(CLUSTER_ARCHITECTURES) },
-        any("disk_encryption"),
-        any("http_proxy"),
-        any("https_proxy"),
-        Field { name: "hyperthreading", required: false, rule: Rule::OneOf(HYPERTHREADING) },
-        any("ignition_endpoint"),
-        any("ingress_vips"),
-        any("load_balancer"),
-        any("machine_networks"),
-        Field { name: "network_type", required: false, rule: Rule::OneOf(NETWORK_TYPES) },
-        any("no_proxy"),
-        any("ntp_sources"),
-        any("ocp_release_image"),
-        not_here("olm_operators"),
-        not_here("operator_bundles"),
-        any("platform"),
-        any("schedulable_masters"),
-        any("service_network_cidr"),
-        any("service_networks"),
-        any("ssh_public_key"),
-        any("tags"),
-        any("user_managed_networking"),
-        any("vip_dhcp_allocation"),
+        text("additional_ntp_source"),
+        list("api_vips", &models::API_VIP),
+        text("base_dns_domain"),
+        form("cluster_network_cidr", &models::NETWORK),
+        integer("cluster_network_host_prefix", 1, 128).or_zero(),
+        list("cluster_networks", &models::CLUSTER_NETWORK),
+        integer("control_plane_count", i64::MIN, i64::MAX),
+        one_of("cpu_architecture", CLUSTER_ARCHITECTURES).or_zero(),
+        object("disk_encryption", &models::DISK_ENCRYPTION),
+        one_of("high_availability_mode", &["Full", "None"]),
+        text("http_proxy"),
+        text("https_proxy"),
+        one_of("hyperthreading", models::ROLES),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT),
+        list("ingress_vips", &models::INGRESS_VIP),
+        object("load_balancer", &models::LOAD_BALANCER),
+        list("machine_networks", &models::MACHINE_NETWORK),
+        length("name", 1, 54).required(),
+        one_of("network_type", NETWORK_TYPES),
+        text("no_proxy"),
+        text("ntp_sources"),
+        text("ocp_release_image"),
+        list("olm_operators", &models::OPERATOR),
+        text("openshift_version").required(),
+        list("operator_bundles", &models::BUNDLE),
+        object("platform", &models::PLATFORM),
+        text("pull_secret").required(),
+        flag("schedulable_masters"),
+        form("service_network_cidr", &models::NETWORK),
+        list("service_networks", &models::SERVICE_NETWORK),
+        text("ssh_public_key"),
+        text("tags"),
+        flag("user_managed_networking"),
+        flag("vip_dhcp_allocation"),
     ],
 };
 
@@ -114,38 +104,38 @@ pub const UPDATE_CLUSTER: BodyShape = BodyShape {
     name: "clusterUpdateParams",
     model: "V2ClusterUpdateParams",
     fields: &[
-        Field { name: "name", required: false, rule: Rule::Length(1, 54) },
-        Field { name: "hyperthreading", required: false, rule: Rule::OneOf(HYPERTHREADING) },
-        Field { name: "network_type", required: false, rule: Rule::OneOf(NETWORK_TYPES) },
-        any("additional_ntp_source"),
-        any("api_vip_dns_name"),
-        any("api_vips"),
-        any("base_dns_domain"),
-        any("cluster_network_cidr"),
-        any("cluster_network_host_prefix"),
-        any("cluster_networks"),
-        any("control_plane_count"),
-        any("disk_encryption"),
-        any("http_proxy"),
-        any("https_proxy"),
-        any("ignition_endpoint"),
-        any("ingress_vips"),
-        any("load_balancer"),
-        any("machine_network_cidr"),
-        any("machine_networks"),
-        any("no_proxy"),
-        any("ntp_sources"),
-        not_here("olm_operators"),
-        not_here("operator_bundles"),
-        any("platform"),
-        any("pull_secret"),
-        any("schedulable_masters"),
-        any("service_network_cidr"),
-        any("service_networks"),
-        any("ssh_public_key"),
-        any("tags"),
-        any("user_managed_networking"),
-        any("vip_dhcp_allocation"),
+        text("additional_ntp_source"),
+        text("api_vip_dns_name"),
+        list("api_vips", &models::API_VIP),
+        text("base_dns_domain"),
+        form("cluster_network_cidr", &models::NETWORK),
+        integer("cluster_network_host_prefix", 1, 128),
+        list("cluster_networks", &models::CLUSTER_NETWORK),
+        integer("control_plane_count", i64::MIN, i64::MAX),
+        object("disk_encryption", &models::DISK_ENCRYPTION),
+        text("http_proxy"),
+        text("https_proxy"),
+        one_of("hyperthreading", models::ROLES),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT),
+        list("ingress_vips", &models::INGRESS_VIP),
+        object("load_balancer", &models::LOAD_BALANCER),
+        form("machine_network_cidr", &models::NETWORK),
+        list("machine_networks", &models::MACHINE_NETWORK),
+        length("name", 1, 54),
+        one_of("network_type", NETWORK_TYPES),
+        text("no_proxy"),
+        text("ntp_sources"),
+        list("olm_operators", &models::OPERATOR),
+        list("operator_bundles", &models::BUNDLE),
+        object("platform", &models::PLATFORM),
+        text("pull_secret"),
+        flag("schedulable_masters"),
+        form("service_network_cidr", &models::NETWORK),
+        list("service_networks", &models::SERVICE_NETWORK),
+        text("ssh_public_key"),
+        text("tags"),
+        flag("user_managed_networking"),
+        flag("vip_dhcp_allocation"),
     ],
 };
 
@@ -154,9 +144,9 @@ pub const NEW_MANIFEST: BodyShape = BodyShape {
     name: "createManifestParams",
     model: "CreateManifestParams",
     fields: &[
-        Field { name: "folder", required: false, rule: Rule::OneOf(&["manifests", "openshift"]) },
-        required("file_name"),
-        required("content"),
+        text("content").required(),
+        form("file_name", &models::MANIFEST_FILE).required(),
+        one_of("folder", FOLDERS),
     ],
 };
 
@@ -165,11 +155,11 @@ pub const UPDATE_MANIFEST: BodyShape = BodyShape {
     name: "updateManifestParams",
     model: "UpdateManifestParams",
     fields: &[
-        Field { name: "folder", required: true, rule: Rule::OneOf(&["manifests", "openshift"]) },
-        required("file_name"),
-        any("updated_content"),
-        any("updated_file_name"),
-        Field { name: "updated_folder", required: false, rule: Rule::OneOf(&["manifests", "openshift"]) },
+        form("file_name", &models::MANIFEST_FILE).required().or_zero(),
+        one_of("folder", FOLDERS).required().or_zero(),
+        text("updated_content"),
+        form("updated_file_name", &models::MANIFEST_FILE),
+        one_of("updated_folder", FOLDERS),
     ],
 };
 
@@ -178,26 +168,22 @@ pub const NEW_INFRA_ENV: BodyShape = BodyShape {
     name: "infraenvCreateParams",
     model: "InfraEnvCreateParams",
     fields: &[
-        required("name"),
-        required("pull_secret"),
-        Field { name: "cluster_id", required: false, rule: Rule::Uuid },
-        Field {
-            name: "image_type",
-            required: false,
-            rule: Rule::OneOf(&["full-iso", "minimal-iso", "disconnected-iso"]),
-        },
-        Field { name: "cpu_architecture", required: false, rule: Rule::OneOf(ARCHITECTURES) },
-        any("additional_ntp_sources"),
-        any("additional_trust_bundle"),
-        any("ignition_config_override"),
-        any("kernel_arguments"),
-        any("network_discovery_delay_seconds"),
-        any("ntp_sources"),
-        any("openshift_version"),
-        any("proxy"),
-        any("rendezvous_ip"),
-        any("ssh_authorized_key"),
-        any("static_network_config"),
+        text("additional_ntp_sources"),
+        length("additional_trust_bundle", 0, 65_535),
+        uuid("cluster_id"),
+        one_of("cpu_architecture", ARCHITECTURES).or_zero(),
+        text("ignition_config_override"),
+        one_of("image_type", IMAGE_TYPES).or_zero(),
+        list("kernel_arguments", &models::KERNEL_ARGUMENTS),
+        text("name").required(),
+        integer("network_discovery_delay_seconds", 0, i64::MAX),
+        text("ntp_sources"),
+        text("openshift_version"),
+        object("proxy", &models::PROXY),
+        text("pull_secret").required(),
+        form("rendezvous_ip", &models::RENDEZVOUS_IP),
+        text("ssh_authorized_key"),
+        list("static_network_config", &models::HOST_NETWORK),
     ],
 };
 
@@ -206,23 +192,19 @@ pub const UPDATE_INFRA_ENV: BodyShape = BodyShape {
     name: "infraEnvUpdateParams",
     model: "InfraEnvUpdateParams",
     fields: &[
-        Field {
-            name: "image_type",
-            required: false,
-            rule: Rule::OneOf(&["full-iso", "minimal-iso", "disconnected-iso"]),
-        },
-        any("additional_ntp_sources"),
-        any("additional_trust_bundle"),
-        any("ignition_config_override"),
-        any("kernel_arguments"),
-        any("network_discovery_delay_seconds"),
-        any("ntp_sources"),
-        any("openshift_version"),
-        any("proxy"),
-        any("pull_secret"),
-        any("rendezvous_ip"),
-        any("ssh_authorized_key"),
-        any("static_network_config"),
+        text("additional_ntp_sources"),
+        length("additional_trust_bundle", 0, 65_535),
+        text("ignition_config_override"),
+        one_of("image_type", IMAGE_TYPES).or_zero(),
+        list("kernel_arguments", &models::KERNEL_ARGUMENTS),
+        integer("network_discovery_delay_seconds", 0, i64::MAX),
+        text("ntp_sources"),
+        text("openshift_version"),
+        object("proxy", &models::PROXY),
+        text("pull_secret"),
+        form("rendezvous_ip", &models::RENDEZVOUS_IP),
+        text("ssh_authorized_key"),
+        list("static_network_config", &models::HOST_NETWORK),
     ],
 };
 
@@ -231,19 +213,15 @@ pub const UPDATE_HOST: BodyShape = BodyShape {
     name: "hostUpdateParams",
     model: "HostUpdateParams",
     fields: &[
-        Field {
-            name: "host_role",
-            required: false,
-            rule: Rule::OneOf(&["auto-assign", "master", "arbiter", "worker"]),
-        },
-        any("host_name"),
-        any("disks_selected_config"),
-        any("disks_skip_formatting"),
-        any("machine_config_pool_name"),
-        any("ignition_endpoint_token"),
-        any("ignition_endpoint_http_headers"),
-        any("node_labels"),
+        list("disks_selected_config", &models::DISK_CONFIG),
+        list("disks_skip_formatting", &models::DISK_SKIP_FORMATTING),
         not_here("fencing_credentials"),
+        text("host_name"),
+        one_of("host_role", &["auto-assign", "master", "arbiter", "worker"]),
+        list("ignition_endpoint_http_headers", &models::HTTP_HEADER),
+        text("ignition_endpoint_token"),
+        text("machine_config_pool_name"),
+        list("node_labels", &models::NODE_LABEL),
     ],
 };
 
@@ -251,33 +229,30 @@ pub const UPDATE_HOST: BodyShape = BodyShape {
 pub const IGNORED_VALIDATIONS: BodyShape = BodyShape {
     name: "ignoredValidations",
     model: "IgnoredValidations",
-    fields: &[any("cluster-validation-ids"), any("host-validation-ids")],
+    fields: &[text("cluster-validation-ids"), text("host-validation-ids")],
 };
 
 /// `installer-args-params`.
 pub const INSTALLER_ARGS: BodyShape =
-    BodyShape { name: "installerArgsParams", model: "InstallerArgsParams", fields: &[any("args")] };
+    BodyShape { name: "installerArgsParams", model: "InstallerArgsParams", fields: &[texts("args")] };
 
 /// `host-ignition-params`.
 pub const HOST_IGNITION: BodyShape =
-    BodyShape { name: "hostIgnitionParams", model: "HostIgnitionParams", fields: &[any("config")] };
+    BodyShape { name: "hostIgnitionParams", model: "HostIgnitionParams", fields: &[text("config")] };
 
 /// `bind-host-params`.
-pub const BIND: BodyShape = BodyShape {
-    name: "bindHostParams",
-    model: "BindHostParams",
-    fields: &[Field { name: "cluster_id", required: true, rule: Rule::Uuid }],
-};
+pub const BIND: BodyShape =
+    BodyShape { name: "bindHostParams", model: "BindHostParams", fields: &[uuid("cluster_id").required()] };
 
 /// `import-cluster-params`.
 pub const IMPORT: BodyShape = BodyShape {
     name: "newImportClusterParams",
     model: "ImportClusterParams",
     fields: &[
-        Field { name: "name", required: true, rule: Rule::Length(1, 54) },
-        Field { name: "api_vip_dnsname", required: true, rule: Rule::Length(1, 253) },
-        Field { name: "openshift_cluster_id", required: true, rule: Rule::Uuid },
-        any("openshift_version"),
+        text("api_vip_dnsname").required(),
+        text("name").required(),
+        uuid("openshift_cluster_id").required(),
+        text("openshift_version"),
     ],
 };
 
@@ -285,26 +260,21 @@ pub const IMPORT: BodyShape = BodyShape {
 pub const FINALIZING: BodyShape = BodyShape {
     name: "finalizingProgress",
     model: "ClusterFinalizingProgress",
-    fields: &[Field { name: "finalizing_stage", required: false, rule: Rule::OneOf(&FinalizingStage::NAMES) }],
+    fields: &[one_of("finalizing_stage", &FinalizingStage::NAMES).or_zero()],
 };
 
 /// `operator-monitor-report`.
 pub const OPERATOR: BodyShape = BodyShape {
     name: "reportParams",
     model: "OperatorMonitorReport",
-    fields: &[
-        any("name"),
-        Field { name: "status", required: false, rule: Rule::OneOf(&OperatorStatus::NAMES) },
-        any("status_info"),
-        any("version"),
-    ],
+    fields: &[text("name"), one_of("status", &OperatorStatus::NAMES).or_zero(), text("status_info"), text("version")],
 };
 
 /// `completion-params`.
 pub const COMPLETION: BodyShape = BodyShape {
     name: "completionParams",
     model: "CompletionParams",
-    fields: &[required("is_success"), any("error_info"), any("data")],
+    fields: &[any("data"), text("error_info"), flag("is_success").required()],
 };
 
 /// `event`.
@@ -312,16 +282,16 @@ pub const EVENT: BodyShape = BodyShape {
     name: "triggerEventParams",
     model: "Event",
     fields: &[
-        any("name"),
-        Field { name: "cluster_id", required: false, rule: Rule::Uuid },
-        Field { name: "host_id", required: false, rule: Rule::Uuid },
-        Field { name: "infra_env_id", required: false, rule: Rule::Uuid },
-        Field { name: "severity", required: true, rule: Rule::OneOf(&crate::events::Severity::NAMES) },
-        Field { name: "category", required: false, rule: Rule::OneOf(&["user", "metrics"]) },
-        required("message"),
+        one_of("category", &["user", "metrics"]).or_zero(),
+        uuid("cluster_id"),
         required("event_time"),
-        any("request_id"),
+        uuid("host_id"),
+        uuid("infra_env_id"),
+        text("message").required(),
+        any("name"),
         any("props"),
+        any("request_id"),
+        one_of("severity", &crate::events::Severity::NAMES).required(),
     ],
 };
 

@@ -1,4 +1,7 @@
 //! Request bodies: which fields an operation knows and what they must be, with the real service's words when one isn't.
+//!
+//! A body is judged in two goes, as clients know it: first whether every field is known and of its type, then each field's
+//! rule, in alphabetical order.
 
 use super::{Refusal, call};
 use serde::de::DeserializeOwned;
@@ -14,12 +17,30 @@ pub struct BodyShape {
     pub fields: &'static [Field],
 }
 
+/// An object within a body.
+pub struct Model {
+    /// The type's name, as errors give it.
+    pub name: &'static str,
+    /// Its fields.
+    pub fields: &'static [Field],
+}
+
+/// A form of text.
+pub struct Pattern {
+    /// The regular expression, as errors give it.
+    pub text: &'static str,
+    /// Whether a text has it.
+    pub fits: fn(&str) -> bool,
+}
+
 /// One field.
 pub struct Field {
     /// Name.
     pub name: &'static str,
     /// Must be there.
     pub required: bool,
+    /// An empty text or 0 counts as absent.
+    pub zero_is_absent: bool,
     /// What it must be.
     pub rule: Rule,
 }
@@ -28,32 +49,112 @@ pub struct Field {
 pub enum Rule {
     /// Anything its type takes.
     Any,
+    /// A text.
+    Text,
+    /// True or false.
+    Flag,
+    /// A whole number between two bounds.
+    Integer(i64, i64),
     /// An identifier.
     Uuid,
     /// One of a few texts.
     OneOf(&'static [&'static str]),
     /// Text of a length.
     Length(usize, usize),
+    /// Text of a form.
+    Form(&'static Pattern),
+    /// An object.
+    Object(&'static Model),
+    /// A list of objects.
+    List(&'static Model),
+    /// A list of texts.
+    Texts,
     /// Known to the contract, not handled here: refused unless it is absent, null or empty.
     NotHere,
 }
 
+impl Field {
+    const fn new(name: &'static str, rule: Rule) -> Self {
+        Self { name, required: false, zero_is_absent: false, rule }
+    }
+
+    /// The same, which must be there.
+    pub const fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    /// The same, which may be empty, and is absent then.
+    pub const fn or_zero(self) -> Self {
+        Self { zero_is_absent: true, ..self }
+    }
+}
+
 /// A field that may be absent and is whatever its type takes.
 pub const fn any(name: &'static str) -> Field {
-    Field { name, required: false, rule: Rule::Any }
+    Field::new(name, Rule::Any)
 }
 
 /// A field that must be there.
 pub const fn required(name: &'static str) -> Field {
-    Field { name, required: true, rule: Rule::Any }
+    any(name).required()
+}
+
+/// A text.
+pub const fn text(name: &'static str) -> Field {
+    Field::new(name, Rule::Text)
+}
+
+/// True or false.
+pub const fn flag(name: &'static str) -> Field {
+    Field::new(name, Rule::Flag)
+}
+
+/// A whole number between two bounds.
+pub const fn integer(name: &'static str, least: i64, most: i64) -> Field {
+    Field::new(name, Rule::Integer(least, most))
+}
+
+/// An identifier.
+pub const fn uuid(name: &'static str) -> Field {
+    Field::new(name, Rule::Uuid)
+}
+
+/// One of a few texts.
+pub const fn one_of(name: &'static str, texts: &'static [&'static str]) -> Field {
+    Field::new(name, Rule::OneOf(texts))
+}
+
+/// Text of a length.
+pub const fn length(name: &'static str, least: usize, most: usize) -> Field {
+    Field::new(name, Rule::Length(least, most))
+}
+
+/// Text of a form.
+pub const fn form(name: &'static str, pattern: &'static Pattern) -> Field {
+    Field::new(name, Rule::Form(pattern))
+}
+
+/// An object.
+pub const fn object(name: &'static str, model: &'static Model) -> Field {
+    Field::new(name, Rule::Object(model))
+}
+
+/// A list of objects.
+pub const fn list(name: &'static str, model: &'static Model) -> Field {
+    Field::new(name, Rule::List(model))
+}
+
+/// A list of texts.
+pub const fn texts(name: &'static str) -> Field {
+    Field::new(name, Rule::Texts)
 }
 
 /// A field of the contract that this service does not act on.
 pub const fn not_here(name: &'static str) -> Field {
-    Field { name, required: false, rule: Rule::NotHere }
+    Field::new(name, Rule::NotHere)
 }
 
-/// Parses a body: first the fields' names, then what is required, then each field's rule, then the types.
+/// Parses a body: first the fields' names and types, then what is required and each field's rule.
 pub fn parse<T: DeserializeOwned>(shape: &BodyShape, body: &[u8]) -> Result<T, Refusal> {
     let failed =
         |why: String| Refusal::bad_request(format!("parsing {} body from \"\" failed, because {why}", shape.name));
@@ -64,73 +165,169 @@ pub fn parse<T: DeserializeOwned>(shape: &BodyShape, body: &[u8]) -> Result<T, R
     let Value::Object(mut document) = document else {
         return Err(failed(wrong_type(&document, shape.model)));
     };
-    if let Some(unknown) = document.keys().find(|key| !shape.fields.iter().any(|field| field.name == *key)) {
-        return Err(failed(format!("json: unknown field {unknown:?}")));
-    }
-    for field in shape.fields {
-        check(field, &mut document)?;
-    }
+    let place = Place { model: shape.model, path: String::new() };
+    type_check(&place, shape.fields, &document).map_err(failed)?;
+    judge("", shape.fields, &mut document)?;
     serde_json::from_value(Value::Object(document)).map_err(|error| failed(error.to_string()))
 }
 
-fn check(field: &Field, document: &mut Map<String, Value>) -> Result<(), Refusal> {
-    let name = field.name;
-    let value = document.get(name).filter(|value| !value.is_null());
-    let Some(value) = value else {
-        document.remove(name);
-        return match field.required {
-            true => Err(Refusal::bad_request(format!("{name} in body is required"))),
-            false => Ok(()),
+/// Where in a body a field is, as Go names it.
+struct Place<'a> {
+    model: &'a str,
+    path: String,
+}
+
+impl Place<'_> {
+    fn wrong(&self, field: &str, value: &Value, wanted: &str) -> String {
+        let (model, path) = (self.model, &self.path);
+        format!("json: cannot unmarshal {} into Go struct field {model}.{path}{field} of type {wanted}", kind(value))
+    }
+
+    fn within(&self, field: &str) -> Self {
+        Self { model: self.model, path: format!("{}{field}.", self.path) }
+    }
+}
+
+fn type_check(place: &Place, fields: &[Field], document: &Map<String, Value>) -> Result<(), String> {
+    for (name, value) in document {
+        let Some(field) = fields.iter().find(|field| field.name == *name) else {
+            return Err(format!("json: unknown field {name:?}"));
         };
-    };
-    match &field.rule {
-        Rule::Uuid => {
-            if let Some(text) = value.as_str() {
-                call::uuid(name, "body", text)?;
+        let wrong = |wanted: &str| Err(place.wrong(name, value, wanted));
+        match (&field.rule, value) {
+            (_, Value::Null) | (Rule::Any | Rule::NotHere, _) => {}
+            (Rule::Text | Rule::Uuid | Rule::OneOf(_) | Rule::Length(..) | Rule::Form(_), Value::String(_))
+            | (Rule::Flag, Value::Bool(_)) => {}
+            (Rule::Text | Rule::Uuid | Rule::OneOf(_) | Rule::Length(..) | Rule::Form(_), _) => return wrong("string"),
+            (Rule::Flag, _) => return wrong("bool"),
+            (Rule::Integer(..), Value::Number(number)) if number.as_i64().is_some() => {}
+            (Rule::Integer(..), Value::Number(number)) => {
+                let (model, path) = (place.model, &place.path);
+                return Err(format!(
+                    "json: cannot unmarshal number {number} into Go struct field {model}.{path}{name} of type int64"
+                ));
             }
+            (Rule::Integer(..), _) => return wrong("int64"),
+            (Rule::Object(model), Value::Object(inner)) => type_check(&place.within(name), model.fields, inner)?,
+            (Rule::Object(model), _) => return wrong(&format!("models.{}", model.name)),
+            (Rule::List(model), Value::Array(items)) => {
+                for item in items {
+                    match item {
+                        Value::Null => {}
+                        Value::Object(inner) => type_check(&place.within(name), model.fields, inner)?,
+                        other => return Err(place.wrong(name, other, &format!("models.{}", model.name))),
+                    }
+                }
+            }
+            (Rule::List(model), _) => return wrong(&format!("[]*models.{}", model.name)),
+            (Rule::Texts, Value::Array(items)) => {
+                if let Some(other) = items.iter().find(|item| !item.is_string() && !item.is_null()) {
+                    return Err(place.wrong(name, other, "string"));
+                }
+            }
+            (Rule::Texts, _) => return wrong("[]string"),
         }
-        Rule::OneOf(allowed) => {
-            if value.as_str().is_some_and(|text| !allowed.contains(&text)) {
-                return Err(Refusal::bad_request(format!("{name} in body should be one of [{}]", allowed.join(" "))));
-            }
-        }
-        Rule::Length(least, most) => {
-            let length = value.as_str().map_or(*least, |text| text.chars().count());
-            if length < *least {
-                return Err(Refusal::bad_request(format!("{name} in body should be at least {least} chars long")));
-            }
-            if length > *most {
-                return Err(Refusal::bad_request(format!("{name} in body should be at most {most} chars long")));
-            }
-        }
-        Rule::NotHere => {
-            let empty = match value {
-                Value::String(text) => text.is_empty(),
-                Value::Array(items) => items.is_empty(),
-                Value::Object(fields) => fields.is_empty(),
-                _ => false,
-            };
-            if !empty {
-                return Err(Refusal::not_implemented(&format!("field {name}")));
-            }
-            document.remove(name);
-        }
-        Rule::Any => {}
     }
     Ok(())
 }
 
+/// Each field's rule; what is null is taken out.
+fn judge(path: &str, fields: &[Field], document: &mut Map<String, Value>) -> Result<(), Refusal> {
+    document.retain(|_, value| !value.is_null());
+    let mut ordered: Vec<&Field> = fields.iter().collect();
+    ordered.sort_by_key(|field| field.name);
+    for field in ordered {
+        let name = format!("{path}{}", field.name);
+        let zero = |value: &Value| value.as_str() == Some("") || value.as_i64() == Some(0);
+        if document.get(field.name).is_none_or(|value| field.zero_is_absent && zero(value)) {
+            if field.required {
+                return Err(Refusal::bad_request(format!("{name} in body is required")));
+            }
+            document.remove(field.name);
+            continue;
+        }
+        match &field.rule {
+            Rule::Object(model) => {
+                if let Some(Value::Object(inner)) = document.get_mut(field.name) {
+                    judge(&format!("{name}."), model.fields, inner)?;
+                }
+            }
+            Rule::List(model) => {
+                if let Some(Value::Array(items)) = document.get_mut(field.name) {
+                    for (index, item) in items.iter_mut().enumerate() {
+                        let Value::Object(inner) = item else { continue };
+                        judge(&format!("{name}.{index}."), model.fields, inner)?;
+                    }
+                    items.retain(|item| !item.is_null());
+                }
+            }
+            Rule::Texts => {
+                if let Some(Value::Array(items)) = document.get_mut(field.name) {
+                    items.iter_mut().filter(|item| item.is_null()).for_each(|item| *item = Value::from(""));
+                }
+            }
+            Rule::NotHere => {
+                if document.get(field.name).is_some_and(|value| !is_empty(value)) {
+                    return Err(Refusal::not_implemented(&format!("field {name}")));
+                }
+                document.remove(field.name);
+            }
+            rule => {
+                if let Some(value) = document.get(field.name) {
+                    judge_value(&name, rule, value)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn judge_value(name: &str, rule: &Rule, value: &Value) -> Result<(), Refusal> {
+    let refused = |why: String| Err(Refusal::bad_request(format!("{name} in body {why}")));
+    let text = value.as_str().unwrap_or_default();
+    match rule {
+        Rule::Uuid => call::uuid(name, "body", text).map(drop),
+        Rule::OneOf(allowed) if !allowed.contains(&text) => {
+            refused(format!("should be one of [{}]", allowed.join(" ")))
+        }
+        Rule::Length(least, most) => match text.chars().count() {
+            length if length < *least => refused(format!("should be at least {least} chars long")),
+            length if length > *most => refused(format!("should be at most {most} chars long")),
+            _ => Ok(()),
+        },
+        Rule::Form(pattern) if !(pattern.fits)(text) => refused(format!("should match '{}'", pattern.text)),
+        Rule::Integer(least, most) => match value.as_i64() {
+            Some(number) if number < *least => refused(format!("should be greater than or equal to {least}")),
+            Some(number) if number > *most => refused(format!("should be less than or equal to {most}")),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
 /// Go's words for a document of the wrong kind.
 pub fn wrong_type(value: &Value, model: &str) -> String {
-    let kind = match value {
+    format!("json: cannot unmarshal {} into Go value of type models.{model}", kind(value))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    };
-    format!("json: cannot unmarshal {kind} into Go value of type models.{model}")
+    }
 }
 
 #[cfg(test)]
@@ -138,14 +335,31 @@ mod tests {
     use super::*;
     use axum::http::StatusCode;
 
+    const LOWER: Pattern =
+        Pattern { text: "^[a-z]*$", fits: |text| text.bytes().all(|byte| byte.is_ascii_lowercase()) };
+    const NETWORK: Model = Model {
+        name: "Network",
+        fields: &[
+            form("cidr", &LOWER).or_zero(),
+            integer("host_prefix", 1, 128).or_zero(),
+            uuid("cluster_id").or_zero(),
+        ],
+    };
     const SHAPE: BodyShape = BodyShape {
         name: "newHostParams",
         model: "HostCreateParams",
         fields: &[
-            Field { name: "host_id", required: true, rule: Rule::Uuid },
+            uuid("host_id").required(),
             any("discovery_agent_version"),
-            Field { name: "kind", required: false, rule: Rule::OneOf(&["a", "b"]) },
-            Field { name: "name", required: false, rule: Rule::Length(1, 3) },
+            one_of("kind", &["a", "b"]),
+            one_of("type", &["c"]).or_zero(),
+            length("name", 1, 3),
+            form("word", &LOWER),
+            flag("good"),
+            integer("count", 1, 5),
+            object("network", &NETWORK),
+            list("networks", &NETWORK),
+            texts("words"),
             not_here("labels"),
         ],
     };
@@ -158,24 +372,79 @@ mod tests {
         }
     }
 
+    const ID: &str = r#""host_id":"7e5ff6df-e038-4103-bbb2-90433ded3e50""#;
+
     #[test]
-    fn the_real_services_words() {
-        const ID: &str = r#""host_id":"7e5ff6df-e038-4103-bbb2-90433ded3e50""#;
+    fn rules_in_the_real_services_words() {
+        for (fields, expected) in [
+            (r#""kind":"c""#, "kind in body should be one of [a b]"),
+            (r#""kind":"""#, "kind in body should be one of [a b]"),
+            (r#""type":"d""#, "type in body should be one of [c]"),
+            (r#""name":"""#, "name in body should be at least 1 chars long"),
+            (r#""name":"abcd""#, "name in body should be at most 3 chars long"),
+            (r#""word":"A""#, "word in body should match '^[a-z]*$'"),
+            (r#""count":0"#, "count in body should be greater than or equal to 1"),
+            (r#""count":6"#, "count in body should be less than or equal to 5"),
+            (r#""network":{"cidr":"A"}"#, "network.cidr in body should match '^[a-z]*$'"),
+            (
+                r#""networks":[null,{"host_prefix":129}]"#,
+                "networks.1.host_prefix in body should be less than or equal to 128",
+            ),
+            (r#""networks":[{"cluster_id":"x"}]"#, "networks.0.cluster_id in body must be of type uuid: \"x\""),
+            (r#""word":"A","count":9"#, "count in body should be less than or equal to 5"),
+            (r#""labels":[1]"#, "501 Not Implemented field labels is not implemented by landfall serve"),
+        ] {
+            assert_eq!(message(&format!("{{{ID},{fields}}}")), expected, "{fields}");
+        }
         assert_eq!(message("{}"), "host_id in body is required");
         assert_eq!(message(r#"{"host_id":null}"#), "host_id in body is required");
         assert_eq!(message(r#"{"host_id":"bad"}"#), "host_id in body must be of type uuid: \"bad\"");
-        let unknown = message(&format!(r#"{{{ID},"unknown_field":1}}"#));
-        assert_eq!(
-            unknown,
-            r#"parsing newHostParams body from "" failed, because json: unknown field "unknown_field""#
-        );
-        assert_eq!(message(&format!(r#"{{{ID},"kind":"c"}}"#)), "kind in body should be one of [a b]");
-        assert_eq!(message(&format!(r#"{{{ID},"name":""}}"#)), "name in body should be at least 1 chars long");
-        assert_eq!(message(&format!(r#"{{{ID},"name":"abcd"}}"#)), "name in body should be at most 3 chars long");
-        assert!(message(&format!(r#"{{{ID},"labels":[1]}}"#)).starts_with("501"));
+        assert_eq!(message(" "), "newHostParams in body is required");
+    }
+
+    #[test]
+    fn types_and_names_in_gos_words() {
+        for (fields, expected) in [
+            (r#""unknown_field":1"#, r#"json: unknown field "unknown_field""#),
+            (r#""network":{"mask":1}"#, r#"json: unknown field "mask""#),
+            (r#""name":1"#, "json: cannot unmarshal number into Go struct field HostCreateParams.name of type string"),
+            (r#""good":"x""#, "json: cannot unmarshal string into Go struct field HostCreateParams.good of type bool"),
+            (
+                r#""count":true"#,
+                "json: cannot unmarshal bool into Go struct field HostCreateParams.count of type int64",
+            ),
+            (
+                r#""count":1.5"#,
+                "json: cannot unmarshal number 1.5 into Go struct field HostCreateParams.count of type int64",
+            ),
+            (
+                r#""words":"x""#,
+                "json: cannot unmarshal string into Go struct field HostCreateParams.words of type []string",
+            ),
+            (
+                r#""networks":{}"#,
+                "json: cannot unmarshal object into Go struct field HostCreateParams.networks of type []*models.Network",
+            ),
+            (
+                r#""networks":[{"cidr":[]}]"#,
+                "json: cannot unmarshal array into Go struct field HostCreateParams.networks.cidr of type string",
+            ),
+        ] {
+            let expected = format!("parsing newHostParams body from \"\" failed, because {expected}");
+            assert_eq!(message(&format!("{{{ID},{fields}}}")), expected, "{fields}");
+        }
         assert!(message("[]").ends_with("json: cannot unmarshal array into Go value of type models.HostCreateParams"));
         assert!(message("{").starts_with("parsing newHostParams body"));
-        assert_eq!(message(" "), "newHostParams in body is required");
-        assert!(parse::<Value>(&SHAPE, format!(r#"{{{ID},"labels":[],"kind":null}}"#).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn what_is_absent_null_or_empty_is_taken() {
+        let body = format!(
+            r#"{{{ID},"labels":[],"kind":null,"type":"","network":{{"cidr":"","host_prefix":0}},"networks":[null],"words":["a",null]}}"#
+        );
+        let parsed: Value = parse(&SHAPE, body.as_bytes()).unwrap();
+        assert_eq!(parsed["networks"], serde_json::json!([]));
+        assert_eq!(parsed["words"], serde_json::json!(["a", ""]));
+        assert!(parsed.get("labels").is_none() && parsed.get("kind").is_none());
     }
 }

@@ -72,6 +72,26 @@ pub enum NotListed {
         /// As asked for.
         architecture: String,
     },
+    /// No release has this image.
+    #[error(
+        "failed to get release image by URL {0} during cluster registration: error occurred while trying to retrieve release image with url '{0}' from the db: record not found"
+    )]
+    Image(String),
+    /// The release with this image is for one architecture.
+    #[error("release image URL {0} does not support requested CPU architecture multi")]
+    ImageOfOne(String),
+    /// The release with this image is for others.
+    #[error(
+        "Requested CPU architecture {architecture} is not supported for release image URL {url}. Supported architectures in release image: [{others}]"
+    )]
+    ImageArchitecture {
+        /// As asked for.
+        url: String,
+        /// As asked for.
+        architecture: String,
+        /// Its own, with blanks between them.
+        others: String,
+    },
     /// No OS image has this architecture.
     #[error("The requested CPU architecture ({0}) isn't specified in OS images list")]
     OsArchitecture(String),

@@ -154,9 +154,22 @@ impl Catalogue {
         }
     }
 
-    /// The release with this image.
-    pub fn release_at(&self, url: &str) -> Option<&Release> {
-        self.releases.iter().find(|release| release.url == url)
+    /// The release with this image, for an architecture.
+    pub fn release_at(&self, url: &str, architecture: &str) -> Result<&Release, NotListed> {
+        let architecture = normal_architecture(architecture);
+        let found = self.releases.iter().find(|release| release.url == url);
+        let release = found.ok_or_else(|| NotListed::Image(url.to_owned()))?;
+        let refused = || NotListed::ImageArchitecture {
+            url: url.to_owned(),
+            architecture: architecture.to_owned(),
+            others: release.cpu_architectures.join(" "),
+        };
+        match architecture {
+            MULTI if !release.is_multi() => Err(NotListed::ImageOfOne(url.to_owned())),
+            MULTI => Ok(release),
+            one if release.cpu_architectures.iter().any(|own| own == one) => Ok(release),
+            _ => Err(refused()),
+        }
     }
 
     /// The OS image for a version: of that very one, else of its minor release.
@@ -208,6 +221,36 @@ impl Catalogue {
         keys.into_iter().flatten().chain(minor.clone()).find_map(|key| self.must_gather.get(&key))
     }
 
+    /// Releases by the name clients see them by: those whose version holds a text, and of those perhaps only the latest of each
+    /// minor release. Architectures without an OS image are left out.
+    pub fn offers(&self, version: Option<&str>, only_latest: bool) -> BTreeMap<String, Offer> {
+        let latest = latest_of_each_minor(&self.releases);
+        let wanted = |release: &&Release| {
+            version.is_none_or(|text| release.version.contains(text))
+                && (!only_latest || latest.iter().any(|latest| latest.url == release.url))
+        };
+        let mut offers: BTreeMap<String, Offer> = BTreeMap::new();
+        for release in self.releases.iter().filter(wanted) {
+            for architecture in &release.cpu_architectures {
+                if self.lists_os_images() && self.os_image(&release.version, architecture).is_err() {
+                    continue;
+                }
+                let name = display_name(release);
+                let offer = offers.entry(name.clone()).or_insert_with(|| Offer {
+                    cpu_architectures: Vec::new(),
+                    default: false,
+                    display_name: name,
+                    support_level: release.level(),
+                });
+                offer.default |= release.default;
+                if !offer.cpu_architectures.contains(architecture) {
+                    offer.cpu_architectures.push(architecture.clone());
+                }
+            }
+        }
+        offers
+    }
+
     /// Whether a host of this architecture can join a cluster of several: some release of that minor version runs on it. Says
     /// which versions do, otherwise.
     pub fn check_host_release(&self, version: &str, architecture: &str) -> Result<(), NotListed> {
@@ -240,7 +283,7 @@ fn latest<'a>(releases: impl Iterator<Item = &'a Release>) -> Option<&'a Release
 }
 
 /// Of each minor release the releases with the best version, one for each architecture.
-pub fn latest_of_each_minor(releases: &[Release]) -> Vec<&Release> {
+fn latest_of_each_minor(releases: &[Release]) -> Vec<&Release> {
     let mut minors: Vec<String> =
         releases.iter().filter_map(|release| version::minor(&release.openshift_version)).collect();
     minors.sort_unstable();
@@ -254,12 +297,22 @@ pub fn latest_of_each_minor(releases: &[Release]) -> Vec<&Release> {
     all
 }
 
+/// `openshift-version`: a release as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    cpu_architectures: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    default: bool,
+    display_name: String,
+    support_level: SupportLevel,
+}
+
 fn without_multi(version: &str) -> &str {
     version.strip_suffix(MULTI_SUFFIX).unwrap_or(version)
 }
 
 /// The name under which clients see a release: one for several architectures says so.
-pub fn display_name(release: &Release) -> String {
+fn display_name(release: &Release) -> String {
     match release.is_multi() && !release.version.ends_with(MULTI_SUFFIX) {
         true => format!("{}{MULTI_SUFFIX}", release.version),
         false => release.version.clone(),

@@ -145,6 +145,17 @@ fn the_latest_of_each_minor_release() {
 }
 
 #[test]
+fn offers_have_an_os_image_for_each_architecture() {
+    let catalogue = catalogue();
+    let names = |version, only_latest| catalogue.offers(version, only_latest).into_keys().collect::<Vec<_>>();
+    assert_eq!(names(Some("4.22"), true), ["4.22.10", "4.22.10-multi"]);
+    assert_eq!(names(None, false), ["4.21.3", "4.22.10", "4.22.10-multi", "4.22.8", "4.22.9"]);
+    let multi = &catalogue.offers(Some("multi"), false)["4.22.10-multi"];
+    let expected = serde_json::json!({"cpu_architectures": ["x86_64", "arm64"], "display_name": "4.22.10-multi", "support_level": "production"});
+    assert_eq!(serde_json::to_value(multi).unwrap(), expected);
+}
+
+#[test]
 fn versions_in_order() {
     let ordered = ["4.9.59", "4.10", "4.22.0-ec.1", "4.22.0-rc.2", "4.22.0-rc.10", "4.22", "4.22.9", "4.22.10"];
     for pair in ordered.windows(2) {

@@ -2,7 +2,7 @@
 
 use super::{PlannedHost, Rendezvous};
 use crate::auth::Caller;
-use crate::handlers::{clusters, host_settings, hosts, infra_envs};
+use crate::handlers::{clusters, host_settings, hosts, infra_envs, new_cluster};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
@@ -29,7 +29,7 @@ pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> 
     let model = service.store.model();
     let rack = &rendezvous.rack;
     if !model.clusters.contains_key(&rendezvous.cluster) {
-        clusters::create_as(service, &call(&[], json!(rack.cluster)), rendezvous.cluster)?;
+        new_cluster::create_as(service, &call(&[], json!(rack.cluster)), rendezvous.cluster)?;
     }
     if !model.infra_envs.contains_key(&rendezvous.infra_env) {
         let mut params = rack.infra_env.clone();

@@ -13,6 +13,7 @@ use service_stub::http::tls::Tls;
 use service_stub::instructions::options::StepOptions;
 use service_stub::media::Media;
 use service_stub::payload::ImageArgs;
+use service_stub::releases::Catalogue;
 use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::retention::Retention;
 use service_stub::server;
@@ -49,6 +50,7 @@ pub struct Files {
     pub rendezvous: Option<Arc<Rendezvous>>,
     pub image_args: ImageArgs,
     pub registry: Option<Arc<netcheck::image::Options>>,
+    pub catalogue: Option<Arc<Catalogue>>,
 }
 
 /// A running service; it stops when dropped.
@@ -99,7 +101,7 @@ impl Running {
             disabled_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
-            catalogue: None,
+            catalogue: files.catalogue,
             steps: files.steps,
             retention: files.retention,
             rendezvous: files.rendezvous.clone(),
@@ -228,4 +230,12 @@ pub fn inventory(name: &str, address: &str, mac: &str) -> Value {
         "system_vendor": {"manufacturer": "QEMU", "virtual": true},
         "tpm_version": "none",
     })
+}
+
+/// A certificate that can be read.
+pub fn certificate_pem() -> String {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["a".into()]).unwrap().self_signed(&key).unwrap();
+    let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, certificate.der());
+    format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----")
 }

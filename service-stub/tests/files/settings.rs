@@ -1,7 +1,7 @@
 //! Settings changed after creation, catalogues, manifests, and addresses to fetch things by.
 
 use crate::World;
-use crate::common::{API, Files, Running, pull_secret, recorded};
+use crate::common::{API, Files, Running, certificate_pem, pull_secret, recorded};
 use serde_json::{Value, json};
 
 fn cluster(running: &Running) -> String {
@@ -22,12 +22,13 @@ fn get(running: &Running, path: &str) -> Value {
 fn a_cluster_is_changed_and_shown_changed() {
     let running = Running::start(Files::default());
     let path = format!("/v2/clusters/{}", cluster(&running));
-    let change = json!({"name": "edge", "http_proxy": "http://p:3128", "machine_networks": [{"cidr": "192.0.2.0/24"}]});
+    let change =
+        json!({"name": "edge", "http_proxy": "http://p:3128", "service_networks": [{"cidr": "172.29.0.0/16"}]});
     let answer = running.json("PATCH", &path, &change);
     assert_eq!(answer.status, 201, "{:?}", answer.document());
     let shown = get(&running, &path);
     assert_eq!((&shown["name"], &shown["http_proxy"]), (&json!("edge"), &json!("http://p:3128")));
-    assert_eq!(shown["machine_networks"][0]["cluster_id"], shown["id"]);
+    assert_eq!(shown["service_networks"][0]["cluster_id"], shown["id"]);
     let refused = |body: &Value| running.json("PATCH", &path, body).status;
     assert_eq!(refused(&json!({"nam": "x"})), 400, "an unknown field");
     assert_eq!(refused(&json!({"name": ""})), 400);
@@ -66,10 +67,10 @@ fn an_infra_env_is_changed_and_its_image_with_it() {
         "network_yaml": "interfaces:\n- {name: eth0, type: ethernet, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.9, prefix-length: 24}]}}\n",
         "mac_interface_map": [{"mac_address": "52:54:00:00:00:0a", "logical_nic_name": "eth0"}],
     }]);
-    let bundle = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
+    let bundle = certificate_pem();
     let change = json!({"static_network_config": network, "additional_ntp_sources": "ntp.example.com",
         "additional_trust_bundle": bundle, "kernel_arguments": [{"operation": "append", "value": "quiet"}],
-        "proxy": {"http_proxy": "http://p:3128"}, "rendezvous_ip": "192.0.2.9", "network_discovery_delay_seconds": 3});
+        "proxy": {"http_proxy": "http://p:3128"}, "network_discovery_delay_seconds": 3});
     let answer = running.json("PATCH", &path, &change);
     assert_eq!(answer.status, 201, "{:?}", answer.document());
     let shown = get(running, &path);
@@ -144,18 +145,48 @@ fn catalogues_list_what_is_here() {
     assert_eq!(get(&running, "/v2/openshift-versions?version=4.21").as_object().unwrap().len(), 1);
     assert!(get(&running, "/v2/component-versions")["versions"]["discovery-agent"].is_string());
     assert_eq!(get(&running, "/v2/clusters/default-config")["cluster_network_host_prefix"], 23);
-    for path in ["/v2/release-sources", "/v2/supported-operators", "/v2/operators/bundles", "/v2/domains"] {
+    for path in ["/v2/release-sources", "/v2/domains", "/v2/supported-operators/odf"] {
         assert_eq!(get(&running, path), json!([]), "{path}");
     }
+    assert_eq!(get(&running, "/v2/supported-operators").as_array().unwrap().len(), 28);
+    assert_eq!(get(&running, "/v2/operators/bundles")[1]["id"], "openshift-ai");
+    assert_eq!(
+        get(&running, "/v2/operators/bundles/openshift-ai?feature_ids=SNO")["operators"],
+        json!(["lvm", "openshift-ai"])
+    );
     let features = get(&running, "/v2/support-levels/features?openshift_version=4.22");
     assert_eq!(
         (&features["features"]["SNO"], &features["features"]["LVM"]),
-        (&json!("supported"), &json!("unavailable"))
+        (&json!("supported"), &json!("supported"))
     );
-    get(&running, "/v2/support-levels/architectures?openshift_version=4.22");
+    let detailed = get(&running, "/v2/support-levels/features/detailed?openshift_version=4.22&cpu_architecture=s390x");
+    let of = |list: &str, id: &str| {
+        let all = detailed[list].as_array().unwrap();
+        all.iter().find(|entry| entry["feature-support-level-id"] == id).unwrap().clone()
+    };
+    assert_eq!(
+        of("features", "MINIMAL_ISO"),
+        json!({"feature-support-level-id": "MINIMAL_ISO", "incompatibilities": [], "reason": "cpuArchitecture",
+               "support_level": "unavailable"})
+    );
+    assert_eq!(
+        of("operators", "ODF"),
+        json!({"feature-support-level-id": "ODF", "incompatibilities": ["SNO", "LVM", "EXTERNAL_PLATFORM_OCI"],
+               "support_level": "supported", "name": "odf", "dependencies": ["LSO"]})
+    );
+    assert_eq!(
+        get(&running, "/v2/support-levels/architectures?openshift_version=4.12")["architectures"],
+        json!({"ARM64_ARCHITECTURE": "supported", "MULTIARCH_RELEASE_IMAGE": "tech-preview",
+               "PPC64LE_ARCHITECTURE": "tech-preview", "S390X_ARCHITECTURE": "tech-preview",
+               "X86_64_ARCHITECTURE": "supported"})
+    );
     for (path, status) in [
-        ("/v2/supported-operators/lso", 404),
-        ("/v2/operators/bundles/virtualization", 404),
+        ("/v2/supported-operators/zzz", 404),
+        ("/v2/operators/bundles/zzz", 500),
+        ("/v2/operators/bundles?feature_ids=LVM", 400),
+        ("/v2/support-levels/features/detailed?openshift_version=zz", 400),
+        ("/v2/support-levels/features/detailed?openshift_version=4.9&cpu_architecture=arm64", 400),
+        ("/v2/support-levels/features/detailed?openshift_version=4.13&platform_type=external", 400),
         ("/v2/support-levels/features", 400),
         ("/v2/support-levels/features?openshift_version=4&cpu_architecture=mips", 400),
         ("/v2/openshift-versions?only_latest=maybe", 400),
@@ -181,8 +212,8 @@ fn manifests_are_kept_and_given_to_the_controller() {
     );
     for (body, status) in [
         (json!({"file_name": "a.yaml", "content": "YTogMQo="}), 400),
-        (json!({"file_name": "../a.yaml", "content": "YTogMQo="}), 422),
-        (json!({"file_name": "a.txt", "content": "YTogMQo="}), 422),
+        (json!({"file_name": "../a.yaml", "content": "YTogMQo="}), 400),
+        (json!({"file_name": "a.txt", "content": "YTogMQo="}), 400),
         (json!({"file_name": "b.yaml", "content": "*"}), 400),
         (json!({"file_name": "b.yaml", "content": "ewo="}), 400),
         (json!({"file_name": "b.yaml", "folder": "etc", "content": "e30="}), 400),
@@ -224,7 +255,8 @@ fn answers_are_compressed_for_who_takes_it_and_counted() {
     assert!(whole == plain.body && packed.body.len() * 3 < whole.len());
     assert_eq!(running.get(&format!("{API}/openapi")).body, plain.body, "the same under both names");
 
-    cluster(&running);
+    let path = format!("/v2/clusters/{}", cluster(&running));
+    assert_eq!(running.json("PATCH", &path, &json!({})).status, 201, "judged at once");
     running.get(&format!("{API}/v2/clusters/7e5ff6df-e038-4103-bbb2-90433ded3e50"));
     running.get("/%3Cscript%3E");
     let metrics = running.get("/metrics");

@@ -45,7 +45,7 @@ fn no_secret_is_told_logged_or_left_in_the_store() {
     let running = Running::start(Files { auth: auth.clone(), ..Files::default() });
     let user = auth.sign(&Claims { auth_scheme: Scheme::UserAuth, ..Claims::default() }).unwrap();
     let bearer = format!("Bearer {user}");
-    let secret = json!({"auths": {"quay.io": {"auth": MARK}}}).to_string();
+    let secret = json!({"auths": {"quay.io": {"auth": "dXNlcjpwYXNz", "email": MARK}}}).to_string();
     let ask = |method: &str, path: &str, body: &str| {
         let answer = running.request(method, &format!("{API}{path}"), &[("authorization", &bearer)], body.as_bytes());
         assert!(!marked(&answer.body, MARK), "{method} {path}: {}", String::from_utf8_lossy(&answer.body));

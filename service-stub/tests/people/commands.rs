@@ -99,7 +99,8 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     assert!(host.contains("Validations of blade:\n"), "{host}");
 
     let begun = printed(&world, &["cluster", "install", "rack"]);
-    assert!(begun.ends_with("is being installed; its status is installing\n"), "{begun}");
+    assert!(begun.ends_with("is being installed; its status is preparing-for-installation\n"), "{begun}");
+    world.await_status("installing");
     world.write_disk(machine);
     let list = printed(&world, &["host", "list"]);
     assert!(list.contains("Rebooting"), "{list}");
@@ -176,16 +177,33 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     printed(&world, &["host", "bind", "node-1", "rack"]);
     world.discover_all();
 
-    printed(&world, &["infra-env", "set", "rack", "ssh_authorized_key=ssh-ed25519 AAAA me"]);
     printed(
         &world,
-        &["cluster", "set", "rack", "additional_ntp_source=192.0.2.9", "ssh_public_key=ssh-ed25519 AAAA me"],
+        &[
+            "infra-env",
+            "set",
+            "rack",
+            "ssh_authorized_key=ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me",
+        ],
+    );
+    printed(
+        &world,
+        &[
+            "cluster",
+            "set",
+            "rack",
+            "additional_ntp_source=192.0.2.9",
+            "ssh_public_key=ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me",
+        ],
     );
     let shown: serde_json::Value =
         serde_json::from_str(&printed(&world, &["cluster", "show", "rack", "--json"])).unwrap();
     assert_eq!(
         (&shown["additional_ntp_source"], &shown["ssh_public_key"]),
-        (&"192.0.2.9".into(), &"ssh-ed25519 AAAA me".into())
+        (
+            &"192.0.2.9".into(),
+            &"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me".into()
+        )
     );
     printed(&world, &["host", "set", "node-1", "--role", "master"]);
     printed(&world, &["host", "installer-args", "node-1", "--", "--append-karg", "console=ttyS0"]);

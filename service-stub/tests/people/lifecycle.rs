@@ -83,7 +83,7 @@ fn a_host_is_bound_and_unbound() {
     assert_eq!(world.act(0, "bind", &bind).status, 200);
     world.leaves_and_comes_back(0);
     world.known(0);
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     assert_eq!(world.act(0, "unbind", &json!({})).document()["status"], "unbinding-pending-user-action");
     world.register(&world.machines[0]).unwrap();
     assert_eq!(world.state(0), "discovering-unbound");
@@ -101,7 +101,7 @@ fn an_installed_host_is_reclaimed() {
     assert_eq!(world.act(0, "bind", &json!({"cluster_id": world.cluster.id})).status, 200);
     world.leaves_and_comes_back(0);
     world.known(0);
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     assert_eq!(world.act(0, "unbind?reclaim=true", &json!({})).status, 409, "not while it is being installed");
     world.write_disk(&world.machines[0]);
     world.put(&world.machines[0], HostStage::Done, "").unwrap();
@@ -142,7 +142,7 @@ fn a_host_is_added_to_a_cluster_that_runs() {
     world.register(first).unwrap();
     world.known(0);
     assert_eq!(world.act_on_cluster("allow-add-hosts").status, 400, "not installed");
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     world.write_disk(first);
     world.put(first, HostStage::Done, "").unwrap();
     assert_eq!(world.status(), "installed");
@@ -227,7 +227,7 @@ fn media_are_lost_and_come_back() {
     world.known(0);
     let host = world.host(&world.machines[0]);
     assert_eq!((host.status.as_str(), host.media_status.as_str()), ("known", "connected"));
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     world.media_lost(0);
     assert_eq!((world.state(0).as_str(), world.status().as_str()), ("error", "error"));
     assert!(world.event_names().iter().any(|name| name == "host_media_disconnected"));
@@ -237,7 +237,7 @@ fn media_are_lost_and_come_back() {
 fn one_host_that_can_not_be_reset_stops_the_reset() {
     let world = World::new(3, 3);
     world.discover_all();
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     world.put(&world.machines[0], HostStage::Failed, "").unwrap();
     assert_eq!(world.status(), "error");
     let key = HostKey { infra_env: world.infra_env.id, host: world.machines[1].id };

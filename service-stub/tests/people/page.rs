@@ -113,7 +113,7 @@ fn an_open_page_is_told_of_changes_and_ends_with_the_service() {
     let mut data = || lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("data: "));
     assert_eq!(data().as_deref(), Some("data: first"));
     world.discover_all();
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     assert!(data().is_some());
     world.put(&world.machines[0], HostStage::StartingInstallation, "").unwrap();
     assert!(data().is_some());

@@ -70,7 +70,7 @@ fn everything_a_host_may_be_set_to_is_kept_and_shown() {
     assert_eq!(host["status"], "insufficient", "the disk that is installed to");
     assert!(host["status_info"].as_str().unwrap().contains("among those whose formatting is skipped"), "{host}");
     set(&world, 0, &json!({"disks_skip_formatting": [{"disk_id": "/dev/vda", "skip_formatting": false}]}));
-    world.running.client().install_cluster(world.cluster.id).unwrap();
+    world.install();
     for late in [json!({"node_labels": []}), json!({"host_role": "worker"}), all] {
         assert_eq!(set(&world, 0, &late).0, 409, "{late}");
     }
@@ -91,7 +91,11 @@ fn settings_that_do_not_fit_are_refused() {
             400,
             "has no disk '/dev/gone'",
         ),
-        (json!({"disks_skip_formatting": [{"disk_id": "/dev/vda"}]}), 400, "missing field `skip_formatting`"),
+        (
+            json!({"disks_skip_formatting": [{"disk_id": "/dev/vda"}]}),
+            400,
+            "disks_skip_formatting.0.skip_formatting in body is required",
+        ),
         (
             json!({"disks_selected_config": [{"id": "a", "role": "install"}, {"id": "b", "role": "install"}]}),
             409,
@@ -106,7 +110,7 @@ fn settings_that_do_not_fit_are_refused() {
         ),
         (json!({"node_labels": [{"key": "-a", "value": ""}]}), 400, "'-a' is no key of a label"),
         (json!({"node_labels": [{"key": "a", "value": "a b"}]}), 400, "'a b' is no value of a label"),
-        (json!({"node_labels": [{"key": "a"}]}), 400, "missing field `value`"),
+        (json!({"node_labels": [{"key": "a"}]}), 400, "node_labels.0.value in body is required"),
         (json!({"fencing_credentials": {"address": "a"}}), 501, "fencing_credentials"),
         (json!({"fancy": 1}), 400, "unknown field \"fancy\""),
     ] {

@@ -3,9 +3,10 @@
 use super::Context;
 use crate::check::{Status, Verdict, verdict};
 use crate::machine_networks;
+use crate::model::HostRecord;
 use crate::net::Cidr;
 use serde_json::Value;
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 const USER_MANAGED: &str = "User Managed Networking";
 
@@ -129,7 +130,7 @@ fn vips_valid(context: &Context, kind: &str, list: &[Value]) -> Verdict {
             "failed" => {
                 return (Status::Failure, format!("{kind} virtual IP {address} is in use already: choose a free one."));
             }
-            _ if is_free(context, address) => {}
+            _ if is_free(context.hosts, address) == Some(true) => {}
             _ => return (Status::Failure, format!("{kind} virtual IP {address} has not been verified yet.")),
         }
     }
@@ -148,19 +149,19 @@ fn is_broadcast(network: Cidr, address: IpAddr) -> bool {
     }
 }
 
-/// All hosts that looked found nobody there, and one did.
-fn is_free(context: &Context, address: IpAddr) -> bool {
-    let lists = context.hosts.iter().filter_map(|host| {
+/// Whether all hosts that looked found an address free; none while they found none that all of them have.
+pub fn is_free(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<bool> {
+    let lists = hosts.iter().filter_map(|host| {
         let document: Vec<Value> = serde_json::from_str(host.kept.get("free_addresses")?).ok()?;
         let of_network = document.into_iter().find(|entry| {
             let network = entry["network"].as_str().and_then(|text| text.parse::<Cidr>().ok());
             network.is_some_and(|network| network.contains(address))
         })?;
-        let text = address.to_string();
-        Some(of_network["free_addresses"].as_array().is_some_and(|list| list.iter().any(|free| *free == *text)))
+        let list = of_network["free_addresses"].as_array()?.iter();
+        Some(list.filter_map(|free| free.as_str().map(str::to_owned)).collect::<BTreeSet<String>>())
     });
-    let answers: Vec<bool> = lists.collect();
-    !answers.is_empty() && answers.into_iter().all(|free| free)
+    let common = lists.reduce(|common, own| &common & &own)?;
+    (!common.is_empty()).then(|| common.contains(&address.to_string()))
 }
 
 pub(super) fn machine_cidr_as_calculated(context: &Context) -> Verdict {

@@ -248,12 +248,17 @@ impl Findings {
             disk_speed: outcome(Gate::DiskSpeed),
             images: outcome(Gate::Images),
             preparation: [self.failures(Gate::DiskSpeed), self.failures(Gate::Images)].concat(),
-            unbound: [self.failures(Gate::Hardware), self.failures(Gate::Role)].concat(),
+            // Which cluster's rules it will have to follow is not known yet: neither is whose clock.
+            unbound: self.failures_of(|id, gate| gate == Gate::Hardware || id == "hostname-valid"),
         }
     }
 
     fn failures(&self, gate: Gate) -> Vec<String> {
-        let failing = self.all.iter().filter(|(_, own, finding)| *own == gate && !finding.passes());
+        self.failures_of(|_, other| other == gate)
+    }
+
+    fn failures_of(&self, wanted: impl Fn(&str, Gate) -> bool) -> Vec<String> {
+        let failing = self.all.iter().filter(|(_, gate, finding)| wanted(finding.id, *gate) && !finding.passes());
         let failing = failing.filter(|(_, _, finding)| !self.waived.ignored.contains(finding.id));
         failing.map(|(_, _, finding)| finding.message.clone()).collect()
     }

@@ -418,6 +418,18 @@ fn what_is_switched_off_is_not_looked_at_and_what_is_ignored_is() {
 }
 
 #[test]
+fn a_host_without_a_cluster_is_judged_by_its_hardware_and_its_name_only() {
+    let mut setup = setup();
+    setup.cluster = None;
+    setup.presence.clock = 0;
+    assert_eq!(setup.findings(Waived::default()).for_state().unbound, Vec::<String>::new());
+    part(&mut setup, "/hostname", json!("localhost"));
+    assert_eq!(setup.findings(Waived::default()).for_state().unbound.len(), 1);
+    part(&mut setup, "/cpu/count", json!(1));
+    assert_eq!(setup.findings(Waived::default()).for_state().unbound.len(), 2);
+}
+
+#[test]
 fn hostnames() {
     for good in ["a", "sno-0", "node-1.example.com", "52-54-00-aa-bb-01", "0"] {
         assert!(valid_hostname(good), "{good}");

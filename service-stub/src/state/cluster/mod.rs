@@ -199,8 +199,8 @@ pub struct Facts {
     pub stage_flagged: bool,
     /// Nobody finalizes, or who does has finished: configuration and operators are there.
     pub finalized: bool,
-    /// An OLM operator failed.
-    pub degraded: bool,
+    /// OLM operators that failed.
+    pub failed_operators: Vec<String>,
     /// Logs were asked for too long ago.
     pub logs_overdue: bool,
 }

@@ -49,7 +49,7 @@ const SOFT_OR_OLM: C = C::new("soft timeouts, or a stage of OLM operators", |f| 
 const STAGE_CLEAR: C = C::new("stage flagged", |f| f.stage_flagged).not();
 const ALL_ENDED: C = C::new("every host installed or in error", |f| f.all(&[H::Installed, H::Error]));
 const FINALIZED: C = C::new("finalized", |f| f.finalized);
-const DEGRADED: C = C::new("an OLM operator failed", |f| f.degraded);
+const DEGRADED: C = C::new("an OLM operator failed", |f| !f.failed_operators.is_empty());
 const LOGS_OVERDUE: C = C::new("logs overdue", |f| f.logs_overdue);
 
 fn stray(f: &Facts) -> bool {
@@ -60,6 +60,9 @@ fn stray(f: &Facts) -> bool {
 type I = Info<Clusters>;
 const INSTALLED: I = Made("installed, and whether workers did not join", |f: &Facts| {
     if f.any(H::Error) { info::WITHOUT_WORKERS } else { info::INSTALLED }.to_owned()
+});
+const DEGRADED_INFO: I = Made("degraded, and by which operators", |f: &Facts| {
+    format!("{}. Failed OLM operators: {}", info::DEGRADED, f.failed_operators.join(", "))
 });
 const STAGE_LATE: I = Made("names the stage and its limit", |f: &Facts| {
     let limit = f.finalizing_stage.map_or(0, |stage| limits::finalizing_stage(stage, f.soft_timeouts, f.olm_timeout));
@@ -99,7 +102,7 @@ pub const ROWS: &[Row<Clusters>] = rows![
     "3.2.17" Refresh [Installing Finalizing] if [PENDING] => Enter(S::InstallingPendingUserAction), Text(info::USER_ACTION), [];
     "3.2.18a" Refresh [Installing] if [FINALIZING] => Enter(S::Finalizing), Text(info::FINALIZING), [];
     "3.2.18b" Refresh [Installing] if [INSTALLING] => Stay, Keep, [];
-    "3.2.19a" Refresh [Finalizing] if [ALL_ENDED FINALIZED DEGRADED] => Enter(S::Installed), Text(info::DEGRADED), [E::Complete, E::TellDegraded, E::TellCompleted];
+    "3.2.19a" Refresh [Finalizing] if [ALL_ENDED FINALIZED DEGRADED] => Enter(S::Installed), DEGRADED_INFO, [E::Complete, E::TellDegraded, E::TellCompleted];
     "3.2.19b" Refresh [Finalizing] if [ALL_ENDED FINALIZED] => Enter(S::Installed), INSTALLED, [E::Complete, E::TellCompleted];
     "3.2.20a" Refresh [Installing] if [] => Enter(S::Error), Text(info::HOSTS_IN_ERROR), [E::Complete, E::TellFailed];
     "3.2.20b" Refresh [Error Cancelled] if [LOGS_OVERDUE] => Stay, Keep, [E::LogsTimedOut];

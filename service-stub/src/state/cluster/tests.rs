@@ -149,7 +149,7 @@ fn installing() -> Vec<Case> {
         ("3.2.18a", T::Refresh, INSTALLING, three(H::Installed), Some(S::Finalizing)),
         ("3.2.18b", T::Refresh, INSTALLING, three(H::InstallingInProgress), None),
         ("3.2.18b", T::Refresh, INSTALLING, hosts(&[(H::Installing, M), (H::Error, W)]), None),
-        ("3.2.19a", T::Refresh, FINALIZING, ended(|f| f.degraded = true), Some(S::Installed)),
+        ("3.2.19a", T::Refresh, FINALIZING, ended(|f| f.failed_operators = vec!["odf".into()]), Some(S::Installed)),
         ("3.2.19b", T::Refresh, FINALIZING, ended(|_| ()), Some(S::Installed)),
         ("", T::Refresh, FINALIZING, ended(|f| f.finalized = false), None),
         ("", T::Refresh, FINALIZING, finalizing(&|_| ()), None),

@@ -1,0 +1,14 @@
+//! Operators that can be added to a cluster, and the bundles they come in.
+//!
+//! What is known of an operator is what monitoring it takes: its subscription and how long it may need. Its manifests and its
+//! requirements are not here.
+
+mod bundles;
+mod selection;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use bundles::{Bundle, UnknownBundle, bundle, bundles};
+pub use selection::{BundleChoice, OperatorChoice, SelectionError, Target, chosen_bundles, select};
+pub use table::{Membership, OPERATORS, Operator, find, installs};

@@ -1,0 +1,22 @@
+//! What users may set: rules that need nothing but the text, in the words clients know.
+//!
+//! Each is pure. An `Err` holds the reason that the refusal gives.
+
+pub mod encryption;
+pub mod networks;
+pub mod platform;
+pub mod proxy;
+pub mod ssh_key;
+pub mod text;
+pub mod vips;
+
+/// Several reasons as one text.
+pub fn several(reasons: &[String]) -> Result<(), String> {
+    let count = match reasons.len() {
+        0 => return Ok(()),
+        1 => "1 error occurred".to_owned(),
+        count => format!("{count} errors occurred"),
+    };
+    let lines: String = reasons.iter().map(|reason| format!("\t* {reason}\n")).collect();
+    Err(format!("{count}:\n{lines}\n"))
+}

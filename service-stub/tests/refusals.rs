@@ -1,0 +1,132 @@
+//! What users send that the service refuses: each request with its status, the form of its answer and its words.
+
+#[path = "refusals/bodies.rs"]
+mod bodies;
+#[path = "refusals/clusters.rs"]
+mod clusters;
+mod common;
+#[path = "refusals/infra_envs.rs"]
+mod infra_envs;
+
+use common::{API, Answer, Files, Running, pull_secret};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Which of the two forms a refusal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `{"code": 400, "message": …}`: the request is not as described.
+    Request,
+    /// `{"code": "400", "href": "", "id": 400, "kind": "Error", "reason": …}`: it is, and can't be served.
+    Application,
+}
+
+/// A service with a catalogue.
+pub(crate) struct World {
+    pub(crate) running: Running,
+    _files: tempfile::TempDir,
+}
+
+const RELEASES: &str = r#"[
+    {"openshift_version": "4.10", "cpu_architecture": "x86_64", "url": "r.io/release:4.10.67", "version": "4.10.67"},
+    {"openshift_version": "4.22", "cpu_architecture": "x86_64", "url": "r.io/release:4.22.9", "version": "4.22.9", "default": true},
+    {"openshift_version": "4.22", "cpu_architecture": "aarch64", "url": "r.io/release:4.22.9-arm", "version": "4.22.9"},
+    {"openshift_version": "4.22-multi", "cpu_architecture": "multi", "cpu_architectures": ["x86_64", "arm64", "s390x"],
+     "url": "r.io/release:4.22.9-multi", "version": "4.22.9-multi"},
+    {"openshift_version": "4.23", "cpu_architecture": "x86_64", "url": "r.io/release:4.23.1", "version": "4.23.1"}
+]"#;
+const OS_IMAGES: &str = r#"[
+    {"openshift_version": "4.10", "cpu_architecture": "x86_64", "url": "http://o/410", "version": "410"},
+    {"openshift_version": "4.22", "cpu_architecture": "x86_64", "url": "http://o/422", "version": "422"},
+    {"openshift_version": "4.22", "cpu_architecture": "arm64", "url": "http://o/422a", "version": "422"}
+]"#;
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = files.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (releases, images) = (write("releases", RELEASES), write("images", OS_IMAGES));
+        let catalogue = service_stub::releases::Catalogue::read(Some(&releases), Some(&images), None).unwrap();
+        let running = Running::start(Files { catalogue: catalogue.map(Arc::new), ..Files::default() });
+        Self { running, _files: files }
+    }
+
+    /// A body with what every new cluster has, and more.
+    pub(crate) fn cluster_body(more: Value) -> Value {
+        with(json!({"name": "rack", "openshift_version": "4.22", "pull_secret": pull_secret()}), more)
+    }
+
+    pub(crate) fn infra_env_body(more: Value) -> Value {
+        with(json!({"name": "rack", "pull_secret": pull_secret()}), more)
+    }
+
+    pub(crate) fn cluster(&self, more: Value) -> Value {
+        made(&self.running.json("POST", "/v2/clusters", &Self::cluster_body(more)))
+    }
+
+    pub(crate) fn infra_env(&self, more: Value) -> Value {
+        made(&self.running.json("POST", "/v2/infra-envs", &Self::infra_env_body(more)))
+    }
+}
+
+/// One object with the members of another; what is null there is taken out.
+pub(crate) fn with(mut body: Value, more: Value) -> Value {
+    for (name, value) in more.as_object().unwrap() {
+        match value.is_null() {
+            true => drop(body.as_object_mut().unwrap().remove(name)),
+            false => body[name] = value.clone(),
+        }
+    }
+    body
+}
+
+fn made(answer: &Answer) -> Value {
+    assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    answer.document()
+}
+
+/// Checks a refusal to the last character of its answer, and prints it as a row of the table.
+pub(crate) fn refused(asked: &str, answer: &Answer, status: u16, form: Form, text: &str) {
+    let document = answer.document();
+    println!("| {asked} | {status} | {form:?} | {} |", text.replace('\n', "\\n"));
+    let expected = match form {
+        Form::Request => json!({"code": status, "message": text}),
+        Form::Application => {
+            json!({"code": status.to_string(), "href": "", "id": status, "kind": "Error", "reason": text})
+        }
+    };
+    assert_eq!((answer.status, &document), (status, &expected), "{asked}");
+}
+
+#[test]
+fn unknown_records_and_identifiers() {
+    let world = World::new();
+    const UNKNOWN: &str = "7e5ff6df-e038-4103-bbb2-90433ded3e50";
+    let get = |path: &str| world.running.get(&format!("{API}{path}"));
+    refused(
+        "GET of a cluster `notauuid`",
+        &get("/v2/clusters/notauuid"),
+        400,
+        Form::Request,
+        "cluster_id in path must be of type uuid: \"notauuid\"",
+    );
+    refused(
+        "openshift-versions without a version for features",
+        &get("/v2/support-levels/features"),
+        400,
+        Form::Request,
+        "openshift_version in query is required",
+    );
+    let import = json!({"name": "Not A Name", "api_vip_dnsname": "192.0.2.1", "openshift_cluster_id": UNKNOWN});
+    refused(
+        "import named `Not A Name`",
+        &world.running.json("POST", "/v2/clusters/import", &import),
+        400,
+        Form::Application,
+        "Cluster name format is not valid: 'Not A Name'. Name must start and end with either a letter or number and consist of lower-case letters, numbers, and hyphens. Subdomains in cluster names are only valid with none platform.",
+    );
+}
