@@ -196,6 +196,67 @@ fn catalogues_list_what_is_here() {
 }
 
 #[test]
+fn features_that_exclude_each_other_are_refused_and_chosen_operators_are_monitored() {
+    let running = Running::start(Files::default());
+    let reason = |answer: crate::common::Answer| {
+        assert_eq!(answer.status, 400, "{:?}", answer.document());
+        answer.document()["reason"].as_str().unwrap().to_owned()
+    };
+    let with = |fields: Value| {
+        let mut body = json!({"name": "lab", "openshift_version": "4.22", "pull_secret": pull_secret()});
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        running.json("POST", "/v2/clusters", &body)
+    };
+    for (fields, said) in [
+        (json!({"olm_operators": [{"name": "zzz"}]}), "operator zzz isn't supported"),
+        (json!({"operator_bundles": [{"id": "zzz"}]}), "bundle 'zzz' is not supported"),
+        (
+            json!({"network_type": "OpenShiftSDN"}),
+            "Openshift version 4.22 is not supported for OpenShiftSDN NetworkType",
+        ),
+        (
+            json!({"olm_operators": [{"name": "odf"}], "control_plane_count": 1}),
+            "cannot use Single Node OpenShift because it's not compatible with OpenShift Data Foundation",
+        ),
+        (
+            json!({"vip_dhcp_allocation": true}),
+            "cannot use VIP Automatic Allocation because it's not compatible with the x86_64 architecture on version 4.22 of \
+             OpenShift",
+        ),
+    ] {
+        assert_eq!(reason(with(fields)), said);
+    }
+    let made = with(json!({"olm_operators": [{"name": "odf", "properties": "{}"}]}));
+    assert_eq!(made.status, 201);
+    let path = format!("/v2/clusters/{}", made.document()["id"].as_str().unwrap());
+    let shown = get(&running, &path);
+    let names = |shown: &Value| -> Vec<String> {
+        let operators = shown["monitored_operators"].as_array().unwrap();
+        operators.iter().map(|operator| operator["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&shown), ["console", "lso", "odf"]);
+    assert_eq!(shown["monitored_operators"][1]["dependency_only"], true);
+    assert_eq!(shown["monitored_operators"][2]["subscription_name"], "odf-operator");
+    let usage: Value = serde_json::from_str(shown["feature_usage"].as_str().unwrap()).unwrap();
+    assert_eq!(usage["ODF"], json!({"id": "ODF", "name": "ODF"}));
+    assert_eq!(usage["Hyperthreading"]["data"], json!({"hyperthreading_enabled": "all"}));
+    // An infra-env for hosts on which the operators do not work.
+    let infra_env = json!({"name": "arm", "pull_secret": pull_secret(), "cluster_id": shown["id"],
+        "cpu_architecture": "arm64", "openshift_version": "4.22"});
+    let refused = running.json("POST", "/v2/infra-envs", &infra_env);
+    assert_eq!(refused.status, 400, "{:?}", refused.document());
+    assert_eq!(running.json("PATCH", &path, &json!({"olm_operators": []})).status, 201);
+    let shown = get(&running, &path);
+    assert_eq!(names(&shown), ["console"]);
+    assert!(!shown["feature_usage"].as_str().unwrap().contains("ODF"));
+    let lvm = json!({"olm_operators": [{"name": "lvm"}, {"name": "odf"}]});
+    assert_eq!(
+        reason(running.json("PATCH", &path, &lvm)),
+        "cannot use Logical Volume Management because it's not compatible with OpenShift Data Foundation"
+    );
+}
+
+#[test]
 fn manifests_are_kept_and_given_to_the_controller() {
     let files = tempfile::tempdir().unwrap();
     for name in ["bootstrap.ign", "master.ign", "worker.ign"] {
