@@ -30,8 +30,9 @@ const IMAGE_PORT: u16 = 8088;
 pub const AGENT_IMAGE: &str = "quay.io/edge-infrastructure/assisted-installer-agent:latest";
 
 pub struct Site {
-    pub server: net::Host,
+    // It leaves the server's namespace before that goes.
     pub relay: Relay,
+    pub server: net::Host,
     pub image: Image,
     packages: PathBuf,
     _names: Server,

@@ -22,8 +22,9 @@ ln -s /proc/self/fd "$root/dev/fd"
 for fd in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${fd%:*}" "$root/dev/${fd#*:}"; done
 
 mount -t proc proc "$root/proc"
-mount --bind "$root/dev/null" "$root/proc/sysrq-trigger"
-mount --bind "$SHARED/cmdline" "$root/proc/cmdline"
+[ ! -e "$root/proc/sysrq-trigger" ] || mount --bind "$root/dev/null" "$root/proc/sysrq-trigger"
+cp "$SHARED/cmdline" "$SCRATCH/cmdline"
+mount --bind "$SCRATCH/cmdline" "$root/proc/cmdline"
 
 mount -t tmpfs sys "$root/sys"
 cp -a "$SHARED/sys/." "$root/sys/"
@@ -33,13 +34,12 @@ for part in devices/system devices/virtual dev; do
     mount -o remount,bind,ro "$root/sys/$part"
 done
 
-for empty in run tmp mnt media; do mount -t tmpfs "$empty" "$root/$empty"; done
+# Nothing that is mounted may come from this machine's disk by its name: the host's own disk would count as in use.
+for empty in run mnt media; do mount -t tmpfs "$empty" "$root/$empty"; done
 mkdir -p "$root$SHARED" "$root/opt" "$root/etc/chrony"
 mount --bind "$SHARED" "$root$SHARED"
 for given in $GIVEN; do
-    mkdir -p "$root$given"
-    mount --bind "$given" "$root$given"
-    mount -o remount,bind,ro "$root$given"
+    [ -d "$root$given" ] || { mkdir -p "$root$given"; mount --bind "$given" "$root$given"; }
 done
 rm -f "$root/etc/resolv.conf" "$root/etc/hostname"
 echo "nameserver $RESOLVER" >"$root/etc/resolv.conf"

@@ -82,7 +82,7 @@ impl Host {
         let disk = LoopDisk::new(DISK_BYTES, 512, true);
         let loop_minor = minor(fs::metadata(disk.path()).unwrap().rdev());
 
-        let temporary = |name: &str| tempfile::Builder::new().prefix(name).tempdir_in("/tmp").unwrap();
+        let temporary = |name: &str| tempfile::Builder::new().prefix(name).tempdir_in("/dev/shm").unwrap();
         let (shared, scratch) = (temporary("peers-host-"), temporary("peers-scratch-"));
         let at = |name: &str| shared.path().join(name);
         fs::create_dir(at("bin")).unwrap();
@@ -90,6 +90,7 @@ impl Host {
         fs::write(at("cmdline"), "console=ttyS0 quiet\n").unwrap();
         sys_tree::write(&at("sys"), &sys_tree::Identity { number, mac: &mac, disk_bytes: DISK_BYTES, loop_minor });
         for (name, text) in STAND_INS {
+            let text = text.replace("$SHARED", &shared.path().display().to_string());
             fs::write(at("bin").join(name), text).unwrap();
             fs::set_permissions(at("bin").join(name), fs::Permissions::from_mode(0o755)).unwrap();
         }

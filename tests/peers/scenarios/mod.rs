@@ -1,5 +1,6 @@
 //! One file for each scenario; its test says what is proven.
 
+mod host;
 mod single_node;
 
 use crate::{
@@ -26,7 +27,11 @@ pub fn scenario(name: &str, programs: &[&str], names: &[(&str, &str)], run: impl
     let Some(site) = Site::new(names) else {
         return line(name, "not run", "missing: the servers that make setup unpacks");
     };
-    match catch_unwind(AssertUnwindSafe(|| run(&peers, &site))) {
+    let result = catch_unwind(AssertUnwindSafe(|| run(&peers, &site)));
+    if let Some(directory) = std::env::var_os("LANDFALL_PEERS_TRACE") {
+        trace(&site, &std::path::Path::new(&directory).join(name.split(':').next().unwrap_or_default()));
+    }
+    match result {
         Ok(summary) => line(name, "passed", &summary),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -45,9 +50,6 @@ pub fn exchanges(site: &Site) -> Vec<Exchange> {
 /// All exchanges beside the recorded ones; panics with the first differences that nothing names.
 pub fn assert_as_recorded(site: &Site, direction: Direction) -> Comparison {
     let comparison = compare(&exchanges(site), direction);
-    if let Some(directory) = std::env::var_os("LANDFALL_PEERS_TRACE") {
-        trace(site, std::path::Path::new(&directory));
-    }
     let unnamed = comparison.first_unnamed();
     assert!(
         unnamed.is_empty(),
@@ -93,8 +95,8 @@ pub fn id(value: &Value) -> String {
 
 /// All exchanges in files, for who mends a difference.
 fn trace(site: &Site, directory: &std::path::Path) {
-    let directory = directory.join(&site.server.namespace.0);
-    std::fs::create_dir_all(&directory).unwrap();
+    let _ = std::fs::remove_dir_all(directory);
+    std::fs::create_dir_all(directory).unwrap();
     for (number, exchange) in exchanges(site).iter().enumerate() {
         let name = format!("{number:04}-{}.txt", exchange.kind().replace(['/', ' '], "_"));
         std::fs::write(directory.join(name), format!("{exchange:#?}")).unwrap();

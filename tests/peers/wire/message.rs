@@ -192,10 +192,10 @@ fn messages_are_read_whole_or_not_at_all() {
     let found = requests(two).unwrap();
     let bodies: Vec<&[u8]> = found.iter().map(|message| &message.body[..]).collect();
     assert_eq!(bodies, [&b"abc"[..], b"def"]);
-    assert_eq!((found[0].header("content-LENGTH"), found[1].offset), (Some("3"), 41));
+    assert_eq!((found[0].header("content-LENGTH"), found[1].offset), (Some("3"), 42));
     for cut in 0..two.len() {
         let whole = requests(&two[..cut]).unwrap();
-        assert_eq!(whole[..], found[..usize::from(cut >= 41)], "{cut}");
+        assert_eq!(whole[..], found[..usize::from(cut >= 42)], "{cut}");
     }
     let answers =
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n\r\nall that is left";
