@@ -1,6 +1,7 @@
 //! Which programs are there, and what came of each scenario.
 
 use std::{
+    cell::RefCell,
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -53,10 +54,31 @@ impl Peers {
 /// A line of the report, printed and kept for the table at the end.
 pub fn line(scenario: &str, result: &str, what: &str) {
     static REPORT: Mutex<()> = Mutex::new(());
-    let _alone = REPORT.lock().unwrap();
+    let _alone = REPORT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let what: String = what.chars().take(600).collect();
     println!("peers: {scenario}: {result}; {what}");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     fs::create_dir_all(directory).unwrap();
     let file = fs::OpenOptions::new().create(true).append(true).open(directory.join("peers.tsv"));
     writeln!(file.unwrap(), "{scenario}\t{result}\t{what}").unwrap();
+}
+
+thread_local! {
+    /// The scenario that runs on this thread.
+    static SCENARIO: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+pub fn begin(scenario: &str) {
+    SCENARIO.set(scenario.split(':').next().unwrap_or_default().to_owned());
+}
+
+/// Where the scenario's logs and exchanges are kept, for who looks for the cause of a failure.
+pub fn traces() -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers").join(SCENARIO.with_borrow(String::clone));
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+pub fn keep(file: &Path, name: &str) {
+    let _ = fs::copy(file, traces().join(name));
 }

@@ -93,11 +93,19 @@ impl Api {
 /// Of hosts and clusters what people look at first.
 fn told(state: &Value) -> String {
     let one = |state: &Value| {
-        let words = ["status", "status_info", "progress", "validations_info"].map(|name| state[name].to_string());
-        words.join(" ")
+        let words = ["status", "status_info", "progress"].map(|name| state[name].to_string());
+        format!("{} {}", words.join(" "), failures(&state["validations_info"]).join("; "))
     };
     match state {
         Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join("\n"),
         state => one(state),
     }
+}
+
+/// Validations that do not succeed, with what they say.
+fn failures(validations: &Value) -> Vec<String> {
+    let groups: Value = serde_json::from_str(validations.as_str().unwrap_or("{}")).unwrap_or_default();
+    let all = groups.as_object().into_iter().flatten().flat_map(|(_, group)| group.as_array().into_iter().flatten());
+    let failed = all.filter(|one| !["success", "disabled"].contains(&one["status"].as_str().unwrap_or_default()));
+    failed.map(|one| format!("{} {}: {}", one["id"], one["status"], one["message"])).collect()
 }

@@ -198,6 +198,9 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        for name in ["agent.log", "calls", "ends"] {
+            crate::report::keep(&self.shared.path().join(name), &format!("{}-{name}", self.address));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         // The loop device can only go once nothing in the host has it open.

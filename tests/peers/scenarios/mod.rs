@@ -4,8 +4,10 @@ mod host;
 mod single_node;
 
 use crate::{
-    report::{Peers, line},
+    report::{Peers, begin, line, traces},
+    service::IMAGE_URL,
     site::Site,
+    user::Api,
     wire::{
         Comparison, Exchange,
         compare::{Direction, compare},
@@ -24,13 +26,13 @@ pub const PULL_SECRET: &str = r#"{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz","ema
 /// Runs a scenario and reports what came of it.
 pub fn scenario(name: &str, programs: &[&str], names: &[(&str, &str)], run: impl FnOnce(&Peers, &Site) -> String) {
     let Some(peers) = Peers::with(name, programs) else { return };
+    begin(name);
+    let _ = std::fs::remove_dir_all(traces());
     let Some(site) = Site::new(names) else {
         return line(name, "not run", "missing: the servers that make setup unpacks");
     };
     let result = catch_unwind(AssertUnwindSafe(|| run(&peers, &site)));
-    if let Some(directory) = std::env::var_os("LANDFALL_PEERS_TRACE") {
-        trace(&site, &std::path::Path::new(&directory).join(name.split(':').next().unwrap_or_default()));
-    }
+    trace(&site);
     match result {
         Ok(summary) => line(name, "passed", &summary),
         Err(panic) => {
@@ -58,6 +60,42 @@ pub fn assert_as_recorded(site: &Site, direction: Direction) -> Comparison {
         unnamed.join("\n  ")
     );
     comparison
+}
+
+/// Waits until the hosts of an infra-env are known; their ids.
+pub fn await_known(api: &Api, env: &str, count: usize) -> Vec<String> {
+    let known = |hosts: &Value| {
+        let hosts = hosts.as_array().unwrap();
+        hosts.len() == count && hosts.iter().all(|host| host["status"] == "known")
+    };
+    let hosts = api.await_state("the hosts are known", &format!("/infra-envs/{env}/hosts"), PATIENCE, known);
+    hosts.as_array().unwrap().iter().map(id).collect()
+}
+
+/// What a user does once the hosts are known, up to hosts that install.
+pub fn install(api: &Api, cluster: &str, env: &str, hosts: &[String]) {
+    let path = format!("/clusters/{cluster}");
+    api.await_state("the cluster is ready", &path, PATIENCE, |cluster| cluster["status"] == "ready");
+    for host in hosts {
+        let args = json!({"args": ["--image-url", IMAGE_URL]});
+        api.request("PATCH", &format!("/infra-envs/{env}/hosts/{host}/installer-args"), Some(args));
+    }
+    api.request("POST", &format!("{path}/actions/install"), None);
+    let after = api.await_state("the cluster installs", &path, PATIENCE, |cluster| {
+        !["ready", "preparing-for-installation"].contains(&cluster["status"].as_str().unwrap_or_default())
+            || cluster["last_installation_preparation"]["status"] == "failed"
+    });
+    let preparation = &after["last_installation_preparation"];
+    assert!(after["status"] == "installing", "{}: {}; {preparation}", after["status"], after["status_info"]);
+}
+
+/// Waits until a host is at a stage; panics at once where it fails.
+pub fn await_stage(api: &Api, env: &str, host: &str, stage: &str) {
+    let path = format!("/infra-envs/{env}/hosts/{host}");
+    let at = |host: &Value| host["progress"]["current_stage"] == stage;
+    let what = format!("the host is at {stage}");
+    let done = api.await_state(&what, &path, PATIENCE, |host| at(host) || host["status"] == "error");
+    assert!(at(&done), "{} {}", done["status_info"], done["progress"]);
 }
 
 pub fn single_node_cluster() -> Value {
@@ -94,11 +132,9 @@ pub fn id(value: &Value) -> String {
 }
 
 /// All exchanges in files, for who mends a difference.
-fn trace(site: &Site, directory: &std::path::Path) {
-    let _ = std::fs::remove_dir_all(directory);
-    std::fs::create_dir_all(directory).unwrap();
+fn trace(site: &Site) {
     for (number, exchange) in exchanges(site).iter().enumerate() {
         let name = format!("{number:04}-{}.txt", exchange.kind().replace(['/', ' '], "_"));
-        std::fs::write(directory.join(name), format!("{exchange:#?}")).unwrap();
+        std::fs::write(traces().join(name), format!("{exchange:#?}")).unwrap();
     }
 }

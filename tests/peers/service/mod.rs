@@ -204,6 +204,11 @@ impl RealService {
                         _ => continue,
                     };
                     let text = config.to_string();
+                    // The service may still be at it.
+                    let age = entry.metadata().ok().and_then(|meta| meta.modified().ok()?.elapsed().ok());
+                    if age.is_none_or(|age| age < Duration::from_secs(2)) {
+                        continue;
+                    }
                     if fs::read_to_string(entry.path()).is_ok_and(|old| old != text && !old.is_empty()) {
                         let new = directory.with_extension("new");
                         fs::write(&new, &text).unwrap();
@@ -224,8 +229,6 @@ impl Drop for RealService {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
-        if thread::panicking() {
-            eprintln!("the end of the real service's log:\n{}", self.log_end());
-        }
+        crate::report::keep(&self.directory.path().join("log"), "service");
     }
 }
