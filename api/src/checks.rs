@@ -19,6 +19,7 @@ pub struct FreeNetworkAddresses {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyVip {
     /// The address, to be echoed as it came.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub vip: String,
     /// What it is for.
     pub vip_type: VipType,
@@ -76,7 +77,7 @@ pub struct NtpSynchronizationResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NtpSource {
     /// Its name, or its address where it has none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub source_name: String,
     /// What the clock makes of it.
     pub source_state: SourceState,
@@ -181,12 +182,12 @@ pub struct DhcpAllocationResponse {
     /// IPv4.
     pub api_vip_address: String,
     /// In the dialect of dhclient's lease file.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub api_vip_lease: String,
     /// IPv4.
     pub ingress_vip_address: String,
     /// As `api_vip_lease`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ingress_vip_lease: String,
 }
 
@@ -210,10 +211,10 @@ pub struct ApiVipConnectivityRequest {
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestHeader {
     /// Its name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub key: String,
     /// Its value; may be secret.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub value: String,
 }
 
@@ -221,16 +222,16 @@ pub struct RequestHeader {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiVipConnectivityResponse {
     /// Why not.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub download_error: String,
     /// The config as JSON text, less most of its files and all of its units.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ignition: String,
     /// Whether the config was fetched and is one.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub is_success: bool,
     /// Echo.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub url: String,
 }
 
@@ -245,10 +246,10 @@ pub struct TangConnectivityRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TangServer {
     /// Base URL.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub url: String,
     /// Of its signing key.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub thumbprint: String,
 }
 
@@ -256,7 +257,7 @@ pub struct TangServer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TangConnectivityResponse {
     /// Whether all of them answered.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub is_success: bool,
     /// `null` when one of them did not.
     #[serde(default)]
@@ -267,13 +268,13 @@ pub struct TangConnectivityResponse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TangServerResponse {
     /// Base64url of its keys.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub payload: String,
     /// Over the payload.
     #[serde(default, deserialize_with = "null_is_default")]
     pub signatures: Vec<TangServerSignature>,
     /// What was asked.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub tang_url: String,
 }
 
@@ -281,10 +282,10 @@ pub struct TangServerResponse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TangServerSignature {
     /// Protected header.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub protected: String,
     /// The signature.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub signature: String,
 }
 
@@ -299,10 +300,10 @@ pub struct DiskSpeedCheckRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskSpeedCheckResponse {
     /// 99th percentile of the times fdatasync took, milliseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub io_sync_duration: u64,
     /// Echo.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub path: String,
 }
 
@@ -327,17 +328,17 @@ pub struct ContainerImageAvailabilityResponse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContainerImageAvailability {
     /// Millions of bytes a second.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub download_rate: f64,
     /// Echo.
     pub name: String,
     /// Whether it can be had.
     pub result: ContainerImageAvailabilityResult,
     /// Bytes.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub size_bytes: u64,
     /// Seconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub time: f64,
 }
 

@@ -1,19 +1,21 @@
 //! A client of the service, for agent, installer and command line.
 
-mod of_cluster;
-pub mod of_user;
+mod clusters;
+pub mod documents;
+pub mod error;
+mod hosts;
+mod infra_envs;
+mod upload;
 
 use crate::clock::Offset;
-use crate::http::{HttpConfig, HttpConfigError, agent, public_url};
-use crate::{
-    ApiError, Cluster, ClusterCreateParams, ClusterId, Host, HostCreateParams, HostId, HostProgress, HostRegistration,
-    HostRole, HostUpdateParams, InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraError, LogsState, RetryPolicy, Secret,
-    StepReply, Steps, Timestamp, Transience, backoff, read_body,
-};
+use crate::endpoint::{AnswerSize, Target};
+use crate::http::{HttpConfig, agent, public_url};
+use crate::media::Media;
+use crate::{RetryPolicy, Secret, backoff, read_body};
+use error::{ClientError, one_line, refusal_text};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt,
-    io::{self, Read},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -29,18 +31,8 @@ pub const API_PATH: &str = "/api/assisted-install";
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that asks for a longer pause (Retry-After) gets this one: who calls knows better than it what can wait.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
-/// A larger answer to an agent is refused: the addresses of a thousand hosts, to be probed, are a megabyte.
-const MAX_AGENT_BYTES: u64 = 8 << 20;
-/// An upload of which nothing is taken for so long has failed.
-const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for the service to put an upload away and say so.
-const STORE_TIMEOUT: Duration = Duration::from_secs(180);
 /// How often a pause looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// A larger JSON answer is refused: a cluster with 1000 full inventories is below this.
-const MAX_JSON_BYTES: u64 = 256 << 20;
-/// A larger file is refused: bootstrap configs of large clusters are tens of megabytes.
-const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// How to reach the service.
 #[derive(Clone, Default)]
@@ -63,91 +55,6 @@ impl fmt::Debug for ClientConfig {
             .field("url", &public_url(&self.url))
             .field("http", &self.http)
             .finish_non_exhaustive()
-    }
-}
-
-/// What a call came to.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The client can't be set up.
-    #[error(transparent)]
-    Config(#[from] HttpConfigError),
-    /// The base URL is unusable.
-    #[error("'{url}' is not a service URL: it must start with http:// or https:// and name a host")]
-    Url {
-        /// As given, without credentials.
-        url: String,
-    },
-    /// The service answered with another status.
-    #[error("{method} {path}: the service answered {status}: {message}")]
-    Status {
-        /// Request method.
-        method: Method,
-        /// Request path.
-        path: String,
-        /// HTTP status.
-        status: u16,
-        /// Its reason, cut to a line.
-        message: String,
-        /// The pause that it asks for before another attempt.
-        retry_after: Option<Duration>,
-    },
-    /// No answer.
-    #[error("{method} {path}: no answer from {url}")]
-    Transport {
-        /// Request method.
-        method: Method,
-        /// Request path.
-        path: String,
-        /// Base URL.
-        url: String,
-        /// Cause.
-        source: Box<ureq::Error>,
-    },
-    /// An answer that is not what the API promises.
-    #[error("{method} {path}: the answer can't be read as {what} ({len} bytes, starting '{start}')")]
-    Decode {
-        /// Request method.
-        method: Method,
-        /// Request path.
-        path: String,
-        /// Expected type.
-        what: &'static str,
-        /// Size of the answer.
-        len: usize,
-        /// Its start.
-        start: String,
-        /// Cause.
-        source: serde_json::Error,
-    },
-}
-
-impl ClientError {
-    /// The HTTP status, when the service gave one.
-    pub fn status(&self) -> Option<u16> {
-        match self {
-            Self::Status { status, .. } => Some(*status),
-            _ => None,
-        }
-    }
-
-    /// The pause that the service asks for.
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Status { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-
-    fn transience(&self) -> Transience {
-        match self {
-            Self::Status { status, .. } => Transience::Status(*status),
-            Self::Transport { source, .. } => match **source {
-                ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed => Transience::Transport,
-                _ => Transience::Permanent,
-            },
-            _ => Transience::Permanent,
-        }
     }
 }
 
@@ -225,161 +132,25 @@ impl Client {
         self.offset.seconds()
     }
 
-    /// `v2RegisterHost`.
-    pub fn register_host(
-        &self,
-        infra_env: InfraEnvId,
-        params: &HostCreateParams,
-    ) -> Result<HostRegistration, ClientError> {
-        self.call_json(Method::POST, &format!("/v2/infra-envs/{infra_env}/hosts"), Some(params))
+    /// Asks for a document.
+    fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, ClientError> {
+        self.decode(target, &self.call(target, None::<&()>)?)
     }
 
-    /// `v2GetNextSteps`, with our clock for the service's skew check.
-    pub fn next_steps(&self, infra_env: InfraEnvId, host: HostId) -> Result<Steps, ClientError> {
-        let now = Timestamp::now().unix_seconds();
-        let path = format!("/v2/infra-envs/{infra_env}/hosts/{host}/instructions?timestamp={now}");
-        self.call_json(Method::GET, &path, None::<&()>)
+    /// Sends a document, and gets one.
+    fn exchange<T: DeserializeOwned>(&self, target: &Target, body: &impl Serialize) -> Result<T, ClientError> {
+        self.decode(target, &self.call(target, Some(body))?)
     }
 
-    /// `v2PostStepReply`.
-    pub fn post_reply(&self, infra_env: InfraEnvId, host: HostId, reply: &StepReply) -> Result<(), ClientError> {
-        self.call(Method::POST, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/instructions"), Some(reply)).map(drop)
+    /// Sends a document.
+    fn put(&self, target: &Target, body: &impl Serialize) -> Result<(), ClientError> {
+        self.call(target, Some(body)).map(drop)
     }
 
-    /// `v2UpdateHostInstallProgress`.
-    pub fn put_progress(
-        &self,
-        infra_env: InfraEnvId,
-        host: HostId,
-        progress: &HostProgress,
-    ) -> Result<(), ClientError> {
-        self.call(Method::PUT, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/progress"), Some(progress)).map(drop)
-    }
-
-    /// `v2UpdateHostLogsProgress`.
-    pub fn put_logs_progress(&self, infra_env: InfraEnvId, host: HostId, state: LogsState) -> Result<(), ClientError> {
-        let body = serde_json::json!({ "logs_state": state });
-        self.call(Method::PUT, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/logs-progress"), Some(&body)).map(drop)
-    }
-
-    /// `v2UploadLogs` of a host. The archive is read from what `open` gives, once for each attempt, and never held whole: its
-    /// length need not be known. A reader that fails ends the attempt, and the service keeps nothing of it.
-    pub fn upload_host_logs<R: Read + 'static>(
-        &self,
-        cluster: ClusterId,
-        infra_env: Option<InfraEnvId>,
-        host: HostId,
-        open: impl FnMut() -> io::Result<R>,
-    ) -> Result<(), ClientError> {
-        let infra_env = infra_env.map(|id| format!("&infra_env_id={id}")).unwrap_or_default();
-        let path = format!("/v2/clusters/{cluster}/logs?host_id={host}{infra_env}&logs_type=host");
-        self.upload(&path, "logs.tar.gz", open)
-    }
-
-    fn upload<R: Read + 'static>(
-        &self,
-        path: &str,
-        file_name: &str,
-        mut open: impl FnMut() -> io::Result<R>,
-    ) -> Result<(), ClientError> {
-        let boundary = uuid::Uuid::new_v4().simple().to_string();
-        let content_type = format!("multipart/form-data; boundary={boundary}");
-        let head = format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"{file_name}\"\r\n\
-             Content-Type: application/x-gzip\r\n\r\n"
-        );
-        let tail = format!("\r\n--{boundary}--\r\n");
-        self.retrying(|| {
-            let transport = |source: ureq::Error| self.no_answer(&Method::POST, path, source);
-            let archive = open().map_err(|error| transport(error.into()))?;
-            let body = io::Cursor::new(head.clone()).chain(archive).chain(io::Cursor::new(tail.clone()));
-            let request = self.request(&Method::POST, path).header("Content-Type", &content_type);
-            let request = request.body(ureq::SendBody::from_owned_reader(body));
-            let request = request.map_err(|error| transport(error.into()))?;
-            let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
-            // No limit of the whole: a slow network is no failure, one that takes nothing is.
-            let request = request.timeout_per_write(Some(STALL_TIMEOUT)).timeout_recv_response(Some(STORE_TIMEOUT));
-            let mut response = self.agent.run(request.build()).map_err(transport)?;
-            self.answer(Method::POST, path, &mut response).map(drop)
-        })
-    }
-
-    /// `v2DownloadHostIgnition`; note the singular `infra-env` of the path.
-    pub fn host_ignition(&self, infra_env: InfraEnvId, host: HostId) -> Result<Vec<u8>, ClientError> {
-        self.call(Method::GET, &format!("/v2/infra-env/{infra_env}/hosts/{host}/downloads/ignition"), None::<&()>)
-    }
-
-    /// `discovery.ign` of an infra-env.
-    pub fn discovery_ignition(&self, infra_env: InfraEnvId) -> Result<Vec<u8>, ClientError> {
-        let path = format!("/v2/infra-envs/{infra_env}/downloads/files?file_name=discovery.ign");
-        self.call(Method::GET, &path, None::<&()>)
-    }
-
-    /// `v2RegisterCluster`.
-    pub fn create_cluster(&self, params: &ClusterCreateParams) -> Result<Cluster, ClientError> {
-        self.call_json(Method::POST, "/v2/clusters", Some(params))
-    }
-
-    /// `v2GetCluster`, hosts included.
-    pub fn cluster(&self, id: ClusterId) -> Result<Cluster, ClientError> {
-        self.call_json(Method::GET, &format!("/v2/clusters/{id}"), None::<&()>)
-    }
-
-    /// `v2GetCluster` with an empty list of hosts, for who only wants to know what the cluster is about.
-    pub fn cluster_without_hosts(&self, id: ClusterId) -> Result<Cluster, ClientError> {
-        self.call_json(Method::GET, &format!("/v2/clusters/{id}?exclude-hosts=true"), None::<&()>)
-    }
-
-    /// `v2ListClusterHosts` of one role, without their inventories.
-    pub fn cluster_hosts(&self, id: ClusterId, role: HostRole) -> Result<Vec<Host>, ClientError> {
-        self.call_json(Method::GET, &format!("/v2/clusters/{id}/hosts?role={role}"), None::<&()>)
-    }
-
-    /// `v2InstallCluster`.
-    pub fn install_cluster(&self, id: ClusterId) -> Result<Cluster, ClientError> {
-        self.call_json(Method::POST, &format!("/v2/clusters/{id}/actions/install"), None::<&()>)
-    }
-
-    /// `RegisterInfraEnv`.
-    pub fn create_infra_env(&self, params: &InfraEnvCreateParams) -> Result<InfraEnv, ClientError> {
-        self.call_json(Method::POST, "/v2/infra-envs", Some(params))
-    }
-
-    /// `v2ListHosts`.
-    pub fn hosts(&self, infra_env: InfraEnvId) -> Result<Vec<Host>, ClientError> {
-        self.call_json(Method::GET, &format!("/v2/infra-envs/{infra_env}/hosts"), None::<&()>)
-    }
-
-    /// `v2UpdateHost`.
-    pub fn update_host(
-        &self,
-        infra_env: InfraEnvId,
-        host: HostId,
-        params: &HostUpdateParams,
-    ) -> Result<Host, ClientError> {
-        self.call_json(Method::PATCH, &format!("/v2/infra-envs/{infra_env}/hosts/{host}"), Some(params))
-    }
-
-    /// `v2UpdateHostIgnition`: Ignition merged over the host's own, JSON text; empty text removes it.
-    pub fn update_host_ignition(&self, infra_env: InfraEnvId, host: HostId, config: &str) -> Result<(), ClientError> {
-        let params = serde_json::json!({ "config": config });
-        self.call(Method::PATCH, &format!("/v2/infra-envs/{infra_env}/hosts/{host}/ignition"), Some(&params)).map(drop)
-    }
-
-    fn call_json<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-    ) -> Result<T, ClientError> {
-        let answer = self.call(method.clone(), path, body)?;
-        self.decode(method, path, &answer)
-    }
-
-    fn decode<T: DeserializeOwned>(&self, method: Method, path: &str, answer: &[u8]) -> Result<T, ClientError> {
+    fn decode<T: DeserializeOwned>(&self, target: &Target, answer: &[u8]) -> Result<T, ClientError> {
         serde_json::from_slice(answer).map_err(|source| ClientError::Decode {
-            method,
-            path: path.to_owned(),
+            method: target.endpoint().method.clone(),
+            path: target.path().to_owned(),
             what: std::any::type_name::<T>().rsplit("::").next().unwrap_or("JSON"),
             len: answer.len(),
             start: one_line(answer, 80),
@@ -387,10 +158,11 @@ impl Client {
         })
     }
 
-    fn call(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Vec<u8>, ClientError> {
+    /// The whole answer.
+    fn call(&self, target: &Target, body: Option<&impl Serialize>) -> Result<Vec<u8>, ClientError> {
         // A value of ours that does not serialize is a bug; `null` would be refused by the service and so be seen.
         let body = body.map(|body| serde_json::to_vec(body).unwrap_or_else(|_| b"null".to_vec()));
-        self.retrying(|| self.try_call(method.clone(), path, body.as_deref()))
+        self.retrying(|| self.try_call(target, body.as_deref()))
     }
 
     fn retrying<T>(&self, mut call: impl FnMut() -> Result<T, ClientError>) -> Result<T, ClientError> {
@@ -431,35 +203,40 @@ impl Client {
         }
     }
 
-    fn try_call(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, ClientError> {
-        let transport = |source: ureq::Error| self.no_answer(&method, path, source);
-        let request = self.request(&method, path);
+    fn try_call(&self, target: &Target, body: Option<&[u8]>) -> Result<Vec<u8>, ClientError> {
+        let failed = |source: ureq::Error| self.no_answer(target, source);
+        let request = self.request(target);
         let mut response = match body {
             Some(body) => {
-                let request = request.header("Content-Type", "application/json").body(body);
-                self.run(request.map_err(|error| transport(error.into()))?)
+                let request = request.header("Content-Type", Media::Json.as_str()).body(body);
+                self.run(request.map_err(|error| failed(error.into()))?)
             }
-            None => self.run(request.body(()).map_err(|error| transport(error.into()))?),
+            None if matches!(target.endpoint().method, Method::GET | Method::DELETE) => {
+                self.run(request.body(()).map_err(|error| failed(error.into()))?)
+            }
+            // Where a body is usual ureq would send none in chunks, which takes a type as one that is there does.
+            None => self.run(request.body(&[][..]).map_err(|error| failed(error.into()))?),
         }
-        .map_err(transport)?;
-        self.answer(method, path, &mut response)
+        .map_err(failed)?;
+        self.answer(target, &mut response)
     }
 
-    fn no_answer(&self, method: &Method, path: &str, source: ureq::Error) -> ClientError {
+    fn no_answer(&self, target: &Target, source: ureq::Error) -> ClientError {
         ClientError::Transport {
-            method: method.clone(),
-            path: path.to_owned(),
+            method: target.endpoint().method.clone(),
+            path: target.path().to_owned(),
             url: public_url(&self.base),
             source: Box::new(source),
         }
     }
 
-    /// What every request has.
-    fn request(&self, method: &Method, path: &str) -> ureq::http::request::Builder {
+    /// What every request to `target` has.
+    fn request(&self, target: &Target) -> ureq::http::request::Builder {
+        let endpoint = target.endpoint();
         let request = Request::builder()
-            .method(method.clone())
-            .uri(format!("{}{API_PATH}{path}", self.base))
-            .header("Accept", "application/json")
+            .method(endpoint.method.clone())
+            .uri(format!("{}{API_PATH}{}", self.base, target.path()))
+            .header("Accept", endpoint.produces.media().as_str())
             .header("X-Request-Id", &self.request_id);
         let request = match self.user {
             true if self.token.is_empty() => request,
@@ -472,25 +249,25 @@ impl Client {
         }
     }
 
-    fn answer(&self, method: Method, path: &str, response: &mut Response<ureq::Body>) -> Result<Vec<u8>, ClientError> {
+    fn answer(&self, target: &Target, response: &mut Response<ureq::Body>) -> Result<Vec<u8>, ClientError> {
         if let Some(date) = response.headers().get("Date").and_then(|date| date.to_str().ok()) {
             self.offset.told(date);
         }
-        let limit = if path.contains("/downloads/") {
-            MAX_FILE_BYTES
-        } else if self.retry == RetryPolicy::Agent {
-            MAX_AGENT_BYTES
-        } else {
-            MAX_JSON_BYTES
-        };
-        let answer = read_body(response, limit).map_err(|error| self.no_answer(&method, path, error.into_ureq()))?;
-        let status = response.status().as_u16();
-        if response.status().is_success() {
+        let is_success = response.status().is_success();
+        let size = if is_success { target.endpoint().size } else { AnswerSize::Message };
+        let answer =
+            read_body(response, size.max_bytes()).map_err(|error| self.no_answer(target, error.into_ureq()))?;
+        if is_success {
             return Ok(answer);
         }
         let retry_after = response.headers().get("Retry-After").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-        let retry_after = retry_after.map(Duration::from_secs);
-        Err(ClientError::Status { method, path: path.to_owned(), status, message: refusal_text(&answer), retry_after })
+        Err(ClientError::Status {
+            method: target.endpoint().method.clone(),
+            path: target.path().to_owned(),
+            status: response.status().as_u16(),
+            message: refusal_text(&answer),
+            retry_after: retry_after.map(Duration::from_secs),
+        })
     }
 
     fn run<B: ureq::AsSendBody>(&self, request: Request<B>) -> Result<Response<ureq::Body>, ureq::Error> {
@@ -500,25 +277,6 @@ impl Client {
         let request = request.timeout_global(Some(self.answer_timeout)).build();
         self.agent.run(request)
     }
-}
-
-/// The reason inside either error body, or the start of whatever came instead (a proxy's HTML page, say).
-pub fn refusal_text(body: &[u8]) -> String {
-    if let Ok(error) = serde_json::from_slice::<ApiError>(body) {
-        return error.reason;
-    }
-    if let Ok(error) = serde_json::from_slice::<InfraError>(body) {
-        return error.message;
-    }
-    one_line(body, 200)
-}
-
-fn one_line(bytes: &[u8], max_chars: usize) -> String {
-    let mut start = Vec::new();
-    // A char is at most four bytes; a cut one at the end becomes a replacement character.
-    let max_bytes = u64::try_from(max_chars.saturating_mul(4)).unwrap_or(u64::MAX);
-    let _ = bytes.take(max_bytes).read_to_end(&mut start);
-    String::from_utf8_lossy(&start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(max_chars).collect()
 }
 
 #[cfg(test)]
@@ -531,18 +289,5 @@ mod tests {
             let config = ClientConfig { url: url.into(), ..Default::default() };
             assert!(matches!(Client::new(&config, RetryPolicy::Never), Err(ClientError::Url { .. })), "{url}");
         }
-    }
-
-    #[test]
-    fn both_error_shapes_and_html_give_a_line() {
-        assert_eq!(
-            refusal_text(br#"{"code":"404","href":"","id":404,"kind":"Error","reason":"record not found"}"#),
-            "record not found"
-        );
-        assert_eq!(
-            refusal_text(br#"{"code":400,"message":"host_id in body is required"}"#),
-            "host_id in body is required"
-        );
-        assert_eq!(refusal_text(b"<html>\n<body>bad gateway"), "<html> <body>bad gateway");
     }
 }

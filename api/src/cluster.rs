@@ -182,25 +182,23 @@ pub struct ClusterUpdateParams {
 
 /// `cluster_network`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ClusterNetwork {
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cidr: String,
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub host_prefix: u32,
 }
 
 /// `machine_network`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MachineNetwork {
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cidr: String,
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,7 +215,7 @@ pub struct Platform {
     #[serde(default)]
     pub external: Value,
     /// `baremetal`, `none`, …
-    #[serde(default, rename = "type")]
+    #[serde(default, deserialize_with = "null_is_default", rename = "type")]
     pub kind: String,
 }
 
@@ -225,19 +223,19 @@ pub struct Platform {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub api_vips: Vec<Value>,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub base_dns_domain: String,
     #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub cluster_networks: Vec<ClusterNetwork>,
     /// JSON: majority groups by network.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub connectivity_majority_groups: String,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub control_plane_count: u32,
     #[allow(missing_docs)]
     #[serde(default)]
@@ -246,7 +244,7 @@ pub struct Cluster {
     #[serde(default)]
     pub controller_logs_started_at: Timestamp,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cpu_architecture: String,
     #[allow(missing_docs)]
     #[serde(default)]
@@ -255,16 +253,16 @@ pub struct Cluster {
     #[serde(default)]
     pub deleted_at: Option<Timestamp>,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub high_availability_mode: String,
     /// Its hosts; none with `exclude-hosts`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub hosts: Vec<Host>,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub href: String,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub hyperthreading: String,
     /// Identity.
     pub id: ClusterId,
@@ -272,7 +270,7 @@ pub struct Cluster {
     #[serde(default)]
     pub image_info: Value,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub ingress_vips: Vec<Value>,
     #[allow(missing_docs)]
     #[serde(default)]
@@ -284,19 +282,19 @@ pub struct Cluster {
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Secret::is_empty")]
     pub install_config_overrides: Secret,
     /// `Cluster`, `AddHostsCluster` or `DisconnectedCluster`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
     #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub machine_networks: Vec<MachineNetwork>,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub network_type: String,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub openshift_version: String,
     #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -305,19 +303,19 @@ pub struct Cluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<ClusterProgressInfo>,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub pull_secret_set: bool,
     #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub service_networks: Vec<ServiceNetwork>,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ssh_public_key: String,
     /// State.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub status: String,
     /// State, for people.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub status_info: String,
     /// Last change of the state.
     #[serde(default)]
@@ -326,16 +324,16 @@ pub struct Cluster {
     #[serde(default)]
     pub updated_at: Timestamp,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub user_managed_networking: bool,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
     /// Validations by category, JSON.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub validations_info: String,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub vip_dhcp_allocation: bool,
 }
 
@@ -343,24 +341,24 @@ pub struct Cluster {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterProgressInfo {
     /// What its controller does.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub finalizing_stage: String,
     /// It took longer than it should.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub finalizing_stage_timed_out: bool,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub finalizing_stage_percentage: u64,
     #[allow(missing_docs)]
     #[serde(default)]
     pub finalizing_stage_started_at: Timestamp,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installing_stage_percentage: u64,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub preparing_for_installation_stage_percentage: u64,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub total_percentage: u64,
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectivityCheckHost {
     /// The remote host.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub host_id: HostId,
     /// Its interfaces.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -20,10 +21,10 @@ pub struct ConnectivityCheckNic {
     #[serde(default, deserialize_with = "null_is_default")]
     pub ip_addresses: Vec<String>,
     /// Hardware address as text; compared without case.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub mac: String,
     /// Interface name on the remote host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
 }
 
@@ -39,6 +40,7 @@ pub struct ConnectivityReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectivityRemoteHost {
     /// The remote host.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub host_id: HostId,
     /// ARP and NDP results, sorted by address and MAC.
     #[serde(default)]
@@ -55,19 +57,19 @@ pub struct ConnectivityRemoteHost {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct L2Connectivity {
     /// Our address the request was sent from; IPv4 only.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub outgoing_ip_address: String,
     /// Our interface.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub outgoing_nic: String,
     /// The address asked for.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_ip_address: String,
     /// Who answered.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_mac: String,
     /// Whether that MAC belongs to the remote host.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub successful: bool,
 }
 
@@ -75,19 +77,19 @@ pub struct L2Connectivity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct L3Connectivity {
     /// Mean round trip, milliseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub average_rtt_ms: f64,
     /// Never set by the real agent.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub outgoing_nic: String,
     /// Lost echoes, percent.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub packet_loss_percentage: f64,
     /// The address.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_ip_address: String,
     /// Whether any echo came back.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub successful: bool,
 }
 
@@ -95,12 +97,12 @@ pub struct L3Connectivity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MtuReport {
     /// Whether a packet of our interface's full MTU passed unfragmented.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub mtu_successful: bool,
     /// Our interface.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub outgoing_nic: String,
     /// The address.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_ip_address: String,
 }

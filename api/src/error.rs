@@ -1,17 +1,22 @@
 //! The service's two error bodies.
 
+use crate::json::null_is_default;
 use serde::{Deserialize, Serialize};
 
 /// `error`: raised by the application; `code` is the status as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiError {
     /// The HTTP status, as text.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub code: String,
     /// Always empty.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub href: String,
     /// The HTTP status.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub id: u16,
     /// Always `Error`.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
     /// What went wrong.
     pub reason: String,
@@ -28,6 +33,7 @@ impl ApiError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InfraError {
     /// The HTTP status.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub code: u16,
     /// What went wrong.
     pub message: String,

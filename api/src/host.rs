@@ -1,6 +1,7 @@
 //! Hosts as the service shows them.
 
-use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, Secret, Timestamp, is_zero, json::null_is_default};
+use crate::json::{null_is_default, only_known, unknown_is_default, unknown_is_none};
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, Secret, Timestamp, is_zero};
 use serde::{Deserialize, Serialize};
 
 /// `host-create-params`: body of a registration.
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct HostCreateParams {
     /// Image reference of the running agent.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub discovery_agent_version: String,
     /// The host.
     pub host_id: HostId,
@@ -32,10 +33,10 @@ pub struct NextStepCommand {
     #[serde(default, deserialize_with = "null_is_default")]
     pub args: Vec<String>,
     /// Left out by the real service.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub command: String,
     /// Left out by the real service.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub retry_seconds: u64,
 }
 
@@ -43,7 +44,7 @@ pub struct NextStepCommand {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Carries the temporary control plane.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub bootstrap: bool,
     /// Last poll.
     #[serde(default)]
@@ -52,10 +53,10 @@ pub struct Host {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
     /// It was not heard of for too long, and may still come back.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub connection_timed_out: bool,
     /// `connectivity-report`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub connectivity: String,
     /// Row creation.
     #[serde(default)]
@@ -64,63 +65,63 @@ pub struct Host {
     #[serde(default)]
     pub deleted_at: Option<Timestamp>,
     /// Image reference of its agent.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub discovery_agent_version: String,
     /// Path of this resource.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub href: String,
     /// Identity.
     pub id: HostId,
     /// Ignition override, JSON.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ignition_config_overrides: String,
     /// Its infra-env.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub infra_env_id: InfraEnvId,
     /// Stable link of the chosen disk.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installation_disk_id: String,
     /// `/dev/…` of the chosen disk.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installation_disk_path: String,
     /// JSON list of installer arguments.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installer_args: String,
     /// Installer image, once the install step was handed out.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installer_version: String,
     /// `inventory`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub inventory: String,
     /// `Host` or `AddToExistingClusterHost`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
     /// Last log upload.
     #[serde(default)]
     pub logs_collected_at: Timestamp,
     /// `requested`, `collecting`, `completed`, `timeout` or empty.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub logs_info: String,
     /// First log request.
     #[serde(default)]
     pub logs_started_at: Timestamp,
     /// `connected` or `disconnected`: whether it can read its discovery media; empty while it never could not.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub media_status: String,
     /// Progress of an installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<HostProgressInfo>,
-    /// Stages this host will pass; null for an unknown role.
-    #[serde(default)]
+    /// Stages this host will pass, as far as they are known here; null for an unknown role.
+    #[serde(default, deserialize_with = "only_known")]
     pub progress_stages: Option<Vec<HostStage>>,
     /// Last registration.
     #[serde(default)]
     pub registered_at: Timestamp,
     /// Name it is to have.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub requested_hostname: String,
-    /// Role.
-    #[serde(default)]
+    /// Role; one that is not known here is as good as none.
+    #[serde(default, deserialize_with = "unknown_is_default")]
     pub role: HostRole,
     /// Copy of the progress' field.
     #[serde(default)]
@@ -129,48 +130,48 @@ pub struct Host {
     #[serde(default)]
     pub stage_updated_at: Timestamp,
     /// State.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub status: String,
     /// State, for people.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub status_info: String,
     /// Last change of the state.
     #[serde(default)]
     pub status_updated_at: Timestamp,
     /// Role the service would give.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unknown_is_default")]
     pub suggested_role: HostRole,
     /// Clock of the host at its last poll, Unix seconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub timestamp: i64,
     /// Last change of the row.
     #[serde(default)]
     pub updated_at: Timestamp,
     /// Owner.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
     /// Validations by category.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub validations_info: String,
 }
 
 /// `host-progress-info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostProgressInfo {
-    /// Stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Stage, if it is known here.
+    #[serde(default, deserialize_with = "unknown_is_none", skip_serializing_if = "Option::is_none")]
     pub current_stage: Option<HostStage>,
     /// Stages done, percent.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installation_percentage: u64,
     /// Detail of the stage.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub progress_info: String,
     /// When the stage began.
     #[serde(default)]
     pub stage_started_at: Timestamp,
     /// It took longer than it should.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub stage_timed_out: bool,
     /// When it last moved.
     #[serde(default)]
@@ -244,6 +245,6 @@ pub struct DiskConfigParams {
     /// Identifier of the disk as in the inventory.
     pub id: String,
     /// `install` or `none`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub role: String,
 }

@@ -1,6 +1,6 @@
 //! Infra-envs as the service shows them.
 
-use crate::{ClusterId, InfraEnvId, Proxy, Secret, Timestamp, is_zero};
+use crate::{ClusterId, InfraEnvId, Proxy, Secret, Timestamp, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -93,74 +93,74 @@ pub struct InfraEnvUpdateParams {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InfraEnv {
     /// Time sources beside the base ISO's, a comma list.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub additional_ntp_sources: String,
     /// Certificates that hosts trust beside their own, PEM.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub additional_trust_bundle: String,
     /// Cluster its hosts are bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cpu_architecture: String,
     #[allow(missing_docs)]
     #[serde(default)]
     pub created_at: Timestamp,
     /// Where its ISO is.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub download_url: String,
     #[allow(missing_docs)]
     #[serde(default)]
     pub expires_at: Timestamp,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub href: String,
     /// Identity.
     pub id: InfraEnvId,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ignition_config_override: String,
     /// JSON: operations on the live host's kernel arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_arguments: Option<String>,
     /// Always `InfraEnv`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     /// Time to wait for slow hardware before networks are set, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_discovery_delay_seconds: Option<u64>,
     /// Time sources instead of the base ISO's, a comma list.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ntp_sources: String,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub openshift_version: String,
     #[allow(missing_docs)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub proxy: Proxy,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub pull_secret_set: bool,
     /// Address of the host that carries the service, when one of its own hosts does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous_ip: Option<String>,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ssh_authorized_key: String,
     /// JSON: networks of hosts, as they were given.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub static_network_config: String,
     /// `full-iso` or `minimal-iso`.
-    #[serde(default, rename = "type")]
+    #[serde(default, deserialize_with = "null_is_default", rename = "type")]
     pub kind_of_image: String,
     #[allow(missing_docs)]
     #[serde(default)]
     pub updated_at: Timestamp,
     #[allow(missing_docs)]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
 }

@@ -1,6 +1,12 @@
-//! Serde habits of Go's encoder that the wire shows.
+//! How documents of the service are read: what is null counts as absent, and texts of an enum that are new here do no harm.
+//!
+//! Every field of a type that reads such documents, unless it is an identity that nothing can be done without, has `default`
+//! with [`null_is_default`] or is an `Option`; an enum that the service may extend has [`unknown_is_default`] or [`only_known`].
 
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IntoDeserializer, value::StringDeserializer},
+};
 
 /// Reads `null` as the type's default: the service treats `null`, `[]` and absence alike.
 pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -9,4 +15,37 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads the text of an enum; `null` and a text that is not known here as the default.
+pub(crate) fn unknown_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + DeserializeOwned,
+{
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(known).unwrap_or_default())
+}
+
+/// As [`unknown_is_default`], where the default is that there is none.
+pub(crate) fn unknown_is_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(known))
+}
+
+/// Reads texts of an enum, without those that are not known here.
+pub(crate) fn only_known<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let texts = Option::<Vec<Option<String>>>::deserialize(deserializer)?;
+    Ok(texts.map(|texts| texts.into_iter().flatten().filter_map(known).collect()))
+}
+
+fn known<T: DeserializeOwned>(text: String) -> Option<T> {
+    let text: StringDeserializer<serde::de::value::Error> = text.into_deserializer();
+    T::deserialize(text).ok()
 }

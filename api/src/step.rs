@@ -1,6 +1,7 @@
 //! Instructions to a host and its replies.
 
-use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, http::public_url, is_zero, json::null_is_default};
+use crate::json::{null_is_default, unknown_is_default};
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, http::public_url, is_zero};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -49,6 +50,13 @@ pub enum StepType {
     /// A type this version doesn't know.
     #[serde(untagged)]
     Other(String),
+}
+
+/// No type at all.
+impl Default for StepType {
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
 }
 
 impl StepType {
@@ -130,7 +138,7 @@ pub struct Steps {
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub next_instruction_seconds: u64,
     /// What to do afterwards.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "unknown_is_default")]
     pub post_step_action: PostStepAction,
 }
 
@@ -141,9 +149,10 @@ pub struct Step {
     #[serde(default, deserialize_with = "null_is_default")]
     pub args: Vec<String>,
     /// Opaque, echoed in the reply.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub step_id: String,
     /// What to do.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub step_type: StepType,
 }
 
@@ -152,16 +161,16 @@ pub struct Step {
 #[serde(deny_unknown_fields)]
 pub struct StepReply {
     /// Standard error of the step; may be set on success.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub error: String,
     /// 0 for success.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub exit_code: i64,
     /// Standard output of the step, often JSON as text.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub output: String,
     /// Echo.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub step_id: String,
     /// Echo.
     pub step_type: StepType,
@@ -173,7 +182,7 @@ pub struct HostProgress {
     /// The stage reached.
     pub current_stage: HostStage,
     /// Detail: the role, a percentage, or the error text.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub progress_info: String,
 }
 
@@ -278,7 +287,6 @@ pub struct InstallRequest {
 
 /// `proxy`. Its URLs may carry credentials, which `Debug` leaves out.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Proxy {
     /// For http URLs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -287,7 +287,10 @@ pub async fn download(State(service): Shared, params: RawPathParams, request: Re
 fn find(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let id = call.cluster_id()?;
     let model = service.store.model();
-    let kind = call.query_one_of("logs_type", &["host", "controller", "all"])?;
+    let kind = match call.query("logs_type") {
+        Some(_) => call.query_one_of("logs_type", &["host", "controller", "all"])?,
+        None => "all",
+    };
     let record = model.clusters.get(&id);
     let record = record.ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))?;
     let state = service.store.directory();
@@ -359,6 +362,6 @@ fn archive(files: Vec<Offer>, name: String) -> io::Result<Offer> {
         source: Arc::new(joined),
         validators: Validators { etag: format!("\"{etag}\""), modified },
         name,
-        media_type: "application/x-tar",
+        media_type: "application/octet-stream",
     })
 }

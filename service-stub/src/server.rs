@@ -3,7 +3,7 @@
 use crate::auth::{self, Caller};
 use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
 use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
-use crate::http::{Answer, Call, Refusal, connections};
+use crate::http::{Answer, Call, Refusal, connections, negotiate::Resumed};
 use crate::images;
 use crate::logs;
 use crate::page;
@@ -55,7 +55,9 @@ pub fn router(service: Arc<Service>) -> Router {
         let filter = MethodFilter::try_from(endpoint.method.clone()).unwrap_or(MethodFilter::TRACE);
         api = api.route(endpoint.path, on(filter, handler));
     }
-    let api = api.route("/v2/clusters/{cluster_id}/logs", post(logs::upload).get(logs::download));
+    let api = api
+        .route("/v2/clusters/{cluster_id}/logs", post(logs::upload).get(logs::download))
+        .route_layer(middleware::from_fn_with_state(service.clone(), negotiate));
     let plain = |run: Handler| {
         get(move |State(service): Shared, params: RawPathParams, request: Request| {
             handle(service, run, DEFAULT_BODY_BYTES, params, request)
@@ -111,6 +113,32 @@ async fn admit(State(service): Shared, request: Request, next: Next) -> Response
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// Holds request and answer to the media types that their endpoint declares.
+async fn negotiate(State(service): Shared, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().and_then(|path| path.as_str().strip_prefix(api::API_PATH));
+    let Some(exchange) = route.and_then(|path| handlers::exchange(request.method(), path)) else {
+        return next.run(request).await;
+    };
+    let (parts, mut body) = request.into_parts();
+    let limits = &service.settings.limits;
+    // Only its first piece tells whether a chunked body is empty.
+    let first = match parts.headers.contains_key(header::TRANSFER_ENCODING) {
+        true => next_piece(&mut body, limits).await,
+        false => Ok(None),
+    };
+    let checked = first.and_then(|first| {
+        exchange.check(&parts.headers, first.is_some() || !body.is_end_stream())?;
+        Ok(first)
+    });
+    match checked {
+        Ok(first) => exchange.label(next.run(Request::from_parts(parts, Resumed::body(first, body))).await),
+        Err(refusal) => {
+            linger(&mut body, limits).await;
+            refusal.into_response()
+        }
+    }
 }
 
 /// GET /health: 500 when the refresh stands still (service contract §1.1).
@@ -226,14 +254,18 @@ async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Ta
     })
     .await;
     if read.is_err() {
-        // A connection that closes under what is still coming may take the refusal with it.
-        let rest = async {
-            while next_piece(&mut body, limits).await?.is_some() {}
-            Ok(())
-        };
-        let _ = in_time(LINGER, rest).await;
+        linger(&mut body, limits).await;
     }
     read
+}
+
+/// Takes the rest of a refused request: a connection that closes under what is still coming may take the refusal with it.
+async fn linger(body: &mut Body, limits: &Limits) {
+    let rest = async {
+        while next_piece(body, limits).await?.is_some() {}
+        Ok(())
+    };
+    let _ = in_time(LINGER, rest).await;
 }
 
 /// Path and query of a request that streams, as handlers see them.

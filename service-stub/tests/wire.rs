@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;
+#[path = "wire/media_types.rs"]
+mod media_types;
 #[path = "wire/validations.rs"]
 mod validations;
 

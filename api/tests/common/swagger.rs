@@ -16,6 +16,17 @@ pub fn shared(name: &str) -> Option<PathBuf> {
     places.into_iter().find(|place| place.exists())
 }
 
+/// The published description, where this machine has it.
+pub fn document<T: serde::de::DeserializeOwned>() -> Option<T> {
+    let Some(path) = shared("contract/swagger.yaml") else {
+        assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "the service's description is not here");
+        eprintln!("skipped: the service's description is not here");
+        return None;
+    };
+    let text = fs::read_to_string(path).unwrap();
+    Some(serde_norway::from_str(&text).unwrap())
+}
+
 /// The definitions of a Swagger 2 document.
 #[derive(serde::Deserialize)]
 pub struct Swagger {
@@ -23,14 +34,9 @@ pub struct Swagger {
 }
 
 impl Swagger {
-    /// The published description, where this machine has it.
+    /// Those of the published description, where this machine has it.
     pub fn read() -> Option<Self> {
-        let Some(path) = shared("contract/swagger.yaml") else {
-            eprintln!("skipped: the service's description is not here");
-            return None;
-        };
-        let text = fs::read_to_string(path).unwrap();
-        Some(serde_norway::from_str(&text).unwrap())
+        document()
     }
 
     /// All that is wrong with a value.

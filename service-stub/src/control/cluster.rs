@@ -3,9 +3,13 @@
 use super::{Console, Reach, Session, download, fields, name_of, read_small, table};
 use super::{cluster_show, wait};
 use crate::text::{at, number_at};
+use api::endpoint::{
+    CANCEL_INSTALLATION, DEREGISTER_CLUSTER, DOWNLOAD_CLUSTER_CREDENTIALS, DOWNLOAD_CLUSTER_FILES,
+    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, INSTALL_CLUSTER, LIST_CLUSTERS, REGISTER_CLUSTER,
+    RESET_CLUSTER, UPDATE_CLUSTER,
+};
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
-use ureq::http::Method;
 
 /// A larger secret or key is none.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
@@ -193,50 +197,49 @@ impl Cluster {
     /// The same, with results elsewhere.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let session = self.reach.session()?;
-        let act = |cluster: &str, action: &str| {
-            let path = format!("/v2/clusters/{}/actions/{action}", session.cluster_id(cluster)?);
-            anyhow::Ok(session.client.send(Method::POST, &path, None)?)
+        let act = |cluster: &str, action: &'static Endpoint| {
+            anyhow::Ok(session.client.send(&action.at(&[&session.cluster_id(cluster)?]), None)?)
         };
         match self.command {
             Command::List => list(&session, console)?,
             Command::Show { cluster, validations } => {
-                let document = session.client.document(&format!("/v2/clusters/{}", session.cluster_id(&cluster)?))?;
+                let document = session.client.document(&GET_CLUSTER.at(&[&session.cluster_id(&cluster)?]))?;
                 match session.json {
                     true => console.json(&document)?,
                     false => cluster_show::show(console, &document, validations)?,
                 }
             }
             Command::Create(create) => {
-                let document = session.client.send(Method::POST, "/v2/clusters", Some(&create.document()?))?;
+                let document = session.client.send(&REGISTER_CLUSTER.at(&[]), Some(&create.document()?))?;
                 done(&session, console, &document, "created")?;
             }
             Command::Set { cluster, settings } => {
                 let mut changes = Map::new();
                 fields::add(&mut changes, &settings)?;
-                let path = format!("/v2/clusters/{}", session.cluster_id(&cluster)?);
-                let document = session.client.send(Method::PATCH, &path, Some(&Value::Object(changes)))?;
+                let target = UPDATE_CLUSTER.at(&[&session.cluster_id(&cluster)?]);
+                let document = session.client.send(&target, Some(&Value::Object(changes)))?;
                 done(&session, console, &document, "changed")?;
             }
             Command::Install { cluster, wait, timeout } => {
-                let document = act(&cluster, "install")?;
+                let document = act(&cluster, &INSTALL_CLUSTER)?;
                 if wait {
                     let id = at(&document, "/id").to_owned();
                     return wait::follow(&session, console, &id, wait::Goal::Installed, None, timeout);
                 }
                 done(&session, console, &document, "is being installed")?;
             }
-            Command::Cancel { cluster } => done(&session, console, &act(&cluster, "cancel")?, "cancelled")?,
-            Command::Reset { cluster } => done(&session, console, &act(&cluster, "reset")?, "reset")?,
+            Command::Cancel { cluster } => done(&session, console, &act(&cluster, &CANCEL_INSTALLATION)?, "cancelled")?,
+            Command::Reset { cluster } => done(&session, console, &act(&cluster, &RESET_CLUSTER)?, "reset")?,
             Command::Delete { cluster } => {
                 let id = session.cluster_id(&cluster)?;
-                session.client.send(Method::DELETE, &format!("/v2/clusters/{id}"), None)?;
+                session.client.send(&DEREGISTER_CLUSTER.at(&[&id]), None)?;
                 if !session.json {
                     console.say(format!("cluster {id} deleted"))?;
                 }
             }
             Command::Credentials { cluster } => {
                 let id = session.cluster_id(&cluster)?;
-                let document = session.client.document(&format!("/v2/clusters/{id}/credentials"))?;
+                let document = session.client.document(&GET_CREDENTIALS.at(&[&id]))?;
                 match session.json {
                     true => console.json(&document)?,
                     false => console.list(&[
@@ -249,28 +252,27 @@ impl Cluster {
             Command::Kubeconfig { cluster, output, no_ingress } => {
                 let name = if no_ingress { "kubeconfig-noingress" } else { "kubeconfig" };
                 let id = session.cluster_id(&cluster)?;
-                let path = format!("/v2/clusters/{id}/downloads/credentials?file_name={name}");
-                download::file(&session, console, &path, output.as_deref())?;
+                let target = DOWNLOAD_CLUSTER_CREDENTIALS.at(&[&id]).with("file_name", name);
+                download::file(&session, console, &target, output.as_deref())?;
             }
             Command::File { cluster, name, output } => {
-                let known = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-                anyhow::ensure!(known, "'{name}' is no file's name");
-                let path = format!("/v2/clusters/{}/downloads/files?file_name={name}", session.cluster_id(&cluster)?);
-                download::file(&session, console, &path, output.as_deref())?;
+                let target = DOWNLOAD_CLUSTER_FILES.at(&[&session.cluster_id(&cluster)?]).with("file_name", name);
+                download::file(&session, console, &target, output.as_deref())?;
             }
             Command::Logs { cluster, host, controller, output } => {
                 let id = session.cluster_id(&cluster)?;
-                let (query, name) = match host {
+                let logs = |kind: &str| DOWNLOAD_CLUSTER_LOGS.at(&[&id]).with("logs_type", kind);
+                let (target, name) = match host {
                     Some(host) => {
-                        let (host, _) = session.host(&host, None)?;
+                        let host = session.host(&host, None)?;
                         let host = at(&host, "/id");
-                        (format!("logs_type=host&host_id={host}"), format!("{host}.tar.gz"))
+                        (logs("host").with("host_id", host), format!("{host}.tar.gz"))
                     }
-                    None if controller => ("logs_type=controller".to_owned(), format!("{id}_controller.tar.gz")),
-                    None => ("logs_type=all".to_owned(), format!("{id}.tar")),
+                    None if controller => (logs("controller"), format!("{id}_controller.tar.gz")),
+                    None => (logs("all"), format!("{id}.tar")),
                 };
                 let output = output.unwrap_or_else(|| name.into());
-                download::file(&session, console, &format!("/v2/clusters/{id}/logs?{query}"), Some(&output))?;
+                download::file(&session, console, &target, Some(&output))?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -286,7 +288,7 @@ fn done(session: &Session, console: &mut Console, document: &Value, what: &str) 
 }
 
 fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
-    let clusters = session.list("/v2/clusters")?;
+    let clusters = session.list(&LIST_CLUSTERS.at(&[]))?;
     if session.json {
         return console.json(&Value::Array(clusters));
     }

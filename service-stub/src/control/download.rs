@@ -2,6 +2,7 @@
 
 use super::{Console, Session};
 use anyhow::Context;
+use api::endpoint::Target;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{
     io::{self, Read, Write},
@@ -12,9 +13,9 @@ use std::{
 /// A longer reason is cut.
 const MAX_REASON_BYTES: u64 = 4096;
 
-/// Downloads `path` of the API; to `console` without a name.
-pub fn file(session: &Session, console: &mut Console, path: &str, to: Option<&Path>) -> anyhow::Result<()> {
-    into(console, to, |out, progress| Ok(session.client.download(path, out, progress)?))
+/// Downloads a file of the API; to `console` without a name.
+pub fn file(session: &Session, console: &mut Console, target: &Target, to: Option<&Path>) -> anyhow::Result<()> {
+    into(console, to, |out, progress| Ok(session.client.download(target, out, progress)?))
 }
 
 /// Downloads a URL of its own right, without the token: who made the URL put into it what it takes.

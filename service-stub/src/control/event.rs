@@ -2,6 +2,7 @@
 
 use super::{Console, Reach, Session};
 use crate::text::{at, plain};
+use api::endpoint::{LIST_EVENTS, Target};
 use serde_json::Value;
 use std::{collections::VecDeque, process::ExitCode, time::Duration};
 
@@ -63,22 +64,22 @@ struct Which {
 }
 
 impl Which {
-    fn query(&self, session: &Session) -> anyhow::Result<String> {
-        let mut query = String::new();
+    fn target(&self, session: &Session) -> anyhow::Result<Target> {
+        let mut target = LIST_EVENTS.at(&[]).with("order", "descending");
         if let Some(cluster) = &self.cluster {
-            query.push_str(&format!("&cluster_id={}", session.cluster_id(cluster)?));
+            target = target.with("cluster_id", session.cluster_id(cluster)?);
         }
         if let Some(host) = &self.host {
-            let (host, _) = session.host(host, self.infra_env.as_deref())?;
-            query.push_str(&format!("&host_id={}", at(&host, "/id")));
+            let host = session.host(host, self.infra_env.as_deref())?;
+            target = target.with("host_id", at(&host, "/id"));
         }
         if let Some(infra_env) = &self.infra_env {
-            query.push_str(&format!("&infra_env_id={}", session.infra_env_id(infra_env)?));
+            target = target.with("infra_env_id", session.infra_env_id(infra_env)?);
         }
         if !self.severity.is_empty() {
-            query.push_str(&format!("&severities={}", self.severity.join(",")));
+            target = target.with("severities", self.severity.join(","));
         }
-        Ok(query)
+        Ok(target)
     }
 }
 
@@ -93,21 +94,21 @@ impl Event {
         let session = self.reach.session()?;
         match self.command {
             Command::List { which, limit } => {
-                let events = newest(&session, &which.query(&session)?, limit)?;
+                let events = newest(&session, which.target(&session)?, limit)?;
                 match session.json {
                     true => console.json(&Value::Array(events))?,
                     false => events.iter().try_for_each(|event| console.say(line(event)))?,
                 }
             }
-            Command::Follow { which, limit } => follow(&session, console, &which.query(&session)?, limit)?,
+            Command::Follow { which, limit } => follow(&session, console, &which.target(&session)?, limit)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Oldest first.
-fn newest(session: &Session, query: &str, limit: usize) -> anyhow::Result<Vec<Value>> {
-    let mut events = session.list(&format!("/v2/events?order=descending&limit={limit}{query}"))?;
+fn newest(session: &Session, target: Target, limit: usize) -> anyhow::Result<Vec<Value>> {
+    let mut events = session.list(&target.with("limit", limit))?;
     events.reverse();
     Ok(events)
 }
@@ -117,11 +118,11 @@ fn line(event: &Value) -> String {
     plain(&format!("{time}  {:<8}  {}", at(event, "/severity"), at(event, "/message")))
 }
 
-fn follow(session: &Session, console: &mut Console, query: &str, first: usize) -> anyhow::Result<()> {
+fn follow(session: &Session, console: &mut Console, target: &Target, first: usize) -> anyhow::Result<()> {
     let mut seen = VecDeque::new();
     let mut begun = false;
     loop {
-        match newest(session, query, WINDOW) {
+        match newest(session, target.clone(), WINDOW) {
             Ok(events) => {
                 let skipped = if begun { 0 } else { events.len().saturating_sub(first) };
                 for event in unseen(&mut seen, events).into_iter().skip(skipped) {

@@ -1,13 +1,17 @@
 //! `landfall host`.
 
 use super::{
-    Console, Reach, Session, cluster_show, download, fields, host_name, host_show, inventory, read_small, table,
+    Console, Reach, Session, cluster_show, download, endpoint_of, fields, host_name, host_show, inventory, read_small,
+    table,
 };
 use crate::text::{at, plain};
 use anyhow::Context;
+use api::endpoint::{
+    BIND_HOST, DEREGISTER_HOST, DOWNLOAD_HOST_IGNITION, UNBIND_HOST, UPDATE_HOST, UPDATE_HOST_IGNITION,
+    UPDATE_INSTALLER_ARGS,
+};
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode};
-use ureq::http::Method;
 
 /// A larger Ignition config is none.
 const MAX_IGNITION_BYTES: u64 = 2 << 20;
@@ -135,7 +139,7 @@ impl Host {
                 list(&session, console, hosts)?;
             }
             Command::Show { host, validations, inventory } => {
-                let (host, _) = find(&host)?;
+                let host = find(&host)?;
                 match (session.json, inventory) {
                     (_, true) => {
                         let text = at(&host, "/inventory");
@@ -147,7 +151,7 @@ impl Host {
                 }
             }
             Command::Set { host, hostname, role, disk, settings } => {
-                let (host, path) = find(&host)?;
+                let host = find(&host)?;
                 let mut changes = Map::new();
                 changes.extend(hostname.map(|name| ("host_name".to_owned(), name.into())));
                 changes.extend(role.map(|role| ("host_role".to_owned(), role.into())));
@@ -158,46 +162,43 @@ impl Host {
                     );
                 }
                 fields::add(&mut changes, &settings)?;
-                let changed = session.client.send(Method::PATCH, &path, Some(&Value::Object(changes)))?;
+                let changed = session.client.send(&endpoint_of(&host, &UPDATE_HOST), Some(&Value::Object(changes)))?;
                 done(&session, console, &changed, "changed")?;
             }
             Command::Bind { host, cluster } => {
-                let (_, path) = find(&host)?;
+                let host = find(&host)?;
                 let body = json!({"cluster_id": session.cluster_id(&cluster)?});
-                let bound = session.client.send(Method::POST, &format!("{path}/actions/bind"), Some(&body))?;
+                let bound = session.client.send(&endpoint_of(&host, &BIND_HOST), Some(&body))?;
                 done(&session, console, &bound, "bound")?;
             }
             Command::Unbind { host } => {
-                let (_, path) = find(&host)?;
-                let unbound = session.client.send(Method::POST, &format!("{path}/actions/unbind"), None)?;
+                let host = find(&host)?;
+                let unbound = session.client.send(&endpoint_of(&host, &UNBIND_HOST), None)?;
                 done(&session, console, &unbound, "unbound")?;
             }
             Command::Ignition { host, set, installed } => {
-                let (host, path) = find(&host)?;
+                let host = find(&host)?;
                 if let Some(file) = set {
                     let config = read_small(&file, MAX_IGNITION_BYTES)?;
                     let body = json!({"config": config.trim()});
-                    let changed = session.client.send(Method::PATCH, &format!("{path}/ignition"), Some(&body))?;
+                    let changed = session.client.send(&endpoint_of(&host, &UPDATE_HOST_IGNITION), Some(&body))?;
                     done(&session, console, &changed, "changed")?;
                 } else if installed {
-                    // The singular is the contract's.
-                    let ids = (at(&host, "/infra_env_id"), at(&host, "/id"));
-                    let path = format!("/v2/infra-env/{}/hosts/{}/downloads/ignition", ids.0, ids.1);
-                    download::file(&session, console, &path, None)?;
+                    download::file(&session, console, &endpoint_of(&host, &DOWNLOAD_HOST_IGNITION), None)?;
                 } else {
                     let config = at(&host, "/ignition_config_overrides");
                     console.say(if config.is_empty() { "{}" } else { config })?;
                 }
             }
             Command::InstallerArgs { host, args } => {
-                let (_, path) = find(&host)?;
+                let host = find(&host)?;
                 let body = json!({"args": args});
-                let changed = session.client.send(Method::PATCH, &format!("{path}/installer-args"), Some(&body))?;
+                let changed = session.client.send(&endpoint_of(&host, &UPDATE_INSTALLER_ARGS), Some(&body))?;
                 done(&session, console, &changed, "changed")?;
             }
             Command::Delete { host } => {
-                let (host, path) = find(&host)?;
-                session.client.send(Method::DELETE, &path, None)?;
+                let host = find(&host)?;
+                session.client.send(&endpoint_of(&host, &DEREGISTER_HOST), None)?;
                 if !session.json {
                     console.say(plain(&format!("host {} ({}) deleted", host_name(&host), at(&host, "/id"))))?;
                 }

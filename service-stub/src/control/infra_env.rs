@@ -2,9 +2,12 @@
 
 use super::{Console, Reach, Session, download, fields, name_of, read_small, table};
 use crate::text::{at, plain};
+use api::endpoint::{
+    DEREGISTER_INFRA_ENV, GET_IMAGE_URL, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_INFRA_ENV,
+    UPDATE_INFRA_ENV,
+};
 use serde_json::{Map, Value};
 use std::{path::PathBuf, process::ExitCode};
-use ureq::http::Method;
 
 /// A larger secret or key is none.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
@@ -116,7 +119,7 @@ impl InfraEnv {
             Command::List => list(&session, console)?,
             Command::Show { infra_env } => {
                 let id = session.infra_env_id(&infra_env)?;
-                let document = session.client.document(&format!("/v2/infra-envs/{id}"))?;
+                let document = session.client.document(&GET_INFRA_ENV.at(&[&id]))?;
                 match session.json {
                     true => console.json(&document)?,
                     false => show(console, &document)?,
@@ -124,19 +127,19 @@ impl InfraEnv {
             }
             Command::Create(create) => {
                 let body = create.document(&session)?;
-                let document = session.client.send(Method::POST, "/v2/infra-envs", Some(&body))?;
+                let document = session.client.send(&REGISTER_INFRA_ENV.at(&[]), Some(&body))?;
                 done(&session, console, &document, "created")?;
             }
             Command::Set { infra_env, settings } => {
                 let mut changes = Map::new();
                 fields::add(&mut changes, &settings)?;
-                let path = format!("/v2/infra-envs/{}", session.infra_env_id(&infra_env)?);
-                let document = session.client.send(Method::PATCH, &path, Some(&Value::Object(changes)))?;
+                let target = UPDATE_INFRA_ENV.at(&[&session.infra_env_id(&infra_env)?]);
+                let document = session.client.send(&target, Some(&Value::Object(changes)))?;
                 done(&session, console, &document, "changed")?;
             }
             Command::Iso { infra_env, output, show_url } => {
                 let id = session.infra_env_id(&infra_env)?;
-                let document = session.client.document(&format!("/v2/infra-envs/{id}/downloads/image-url"))?;
+                let document = session.client.document(&GET_IMAGE_URL.at(&[&id]))?;
                 let url = at(&document, "/url");
                 anyhow::ensure!(!url.is_empty(), "the service has no ISO for infra-env {id}");
                 match (session.json, show_url) {
@@ -145,7 +148,7 @@ impl InfraEnv {
                     _ => {
                         let output = match output {
                             Some(output) => output,
-                            None => iso_name(&session.client.document(&format!("/v2/infra-envs/{id}"))?),
+                            None => iso_name(&session.client.document(&GET_INFRA_ENV.at(&[&id]))?),
                         };
                         download::url(&session, console, url, Some(&output))?;
                     }
@@ -153,7 +156,7 @@ impl InfraEnv {
             }
             Command::Delete { infra_env } => {
                 let id = session.infra_env_id(&infra_env)?;
-                session.client.send(Method::DELETE, &format!("/v2/infra-envs/{id}"), None)?;
+                session.client.send(&DEREGISTER_INFRA_ENV.at(&[&id]), None)?;
                 if !session.json {
                     console.say(format!("infra-env {id} deleted"))?;
                 }
@@ -195,11 +198,11 @@ fn show(console: &mut Console, document: &Value) -> anyhow::Result<()> {
 }
 
 fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
-    let infra_envs = session.list("/v2/infra-envs")?;
+    let infra_envs = session.list(&LIST_INFRA_ENVS.at(&[]))?;
     if session.json {
         return console.json(&Value::Array(infra_envs));
     }
-    let clusters = session.list("/v2/clusters")?;
+    let clusters = session.list(&LIST_CLUSTERS.at(&[]))?;
     let cluster = |id: &str| {
         clusters.iter().find(|cluster| at(cluster, "/id") == id).map(name_of).unwrap_or_else(|| id.to_owned())
     };

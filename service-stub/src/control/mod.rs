@@ -14,7 +14,8 @@ pub mod wait;
 
 use crate::text;
 use anyhow::Context;
-use api::{Client, ClientConfig, RetryPolicy, Secret, http::HttpConfig};
+use api::endpoint::{Endpoint, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, Target};
+use api::{API_PATH, Client, ClientConfig, RetryPolicy, Secret, http::HttpConfig};
 use pick::pick;
 use serde_json::Value;
 use std::{
@@ -145,17 +146,22 @@ pub fn host_name(host: &Value) -> String {
     if said.is_empty() { text::at(host, "/id").to_owned() } else { said }
 }
 
+/// An endpoint of a host.
+fn endpoint_of(host: &Value, endpoint: &'static Endpoint) -> Target {
+    endpoint.at(&[&text::at(host, "/infra_env_id"), &text::at(host, "/id")])
+}
+
 /// A host's inventory, if it has sent one that can be read.
 pub fn inventory(host: &Value) -> Option<api::Inventory> {
     serde_json::from_str(text::at(host, "/inventory")).ok()
 }
 
 impl Session {
-    fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
-        match self.client.document(path)? {
+    fn list(&self, target: &Target) -> anyhow::Result<Vec<Value>> {
+        match self.client.document(target)? {
             Value::Array(documents) => Ok(documents),
             Value::Null => Ok(Vec::new()),
-            _ => anyhow::bail!("GET {path}: the answer is no list"),
+            _ => anyhow::bail!("GET {API_PATH}{}: the answer is not a list", target.path()),
         }
     }
 
@@ -165,7 +171,7 @@ impl Session {
         if let Ok(id) = wanted.parse::<api::ClusterId>() {
             return Ok(id.to_string());
         }
-        let all = self.list("/v2/clusters")?;
+        let all = self.list(&LIST_CLUSTERS.at(&[]))?;
         Ok(text::at(pick("cluster", &all, name_of, wanted)?, "/id").to_owned())
     }
 
@@ -173,7 +179,7 @@ impl Session {
         if let Ok(id) = wanted.parse::<api::InfraEnvId>() {
             return Ok(id.to_string());
         }
-        let all = self.list("/v2/infra-envs")?;
+        let all = self.list(&LIST_INFRA_ENVS.at(&[]))?;
         Ok(text::at(pick("infra-env", &all, name_of, wanted)?, "/id").to_owned())
     }
 
@@ -182,23 +188,21 @@ impl Session {
         let ids = match infra_env {
             Some(wanted) => vec![self.infra_env_id(wanted)?],
             None => {
-                let all = self.list("/v2/infra-envs")?;
+                let all = self.list(&LIST_INFRA_ENVS.at(&[]))?;
                 all.iter().map(|infra_env| text::at(infra_env, "/id").to_owned()).collect()
             }
         };
         let mut hosts = Vec::new();
         for id in ids {
-            hosts.extend(self.list(&format!("/v2/infra-envs/{id}/hosts"))?);
+            hosts.extend(self.list(&LIST_HOSTS.at(&[&id]))?);
         }
         hosts.sort_by_cached_key(host_name);
         Ok(hosts)
     }
 
-    /// The host that `wanted` means, and its path.
-    fn host(&self, wanted: &str, infra_env: Option<&str>) -> anyhow::Result<(Value, String)> {
+    /// The host that `wanted` means.
+    fn host(&self, wanted: &str, infra_env: Option<&str>) -> anyhow::Result<Value> {
         let all = self.hosts(infra_env)?;
-        let host = pick("host", &all, host_name, wanted)?.clone();
-        let path = format!("/v2/infra-envs/{}/hosts/{}", text::at(&host, "/infra_env_id"), text::at(&host, "/id"));
-        Ok((host, path))
+        Ok(pick("host", &all, host_name, wanted)?.clone())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Console, Reach, Session, host_name, name_of};
 use crate::text::{self, at, number_at};
+use api::endpoint::GET_CLUSTER;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::{
@@ -185,7 +186,7 @@ pub fn follow(
     let mut said = String::new();
     let mut last = Value::Null;
     let (code, how) = loop {
-        match session.client.document(&format!("/v2/clusters/{id}")) {
+        match session.client.document(&GET_CLUSTER.at(&[&id])) {
             Ok(cluster) => {
                 say(&bar, &mut said, line(&cluster));
                 last = cluster;

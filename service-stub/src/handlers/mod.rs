@@ -20,7 +20,7 @@ pub mod presigned;
 pub mod shapes;
 pub mod validations;
 
-use crate::http::{Answer, Call, Refusal};
+use crate::http::{Answer, Call, Refusal, negotiate::Exchange};
 use crate::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord, Model};
 use crate::service::Service;
 use api::{ClusterId, InfraEnvId};
@@ -40,6 +40,8 @@ pub struct Endpoint {
     pub run: Handler,
     /// A larger body is refused, in bytes.
     pub body_limit: usize,
+    /// Media types.
+    pub exchange: Exchange,
 }
 
 /// What settings fit into many times over.
@@ -54,10 +56,14 @@ const fn endpoint(method: Method, path: &'static str, run: Handler) -> Endpoint 
 }
 
 const fn sized(method: Method, path: &'static str, run: Handler, body_limit: usize) -> Endpoint {
-    Endpoint { method, path, run, body_limit }
+    Endpoint { method, path, run, body_limit, exchange: Exchange::DOCUMENTS }
 }
 
-/// Every endpoint with a JSON body or none.
+const fn file(path: &'static str, run: Handler) -> Endpoint {
+    Endpoint { method: Method::GET, path, run, body_limit: DEFAULT_BODY_BYTES, exchange: Exchange::FILE }
+}
+
+/// Every endpoint whose body is a document.
 #[rustfmt::skip]
 pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::POST, "/v2/clusters", clusters::create),
@@ -76,7 +82,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     sized(Method::POST, "/v2/clusters/{cluster_id}/manifests", manifests::create, IGNITION_BODY_BYTES),
     sized(Method::PATCH, "/v2/clusters/{cluster_id}/manifests", manifests::update, IGNITION_BODY_BYTES),
     endpoint(Method::DELETE, "/v2/clusters/{cluster_id}/manifests", manifests::delete),
-    endpoint(Method::GET, "/v2/clusters/{cluster_id}/manifests/files", manifests::file),
+    file("/v2/clusters/{cluster_id}/manifests/files", manifests::file),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/hosts", clusters::hosts),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/install", clusters::install),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/cancel", clusters::cancel),
@@ -96,8 +102,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/unbind", lifecycle::unbind),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset", lifecycle::reset),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/install", lifecycle::install),
-    endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/files", downloads::cluster_file),
-    endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials", downloads::credentials),
+    file("/v2/clusters/{cluster_id}/downloads/files", downloads::cluster_file),
+    file("/v2/clusters/{cluster_id}/downloads/credentials", downloads::credentials),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/credentials-presigned", presigned::credentials),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/downloads/files-presigned", presigned::cluster_files),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/credentials", downloads::console),
@@ -108,9 +114,9 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::DELETE, "/v2/infra-envs/{infra_env_id}", infra_envs::delete),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files-presigned", presigned::infra_env_files),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/regenerate-signing-key", infra_envs::regenerate_signing_key),
-    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/files", downloads::infra_env_file),
+    file("/v2/infra-envs/{infra_env_id}/downloads/files", downloads::infra_env_file),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/image-url", downloads::image_url),
-    endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd", downloads::minimal_initrd),
+    file("/v2/infra-envs/{infra_env_id}/downloads/minimal-initrd", downloads::minimal_initrd),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts", hosts::list),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts", agent::register),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}", hosts::get),
@@ -124,7 +130,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/progress", agent::progress),
     endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/logs-progress", agent::logs_progress),
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/logs-progress", clusters::logs_progress),
-    endpoint(Method::GET, "/v2/infra-env/{infra_env_id}/hosts/{host_id}/downloads/ignition", downloads::host_ignition),
+    file("/v2/infra-env/{infra_env_id}/hosts/{host_id}/downloads/ignition", downloads::host_ignition),
     endpoint(Method::GET, "/v2/component-versions", catalogues::component_versions),
     endpoint(Method::GET, "/v2/openshift-versions", catalogues::openshift_versions),
     endpoint(Method::GET, "/v2/release-sources", catalogues::none),
@@ -140,8 +146,10 @@ pub const ENDPOINTS: &[Endpoint] = &[
 ];
 
 /// Endpoints that stream; the server wires them itself.
-pub const STREAMED: &[(Method, &str)] =
-    &[(Method::POST, "/v2/clusters/{cluster_id}/logs"), (Method::GET, "/v2/clusters/{cluster_id}/logs")];
+pub const STREAMED: &[(Method, &str, Exchange)] = &[
+    (Method::POST, "/v2/clusters/{cluster_id}/logs", Exchange::UPLOAD),
+    (Method::GET, "/v2/clusters/{cluster_id}/logs", Exchange::FILE),
+];
 
 /// Endpoints of the published API that this service doesn't have.
 #[rustfmt::skip]
@@ -150,10 +158,22 @@ pub const NOT_HERE: &[(Method, &str)] = &[
     (Method::POST, "/v2/clusters/disconnected"),
 ];
 
+/// All endpoints that are served.
+pub fn served() -> impl Iterator<Item = (&'static Method, &'static str, Exchange)> {
+    let plain = ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path, endpoint.exchange));
+    plain.chain(STREAMED.iter().map(|(method, path, exchange)| (method, *path, *exchange)))
+}
+
+/// The media types of an endpoint by its path below the API's base; a file's head is asked for as the file is.
+pub fn exchange(method: &Method, path: &str) -> Option<Exchange> {
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    served().find(|(own, pattern, _)| (*own, *pattern) == (method, path)).map(|(.., exchange)| exchange)
+}
+
 /// All endpoints of the published API.
 pub fn contract() -> impl Iterator<Item = (&'static Method, &'static str)> {
-    let served = ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path));
-    served.chain(STREAMED.iter().chain(NOT_HERE).map(|(method, path)| (method, *path)))
+    let served = served().map(|(method, path, _)| (method, path));
+    served.chain(NOT_HERE.iter().map(|(method, path)| (method, *path)))
 }
 
 /// Refuses what no endpoint takes: with 501 where the contract has it, 405 where it has the path, else 404. `path` is

@@ -9,6 +9,7 @@ pub mod gzip;
 pub mod joined;
 pub mod limits;
 pub mod multipart;
+pub mod negotiate;
 pub mod range;
 pub mod stall;
 pub mod tls;

@@ -9,6 +9,7 @@
 use crate::handlers;
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
+use api::media::Media;
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 
@@ -68,8 +69,7 @@ impl<'a> Operation<'a> {
 
     fn is_served(&self) -> bool {
         let fits = |method: &axum::http::Method, path: &str| method.as_str() == self.method && path == self.path;
-        handlers::ENDPOINTS.iter().any(|own| fits(&own.method, own.path))
-            || handlers::STREAMED.iter().any(|(method, path)| fits(method, path))
+        handlers::served().any(|(method, path, _)| fits(method, path))
     }
 
     fn document(&self) -> Value {
@@ -124,12 +124,14 @@ impl<'a> Operation<'a> {
     }
 
     fn content(&self, kind: &str) -> Value {
-        // The archive of an initramfs is declared as a text.
-        let file = kind == "file" || self.path.ends_with("/minimal-initrd");
-        match file {
-            true => json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}),
-            false => json!({"application/json": {"schema": schema(kind)}}),
-        }
+        let fits = |method: &axum::http::Method, path: &str| method.as_str() == self.method && path == self.path;
+        let produces = handlers::served().find(|(method, path, _)| fits(method, path));
+        let produces = produces.map_or(Media::Json, |(.., exchange)| exchange.produces);
+        let schema = match produces {
+            Media::OctetStream => json!({"type": "string", "format": "binary"}),
+            Media::Json | Media::Multipart => schema(kind),
+        };
+        json!({produces.as_str(): {"schema": schema}})
     }
 
     fn id(&self) -> String {
@@ -219,10 +221,8 @@ mod tests {
     #[test]
     fn everything_served_is_described_and_nothing_else() {
         let document = document("http://x");
-        let served = handlers::ENDPOINTS.iter().map(|own| (&own.method, own.path));
-        let streamed = handlers::STREAMED.iter().map(|(method, path)| (method, *path));
         let mut count = 0;
-        for (method, path) in served.chain(streamed) {
+        for (method, path, _) in handlers::served() {
             let operation = &document["paths"][path][method.as_str().to_lowercase()];
             assert!(operation["responses"].is_object(), "{method} {path} is not described");
             count += 1;

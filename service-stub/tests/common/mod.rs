@@ -1,7 +1,7 @@
 //! A service in this process, and a plain HTTP client to talk to it.
 #![allow(dead_code)] // each test binary uses its part
 
-mod swagger;
+pub mod swagger;
 
 use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
@@ -140,6 +140,9 @@ pub fn send(http: &ureq::Agent, url: &str, method: &str, path: &str, headers: &[
     let mut request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
+    }
+    if !body.is_empty() && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        request = request.header("content-type", "application/json");
     }
     let mut response = match body.is_empty() && matches!(method, "GET" | "HEAD" | "DELETE") {
         true => http.run(request.body(()).unwrap()).unwrap(),

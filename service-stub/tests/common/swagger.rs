@@ -34,7 +34,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("not an RFC 3339 time", "an event's time is kept as it was given"),
 ];
 
-fn description() -> Option<&'static Value> {
+/// The published description.
+pub fn description() -> Option<&'static Value> {
     static LOADED: OnceLock<Option<Value>> = OnceLock::new();
     let load = || {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/contract/swagger.yaml");

@@ -55,8 +55,12 @@ fn trickle(running: &Running, head: &str, piece: &[u8]) -> (String, Duration) {
 fn the_slow_are_cut_off() {
     let limits = Limits { header: ms(400), piece: ms(300), body: ms(700), ..Limits::default() };
     let running = Running::start(Files { limits, ..Files::default() });
-    let post = format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
-    let chunked = format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let post = format!(
+        "POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    );
+    let chunked = format!(
+        "POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
     for (what, head, piece, expected, at_least) in [
         (
             "headers, a byte at a time",
@@ -186,7 +190,11 @@ fn large_bodies_take_turns() {
     let path =
         format!("{API}/v2/infra-envs/{}/hosts/69396def-4192-dbc7-5c01-819e7f27b01b/instructions", infra_env(&running));
     let mut slow = connect(&running);
-    slow.write_all(format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n").as_bytes()).unwrap();
+    slow.write_all(
+        format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n")
+            .as_bytes(),
+    )
+    .unwrap();
     slow.write_all(&vec![b' '; 2 << 20]).unwrap();
     std::thread::sleep(ms(200));
     let reply =

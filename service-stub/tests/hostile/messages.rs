@@ -20,7 +20,8 @@ fn what_is_not_quite_http_is_refused() {
     let headers = |count: usize| (0..count).map(|n| format!("X-{n}: x\r\n")).collect::<String>();
     let get = |target: &str, headers: &str| format!("GET {target} HTTP/1.1\r\nHost: x\r\n{headers}\r\n");
     let post = |headers: &str, body: &str| {
-        format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\n{headers}\r\n{body}").into_bytes()
+        format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{headers}\r\n{body}")
+            .into_bytes()
     };
     let second = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
     let smuggled = format!("0\r\n\r\n{second}");

@@ -1,10 +1,9 @@
-//! What people ask of the service. Documents stay as the service wrote them: who prints them must not lose what our
-//! types don't know.
+//! Documents as the service wrote them, for commands that print them: nothing that our types don't know is lost. And files.
 
-use super::{Client, ClientError};
+use super::{Client, error::ClientError};
+use crate::endpoint::{Produces, Target};
 use serde_json::Value;
 use std::io::{self, Read, Write};
-use ureq::http::Method;
 
 /// How far a download is: bytes that came, and all where the service says how many.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
@@ -34,39 +33,38 @@ pub enum DownloadError {
 }
 
 impl Client {
-    /// The same client with its token as users present it (`Authorization: Bearer …`), not as agents do (service contract
-    /// §1.1).
+    /// The same client with its token as users present it (`Authorization: Bearer …`), not as agents do.
     pub fn as_user(self) -> Self {
         Self { user: true, ..self }
     }
 
-    /// The document at `path` below the API's base.
-    pub fn document(&self, path: &str) -> Result<Value, ClientError> {
-        self.call_json(Method::GET, path, None::<&()>)
+    /// The document at `target`.
+    pub fn document(&self, target: &Target) -> Result<Value, ClientError> {
+        self.get(target)
     }
 
-    /// Sends a document, or none. The answer's, or null when it is empty.
-    pub fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
-        let answer = self.call(method.clone(), path, body)?;
-        if answer.is_empty() {
-            return Ok(Value::Null);
+    /// Sends a document, or none. Gives the answer's, or null where `target` has none.
+    pub fn send(&self, target: &Target, body: Option<&Value>) -> Result<Value, ClientError> {
+        let answer = self.call(target, body)?;
+        match target.endpoint().produces {
+            Produces::Nothing => Ok(Value::Null),
+            Produces::Json | Produces::File => self.decode(target, &answer),
         }
-        self.decode(method, path, &answer)
     }
 
-    /// Streams the file at `path` to `out`. One attempt; how large it may get is for `out` to say.
-    pub fn download(&self, path: &str, out: &mut dyn Write, progress: Progress) -> Result<(), DownloadError> {
-        let failed = |source: ureq::Error| self.no_answer(&Method::GET, path, source);
-        let request = self.request(&Method::GET, path).body(()).map_err(|error| failed(error.into()))?;
+    /// Streams the file at `target` to `out`. One attempt; how large it may get is for `out` to say.
+    pub fn download(&self, target: &Target, out: &mut dyn Write, progress: Progress) -> Result<(), DownloadError> {
+        let failed = |source: ureq::Error| self.no_answer(target, source);
+        let request = self.request(target).body(()).map_err(|error| failed(error.into()))?;
         let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
         // No limit of the whole: logs and images are large, and networks slow.
         let request = request.timeout_recv_response(Some(self.answer_timeout)).timeout_recv_body(None).build();
         let mut response = self.agent.run(request).map_err(failed)?;
         if !response.status().is_success() {
-            return Ok(self.answer(Method::GET, path, &mut response).map(drop)?);
+            return Ok(self.answer(target, &mut response).map(drop)?);
         }
         let total = response.body().content_length();
-        copy(path, response.body_mut().as_reader(), total, out, progress)
+        copy(target.path(), response.body_mut().as_reader(), total, out, progress)
     }
 }
 
