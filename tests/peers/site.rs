@@ -16,8 +16,9 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::fs::PermissionsExt,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
+    process::Stdio,
     sync::Arc,
     thread,
 };
@@ -111,8 +112,53 @@ impl Site {
         Clock { _server: server, _directory: directory }
     }
 
-    pub fn logs(&self) -> &Path {
-        self.logs.path()
+    /// Gives every client of an address this answer.
+    pub fn serve(&self, address: &str, status: &'static str, body: &'static [u8]) {
+        let listener = self.server.namespace.enter(|| TcpListener::bind(address).unwrap());
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                thread::spawn(move || client.and_then(|client| answer(client, |_| (status, body))));
+            }
+        });
+    }
+
+    /// A real Tang server with new keys; the thumbprint of the one it signs with.
+    pub fn tang(&self, address: &str) -> String {
+        let (packages, keys) = (self.packages.clone(), self.logs.path().join("tang"));
+        fs::create_dir(&keys).unwrap();
+        let path = format!("{}:/usr/bin:/bin", packages.join("usr/bin").display());
+        let run = |program: &str, words: &[&str]| {
+            let mut command = command(&packages, &self.server.namespace, program);
+            let output = command.args(words).env("PATH", &path).output().unwrap();
+            assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        run("usr/libexec/tangd-keygen", &[&keys.display().to_string(), "sig", "exc"]);
+        let thumbprint = run("usr/bin/jose", &["jwk", "thp", "-i", &keys.join("sig.jwk").display().to_string()]);
+        let listener = self.server.namespace.enter(|| TcpListener::bind(address).unwrap());
+        let inside = std::mem::ManuallyDrop::new(net::Namespace(self.server.namespace.0.clone()));
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let mut tangd = command(&packages, &inside, "usr/libexec/tangd");
+                let output = OwnedFd::from(client.try_clone().unwrap());
+                tangd.arg(&keys).stdin(OwnedFd::from(client)).stdout(output).stderr(Stdio::null());
+                let _ = tangd.status();
+            }
+        });
+        thumbprint.trim().to_owned()
+    }
+
+    /// A DHCP server with these addresses.
+    pub fn leases(&self, range: &str) -> Server {
+        let mut dnsmasq = command(&self.packages, &self.server.namespace, "usr/sbin/dnsmasq");
+        dnsmasq.args(["-k", "-C", "/dev/null", "--port=0", "--bind-interfaces", "--interface=ens3", "--no-ping"]);
+        dnsmasq.args(["--user=root", "--pid-file=", "--log-dhcp", "--log-facility=-"]);
+        dnsmasq.arg(format!("--dhcp-range={range},255.255.255.0,1h"));
+        let log = self.logs.path().join("dhcp");
+        dnsmasq.arg(format!("--dhcp-leasefile={}", log.with_extension("leases").display()));
+        let mut server = Server::start(dnsmasq, &log);
+        server.await_ready(|| fs::read_to_string(&log).unwrap().contains("sockets bound"));
+        server
     }
 }
 
@@ -130,18 +176,21 @@ fn serve_image(namespace: &net::Namespace, path: &Path) {
     thread::spawn(move || {
         for client in listener.incoming() {
             let image = image.clone();
-            thread::spawn(move || client.and_then(|client| answer(client, &image)));
+            let of = move |line: &str| {
+                if line.contains(".raw.gz ") { ("200 OK", image.to_vec()) } else { ("404 Not Found", Vec::new()) }
+            };
+            thread::spawn(move || client.and_then(|client| answer(client, of)));
         }
     });
 }
 
-fn answer(mut client: TcpStream, image: &[u8]) -> std::io::Result<()> {
+fn answer<B: AsRef<[u8]>>(mut client: TcpStream, of: impl Fn(&str) -> (&'static str, B)) -> std::io::Result<()> {
     let mut head = String::new();
     let mut reader = BufReader::new(client.try_clone()?).take(64 << 10);
     while reader.read_line(&mut head)? > 0 && !head.ends_with("\r\n\r\n") {}
     let line = head.lines().next().unwrap_or_default();
-    let (status, body) = if line.contains(".raw.gz ") { ("200 OK", image) } else { ("404 Not Found", &b""[..]) };
-    let length = body.len();
+    let (status, body) = of(line);
+    let length = body.as_ref().len();
     write!(client, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")?;
-    if line.starts_with("HEAD ") { Ok(()) } else { client.write_all(body) }
+    if line.starts_with("HEAD ") { Ok(()) } else { client.write_all(body.as_ref()) }
 }

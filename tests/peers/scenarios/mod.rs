@@ -1,9 +1,14 @@
 //! One file for each scenario; its test says what is proven.
 
+mod checks;
 mod host;
+mod logs;
+mod registration;
+mod secured;
 mod single_node;
 
 use crate::{
+    net::wire::assert_fits,
     report::{Peers, begin, line, traces},
     service::IMAGE_URL,
     site::Site,
@@ -16,7 +21,8 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A host is asked once a minute; this is some of those.
@@ -62,6 +68,40 @@ pub fn assert_as_recorded(site: &Site, direction: Direction) -> Comparison {
     comparison
 }
 
+/// Waits until the exchanges so far are enough.
+pub fn await_exchanges(site: &Site, what: &str, enough: impl Fn(&[Exchange]) -> bool) -> Vec<Exchange> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let exchanges = exchanges(site);
+        if enough(&exchanges) {
+            return exchanges;
+        }
+        let kinds: Vec<String> = exchanges.iter().map(Exchange::kind).collect();
+        assert!(Instant::now() < end, "never came: {what}; came: {}", kinds.join(", "));
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// The replies to steps of this type, which the service has taken, as the service defines them.
+pub fn replies(exchanges: &[Exchange], step: &str, definition: &str) -> Vec<Value> {
+    let replies = exchanges.iter().filter(|one| one.kind().starts_with(&format!("reply {step}")));
+    let taken = |one: &Exchange| {
+        assert_eq!(one.status, Some(204), "{step}: {} {}", one.request.body, one.response.body);
+        assert_fits(definition, &one.request.body["output"]);
+        one.request.body.clone()
+    };
+    replies.map(taken).collect()
+}
+
+/// A cluster and its infra-env.
+pub fn create(api: &Api, cluster: Value) -> (String, String) {
+    let version = cluster["openshift_version"].clone();
+    let cluster = id(&api.request("POST", "/clusters", Some(cluster)));
+    let mut env = infra_env(Some(&cluster));
+    env["openshift_version"] = version;
+    (cluster, id(&api.request("POST", "/infra-envs", Some(env))))
+}
+
 /// Waits until the hosts of an infra-env are known; their ids.
 pub fn await_known(api: &Api, env: &str, count: usize) -> Vec<String> {
     let known = |hosts: &Value| {
@@ -74,10 +114,15 @@ pub fn await_known(api: &Api, env: &str, count: usize) -> Vec<String> {
 
 /// What a user does once the hosts are known, up to hosts that install.
 pub fn install(api: &Api, cluster: &str, env: &str, hosts: &[String]) {
+    install_from(api, cluster, env, hosts, IMAGE_URL);
+}
+
+/// As [`install`], from another image.
+pub fn install_from(api: &Api, cluster: &str, env: &str, hosts: &[String], image: &str) {
     let path = format!("/clusters/{cluster}");
     api.await_state("the cluster is ready", &path, PATIENCE, |cluster| cluster["status"] == "ready");
     for host in hosts {
-        let args = json!({"args": ["--image-url", IMAGE_URL]});
+        let args = json!({"args": ["--image-url", image]});
         api.request("PATCH", &format!("/infra-envs/{env}/hosts/{host}/installer-args"), Some(args));
     }
     api.request("POST", &format!("{path}/actions/install"), None);

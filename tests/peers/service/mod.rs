@@ -3,13 +3,13 @@
 pub mod database;
 
 use crate::{net::Namespace, report::Peers, user::Api};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use database::Database;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     net::SocketAddr,
     os::unix::fs::PermissionsExt,
-    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -29,7 +29,7 @@ pub const IMAGE_URL: &str = "http://192.168.131.1:8088/metal.raw.gz";
 /// What an installation of ours and of the real program needs of a bootstrap config; the service's dummies have less.
 pub fn bootstrap_config() -> Value {
     let file = |path: &str, content: &str| {
-        let source = format!("data:,{}", content.replace('"', "%22").replace(' ', "%20"));
+        let source = format!("data:text/plain;charset=utf-8;base64,{}", BASE64_STANDARD.encode(content));
         json!({"path": path, "mode": 0o600, "contents": {"source": source}})
     };
     json!({
@@ -59,11 +59,27 @@ pub fn host_config() -> Value {
 pub struct RealService {
     pub api: Api,
     process: Child,
-    files: PathBuf,
-    directory: TempDir,
+    store: Arc<Store>,
     replacer: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
-    _database: Database,
+}
+
+/// What a service keeps between two of its lives.
+pub struct Store {
+    database: Database,
+    directory: TempDir,
+}
+
+impl Store {
+    fn new() -> Self {
+        let directory = tempfile::Builder::new().prefix("peers-service-").tempdir_in("/tmp").unwrap();
+        for new in ["bin", "files"] {
+            fs::create_dir(directory.path().join(new)).unwrap();
+        }
+        fs::write(directory.path().join("bin/oc"), OC).unwrap();
+        fs::set_permissions(directory.path().join("bin/oc"), fs::Permissions::from_mode(0o755)).unwrap();
+        Self { database: Database::start(), directory }
+    }
 }
 
 /// How a service differs from the others.
@@ -72,7 +88,12 @@ pub struct Options<'a> {
     /// Named to the hosts.
     pub base_url: String,
     pub environment: &'a [(&'a str, String)],
+    /// Of an agent, for a service that knows no users.
     pub token: Option<String>,
+    /// Of an earlier service.
+    pub store: Option<Arc<Store>>,
+    /// Whether users come by TLS, with this certificate.
+    pub certificate: Option<Vec<u8>>,
 }
 
 fn catalogue() -> (Value, Value) {
@@ -97,21 +118,14 @@ fn requirements() -> Value {
 impl RealService {
     /// Listens at a port of every address of the namespace.
     pub fn start(peers: &Peers, namespace: &Namespace, port: u16, options: Options) -> Self {
-        let database = Database::start();
-        let directory = tempfile::Builder::new().prefix("peers-service-").tempdir_in("/tmp").unwrap();
-        let at = |name: &str| directory.path().join(name);
-        let files = at("files");
-        for new in ["bin", "files"] {
-            fs::create_dir(at(new)).unwrap();
-        }
-        fs::write(at("bin/oc"), OC).unwrap();
-        fs::set_permissions(at("bin/oc"), fs::Permissions::from_mode(0o755)).unwrap();
+        let store = options.store.unwrap_or_else(|| Arc::new(Store::new()));
+        let at = |name: &str| store.directory.path().join(name);
         let (os_images, release_images) = catalogue();
         let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap_or_default());
-        let socket = database.socket_directory().display().to_string();
+        let socket = store.database.socket_directory().display().to_string();
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &namespace.0]).arg(peers.program("assisted-service"));
-        command.arg(format!("--port={port}")).current_dir(directory.path()).env_clear();
+        command.arg(format!("--port={port}")).current_dir(store.directory.path()).env_clear();
         for (name, value) in [
             ("AMD_REQUIRE_GPU", "false"),
             ("AUTH_TYPE", "none"),
@@ -145,25 +159,18 @@ impl RealService {
             ("RELEASE_SOURCES", ""),
             ("SERVICE_BASE_URL", &options.base_url),
             ("STORAGE", "filesystem"),
-            ("TMPDIR", &directory.path().display().to_string()),
-            ("WORK_DIR", &format!("{}/", files.display())),
+            ("TMPDIR", &store.directory.path().display().to_string()),
+            ("WORK_DIR", &format!("{}/", at("files").display())),
         ] {
             command.env(name, value);
         }
         command.envs(options.environment.iter().map(|(name, value)| (name, value)));
-        let log = File::create(at("log")).unwrap();
+        let log = File::options().append(true).create(true).open(at("log")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let process = command.spawn().unwrap();
-        let api = Api::new(namespace, SocketAddr::from(([127, 0, 0, 1], port)), options.token);
-        let mut service = Self {
-            api,
-            process,
-            files,
-            directory,
-            replacer: None,
-            ended: Arc::new(AtomicBool::new(false)),
-            _database: database,
-        };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let api = Api::new(namespace, address, options.token, options.certificate.as_deref());
+        let mut service = Self { api, process, store, replacer: None, ended: Arc::new(AtomicBool::new(false)) };
         service.await_ready();
         service
     }
@@ -179,8 +186,13 @@ impl RealService {
         panic!("the real service does not get ready: {}", self.log_end());
     }
 
+    /// What another service can go on with once this one has ended.
+    pub fn store(&self) -> Arc<Store> {
+        self.store.clone()
+    }
+
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap()).into_owned()
+        String::from_utf8_lossy(&fs::read(self.store.directory.path().join("log")).unwrap()).into_owned()
     }
 
     pub fn log_end(&self) -> String {
@@ -192,7 +204,7 @@ impl RealService {
     /// Puts configs that can be installed in the place of the dummies, as soon as the service has written those: no program of
     /// OpenShift's is here that would make real ones.
     pub fn replace_dummies(&mut self, cluster: &str) {
-        let (directory, ended) = (self.files.join(cluster), self.ended.clone());
+        let (directory, ended) = (self.store.directory.path().join("files").join(cluster), self.ended.clone());
         self.replacer = Some(thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
                 for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -229,6 +241,6 @@ impl Drop for RealService {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
-        crate::report::keep(&self.directory.path().join("log"), "service");
+        crate::report::keep(&self.store.directory.path().join("log"), "service");
     }
 }
