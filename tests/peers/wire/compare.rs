@@ -2,7 +2,7 @@
 //! is one that the table of allowed differences names.
 
 use super::{
-    allowed,
+    allowed::{self, Row},
     exchange::{Exchange, Side, recordings},
 };
 use serde_json::{Map, Value};
@@ -24,7 +24,9 @@ pub enum Direction {
 const REAL_REQUESTS: [&str; 4] =
     ["sno-install", "unknown-infra-env", "the-real-ones-at-ours/sno", "the-real-ones-at-ours/ha-with-controller"];
 /// Where responses of the real service are recorded.
-const REAL_RESPONSES: [&str; 6] = [
+const REAL_RESPONSES: [&str; 8] = [
+    "errors",
+    "ours-at-the-real-service/bind-never-registers-again",
     "sno-install",
     "ours-at-the-real-service/sno-with-accept-patched",
     "ours-at-the-real-service/ha-with-accept-patched",
@@ -102,7 +104,7 @@ pub fn wire() -> Option<PathBuf> {
 }
 
 /// Compares both sides of every exchange with those of the real programs.
-pub fn compare(seen: &[Exchange], direction: Direction) -> Comparison {
+pub fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row]) -> Comparison {
     let mut comparison = Comparison { exchanges: seen.len(), ..Comparison::default() };
     let Some(wire) = wire() else {
         crate::net::skipped("the recorded traffic is not beside the workspace");
@@ -135,7 +137,7 @@ pub fn compare(seen: &[Exchange], direction: Direction) -> Comparison {
             *comparison.unrecorded.entry(format!("{kind} {status}{missing}")).or_default() += 1;
         }
         for difference in request.into_iter().flatten().chain(response.into_iter().flatten()) {
-            match allowed::reason(direction, &kind, &difference) {
+            match allowed::reason(direction, scenario, &kind, &difference) {
                 Some(reason) => *comparison.named.entry(reason).or_default() += 1,
                 None => comparison.unnamed.push((format!("{} ({kind})", exchange.name), difference)),
             }
