@@ -1,4 +1,4 @@
-//! The one HTTP client set-up: TLS roots, proxies from the environment, time limits.
+//! The one HTTP client set-up: TLS roots, proxies from the environment, names, time limits.
 
 use crate::{proxy::ProxyVariables, through};
 use rustls::crypto::ring;
@@ -126,7 +126,7 @@ pub fn has_certificate(pem: &[u8]) -> bool {
 pub fn agent_trusting_only(pem: &[u8]) -> Option<ureq::Agent> {
     let roots: Vec<_> = certificates(pem).collect();
     let tls = tls().root_certs(RootCerts::new_with_certs(&roots)).build();
-    (!roots.is_empty()).then(|| builder(tls).build().into())
+    (!roots.is_empty()).then(|| build(builder(tls), ProxyVariables::default()))
 }
 
 /// A certificate of the client's own, and the key to it.

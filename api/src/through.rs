@@ -4,17 +4,19 @@
 //! Go's client and curl: proxies as they are installed CONNECT to port 443 only. ureq knows no absolute form, so the request's
 //! first line is put into it here, on its way out.
 
-use crate::proxy::{Choice, ProxyServer, ProxyVariables};
+use crate::{
+    dial::{Dialer, Lookup},
+    proxy::{Choice, ProxyServer, ProxyVariables},
+};
 use std::sync::Arc;
 use ureq::{
     Agent, Error,
     config::Config,
     http::Uri,
     unversioned::{
-        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        resolver::{ResolvedSocketAddrs, Resolver},
         transport::{
-            Buffers, ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, RustlsConnector, TcpConnector,
-            Transport,
+            Buffers, ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, RustlsConnector, Transport,
         },
     },
 };
@@ -23,14 +25,15 @@ type Direct = Arc<dyn Fn(&ConnectionDetails) -> Result<Box<dyn Transport>, Error
 
 /// A client that uses the proxies of `variables`; `config` must not name one.
 pub(crate) fn agent(config: Config, variables: ProxyVariables) -> Agent {
-    let resolver = ByUrl { variables: variables.clone(), resolver: DefaultResolver::default() };
-    let chain = ().chain(TcpConnector::default()).chain(RustlsConnector::default());
+    let lookup = Lookup::default();
+    let resolver = ByUrl { variables: variables.clone(), lookup: lookup.clone() };
+    let chain = ().chain(Dialer).chain(RustlsConnector::default());
     let direct: Direct = Arc::new(move |details| match chain.connect(details, None)? {
         Some(transport) => Ok(Box::new(transport)),
         None => Err(Error::ConnectionFailed),
     });
-    let connector = ProxyConnector { variables, direct };
-    let connector = ().chain(connector).chain(TcpConnector::default()).chain(RustlsConnector::default());
+    let connector = ProxyConnector { variables, lookup, direct };
+    let connector = ().chain(connector).chain(Dialer).chain(RustlsConnector::default());
     Agent::with_parts(config, connector, resolver)
 }
 
@@ -38,20 +41,22 @@ pub(crate) fn agent(config: Config, variables: ProxyVariables) -> Agent {
 #[derive(Debug)]
 struct ByUrl {
     variables: ProxyVariables,
-    resolver: DefaultResolver,
+    lookup: Lookup,
 }
 
 impl Resolver for ByUrl {
     fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         match self.variables.choose(uri) {
             Choice::Through(_) | Choice::Impossible { .. } => Ok(self.empty()),
-            _ => self.resolver.resolve(uri, config, timeout),
+            _ => self.lookup.resolve(uri, config, timeout),
         }
     }
 }
 
 struct ProxyConnector {
     variables: ProxyVariables,
+    /// For the proxy's name.
+    lookup: Lookup,
     /// Connects to the proxy itself.
     direct: Direct,
 }
@@ -80,13 +85,12 @@ impl Connector<()> for ProxyConnector {
             .tls_config(details.config.tls_config().clone())
             .user_agent(details.config.user_agent().clone())
             .build();
-        let resolver = DefaultResolver::default();
         let there = ConnectionDetails {
             uri: details.uri,
-            addrs: resolver.empty(),
+            addrs: self.lookup.empty(),
             config: &config,
             request_level: details.request_level,
-            resolver: &resolver,
+            resolver: &self.lookup,
             now: details.now,
             timeout: details.timeout,
             current_time: details.current_time.clone(),
@@ -98,7 +102,7 @@ impl Connector<()> for ProxyConnector {
             return Ok(tunnel.map(|tunnel| Box::new(tunnel) as Box<dyn Transport>));
         }
         let uri = server.proxy.uri();
-        let addrs = resolver.resolve(uri, details.config, details.timeout)?;
+        let addrs = self.lookup.resolve(uri, details.config, details.timeout)?;
         let transport = (self.direct)(&ConnectionDetails { uri, addrs, ..there })?;
         let insert = Insert::new(details.uri, &server).ok_or(Error::HostNotFound)?;
         Ok(Some(Box::new(AbsoluteForm { transport, insert, is_start: true })))

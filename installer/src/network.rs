@@ -9,12 +9,15 @@ use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags};
 use std::{
     fs::{self, File},
     io::Read,
-    net::{IpAddr, ToSocketAddrs, UdpSocket},
+    net::IpAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// A larger profile is none.
 const MAX_FILE_BYTES: u64 = 64 << 10;
+/// For the service's name.
+const LOOKUP_LIMIT: Duration = Duration::from_secs(30);
 /// More profiles than this are not looked at.
 const MAX_FILES: usize = 256;
 /// Kernel arguments that make a network before the root file system is there (dracut.cmdline(7)).
@@ -126,12 +129,8 @@ fn static_address(karg: &str) -> Option<IpAddr> {
 fn address_towards(url: &str) -> Option<IpAddr> {
     let uri: ureq::http::Uri = url.parse().ok()?;
     let endpoint = api::proxy::Endpoint::of(&uri)?;
-    (endpoint.host.as_str(), endpoint.port).to_socket_addrs().ok()?.find_map(|to| {
-        let from = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = UdpSocket::bind(from).ok()?;
-        socket.connect(to).ok()?;
-        Some(socket.local_addr().ok()?.ip())
-    })
+    let there = resolve::Names::default().addresses(&endpoint.host, endpoint.port, LOOKUP_LIMIT).ok()?;
+    there.into_iter().find_map(resolve::source_towards)
 }
 
 fn mac_of(root: &Path, address: IpAddr) -> Option<String> {
@@ -246,7 +245,7 @@ mod tests {
         fs::create_dir(&profiles).unwrap();
         let old = profiles.join("old.nmconnection");
         fs::write(&old, "[connection]\n").unwrap();
-        let before = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        let before = std::time::SystemTime::now() - Duration::from_secs(60);
         File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
         fs::create_dir(&log).unwrap();
         assert!(!by_operator(&log, &profiles), "the program has not run");

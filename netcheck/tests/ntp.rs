@@ -11,8 +11,8 @@ use common::{
     server::{Server, command, packages},
     time_server::TimeServer,
 };
-use netcheck::dns::Resolver;
 use netcheck::ntp::{Error, Findings, Options, measure, sntp, synchronize};
+use resolve::Resolver;
 use serde_json::{Value, json};
 use std::{
     cell::RefCell,

@@ -187,7 +187,7 @@ fn one_bad_server_spoils_the_reply_and_all_are_named() {
         (line 1, column 10002)\n\
         \t* Get \"http://10.9.2.1:82/adv/x\": the response is empty\n\
         \t* Get \"http://10.9.2.1:83/adv/x\": timeout: global\n\
-        \t* Get \"http://10.9.2.1:84/adv/x\": io: Connection refused (os error 111)\n\
+        \t* Get \"http://10.9.2.1:84/adv/x\": io: cannot connect to 10.9.2.1:84: Connection refused (os error 111)\n\
         \t* Tang thumbprint isn't set for server: http://10.9.2.1:7500\n\n";
     assert_eq!(report.as_deref(), Some(expected));
 }

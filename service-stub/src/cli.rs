@@ -17,7 +17,7 @@ use crate::{logs, server};
 use anyhow::{Context, bail};
 use std::{
     io::Write,
-    net::{IpAddr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
 };
@@ -447,19 +447,15 @@ fn names(url: &str, address: SocketAddr) -> Vec<String> {
     names
 }
 
-/// The address this machine would reach others from. Nothing is sent: connecting a datagram socket asks the routing
-/// table only.
+/// The address this machine would reach others from, by its routing table. Nothing is sent.
 fn own_address() -> anyhow::Result<IpAddr> {
-    let ask = |local: &str, remote: &str| {
-        let socket = UdpSocket::bind(local)?;
-        socket.connect(remote)?;
-        socket.local_addr()
-    };
-    let found = ask("0.0.0.0:0", "192.0.2.1:9").or_else(|_| ask("[::]:0", "[2001:db8::1]:9"));
+    const OTHERS: [IpAddr; 2] =
+        [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+    let found = OTHERS.into_iter().find_map(|other| resolve::source_towards((other, 9).into()));
     let found =
         found.context("this machine has no default route to tell its address by: give --url http://ADDRESS:PORT")?;
-    tracing::info!(address = %found.ip(), "hosts are told the address of the default route; --url says otherwise");
-    Ok(found.ip())
+    tracing::info!(address = %found, "hosts are told the address of the default route; --url says otherwise");
+    Ok(found)
 }
 
 #[cfg(test)]

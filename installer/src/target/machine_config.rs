@@ -3,7 +3,10 @@
 
 use super::Pace;
 use crate::cancel::Cancel;
-use api::http::{agent_trusting_only, public_url};
+use api::{
+    http::{agent_trusting_only, build, public_url},
+    proxy::ProxyVariables,
+};
 use flate2::read::GzDecoder;
 use ignition::data_url::{self, DataUrlError};
 use serde::Deserialize;
@@ -140,7 +143,7 @@ fn get(config: &Value, url: &str) -> Result<Vec<u8>, MachineConfigError> {
         let pem = decoded("the certificate authority", authority)?;
         agent_trusting_only(&pem).ok_or_else(|| MachineConfigError::NoAuthority(shown()))?
     } else if url.starts_with("http://") {
-        ureq::Agent::config_builder().proxy(None).build().into()
+        build(ureq::Agent::config_builder().proxy(None), ProxyVariables::default())
     } else {
         return Err(MachineConfigError::Scheme(shown()));
     };

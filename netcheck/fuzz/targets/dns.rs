@@ -1,6 +1,6 @@
 #![no_main]
 
-use netcheck::codec::dns::{Question, Record};
+use resolve::{Question, Record};
 
 // As the answer to each kind of question; the first two bytes are made those of the question.
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -7,7 +7,6 @@
 pub mod arp;
 pub mod chrony;
 pub mod dhcp;
-pub mod dns;
 pub mod echo;
 pub mod ethernet;
 pub mod http;

@@ -1,7 +1,8 @@
 //! Answers for a reader at a terminal.
 
-use super::{Answer, Outcome, Source, request::WILDCARD_PREFIX};
+use super::request::WILDCARD_PREFIX;
 use crate::codec::text::printable;
+use resolve::{Answer, Outcome, Source};
 use std::fmt::Write;
 
 /// One paragraph a name; problems are said in words.
@@ -39,6 +40,7 @@ fn render_answer(answer: &Answer) -> String {
     }
     match answer.source {
         Some(Source::HostsFile) => line("from", "the hosts file"),
+        Some(Source::Localhost) => line("from", "this host itself (RFC 6761)"),
         Some(Source::Server(server)) => line("from", &server.to_string()),
         None => {}
     }
@@ -79,7 +81,7 @@ fn wildcard(answer: &Answer) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dns::{Cause, Failure, Record};
+    use resolve::{Cause, Failure, Record};
 
     #[test]
     fn problems_stand_out() {

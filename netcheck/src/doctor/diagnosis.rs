@@ -14,7 +14,6 @@ use super::{
     tls,
     wire::Walk,
 };
-use crate::dns;
 use api::proxy::{Choice, ProxyVariables};
 
 /// All that was seen.
@@ -33,7 +32,7 @@ pub(super) struct Facts {
     pub duplicates: Option<Asked>,
     pub resolv_conf: ResolvConf,
     /// `None` where the host is an address.
-    pub name: Option<dns::Answer>,
+    pub name: Option<resolve::Answer>,
     pub clock: ClockFacts,
     /// `None`: there was no address to go to, or no way to it.
     pub walk: Option<Walk>,

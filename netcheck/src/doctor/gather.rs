@@ -16,13 +16,9 @@ use super::{
     target::Target,
     wire::{self, Way},
 };
-use crate::{
-    dns::{Hosts, Resolver},
-    files::read_text,
-    ntp::sntp,
-    privileges,
-};
+use crate::{files::read_text, ntp::sntp, privileges};
 use api::proxy::Choice;
+use resolve::{Hosts, Resolver};
 use std::{
     net::{IpAddr, SocketAddr},
     thread::{self, ScopedJoinHandle},
@@ -126,7 +122,7 @@ fn look_from_here(options: &Options, facts: &mut Facts, roots: Roots, what: &'st
     let resolver = &Resolver::new(facts.resolv_conf.settings.clone(), hosts);
     let answers = match names[..] {
         [] => Vec::new(),
-        _ => resolver.lookup_all(&names, options.timeout * 2).map_err(|source| Error::Runtime { source })?,
+        _ => resolver.lookup_all(&names, options.timeout * 2),
     };
     let found = |host: &str| -> Vec<IpAddr> {
         let known = answers.iter().find(|answer| answer.name == host).map(names::addresses);

@@ -1,13 +1,11 @@
 //! Station 5: the name of the other side.
 
 use super::report::{Code, Finding, Station};
-use crate::{
-    dns::{Answer, Cause, Outcome, Settings, Source},
-    files::read_text,
-};
+use crate::files::read_text;
+use resolve::{Answer, Outcome, Settings, Source, order, source_towards};
 use std::{
     fmt::Write,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -44,10 +42,10 @@ impl ResolvConf {
     }
 }
 
-/// Addresses in the order they are tried, IPv4 first as the client does.
+/// Addresses in the order in which the client tries them.
 pub(super) fn addresses(answer: &Answer) -> Vec<IpAddr> {
-    let v4 = answer.v4.iter().copied().map(IpAddr::from);
-    v4.chain(answer.v6.iter().copied().map(IpAddr::from)).collect()
+    let addresses = answer.addresses().map(|address| SocketAddr::new(address, 0)).collect();
+    order(addresses, source_towards).iter().map(SocketAddr::ip).collect()
 }
 
 /// Does the name have an address? `answer` is `None` where the host is an address itself.
@@ -74,6 +72,7 @@ pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> F
         let found = addresses(answer).iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
         let by = match answer.source {
             Some(Source::HostsFile) => ", by the hosts file".to_owned(),
+            Some(Source::Localhost) => ", which is this host itself".to_owned(),
             Some(Source::Server(server)) => format!(", by {}", server.ip()),
             None => String::new(),
         };
@@ -122,8 +121,7 @@ pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> F
 }
 
 fn code(answer: &Answer) -> Code {
-    let is_silent = |cause: &Cause| matches!(cause, Cause::Timeout | Cause::Unreachable(_));
-    if answer.failures.iter().all(|failure| is_silent(&failure.cause)) {
+    if answer.failures.iter().all(|failure| failure.cause.is_silence()) {
         Code::ServerSilent
     } else {
         Code::ServerFailure

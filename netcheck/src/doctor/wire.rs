@@ -13,6 +13,7 @@ use crate::codec::{
     text::printable,
 };
 use api::proxy::ProxyServer;
+use resolve::AttemptFailure;
 use std::{
     fmt,
     io::{self, ErrorKind, Read, Write},
@@ -155,29 +156,26 @@ fn parse_date(text: &str) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(text, &time::format_description::well_known::Rfc2822).ok()
 }
 
-/// A TCP connection to the first address that takes one.
+/// A TCP connection as the client makes it; the failure is that of the address it tries first.
 pub(super) fn connect(addresses: &[IpAddr], port: u16, timeout: Duration) -> Result<TcpStream, ConnectFailure> {
-    let deadline = Instant::now() + timeout;
-    let mut failure = None;
-    let count = u32::try_from(addresses.len().clamp(1, MAX_ADDRESSES)).unwrap_or(1);
-    for ip in addresses.iter().take(MAX_ADDRESSES) {
-        let address = SocketAddr::new(*ip, port);
-        let limit = (timeout / count).min(deadline.saturating_duration_since(Instant::now()));
-        match TcpStream::connect_timeout(&address, limit.max(Duration::from_millis(1))) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => {
-                let kind = match error.kind() {
-                    ErrorKind::ConnectionRefused => ConnectError::Refused,
-                    ErrorKind::TimedOut | ErrorKind::WouldBlock => ConnectError::TimedOut(limit),
-                    _ => ConnectError::Other(error.to_string()),
-                };
-                failure.get_or_insert(ConnectFailure { address, kind });
-            }
-        }
-    }
-    let nowhere = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port);
-    let none = || ConnectFailure { address: nowhere, kind: ConnectError::Other("it has no address".to_owned()) };
-    Err(failure.unwrap_or_else(none))
+    let addresses: Vec<_> = addresses.iter().take(MAX_ADDRESSES).map(|ip| SocketAddr::new(*ip, port)).collect();
+    let failure = match resolve::connect(&addresses, timeout) {
+        Ok(stream) => return Ok(stream),
+        Err(error) => error.failures.into_iter().next(),
+    };
+    let Some((address, failure)) = failure else {
+        let address = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port);
+        return Err(ConnectFailure { address, kind: ConnectError::Other("it has no address".to_owned()) });
+    };
+    let kind = match failure {
+        AttemptFailure::Silent(_) => ConnectError::TimedOut(timeout),
+        AttemptFailure::Refused(error) => match error.kind() {
+            ErrorKind::ConnectionRefused => ConnectError::Refused,
+            ErrorKind::TimedOut => ConnectError::TimedOut(timeout),
+            _ => ConnectError::Other(error.to_string()),
+        },
+    };
+    Err(ConnectFailure { address, kind })
 }
 
 /// Bytes both ways, within a time.

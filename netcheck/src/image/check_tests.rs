@@ -87,8 +87,10 @@ fn endpoint(name: &str, mirror: bool) -> Endpoint {
 
 #[test]
 fn the_table_says_where_and_why() {
-    let name =
-        || Attempt { endpoint: endpoint("m.lab/a:1", true), error: FetchError::Name { authority: "m.lab".into() } };
+    let name = || Attempt {
+        endpoint: endpoint("m.lab/a:1", true),
+        error: FetchError::Name { authority: "m.lab".into(), source: ureq::Error::HostNotFound },
+    };
     let refused = Attempt {
         endpoint: endpoint("b.io/a:1", false),
         error: FetchError::Refused {
@@ -116,7 +118,7 @@ fn the_table_says_where_and_why() {
     let expected = "\
 b.io/a:1
   available from b.io/a:1, 25.0 MB in 2.0 s, 12.5 MB/s
-  mirror m.lab/a:1: name: the name in m.lab has no address
+  mirror m.lab/a:1: name: the name in m.lab cannot be resolved: host not found
     check the name, and the host's DNS servers (landfall netcheck dns)
 
 b.io/b:1
@@ -127,7 +129,7 @@ b.io/c:1
 
 b.io/d:1
   NOT AVAILABLE
-  mirror m.lab/a:1: name: the name in m.lab has no address
+  mirror m.lab/a:1: name: the name in m.lab cannot be resolved: host not found
     check the name, and the host's DNS servers (landfall netcheck dns)
   source b.io/a:1: auth: b.io refuses the credentials of user 'someone' from /root/.docker/config.json (status 401, it says: UNAUTHORIZED authentication required)
     renew these credentials, or let the user read the repository

@@ -85,11 +85,13 @@ pub enum FetchError {
         /// Cause.
         source: api::http::HttpConfigError,
     },
-    /// The name has no address.
-    #[error("the name in {authority} has no address")]
+    /// The name has no address that is known here.
+    #[error("the name in {authority} cannot be resolved")]
     Name {
         /// `host[:port]`.
         authority: String,
+        /// Cause.
+        source: ureq::Error,
     },
     /// No connection.
     #[error("cannot connect to {authority}")]
@@ -258,7 +260,7 @@ impl FetchError {
         use ureq::{Error, Timeout};
         let authority = authority.to_owned();
         match error {
-            Error::HostNotFound => Self::Name { authority },
+            _ if api::lookup_error(&error).is_some() => Self::Name { authority, source: error },
             Error::Timeout(Timeout::Global) => Self::Deadline { subject },
             Error::Timeout(Timeout::PerRead) => Self::Stalled { subject, after: stall },
             Error::Timeout(Timeout::Connect | Timeout::Resolve)

@@ -13,14 +13,13 @@ pub use sntp::{Offset, SntpError};
 
 use crate::{
     codec::chrony::{Mode, ServerName, SourceAddress, State, Tracking},
-    dns::{Answer, ReadError, Resolver},
     privileges::{self, PrivilegeError},
 };
 use api::{NtpSource, NtpSynchronizationResponse, SourceState};
 use chrony::Chronyd;
+use resolve::{Answer, ReadError, Resolver};
 use std::{
     collections::HashSet,
-    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     time::{Duration, Instant},
@@ -89,12 +88,6 @@ pub enum Error {
     /// A request of our own could not be sent.
     #[error(transparent)]
     Sntp(#[from] SntpError),
-    /// No event loop.
-    #[error("cannot start the event loop of the name lookups")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
 }
 
 /// What became of it.
@@ -179,10 +172,10 @@ fn ask_all(servers: &[String], resolver: &Resolver, options: &Options) -> Result
 }
 
 /// In the order of `names`; none for a name that has none, or of which nobody says so in time.
-fn addresses(names: &[String], resolver: &Resolver, limit: Duration) -> io::Result<Vec<Vec<IpAddr>>> {
+fn addresses(names: &[String], resolver: &Resolver, limit: Duration) -> Vec<Vec<IpAddr>> {
     let all =
         |answer: Answer| answer.v4.into_iter().map(IpAddr::V4).chain(answer.v6.into_iter().map(IpAddr::V6)).collect();
-    Ok(resolver.lookup_all(names, limit)?.into_iter().map(all).collect())
+    resolver.lookup_all(names, limit).into_iter().map(all).collect()
 }
 
 fn with_chronyd(
@@ -193,12 +186,11 @@ fn with_chronyd(
     started: Instant,
 ) -> Result<ChronydFindings, Error> {
     let name_limit = || options.deadline.saturating_sub(started.elapsed()).min(options.name_timeout);
-    let runtime = |source| Error::Runtime { source };
     let mut listed = chronyd.sources()?;
     let (mut unknown, mut seen) = (wanted.to_vec(), HashSet::new());
     // chronyd would take a name twice that it has not resolved yet.
     unknown.retain(|wanted| seen.insert(wanted.clone()) && !is_configured(wanted, &[], &listed));
-    let resolved = addresses(&unknown, resolver, name_limit()).map_err(runtime)?;
+    let resolved = addresses(&unknown, resolver, name_limit());
     let missing = unknown.iter().zip(resolved).filter(|(name, addresses)| !is_configured(name, addresses, &listed));
     let missing: Vec<&String> = missing.map(|(name, _)| name).collect();
     for (number, name) in missing.iter().enumerate() {
@@ -214,7 +206,7 @@ fn with_chronyd(
     let (tracking, place) = (chronyd.tracking(), chronyd.place().to_owned());
     drop(chronyd);
     let addresses: Vec<IpAddr> = listed.iter().filter_map(|listed| ip(listed.source.address)).collect();
-    let mut names = resolver.reverse_all(&addresses, name_limit()).map_err(runtime)?.into_iter();
+    let mut names = resolver.reverse_all(&addresses, name_limit()).into_iter();
     let sources = listed
         .into_iter()
         .map(|listed| ChronySource { name: ip(listed.source.address).and_then(|_| names.next().flatten()), listed })

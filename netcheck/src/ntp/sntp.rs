@@ -2,9 +2,9 @@
 
 use crate::{
     codec::sntp::{PACKET_BYTES, Packet, Rejection, Sample, Timestamp},
-    dns::Resolver,
     event_loop,
 };
+use resolve::Resolver;
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
@@ -124,7 +124,7 @@ pub(super) fn measure_all(
     let parsed: Vec<_> = servers.iter().map(|server| host_and_port(server)).collect();
     let names: Vec<String> = parsed.iter().flatten().filter_map(|(host, _)| host.name().map(str::to_owned)).collect();
     // Half the time at most, so that there is some left to ask those who need no name.
-    let mut resolved = super::addresses(&names, resolver, timeout / 2).map_err(runtime)?.into_iter();
+    let mut resolved = super::addresses(&names, resolver, timeout / 2).into_iter();
     let mut targets = Vec::new();
     for (server, parsed) in servers.iter().zip(parsed) {
         let server = server.clone();

@@ -4,7 +4,10 @@ use hickory_proto::{
     op::{Edns, Message, MessageType, OpCode, Query, ResponseCode},
     rr::{Name, RData, RecordType},
 };
-use std::net::IpAddr;
+use std::{
+    hash::{BuildHasher, RandomState},
+    net::IpAddr,
+};
 
 /// What fits through every path (DNS flag day 2020).
 const EDNS_PAYLOAD_BYTES: u16 = 1232;
@@ -50,6 +53,11 @@ pub struct Question {
 }
 
 impl Question {
+    /// With an id that nobody can guess: what answers another question is thrown away.
+    pub(crate) fn unpredictable(name: &str, record: Record) -> Option<Self> {
+        Self::new(random(), name, record)
+    }
+
     /// `name` is taken as absolute, with or without its last dot. `None` for text that is no name (RFC 1035 §2.3.4).
     pub fn new(id: u16, name: &str, record: Record) -> Option<Self> {
         let mut name = Name::from_ascii(name).ok()?;
@@ -122,6 +130,12 @@ impl Question {
         reply.canonical = (holds_something || aliases > 0).then(|| absolute(canonical));
         reply
     }
+}
+
+/// The hash of a randomly keyed hasher, since the standard library has no other random number.
+pub(crate) fn random() -> u16 {
+    let [.., high, low] = RandomState::new().hash_one(()).to_be_bytes();
+    u16::from_be_bytes([high, low])
 }
 
 fn absolute(name: &Name) -> String {

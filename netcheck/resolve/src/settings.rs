@@ -9,6 +9,8 @@ use std::{
 /// Of servers, as in the C library; a resolver that asks more asks ones that other programs never do.
 const MAX_SERVERS: usize = 3;
 const PORT: u16 = 53;
+/// The C library once had a limit of six. Each domain is asked for in turn.
+const MAX_SEARCH: usize = 32;
 /// RFC 1035 §2.3.4, in text, with the last dot.
 const MAX_NAME_LEN: usize = 254;
 
@@ -29,6 +31,12 @@ pub struct Settings {
     pub edns: bool,
     /// Only TCP.
     pub tcp: bool,
+    /// Each lookup begins with another server.
+    pub rotate: bool,
+    /// One question at a time, for what stands between and loses the second.
+    pub one_at_a_time: bool,
+    /// IPv6 addresses are not asked for.
+    pub no_aaaa: bool,
 }
 
 impl Default for Settings {
@@ -41,12 +49,15 @@ impl Default for Settings {
             attempts: 2,
             edns: false,
             tcp: false,
+            rotate: false,
+            one_at_a_time: false,
+            no_aaaa: false,
         }
     }
 }
 
 impl Settings {
-    /// Reads the text of a resolv.conf. `options rotate` is left aside: the order of servers is the order of answers.
+    /// Reads the text of a resolv.conf.
     pub fn parse(text: &str) -> Self {
         let mut settings = Self::default();
         for line in text.lines().filter(|line| !line.starts_with(['#', ';'])) {
@@ -61,6 +72,7 @@ impl Settings {
             }
         }
         settings.servers.truncate(MAX_SERVERS);
+        settings.search.truncate(MAX_SEARCH);
         if settings.servers.is_empty() {
             settings.servers = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()]
                 .map(|address| SocketAddr::new(address, PORT))
@@ -79,9 +91,15 @@ impl Settings {
                 self.timeout = number(text, 30).map_or(self.timeout, |n| Duration::from_secs(n.max(1).into()));
             }
             Some(("attempts", text)) => self.attempts = number(text, 5).map_or(self.attempts, |n| n.max(1)),
-            None if option == "edns0" => self.edns = true,
-            None if option == "use-vc" || option == "usevc" => self.tcp = true,
-            _ => {}
+            Some(_) => {}
+            None => match option {
+                "edns0" => self.edns = true,
+                "use-vc" | "usevc" => self.tcp = true,
+                "rotate" => self.rotate = true,
+                "single-request" | "single-request-reopen" => self.one_at_a_time = true,
+                "no-aaaa" => self.no_aaaa = true,
+                _ => {}
+            },
         }
     }
 
@@ -105,13 +123,17 @@ fn domain(word: &str) -> Option<String> {
     (!domain.is_empty() && domain.len() < MAX_NAME_LEN).then(|| domain.to_owned())
 }
 
-/// An address; a link-local one may name its interface after a percent sign.
 fn parse_server(word: &str) -> Option<SocketAddr> {
+    parse_literal(word, PORT)
+}
+
+/// An address; a link-local one may name its interface after a percent sign.
+pub(crate) fn parse_literal(word: &str, port: u16) -> Option<SocketAddr> {
     let Some((address, zone)) = word.split_once('%') else {
-        return word.parse().ok().map(|address| SocketAddr::new(address, PORT));
+        return word.parse().ok().map(|address| SocketAddr::new(address, port));
     };
     let scope = zone.parse().ok().or_else(|| if_nametoindex(zone).ok())?;
-    Some(SocketAddrV6::new(address.parse().ok()?, PORT, 0, scope).into())
+    Some(SocketAddrV6::new(address.parse().ok()?, port, 0, scope).into())
 }
 
 #[cfg(test)]
@@ -127,7 +149,7 @@ mod tests {
                     nameserver 192.0.2.1\nnameserver\tfe80::1%1\nnameserver nonsense\nnameserver fd00::1\n\
                     nameserver 192.0.2.4\n\
                     ;options ndots:9\n\
-                    options ndots:5 timeout:99 attempts:0 edns0 rotate use-vc ndots:x\n";
+                    options ndots:5 timeout:99 attempts:0 edns0 rotate use-vc ndots:x single-request no-aaaa trust-ad\n";
         let expected = Settings {
             servers: vec![
                 "192.0.2.1:53".parse().unwrap(),
@@ -140,6 +162,9 @@ mod tests {
             attempts: 1,
             edns: true,
             tcp: true,
+            rotate: true,
+            one_at_a_time: true,
+            no_aaaa: true,
         };
         assert_eq!(Settings::parse(text), expected);
     }
@@ -168,6 +193,7 @@ mod tests {
             let settings = Settings::parse(&text);
             prop_assert!(!settings.servers.is_empty() && settings.servers.len() <= MAX_SERVERS);
             prop_assert!(!settings.candidates(&text).is_empty());
+            prop_assert!(settings.candidates(&text).len() <= MAX_SEARCH + 1);
         }
     }
 }

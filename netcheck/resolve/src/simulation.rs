@@ -1,0 +1,157 @@
+//! Name servers that do what a test says, at times that it says: no clock runs, and no test waits.
+
+use crate::{
+    answer::{Answer, Cause},
+    drive::{Network, Over},
+    hosts::Hosts,
+    lookup::Aim,
+    resolver::Resolver,
+    settings::Settings,
+};
+use hickory_proto::{
+    op::{Message, MessageType, ResponseCode},
+    rr::{Name, RData, Record as Resource, RecordType, rdata},
+};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+/// What a server does with a question.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// Nothing.
+    Drop,
+    /// The kernel says that nothing is there.
+    Unreachable,
+    /// These messages, each after so many milliseconds.
+    Send(Vec<(u64, Vec<u8>)>),
+}
+
+/// A question as a server sees it.
+pub struct Seen {
+    pub server: SocketAddr,
+    pub over: Over,
+    pub name: String,
+    pub kind: RecordType,
+    message: Message,
+}
+
+impl Seen {
+    /// An answer with this code and these records.
+    pub fn answer(&self, code: ResponseCode, records: &[(&str, RData)]) -> Vec<u8> {
+        let mut message = self.message.clone();
+        message.set_message_type(MessageType::Response).set_recursion_available(true).set_response_code(code);
+        message.add_answers(
+            records.iter().map(|(name, data)| Resource::from_rdata(Name::from_ascii(name).unwrap(), 1, data.clone())),
+        );
+        message.to_vec().unwrap()
+    }
+
+    pub fn refuse(&self, code: ResponseCode) -> Deed {
+        Deed::Send(vec![(1, self.answer(code, &[]))])
+    }
+
+    /// The name has this address, told after so many milliseconds.
+    pub fn tell(&self, after_ms: u64, address: &str) -> Deed {
+        Deed::Send(vec![(after_ms, self.answer(ResponseCode::NoError, &[(&self.name, data(address))]))])
+    }
+
+    pub fn is_v4(&self) -> bool {
+        self.kind == RecordType::A
+    }
+}
+
+pub fn data(address: &str) -> RData {
+    match address.parse().unwrap() {
+        IpAddr::V4(address) => RData::A(rdata::A(address)),
+        IpAddr::V6(address) => RData::AAAA(rdata::AAAA(address)),
+    }
+}
+
+pub fn alias(target: &str) -> RData {
+    RData::CNAME(rdata::CNAME(Name::from_ascii(target).unwrap()))
+}
+
+pub struct Simulation<F> {
+    serve: F,
+    started: Instant,
+    now: Instant,
+    /// Of each question: server, way, name and kind, in the order they came, with the milliseconds since the start.
+    pub log: Vec<(u64, String)>,
+    pub has_v6: bool,
+    pub most_open: usize,
+}
+
+/// What comes, and when.
+pub struct Coming(Vec<(Instant, Result<Vec<u8>, Cause>)>);
+
+impl<F: FnMut(&Seen) -> Deed> Simulation<F> {
+    pub fn new(serve: F) -> Self {
+        let now = Instant::now();
+        Self { serve, started: now, now, log: Vec::new(), has_v6: true, most_open: 0 }
+    }
+
+    pub fn elapsed_ms(&self) -> u64 {
+        (self.now - self.started).as_millis().try_into().unwrap()
+    }
+
+    /// Looks a name up by the text of a resolv.conf.
+    pub fn lookup(&mut self, name: &str, resolv_conf: &str, aim: Aim) -> Answer {
+        let resolver = Resolver::new(Settings::parse(resolv_conf), Hosts::default());
+        self.lookup_by(&resolver, name, aim)
+    }
+
+    pub fn lookup_by(&mut self, resolver: &Resolver, name: &str, aim: Aim) -> Answer {
+        let lookup = resolver.lookup(name, aim);
+        resolver.drive(self, [lookup], Duration::from_secs(30)).remove(0).answer
+    }
+
+    pub fn questions(&self) -> Vec<&str> {
+        self.log.iter().map(|(_, question)| question.as_str()).collect()
+    }
+}
+
+impl<F: FnMut(&Seen) -> Deed> Network for Simulation<F> {
+    type Wire = Coming;
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn open(&mut self, server: SocketAddr, over: Over, message: &[u8]) -> Result<Coming, Cause> {
+        let message = Message::from_vec(message).unwrap();
+        let query = &message.queries()[0];
+        let (name, kind) = (query.name().to_ascii(), query.query_type());
+        let seen = Seen { server, over, name, kind, message };
+        let over = if over == Over::Tcp { " tcp" } else { "" };
+        self.log.push((self.elapsed_ms(), format!("{}{over} {kind} {}", server.ip(), seen.name)));
+        let mut coming = match (self.serve)(&seen) {
+            Deed::Drop => Vec::new(),
+            Deed::Unreachable => vec![(self.now, Err(Cause::Unreachable(std::io::ErrorKind::ConnectionRefused)))],
+            Deed::Send(messages) => {
+                messages.into_iter().map(|(ms, bytes)| (self.now + Duration::from_millis(ms), Ok(bytes))).collect()
+            }
+        };
+        coming.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        Ok(Coming(coming))
+    }
+
+    fn receive(&mut self, wire: &mut Coming) -> Result<Option<Vec<u8>>, Cause> {
+        match wire.0.last() {
+            Some((at, _)) if *at <= self.now => wire.0.pop().map(|(_, came)| came).transpose(),
+            _ => Ok(None),
+        }
+    }
+
+    fn wait(&mut self, wires: &mut [&mut Coming], until: Instant) {
+        self.most_open = self.most_open.max(wires.len());
+        assert!(until > self.now, "to wait for nothing is to spin");
+        let next = wires.iter().filter_map(|wire| Some(wire.0.last()?.0)).min();
+        self.now = next.unwrap_or(until).min(until).max(self.now);
+    }
+
+    fn has_route(&self, address: IpAddr) -> bool {
+        self.has_v6 || address.is_ipv4()
+    }
+}
