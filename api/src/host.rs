@@ -129,7 +129,7 @@ pub struct Host {
     /// Copy of the progress' field.
     #[serde(default)]
     pub stage_updated_at: Timestamp,
-    /// State.
+    /// State; null in the answer to a further registration.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: String,
     /// State, for people.

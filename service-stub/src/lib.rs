@@ -54,6 +54,8 @@ pub mod netboot;
 pub mod openapi;
 pub mod page;
 pub mod pass;
+pub mod payload;
+pub mod releases;
 pub mod rendezvous;
 pub mod retention;
 pub mod roles;

@@ -7,7 +7,7 @@ use super::infra_env_settings::{check_proxy, checked_sources};
 use super::{find_cluster, shapes};
 use crate::check::host::valid_hostname;
 use crate::dhcp_vips::DhcpVips;
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::ClusterRecord;
@@ -35,8 +35,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let proxy = proxy_of(&record);
         apply(&mut record, params)?;
         if proxy_of(&record) != proxy {
-            let text = "Proxy settings changed".to_owned();
-            events::cluster(change, &record, "proxy_settings_changed", Severity::Info, text, Value::Null);
+            events::cluster(change, &record, kinds::PROXY_SETTINGS_CHANGED, Value::Null);
         }
         change.put_cluster(record);
         pass::settle_cluster(service, change, id);

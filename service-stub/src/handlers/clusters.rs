@@ -7,7 +7,7 @@ use crate::check::{
     cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6},
     host::valid_hostname,
 };
-use crate::events::{self, Severity};
+use crate::events::{self, Kind, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::logs;
@@ -48,8 +48,8 @@ pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer
         record.cluster.created_at = change.now;
         record.cluster.status_updated_at = change.now;
         record.course.soft_timeouts = service.settings.soft_timeouts;
-        let text = format!("Successfully registered cluster {}", record.cluster.name);
-        events::cluster(change, &record, "cluster_registration_succeeded", Severity::Info, text, Value::Null);
+        let details = json!({"cluster_kind": record.cluster.kind});
+        events::cluster(change, &record, kinds::CLUSTER_REGISTRATION_SUCCEEDED, details);
         change.put_cluster(record);
         pass::settle_cluster(service, change, id);
         Ok(())
@@ -324,8 +324,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         if record.state == ClusterState::Installing {
             return Err(Refusal::conflict(format!("cluster {id} is being installed: cancel the installation first")));
         }
-        let text = format!("Deregistered cluster {}", record.cluster.name);
-        events::cluster(change, &record, "cluster_deregistered", Severity::Info, text, Value::Null);
+        events::cluster(change, &record, kinds::CLUSTER_DEREGISTERED, Value::Null);
         remove(service, change, &record);
         Ok::<_, Refusal>(())
     })?;
@@ -403,15 +402,15 @@ fn fix_roles(change: &mut Change, id: ClusterId) {
 
 /// POST /v2/clusters/{id}/actions/cancel.
 pub fn cancel(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    act(service, call, Trigger::Cancel, "cancel_installation_failed", "Failed to cancel installation")
+    act(service, call, Trigger::Cancel, kinds::CANCEL_INSTALLATION_FAILED)
 }
 
 /// POST /v2/clusters/{id}/actions/reset.
 pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    act(service, call, Trigger::Reset, "reset_installation_failed", "Failed to reset installation")
+    act(service, call, Trigger::Reset, kinds::RESET_INSTALLATION_FAILED)
 }
 
-fn act(service: &Service, call: &Call, on: Trigger, failure: &str, text: &str) -> Result<Answer, Refusal> {
+fn act(service: &Service, call: &Call, on: Trigger, failure: Kind) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     find_cluster(&service.store.model(), id)?;
     let done = service.change(call.request_id(), |change| {
@@ -424,7 +423,7 @@ fn act(service: &Service, call: &Call, on: Trigger, failure: &str, text: &str) -
     if let Err(Refusal::Application(_, reason)) = &done {
         service.change(call.request_id(), |change| {
             let record = find_cluster(change.model(), id)?;
-            events::cluster(change, &record, failure, Severity::Error, format!("{text}: {reason}"), Value::Null);
+            events::cluster(change, &record, failure, json!({"error": reason}));
             Ok(())
         })?;
     }

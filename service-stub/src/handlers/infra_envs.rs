@@ -3,7 +3,7 @@
 use super::{clusters::check_pull_secret, find_cluster, find_infra_env, infra_env_settings, shapes};
 use crate::auth;
 use crate::documents;
-use crate::events;
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::InfraEnvRecord;
 use crate::service::Service;
@@ -59,12 +59,8 @@ pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answe
         }
         record.infra_env.created_at = change.now;
         record.infra_env.updated_at = change.now;
-        events::infra_env(
-            change,
-            &record,
-            "infra_env_registered",
-            "The infrastructure environment was registered".into(),
-        );
+        events::infra_env(change, &record, kinds::INFRA_ENV_REGISTERED);
+        events::image_updated(change, &record);
         let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
         change.put_infra_env(record);
         Ok(answer)
@@ -80,7 +76,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         infra_env_settings::apply(&mut record, params)?;
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
-        events::infra_env(change, &record, "image_info_updated", "Image information was updated".into());
+        events::image_updated(change, &record);
         let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
         change.put_infra_env(record);
         Ok(answer)
@@ -152,12 +148,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         if hosts > 0 {
             return Err(Refusal::invalid(format!("infra_env {id} still has {hosts} host(s): delete them first")));
         }
-        events::infra_env(
-            change,
-            &record,
-            "infra_env_deregistered",
-            "The infrastructure environment was deleted".into(),
-        );
+        events::infra_env(change, &record, kinds::INFRA_ENV_DEREGISTERED);
         change.remove_infra_env(id);
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })

@@ -3,7 +3,6 @@
 use crate::course::OperatorStatus;
 use crate::http::body::{BodyShape, Field, Rule, any, not_here, required};
 use crate::state::cluster::FinalizingStage;
-use api::StepType;
 
 const STAGES: &[&str] = &[
     "Starting installation",
@@ -47,13 +46,7 @@ pub const NEW_HOST: BodyShape = BodyShape {
 pub const REPLY: BodyShape = BodyShape {
     name: "reply",
     model: "StepReply",
-    fields: &[
-        Field { name: "step_type", required: true, rule: Rule::OneOf(&StepType::NAMES) },
-        any("step_id"),
-        any("exit_code"),
-        any("output"),
-        any("error"),
-    ],
+    fields: &[any("step_type"), any("step_id"), any("exit_code"), any("output"), any("error")],
 };
 
 /// `host-progress`.

@@ -1,0 +1,277 @@
+//! The catalogue: which releases can be installed, from which image, and which OS images hosts boot.
+//!
+//! It is read once, from the operator's files. Without one the service takes any version as it is written.
+
+mod args;
+mod error;
+mod file;
+#[cfg(test)]
+mod tests;
+pub mod version;
+
+pub use args::CatalogueArgs;
+pub use error::{CatalogueError, NotListed};
+
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::Path};
+use version::{Form, Version};
+
+/// Architecture of a request that names none.
+pub const DEFAULT_ARCHITECTURE: &str = "x86_64";
+/// A release for several architectures.
+pub const MULTI: &str = "multi";
+const MULTI_SUFFIX: &str = "-multi";
+
+/// How well a release is supported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SupportLevel {
+    /// Before it is final.
+    Beta,
+    /// In full.
+    Production,
+    /// Only mended.
+    Maintenance,
+    /// No longer.
+    EndOfLife,
+}
+
+/// `release-image`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// What a request names, as `4.22`.
+    pub openshift_version: String,
+    /// One architecture, or `multi`.
+    pub cpu_architecture: String,
+    /// All of them.
+    pub cpu_architectures: Vec<String>,
+    /// The release image.
+    pub url: String,
+    /// In full, as `4.22.9`.
+    pub version: String,
+    /// Recommended.
+    pub default: bool,
+    /// As listed; else by the version.
+    pub support_level: Option<SupportLevel>,
+}
+
+impl Release {
+    fn runs_on(&self, architecture: &str) -> bool {
+        self.cpu_architecture == architecture || self.cpu_architectures.iter().any(|own| own == architecture)
+    }
+
+    /// Its hosts may differ in architecture.
+    pub fn is_multi(&self) -> bool {
+        self.cpu_architectures.len() > 1
+    }
+
+    /// As listed; one that is not listed so is in production once it is final.
+    pub fn level(&self) -> SupportLevel {
+        let version = Version::parse(without_multi(&self.version));
+        let guessed = if version.is_some_and(|version| version.is_prerelease()) {
+            SupportLevel::Beta
+        } else {
+            SupportLevel::Production
+        };
+        self.support_level.unwrap_or(guessed)
+    }
+
+    fn is_listed_beta(&self) -> bool {
+        self.support_level == Some(SupportLevel::Beta)
+    }
+}
+
+/// `os-image`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OsImage {
+    /// Release it belongs to, as `4.22` or in full.
+    pub openshift_version: String,
+    /// Its architecture.
+    pub cpu_architecture: String,
+    /// Where its live ISO is.
+    pub url: String,
+    /// Its own build.
+    pub version: String,
+}
+
+/// Images that gather logs, by name: `ocp` is the cluster's own, others are those of operators.
+pub type MustGather = BTreeMap<String, String>;
+
+/// What can be asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    releases: Vec<Release>,
+    os_images: Vec<OsImage>,
+    must_gather: BTreeMap<String, MustGather>,
+}
+
+impl Catalogue {
+    /// Reads the files that are given; none of them is no catalogue.
+    pub fn read(
+        release_images: Option<&Path>,
+        os_images: Option<&Path>,
+        must_gather_images: Option<&Path>,
+    ) -> Result<Option<Self>, CatalogueError> {
+        if release_images.is_none() && os_images.is_none() && must_gather_images.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            releases: release_images.map(file::releases).transpose()?.unwrap_or_default(),
+            os_images: os_images.map(file::os_images).transpose()?.unwrap_or_default(),
+            must_gather: must_gather_images.map(file::must_gather).transpose()?.unwrap_or_default(),
+        }))
+    }
+
+    /// Release images are listed: only those can be installed.
+    pub fn lists_releases(&self) -> bool {
+        !self.releases.is_empty()
+    }
+
+    /// OS images are listed: only those can be booted.
+    pub fn lists_os_images(&self) -> bool {
+        !self.os_images.is_empty()
+    }
+
+    /// All releases, in the operator's order.
+    pub fn releases(&self) -> &[Release] {
+        &self.releases
+    }
+
+    /// The release that a request's version stands for: that very one, or of a minor release the latest.
+    pub fn release(&self, version: &str, architecture: &str) -> Result<&Release, NotListed> {
+        let architecture = normal_architecture(architecture);
+        let fits = |release: &&Release| release.runs_on(architecture);
+        let missing = || NotListed::Release { version: version.to_owned(), architecture: architecture.to_owned() };
+        match version::form(version) {
+            None | Some(Form::Major) => Err(NotListed::Version(version.to_owned())),
+            Some(Form::Patch) => {
+                self.releases.iter().filter(fits).find(|release| release.version == version).ok_or_else(missing)
+            }
+            Some(Form::Minor) => {
+                let named = self.releases.iter().filter(fits).filter(|release| release.openshift_version == version);
+                latest(named).ok_or_else(missing)
+            }
+        }
+    }
+
+    /// The release with this image.
+    pub fn release_at(&self, url: &str) -> Option<&Release> {
+        self.releases.iter().find(|release| release.url == url)
+    }
+
+    /// The OS image for a version: of that very one, else of its minor release.
+    pub fn os_image(&self, version: &str, architecture: &str) -> Result<&OsImage, NotListed> {
+        let architecture = normal_architecture(architecture);
+        let own: Vec<&OsImage> = self.os_images.iter().filter(|image| image.cpu_architecture == architecture).collect();
+        if own.is_empty() {
+            return Err(NotListed::OsArchitecture(architecture.to_owned()));
+        }
+        let minor = version::minor(version).ok_or(NotListed::Malformed)?;
+        let exact = own.iter().find(|image| image.openshift_version == version);
+        let same_minor = || own.iter().find(|image| image.openshift_version == minor);
+        let patch = || {
+            let patches =
+                own.iter().filter(|image| version::minor(&image.openshift_version).as_deref() == Some(&minor));
+            patches.max_by_key(|image| Version::parse(&image.openshift_version))
+        };
+        let found = exact.or_else(same_minor).or_else(patch).copied();
+        found.ok_or_else(|| NotListed::OsImage { version: version.to_owned(), architecture: architecture.to_owned() })
+    }
+
+    /// The OS image of the newest release.
+    pub fn latest_os_image(&self, architecture: &str) -> Result<&OsImage, NotListed> {
+        let architecture = normal_architecture(architecture);
+        let own = self.os_images.iter().filter(|image| image.cpu_architecture == architecture);
+        own.max_by_key(|image| Version::parse(&image.openshift_version)).ok_or(NotListed::NoOsImages)
+    }
+
+    /// Architectures with an OS image for a version, which is named in full or as a minor release.
+    pub fn os_architectures(&self, version: &str) -> Vec<&str> {
+        let minor = version::minor(version);
+        let fits =
+            |image: &&OsImage| image.openshift_version == version || Some(&image.openshift_version) == minor.as_ref();
+        let mut found = Vec::new();
+        for image in self.os_images.iter().filter(fits) {
+            if minor.is_some() && !found.contains(&image.cpu_architecture.as_str()) {
+                found.push(image.cpu_architecture.as_str());
+            }
+        }
+        found
+    }
+
+    /// Images that gather logs of a version: listed for it and its architecture, for its minor release and architecture, or for
+    /// its minor release.
+    pub fn must_gather(&self, version: &str, architecture: &str) -> Option<&MustGather> {
+        let minor = version::minor(version);
+        let keys =
+            [Some(format!("{version}-{architecture}")), minor.as_ref().map(|minor| format!("{minor}-{architecture}"))];
+        keys.into_iter().flatten().chain(minor.clone()).find_map(|key| self.must_gather.get(&key))
+    }
+
+    /// Whether a host of this architecture can join a cluster of several: some release of that minor version runs on it. Says
+    /// which versions do, otherwise.
+    pub fn check_host_release(&self, version: &str, architecture: &str) -> Result<(), NotListed> {
+        if architecture == MULTI {
+            return Err(NotListed::HostsOfSeveral);
+        }
+        let minor = version::minor(version).ok_or(NotListed::Malformed)?;
+        let mut others: Vec<&str> = Vec::new();
+        for release in self.releases.iter().filter(|release| release.runs_on(architecture)) {
+            if version::minor(&release.openshift_version).as_deref() == Some(minor.as_str()) {
+                return Ok(());
+            }
+            others.push(&release.openshift_version);
+        }
+        Err(NotListed::HostRelease { minor, architecture: architecture.to_owned(), others: others.join(",") })
+    }
+}
+
+/// A final release before any beta, then the newest.
+fn latest<'a>(releases: impl Iterator<Item = &'a Release>) -> Option<&'a Release> {
+    releases.reduce(|best, release| {
+        let newer = Version::parse(without_multi(&release.version)) >= Version::parse(without_multi(&best.version));
+        let better = match (best.is_listed_beta(), release.is_listed_beta()) {
+            (true, false) => true,
+            (true, true) | (false, false) => newer,
+            (false, true) => false,
+        };
+        if better { release } else { best }
+    })
+}
+
+/// Of each minor release the releases with the best version, one for each architecture.
+pub fn latest_of_each_minor(releases: &[Release]) -> Vec<&Release> {
+    let mut minors: Vec<String> =
+        releases.iter().filter_map(|release| version::minor(&release.openshift_version)).collect();
+    minors.sort_unstable();
+    minors.dedup();
+    let mut all = Vec::new();
+    for minor in minors {
+        let of_minor = || releases.iter().filter(|release| version::minor(&release.version).as_ref() == Some(&minor));
+        let Some(best) = latest(of_minor()) else { continue };
+        all.extend(of_minor().filter(|release| without_multi(&release.version) == without_multi(&best.version)));
+    }
+    all
+}
+
+fn without_multi(version: &str) -> &str {
+    version.strip_suffix(MULTI_SUFFIX).unwrap_or(version)
+}
+
+/// The name under which clients see a release: one for several architectures says so.
+pub fn display_name(release: &Release) -> String {
+    match release.is_multi() && !release.version.ends_with(MULTI_SUFFIX) {
+        true => format!("{}{MULTI_SUFFIX}", release.version),
+        false => release.version.clone(),
+    }
+}
+
+/// Architectures have two names.
+pub fn normal_architecture(architecture: &str) -> &str {
+    match architecture {
+        "" => DEFAULT_ARCHITECTURE,
+        "amd64" => "x86_64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
