@@ -20,10 +20,8 @@ use anyhow::{Context, bail};
 use netcheck::image::registries::Registries;
 use std::{
     io::Write,
-    net::{IpAddr, SocketAddr, UdpSocket},
-    path::{Path, PathBuf},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 use tokio::signal::unix;

@@ -1,0 +1,14 @@
+//! The real programs as judges: our agent and installer at the real service, the real ones at ours, and every exchange between
+//! them beside those recorded from the real ones. `make peers-check` runs it; README.md says what it needs.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../diskwrite/tests/common/mod.rs"]
+mod disk;
+mod host;
+mod net;
+mod report;
+mod scenarios;
+mod service;
+mod site;
+mod user;
+mod wire;

@@ -1,0 +1,84 @@
+//! Which programs are there, and what came of each scenario.
+
+use std::{
+    cell::RefCell,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+/// The folder with the real programs.
+const FOLDER: &str = "LANDFALL_PEERS";
+
+pub struct Peers {
+    folder: PathBuf,
+}
+
+impl Peers {
+    /// The folder, if it has all these programs. What can't run is reported by its name.
+    pub fn with(scenario: &str, programs: &[&str]) -> Option<Self> {
+        let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+            crate::net::skipped(format_args!("{FOLDER} names no folder with the real programs"));
+            line(scenario, "not run", &format!("{FOLDER} is not set"));
+            return None;
+        };
+        let peers = Self { folder: fs::canonicalize(&folder).unwrap_or(folder) };
+        let missing: Vec<_> = programs.iter().copied().filter(|name| !peers.program(name).is_file()).collect();
+        let missing = if missing.is_empty() { peers.missing_of_machine() } else { Some(missing.join(", ")) };
+        if let Some(missing) = missing {
+            line(scenario, "not run", &format!("missing: {missing}"));
+            return None;
+        }
+        Some(peers)
+    }
+
+    fn missing_of_machine(&self) -> Option<String> {
+        if !nix::unistd::geteuid().is_root() {
+            return Some("root's power to make namespaces and loop devices".into());
+        }
+        (!crate::service::database::is_there()).then(|| "PostgreSQL below /usr/lib/postgresql".into())
+    }
+
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Where the service finds its library: inside of the folder or beside it.
+    pub fn libraries(&self) -> String {
+        let places = [self.folder.join("lib"), self.folder.parent().unwrap_or(Path::new("/")).join("lib")];
+        places.map(|place| place.display().to_string()).join(":")
+    }
+}
+
+/// A line of the report, printed and kept for the table at the end.
+pub fn line(scenario: &str, result: &str, what: &str) {
+    static REPORT: Mutex<()> = Mutex::new(());
+    let _alone = REPORT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let what: String = what.chars().take(600).collect();
+    println!("peers: {scenario}: {result}; {what}");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(directory).unwrap();
+    let file = fs::OpenOptions::new().create(true).append(true).open(directory.join("peers.tsv"));
+    writeln!(file.unwrap(), "{scenario}\t{result}\t{what}").unwrap();
+}
+
+thread_local! {
+    /// The scenario that runs on this thread.
+    static SCENARIO: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+pub fn begin(scenario: &str) {
+    SCENARIO.set(scenario.split(':').next().unwrap_or_default().to_owned());
+}
+
+/// Where the scenario's logs and exchanges are kept, for who looks for the cause of a failure.
+pub fn traces() -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers").join(SCENARIO.with_borrow(String::clone));
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+pub fn keep(file: &Path, name: &str) {
+    let _ = fs::copy(file, traces().join(name));
+}

@@ -1,0 +1,109 @@
+//! The differences from the recordings that may be, each with its reason. Everything else fails a scenario.
+
+use super::compare::{Difference, Direction};
+
+/// A row: in which kinds of exchanges (`*` stands for anything), which leaf, and why.
+#[derive(Clone, Copy)]
+pub struct Row(pub &'static str, pub &'static str, pub &'static str);
+
+/// In both directions: what is another in each run.
+const VOLATILE: &[Row] = &[
+    Row("*", "* header date", "the time"),
+    Row("register", "response body.*_at", "the time"),
+    Row("poll", "query timestamp", "the time"),
+    Row("*", "request header host", "the address that this test listens at"),
+    Row("*", "request header x-request-id", "a new one for each poll"),
+    Row("*", "* header content-length", "the body's length, and the body is compared"),
+    Row("upload of logs*", "request header content-type", "the boundary is a new one for each form"),
+    Row("upload of logs*", "request body.parts[].bytes", "how much the logs are"),
+    Row("reply inventory", "request body.output.cpu.*", "this machine's processors"),
+    Row("reply inventory", "request body.output.memory.*", "this machine's memory"),
+    Row("reply inventory", "request body.output.boot.command_line", "the recording machine's kernel had another"),
+    Row("reply inventory", "request body.output.interfaces[].name", "the tests' interfaces are called ens3"),
+    Row("reply inventory", "request body.output.routes[].interface", "the tests' interfaces are called ens3"),
+    Row("reply inventory", "request body.output.*serial*", "each host has serial numbers of its own"),
+    Row("reply inventory", "request body.output.hostname", "each host has a name of its own"),
+    Row("reply inventory", "request body.output.interfaces[].*address*", "each host has addresses of its own"),
+    Row(
+        "reply free-network-addresses",
+        "request body.output[].free_addresses[]",
+        "other hosts are in this test's network",
+    ),
+    Row(
+        "reply ntp-synchronizer",
+        "request body.output.ntp_sources[].source_state",
+        "chronyd has only begun at the first poll",
+    ),
+    Row(
+        "reply installation-disk-speed-check",
+        "request body.output.io_sync_duration",
+        "how fast this machine's disk is",
+    ),
+    Row("progress Writing image to disk …%", "request body.progress_info", "how fast this machine's disk is"),
+    Row("*", "*domain_name*", "each scenario names its cluster"),
+    Row("*", "*cnames*", "each scenario names its cluster"),
+    Row(
+        "reply domain-resolution",
+        "request body.output.resolutions[].ipv4_addresses*",
+        "which names this test's server knows",
+    ),
+    Row("poll", "step install.args[].installer_args[]", "the image is this test's"),
+    Row("download*", "response body.*", "configs of the test's own, which no program of OpenShift's made"),
+];
+
+/// Our requests beside those of the real agent and installer.
+const OURS: &[Row] = &[
+    Row("*", "request header user-agent", "names the program"),
+    Row("*", "request header accept-encoding", "ours takes no packed answers"),
+    Row("logs *", "request header x-request-id", "the real logs_sender sends none; it does no harm"),
+    Row(
+        "logs *",
+        "request header discovery_agent_version",
+        "our logs step is the agent's; the real one's is a program that says no version",
+    ),
+    Row(
+        "upload of logs*",
+        "request header discovery_agent_version",
+        "our logs step is the agent's; the real one's is a program that says no version",
+    ),
+    Row("reply install, failed", "request body.error", "the installer's own log"),
+    Row("reply install, failed", "request body.exit_code", "the recorded installer ended in dry mode"),
+];
+
+/// The responses of our service beside those of the real one.
+const OUR_SERVICE: &[Row] = &[];
+
+/// Why a difference may be; None where it may not.
+pub fn reason(direction: Direction, scenario: &[Row], kind: &str, difference: &Difference) -> Option<&'static str> {
+    let own = match direction {
+        Direction::OursAtTheRealService => OURS,
+        Direction::TheRealOnesAtOurs => OUR_SERVICE,
+    };
+    let row = VOLATILE
+        .iter()
+        .chain(own)
+        .chain(scenario)
+        .find(|row| matches(row.0, kind) && matches(row.1, &difference.leaf))?;
+    Some(row.2)
+}
+
+/// `*` in a pattern stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(start) else { return false };
+    text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| matches(rest, &text[at..]))
+}
+
+#[test]
+fn a_star_stands_for_any_text() {
+    for (pattern, text, expected) in [
+        ("*", "", true),
+        ("a*", "a", true),
+        ("*c", "abc", true),
+        ("a*c", "abd", false),
+        ("*b*", "abc", true),
+        ("a", "ab", false),
+    ] {
+        assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+    }
+}
