@@ -14,8 +14,9 @@ use std::{
 };
 
 const OURS: &str = env!("CARGO_BIN_EXE_landfall");
-const NAMES: [&str; 6] =
-    ["agent", "disk_speed_check", "free_addresses", "inventory", "logs_sender", "next_step_runner"];
+/// Those with flags.
+const NAMES: [&str; 7] =
+    ["agent", "disk_speed_check", "free_addresses", "installer", "inventory", "logs_sender", "next_step_runner"];
 
 /// Called by `name`.
 fn called(name: &str, words: &[&str]) -> Output {
@@ -64,13 +65,23 @@ fn what_is_missing_ends_as_with_the_real_programs() {
         ("free_addresses", &["[]", "[]"], 255, "free_addresses takes exactly one argument"),
         ("free_addresses", &["not json"], 255, ""),
         ("disk_speed_check", &["{}"], 255, ""),
+        ("installer", &["--dry-run"], 1, "installer: it does not pretend an installation at the service"),
+        ("installer", &["--installer-args", "-n"], 2, "installer: --installer-args is not a JSON list of texts\n"),
+        ("installer", &["--control-plane-count=many"], 2, "invalid value \"many\" for flag -control-plane-count"),
+        (
+            "assisted-installer-controller",
+            &[],
+            1,
+            "assisted-installer-controller: there is no controller in this program",
+        ),
+        ("assisted-installer-controller", &["-h"], 1, "assisted-installer-controller: there is no controller"),
         ("agnet", &["--url=x"], 2, "error: unexpected argument '--url'"),
         (
             "agnet",
             &["serve-me"],
             1,
-            "unknown binary name agnet, expected one of agent, disk_speed_check, free_addresses, inventory, \
-             logs_sender, next_step_runner\n",
+            "unknown binary name agnet, expected one of agent, assisted-installer-controller, disk_speed_check, \
+             free_addresses, installer, inventory, logs_sender, next_step_runner\n",
         ),
     ];
     for (name, words, code, start) in table {

@@ -26,8 +26,8 @@ fn document(plan: &Plan) -> Option<&str> {
 fn other_names_are_refused_in_the_real_programs_words() {
     assert_eq!(
         "agnet".parse::<Name>().unwrap_err().to_string(),
-        "unknown binary name agnet, expected one of agent, disk_speed_check, free_addresses, inventory, logs_sender, \
-         next_step_runner"
+        "unknown binary name agnet, expected one of agent, assisted-installer-controller, disk_speed_check, \
+         free_addresses, installer, inventory, logs_sender, next_step_runner"
     );
     assert_eq!(Name::ALL.map(|name| name.as_str().parse::<Name>().unwrap()), Name::ALL);
     let mut names: Vec<_> = Name::ALL.map(Name::as_str).into_iter().chain([cp::NAME, "landfall"]).collect();
@@ -68,7 +68,7 @@ fn the_units_command_line_is_understood() {
         ],
         "and its identity is its own"
     );
-    assert_eq!(plan.log, Logging { journal: true, text: None, stream: false, runs_for_long: true });
+    assert_eq!(plan.log, Logging { journal: true, text: None, stream: false, runs_for_long: true, is_verbose: false });
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn the_reclaiming_daemonsets_command_line_is_understood() {
     let host = format!("--host-id={HOST}");
     assert_eq!(command(&plan).iter().rev().take(2).collect::<Vec<_>>(), ["poll", &host]);
     assert!(command(&plan).contains(&"--insecure=true".to_owned()));
-    assert_eq!(plan.log, Logging { journal: false, text: None, stream: true, runs_for_long: true });
+    assert_eq!(plan.log, Logging { journal: false, text: None, stream: true, runs_for_long: true, is_verbose: false });
     assert_eq!(
         planned(Name::NextStepRunner, &words[..2]).unwrap_err(),
         "--host-id is required and was not given, or is empty"
