@@ -163,4 +163,7 @@ pub struct InfraEnv {
     #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
+    /// Domain of its owner's e-mail address; `Unknown` where there are no accounts.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub email_domain: String,
 }

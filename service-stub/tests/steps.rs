@@ -28,11 +28,13 @@ impl World {
     fn new(files: Files, hosts: usize, more: ClusterCreateParams) -> Self {
         let running = Running::start(files);
         let client = running.client();
+        // Addresses by DHCP ended with 4.14.
+        let version = if more.vip_dhcp_allocation == Some(true) { "4.14" } else { "4.22" };
         let masters = u32::try_from(hosts).unwrap();
         let cluster = client
             .create_cluster(&ClusterCreateParams {
                 name: "rack".into(),
-                openshift_version: "4.22".into(),
+                openshift_version: version.into(),
                 base_dns_domain: Some("example.com".into()),
                 control_plane_count: Some(masters.into()),
                 pull_secret: Secret::new(pull_secret()),

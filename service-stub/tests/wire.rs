@@ -32,6 +32,8 @@ use service_stub::store::{Store, StoreError};
 
 const VARY: Meant = meant("*", "header vary", "ours says so where an answer may be compressed, in lower case");
 
+const NO_CATALOGUE: &str = "the replay's service has no catalogue of releases";
+
 fn id(text: &str) -> uuid::Uuid {
     text.parse().unwrap()
 }

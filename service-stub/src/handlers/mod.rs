@@ -17,12 +17,12 @@ pub mod install_config;
 pub mod lifecycle;
 pub mod manifests;
 mod measured;
-mod outputs;
-pub mod presigned;
-pub mod replies;
 pub mod models;
 pub mod new_cluster;
 pub mod operators;
+mod outputs;
+pub mod presigned;
+pub mod replies;
 #[cfg(test)]
 mod settings_tests;
 pub mod shapes;

@@ -28,6 +28,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("undeclared status 507", "the disk is nearly full"),
     ("infra_error.code: 4", "this shape is seen with 400, 404 and 405 too, though 401 to 403 are described"),
     ("infra_error.code: 5", "and with 503"),
+    ("host_registration_response.status: null", "of a host that registers again, as recorded"),
+    ("host_registration_response.status_info: null", "as recorded"),
     ("\"numaresources\" is not one of", "the operator's name has no hyphen, in the service"),
     ("bundle.optional_operators: null", "no optional operators, as the service writes it"),
     ("steps.instructions: null", "null and not an empty list, as the service writes it"),
