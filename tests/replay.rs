@@ -27,7 +27,10 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 struct Agent(Child);
@@ -299,7 +302,12 @@ fn our_agent_in_the_place_of_the_real_one() {
             .map(|exchange| (exchange.path.clone(), exchange.raw["response"]["body"].clone()))
             .collect(),
     );
-    let registered = sno[0].raw["response"]["body"].clone();
+    let registered = sno[0].answered().clone();
+    // A host that registers again has no status at first.
+    let mut again = registered.clone();
+    (again["status"], again["status_info"]) = (Value::Null, Value::Null);
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = taken.clone();
     let requests: Vec<Request> = server.namespace.enter(|| {
         let listener = TcpListener::bind("192.168.131.1:0").unwrap();
         let shared = script.clone();
@@ -308,7 +316,10 @@ fn our_agent_in_the_place_of_the_real_one() {
             match (request.method.as_str(), request.path.as_str()) {
                 ("POST", path) if path.ends_with("/hosts") => match script.registrations.pop() {
                     Some((status, body)) => Answer::Json(status, body),
-                    None => Answer::Json(201, registered.clone()),
+                    None => match count.fetch_add(1, Ordering::Relaxed) {
+                        0 => Answer::Json(201, registered.clone()),
+                        _ => Answer::Json(201, again.clone()),
+                    },
                 },
                 ("GET", path) if path.ends_with("/instructions") => script.next(),
                 ("POST", path) if path.ends_with("/instructions") => {
@@ -345,6 +356,7 @@ fn our_agent_in_the_place_of_the_real_one() {
         service.wait_for("polls after every refusal", idle)
     });
 
+    assert_eq!(taken.load(Ordering::Relaxed), 2, "an agent that can't read a registration registers once more");
     let mut compared = BTreeMap::<String, usize>::new();
     let mut faults = BTreeSet::new();
     for request in &requests {
