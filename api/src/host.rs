@@ -128,11 +128,11 @@ pub struct Host {
     /// Copy of the progress' field.
     #[serde(default)]
     pub stage_updated_at: Timestamp,
-    /// State.
-    #[serde(default)]
+    /// State; null in the answer to a further registration.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub status: String,
     /// State, for people.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub status_info: String,
     /// Last change of the state.
     #[serde(default)]

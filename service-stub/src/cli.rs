@@ -8,6 +8,7 @@ use crate::http::limits::Limits;
 use crate::http::tls::Tls;
 use crate::instructions::options::StepOptions;
 use crate::media::Media;
+use crate::payload::ImageArgs;
 use crate::releases::CatalogueArgs;
 use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
@@ -16,13 +17,17 @@ use crate::state::document;
 use crate::store::Store;
 use crate::{logs, server};
 use anyhow::{Context, bail};
+use netcheck::image::registries::Registries;
 use std::{
     io::Write,
     net::{IpAddr, SocketAddr, UdpSocket},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 use tokio::signal::unix;
+
+/// Where registries and their mirrors are named.
+const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -97,7 +102,7 @@ pub struct Serve {
     #[arg(long)]
     pub deliver_agent: bool,
 
-    /// Seconds between two polls of a host; one that has just come up polls every second or few until it is known, for a minute at most
+    /// Seconds between two polls of a host. Landfall's own agent polls every few seconds while its host is new, for a minute at most
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub poll_interval: u64,
 
@@ -120,10 +125,8 @@ pub struct Serve {
     #[arg(long, visible_alias = "install-config-dir", value_name = "DIR")]
     pub cluster_files: Option<PathBuf>,
 
-    /// Image reference of the machine-config operator in install requests, for installers that need it to apply
-    /// bootstrap.ign
-    #[arg(long, value_name = "IMAGE", requires = "cluster_files")]
-    pub mco_image: Option<String>,
+    #[command(flatten)]
+    image_args: ImageArgs,
 
     #[command(flatten)]
     releases: CatalogueArgs,
@@ -293,6 +296,14 @@ impl Serve {
         };
         let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
         let catalogue = self.releases.read()?;
+        // Release images are fetched from where podman would look on this machine.
+        let registry = match &cluster_files {
+            Some(_) => {
+                let registries = Registries::load(Path::new(REGISTRIES_CONF), false)?;
+                Some(Arc::new(netcheck::image::Options { registries, ..netcheck::image::Options::default() }))
+            }
+            None => None,
+        };
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
         let store = Store::open_sealed(&state_dir, self.secrets_key.as_deref())?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
@@ -335,7 +346,8 @@ impl Serve {
                 controller_image: self.controller_image,
                 deliver_agent: self.deliver_agent,
                 cluster_files,
-                mco_image: self.mco_image,
+                image_args: self.image_args,
+                registry,
                 auth,
                 ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
                 await_controller: self.await_controller,

@@ -1,7 +1,7 @@
 //! Virtual addresses that a DHCP server gives (service contract §3.3, §6.2, §7.3): hosts ask for them with hardware addresses that
 //! follow from the cluster's id, so that each of them is told the same, and the nodes keep the leases later.
 
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::model::ClusterRecord;
 use crate::net::Cidr;
 use crate::store::Change;
@@ -97,9 +97,8 @@ pub fn take(
         record.cluster.api_vips = api.map(|ip| json!({"cluster_id": id, "ip": ip})).into_iter().collect();
         record.cluster.ingress_vips = ingress.map(|ip| json!({"cluster_id": id, "ip": ip})).into_iter().collect();
         let (api, ingress) = (&answer.api_vip_address, &answer.ingress_vip_address);
-        let text = format!("Cluster was updated with api-vip {api}, ingress-vip {ingress} by DHCP");
-        let props = json!({"api_vip": api, "ingress_vip": ingress});
-        events::cluster(change, record, "api_ingress_vip_updated", Severity::Info, text, props);
+        let details = json!({"api_vip": api, "ingress_vip": ingress});
+        events::cluster(change, record, kinds::API_INGRESS_VIP_UPDATED, details);
     }
     record.dhcp =
         DhcpVips { api_lease: answer.api_vip_lease, ingress_lease: answer.ingress_vip_lease, ..DhcpVips::default() };
@@ -134,8 +133,8 @@ pub fn keep_time(change: &mut Change, record: &mut ClusterRecord, networks: &[Ci
         record.dhcp.expected_since = change.now;
     } else if !record.dhcp.timed_out && change.now.seconds_since(record.dhcp.expected_since.max(started)) > EXPECTED_S {
         record.dhcp.timed_out = true;
-        let text = "API and Ingress VIPs lease allocation has been timed out".to_owned();
-        events::cluster(change, record, "api_ingress_vip_timed_out", Severity::Warning, text, Value::Null);
+        let details = json!({"timeout_interval": EXPECTED_S / 60});
+        events::cluster(change, record, kinds::API_INGRESS_VIP_TIMED_OUT, details);
     }
 }
 

@@ -1,11 +1,12 @@
 //! What transitions do to records besides changing their state: the effects named in the tables, one arm for each.
 
-use crate::events::{self, Severity};
+use crate::events::{self, Kind, kinds};
 use crate::model::{ClusterRecord, DAY2_CLUSTER, HostRecord};
 use crate::pass;
 use crate::state::{
     cluster::{Effect as ClusterEffect, FinalizingStage, Preparation},
     host::Effect as HostEffect,
+    limits,
 };
 use crate::store::Change;
 use api::{ClusterProgressInfo, Timestamp};
@@ -40,17 +41,18 @@ pub fn on_host(
         }
         HostEffect::MediaLost => {
             record.host.media_status = "disconnected".to_owned();
-            let text = "can't read its discovery media";
-            events::host(change, record, "host_media_disconnected", Severity::Error, text, Value::Null);
+            tell(change, record, kinds::HOST_MEDIA_DISCONNECTED);
         }
         HostEffect::ConnectionTimedOut => record.host.connection_timed_out = true,
         HostEffect::Reconnected => record.host.connection_timed_out = false,
         HostEffect::StageTimedOut => {
             let Some(progress) = &mut record.host.progress else { return false };
             progress.stage_timed_out = true;
-            let stage = progress.current_stage.map(|stage| stage.to_string()).unwrap_or_default();
-            let text = format!("installation stage {stage} takes longer than expected");
-            events::host(change, record, "host_stage_timed_out", Severity::Warning, &text, json!({"stage": stage}));
+            let stage = progress.current_stage;
+            let single_node = cluster.is_some_and(ClusterRecord::single_node);
+            let minutes = stage.map_or(0, |stage| limits::stage(stage, single_node) / 60);
+            let details = json!({"stage": stage, "minutes": minutes});
+            events::host(change, record, kinds::HOST_STAGE_TIMED_OUT, details);
         }
         HostEffect::ExtendStage => {
             let Some(progress) = &mut record.host.progress else { return false };
@@ -61,23 +63,21 @@ pub fn on_host(
             record.host.stage_updated_at = now;
         }
         HostEffect::LogsTimedOut => record.host.logs_info = "timeout".to_owned(),
-        HostEffect::TellCancelled => tell(change, record, "host_installation_cancelled", "Installation cancelled"),
-        HostEffect::TellReset => tell(change, record, "host_installation_reset", "Installation reset"),
-        HostEffect::TellStarted => tell(change, record, "host_installation_started", "Installation started"),
-        HostEffect::TellBound => {
-            let name = cluster.map_or("", |cluster| cluster.cluster.name.as_str());
-            tell(change, record, "host_bind_succeeded", &format!("Successfully bound to cluster {name}"));
-        }
-        HostEffect::TellUnbound => {
-            let name = cluster.map_or("", |cluster| cluster.cluster.name.as_str());
-            tell(change, record, "host_unbind_succeeded", &format!("Successfully unbound from cluster {name}"));
-        }
+        HostEffect::TellCancelled => tell(change, record, kinds::HOST_INSTALLATION_CANCELLED),
+        HostEffect::TellReset => tell(change, record, kinds::HOST_INSTALLATION_RESET),
+        HostEffect::TellStarted => tell(change, record, kinds::HOST_INSTALLATION_STARTED),
+        HostEffect::TellBound => tell(change, record, kinds::HOST_BIND_SUCCEEDED),
+        HostEffect::TellUnbound => tell(change, record, kinds::HOST_UNBIND_SUCCEEDED),
     }
     true
 }
 
-fn tell(change: &mut Change, record: &HostRecord, name: &str, text: &str) {
-    events::host(change, record, name, Severity::Info, text, Value::Null);
+fn tell(change: &mut Change, record: &HostRecord, kind: Kind) {
+    events::host(change, record, kind, Value::Null);
+}
+
+fn tell_cluster(change: &mut Change, record: &ClusterRecord, kind: Kind) {
+    events::cluster(change, record, kind, Value::Null);
 }
 
 fn restart_preparation(change: &mut Change, record: &HostRecord) -> bool {
@@ -133,43 +133,37 @@ pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: Clust
         E::SingleNodeVips => single_node_vips(change, record),
         E::StageTimedOut => {
             record.cluster.progress.get_or_insert_with(ClusterProgressInfo::default).finalizing_stage_timed_out = true;
-            let stage = record.course.finalizing_stage.map_or("", FinalizingStage::as_str);
-            let text = format!("Cluster finalizing stage '{stage}' takes longer than expected");
-            let props = json!({"stage": stage});
-            events::cluster(change, record, "finalizing_stage_timed_out", Severity::Warning, text, props);
+            let course = &record.course;
+            let limit = |stage| limits::finalizing_stage(stage, course.soft_timeouts, course.olm_timeout());
+            let minutes = course.finalizing_stage.map_or(0, |stage| limit(stage) / 60);
+            let stage = course.finalizing_stage.map_or("", FinalizingStage::as_str);
+            let details = json!({"stage": stage, "minutes": minutes});
+            events::cluster(change, record, kinds::FINALIZING_STAGE_TIMED_OUT, details);
         }
         E::LogsTimedOut => drop(record.kept.insert("logs_info".to_owned(), Value::from("timeout"))),
         E::TellStarted => {
-            let text = "Cluster starting to prepare for installation".to_owned();
-            events::cluster(change, record, "cluster_prepare_installation_started", Severity::Info, text, Value::Null);
+            let ignored = record.ignored_validations.as_ref();
+            if ignored.is_some_and(|ignored| !ignored.host.is_empty() || !ignored.cluster.is_empty()) {
+                tell_cluster(change, record, kinds::VALIDATIONS_IGNORED);
+            }
+            tell_cluster(change, record, kinds::CLUSTER_PREPARE_INSTALLATION_STARTED);
         }
-        E::TellCancelled => {
-            let text = "Canceled cluster installation".to_owned();
-            events::cluster(change, record, "cluster_installation_canceled", Severity::Info, text, Value::Null);
-        }
-        E::TellReset => {
-            let text = "Reset cluster installation".to_owned();
-            events::cluster(change, record, "cluster_installation_reset", Severity::Info, text, Value::Null);
-        }
+        E::TellCancelled => tell_cluster(change, record, kinds::CLUSTER_INSTALLATION_CANCELED),
+        E::TellReset => tell_cluster(change, record, kinds::CLUSTER_INSTALLATION_RESET),
         E::TellPreparingTimedOut => {
-            let text = "Preparing the cluster for installation timed out".to_owned();
-            events::cluster(change, record, "installation_preparing_timed_out", Severity::Warning, text, Value::Null);
+            events::cluster(change, record, kinds::INSTALLATION_PREPARING_TIMED_OUT, json!({"reason": info}));
         }
         E::TellFailed => {
-            let text = format!("Failed installing cluster: {info}");
-            events::cluster(change, record, "cluster_installation_failed", Severity::Critical, text, Value::Null);
+            events::cluster(change, record, kinds::CLUSTER_INSTALLATION_FAILED, json!({"failure_reason": info}));
         }
-        E::TellCompleted => {
-            let text = "Successfully completed installing cluster".to_owned();
-            events::cluster(change, record, "cluster_installation_completed", Severity::Info, text, Value::Null);
-        }
+        E::TellCompleted => tell_cluster(change, record, kinds::CLUSTER_INSTALLATION_COMPLETED),
         E::TellDegraded => {
             let failed = record.course.operators.iter().filter(|operator| !operator.name.is_empty());
             let failed = failed.filter(|operator| operator.status == Some(crate::course::OperatorStatus::Failed));
             let names = failed.map(|operator| operator.name.as_str()).collect::<Vec<_>>().join(", ");
-            let text = format!("Cluster is installed but degraded due to failed OLM operators: {names}");
-            let name = "cluster_degraded_OLM_operators_failed";
-            events::cluster(change, record, name, Severity::Warning, text, Value::Null);
+            // So the real service words it.
+            let details = json!({"failed_operators": format!(". Failed OLM operators: {names}")});
+            events::cluster(change, record, kinds::CLUSTER_DEGRADED_OLM_OPERATORS_FAILED, details);
         }
     }
 }

@@ -57,6 +57,7 @@ pub mod openapi;
 pub mod operators;
 pub mod page;
 pub mod pass;
+pub mod payload;
 pub mod releases;
 pub mod rendezvous;
 pub mod retention;

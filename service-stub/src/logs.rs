@@ -1,6 +1,6 @@
 //! Logs that hosts upload: streamed to a file, on disk before the answer, and handed out again.
 
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::file::Offer;
 use crate::http::joined::Joined;
 use crate::http::multipart::{Multipart, MultipartError};
@@ -254,15 +254,14 @@ fn note(service: &Service, request_id: &str, owner: Owner) -> Result<(), Refusal
                 let mut record = HostRecord::clone(&record);
                 record.host.logs_collected_at = change.now;
                 record.host.logs_info = "collecting".to_owned();
-                events::host(change, &record, "host_logs_uploaded", Severity::Info, "uploaded logs", Value::Null);
+                events::host(change, &record, kinds::HOST_LOGS_UPLOADED, Value::Null);
                 change.put_host(record);
             }
             Owner::Controller(id) => {
                 let Some(record) = change.model().clusters.get(&id).cloned() else { return Ok(()) };
                 let mut record = ClusterRecord::clone(&record);
                 record.cluster.controller_logs_collected_at = change.now;
-                let text = "Uploaded logs of the cluster's controller".to_owned();
-                events::cluster(change, &record, "cluster_logs_uploaded", Severity::Info, text, Value::Null);
+                events::cluster(change, &record, kinds::CLUSTER_LOGS_UPLOADED, Value::Null);
                 change.put_cluster(record);
             }
         }

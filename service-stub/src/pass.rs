@@ -2,7 +2,7 @@
 
 pub use crate::machine_networks::of as machine_networks;
 
-use crate::check::{self, Waived, connectivity, host as host_check, turned::turned};
+use crate::check::{self, Waived, connectivity, disks, host as host_check, turned::turned};
 use crate::dhcp_vips;
 use crate::effects;
 use crate::events;
@@ -306,7 +306,7 @@ fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_
         record.cluster.status_updated_at = change.now;
         let (cluster, name, row) = (record.cluster.id, &record.cluster.name, step.id);
         tracing::info!(%cluster, name, %from, %to, row, why = record.cluster.status_info, "a cluster changed its state");
-        events::cluster_state(change, record, from);
+        events::cluster_state(change, record);
         moved = true;
     }
     for effect in step.effects {
@@ -497,9 +497,11 @@ fn store_groups(change: &mut Change, id: ClusterId, shared: &host_check::Shared)
 pub fn disk_name(record: &HostRecord) -> String {
     let chosen = &record.host.installation_disk_path;
     let inventory = record.facts().inventory.as_ref();
-    let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disk.path == *chosen));
+    let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disks::node(disk) == *chosen));
     match disk {
-        Some(disk) => format!("{} (model '{}', serial '{}', id {})", disk.path, disk.model, disk.serial, disk.id),
+        Some(disk) => {
+            format!("{} (model '{}', serial '{}', id {})", disks::node(disk), disk.model, disk.serial, disk.id)
+        }
         None if chosen.is_empty() => "(none chosen)".to_owned(),
         None => chosen.clone(),
     }

@@ -1,14 +1,14 @@
 //! What nobody has to do with any more goes (service contract §3.3). Whatever is deleted here is gone at once, so there is nothing
 //! that would be deleted for good later.
 
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::handlers::clusters;
 use crate::model::{ClusterRecord, HostKey, HostRecord, Presence};
 use crate::service::Service;
 use crate::state::ClusterState;
 use crate::store::StoreError;
 use api::{ClusterId, InfraEnvId, Timestamp};
-use serde_json::json;
+use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How long clusters and infra-envs stay that nobody touches, seconds; for ever without.
@@ -91,10 +91,8 @@ fn touched(record: &ClusterRecord, hosts: &[Arc<HostRecord>], presences: &BTreeM
 fn remove_cluster(service: &Service, id: ClusterId, limit: i64) -> Result<(), StoreError> {
     service.store.change("", |change| {
         if let Some(record) = change.model().clusters.get(&id).cloned() {
-            let text = format!("Cluster {} is deregistered due to inactivity", record.cluster.name);
             tracing::info!(cluster = %id, name = record.cluster.name, limit_s = limit, "a cluster nobody touches is removed");
-            let props = json!({"inactive_since": record.cluster.updated_at});
-            events::cluster(change, &record, "after_inactivity_cluster_deregistered", Severity::Info, text, props);
+            events::cluster(change, &record, kinds::AFTER_INACTIVITY_CLUSTER_DEREGISTERED, Value::Null);
             clusters::remove(service, change, &record);
         }
         Ok::<_, StoreError>(())
@@ -110,8 +108,7 @@ fn remove_infra_env(service: &Service, id: InfraEnvId) -> Result<(), StoreError>
             change.remove_host(host.key());
         }
         tracing::info!(infra_env = %id, "an infra-env nobody touches is removed");
-        let text = "The infrastructure environment was deleted due to inactivity".to_owned();
-        events::infra_env(change, &record, "infra_env_deregistered", text);
+        events::infra_env(change, &record, kinds::INFRA_ENV_DEREGISTERED);
         change.remove_infra_env(id);
         Ok::<_, StoreError>(())
     })

@@ -1,7 +1,7 @@
 //! Roles the service would give, and who bootstraps the control plane (service contract §9).
 
 use crate::check::requirements::{Requirements, RoleNeeds};
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::state::HostState;
 use crate::store::Change;
@@ -17,15 +17,7 @@ pub fn suggest(requirements: &Requirements, change: &mut Change, cluster: &Clust
             let mut record = HostRecord::clone(record);
             record.host.suggested_role = role;
             if record.host.role == HostRole::AutoAssign {
-                let text = format!("calculated role is {role}");
-                events::host(
-                    change,
-                    &record,
-                    "host_role_updated",
-                    Severity::Info,
-                    &text,
-                    json!({"suggested_role": role}),
-                );
+                events::host(change, &record, kinds::HOST_ROLE_UPDATED, json!({"suggested_role": role}));
             }
             change.put_host(record);
         }
@@ -84,7 +76,7 @@ pub fn elect_bootstrap(change: &mut Change, cluster: ClusterId) {
         let mut record = HostRecord::clone(host);
         record.host.bootstrap = !record.host.bootstrap;
         if record.host.bootstrap {
-            events::host(change, &record, "host_bootstrap_set", Severity::Info, "set as bootstrap", Value::Null);
+            events::host(change, &record, kinds::HOST_BOOTSTRAP_SET, Value::Null);
         }
         change.put_host(record);
     }

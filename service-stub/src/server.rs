@@ -7,6 +7,7 @@ use crate::http::{Answer, Call, Refusal, connections};
 use crate::images;
 use crate::logs;
 use crate::page;
+use crate::payload;
 use crate::rendezvous;
 use crate::service::Service;
 use crate::{metrics, openapi};
@@ -311,6 +312,7 @@ pub async fn run(
         .map_err(|refusal| std::io::Error::other(format!("{refusal:?}")))?;
     let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
+    let reader = tokio::spawn(payload::keep_reading(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
     let Listeners { main, tls, plain } = listeners.into();
     let everything = router(service);
@@ -341,9 +343,9 @@ pub async fn run(
             }
         },
     };
-    let ticked = ticker.await;
+    let (ticked, read) = (ticker.await, reader.await);
     finished.map_err(std::io::Error::other)??;
-    ticked.map_err(std::io::Error::other)
+    ticked.and(read).map_err(std::io::Error::other)
 }
 
 async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {

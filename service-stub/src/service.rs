@@ -4,10 +4,11 @@ use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::{Gates, Limits};
-use crate::instructions::options::StepOptions;
+use crate::instructions::{options::StepOptions, outstanding::Outstanding};
 use crate::media::Media;
 use crate::metrics::Metrics;
 use crate::model::{IgnoredValidations, InfraEnvRecord};
+use crate::payload::{ImageArgs, Payloads};
 use crate::releases::Catalogue;
 use crate::store::{Change, Store, StoreError};
 use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous, retention, retention::Retention};
@@ -47,8 +48,10 @@ pub struct Settings {
     pub deliver_agent: bool,
     /// Clusters have a control plane, and these are its files.
     pub cluster_files: Option<ClusterFiles>,
-    /// Name of the machine-config operator's image, with which installers of other makers apply `bootstrap.ign`.
-    pub mco_image: Option<String>,
+    /// Images in install requests, as the operator names them.
+    pub image_args: ImageArgs,
+    /// How release images are read that name the others; none where they are not.
+    pub registry: Option<Arc<netcheck::image::Options>>,
     /// How callers are told apart.
     pub auth: Auth,
     /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
@@ -85,6 +88,10 @@ pub struct Service {
     pub started: Timestamp,
     /// What is to be brought to rest soon.
     pub unsettled: Unsettled,
+    /// Steps that run on hosts.
+    pub outstanding: Outstanding,
+    /// What release images name.
+    pub payloads: Payloads,
     /// Places for requests.
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
@@ -134,6 +141,8 @@ impl Service {
             media,
             started,
             unsettled: Unsettled::default(),
+            outstanding: Outstanding::default(),
+            payloads: Payloads::default(),
             gates,
             metrics: Metrics::default(),
             refreshed: AtomicI64::new(started.unix_seconds()),
@@ -180,8 +189,11 @@ impl Service {
         self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
         self.unsettled.take();
         let model = self.store.model();
+        self.outstanding.retain(|key| model.hosts.contains_key(key));
         let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
+        let began = Instant::now();
         self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
+        self.store.published().cycle(began.elapsed());
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "the rack's plan can't be carried out");
         }

@@ -9,7 +9,7 @@ use crate::operators;
 use crate::pass;
 use crate::service::Service;
 use crate::state::{HostState, cluster::Preparation};
-use api::{Host, HostId, MachineNetwork};
+use api::{Host, HostId, MachineNetwork, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,6 +20,9 @@ pub fn host(service: &Service, record: &HostRecord) -> Host {
     host.status = record.state.to_string();
     host.checked_in_at = presence.checked_in_at;
     host.timestamp = presence.clock;
+    // The times are in its progress; of these fields the published ones are always zero.
+    host.stage_started_at = Timestamp::ZERO;
+    host.stage_updated_at = Timestamp::ZERO;
     host.requested_hostname = record.hostname().map_or_else(|| host.id.to_string(), str::to_owned);
     let model = service.store.model();
     let cluster = host.cluster_id.and_then(|id| model.clusters.get(&id));
@@ -29,13 +32,46 @@ pub fn host(service: &Service, record: &HostRecord) -> Host {
     host
 }
 
-/// The same as a document, with the text fields that are only kept.
+/// A host as the answer to its registration: what it registers as, before anything is made of that. Of a host that is known
+/// already, nothing of what is known is in it.
+pub fn registration(service: &Service, record: &HostRecord, cluster: Option<&ClusterRecord>, is_known: bool) -> Value {
+    let mut host = HostRecord::new(record.key(), record.host.cluster_id, Timestamp::ZERO);
+    if let Some(cluster) = cluster {
+        host.join(cluster);
+    }
+    host.host.bootstrap = cluster.is_some_and(ClusterRecord::single_node) && service.settings.cluster_files.is_some();
+    let now = record.host.registered_at;
+    let mut published = Host {
+        checked_in_at: now,
+        discovery_agent_version: record.host.discovery_agent_version.clone(),
+        progress_stages: Some(pass::stages(&host, cluster).to_vec()),
+        registered_at: now,
+        requested_hostname: record.host.id.to_string(),
+        ..host.host
+    };
+    if !is_known {
+        published.status = record.state.to_string();
+        published.status_info.clone_from(&record.host.status_info);
+        published.status_updated_at = record.host.status_updated_at;
+    }
+    let mut document = serde_json::to_value(published).unwrap_or_default();
+    if let Value::Object(fields) = &mut document {
+        fields.extend(host.kept.into_iter().map(|(name, text)| (name, Value::from(text))));
+        if is_known {
+            fields.extend(["status", "status_info"].map(|name| (name.to_owned(), Value::Null)));
+        }
+    }
+    document
+}
+
+/// The same as a document, with the text fields that are only kept. Free addresses are the service's own matter.
 pub fn host_document(service: &Service, record: &HostRecord) -> Value {
     let mut host = host(service, record);
     host.progress.get_or_insert_default();
     let mut document = serde_json::to_value(host).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
-        fields.extend(record.kept.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
+        let kept = record.kept.iter().filter(|(name, _)| *name != "free_addresses");
+        fields.extend(kept.map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
         if !record.ignition_endpoint_token.is_empty() {
             fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
         }

@@ -353,8 +353,47 @@ fn four_machines_become_a_cluster() {
         "host_registration_succeeded",
         "host_install_progress_updated",
         "cluster_installation_completed",
+        "host_registration_failed",
     ] {
         assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    for event in events.as_array().unwrap() {
+        let message = event["message"].as_str().unwrap();
+        assert!(!message.contains('{'), "a detail is missing: {event}");
+    }
+    let metrics = String::from_utf8(world.running.get("/metrics").body).unwrap();
+    for line in [
+        "service_assisted_installer_cluster_creations 1",
+        "service_assisted_installer_cluster_installation_started 1",
+        "service_assisted_installer_cluster_installation_seconds_count{result=\"installed\"} 1",
+        "service_assisted_installer_cluster_hosts{role=\"worker\",result=\"Done\"} 1",
+        "service_assisted_installer_cluster_hosts{role=\"master\",result=\"Done\"} 3",
+        "service_assisted_installer_host_installation_phase_seconds_count{phase=\"Rebooting\",result=\"Done\"} 4",
+    ] {
+        assert!(metrics.lines().any(|own| own == line), "{line} in {metrics}");
+    }
+}
+
+#[test]
+fn only_our_own_agent_comes_sooner_and_no_step_runs_twice() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    world.register(machine).unwrap();
+    let path = format!("{API}/v2/infra-envs/{}/hosts/{}/instructions", world.infra_env.id, machine.id);
+    let poll = |agent: &str| world.running.request("GET", &path, &[("user-agent", agent)], b"").document();
+    let first = poll("Go-http-client/1.1");
+    assert_eq!(first["instructions"][0]["step_type"], "inventory");
+    assert_eq!(first["next_instruction_seconds"], 60);
+    assert_eq!(poll("Go-http-client/1.1")["instructions"], Value::Null, "it runs");
+    let own = world.running.client().next_steps(world.infra_env.id, machine.id).unwrap();
+    assert_eq!((own.instructions, own.next_instruction_seconds), (None, 1), "not for our own agent either");
+    let failed = json!({"step_type": "inventory", "step_id": "x", "exit_code": 1, "error": "why"}).to_string();
+    assert_eq!(world.running.request("POST", &path, &[], failed.as_bytes()).status, 204);
+    assert_eq!(poll("curl/8")["instructions"][0]["step_type"], "inventory", "its reply has come");
+    world.register(machine).unwrap();
+    assert_eq!(poll("curl/8")["instructions"][0]["step_type"], "inventory", "the agent starts anew");
+    for reply in [json!({"step_id": "x"}), json!({"step_type": "", "output": "whatever", "error": "noise"})] {
+        assert_eq!(world.running.request("POST", &path, &[], reply.to_string().as_bytes()).status, 204, "{reply}");
     }
 }
 
@@ -469,7 +508,11 @@ fn settings_of_hosts_are_checked_and_used() {
     let config = json!({"config": json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [{"path": "/etc/x", "contents": {"source": "data:,x"}}]}}).to_string()});
     assert_eq!(world.running.json("PATCH", &format!("{path}/ignition"), &config).status, 201);
     assert_eq!(world.running.json("PATCH", &format!("{path}/ignition"), &json!({"config": "{"})).status, 400);
-    assert_eq!(world.running.get(&format!("{API}{path}/ignition")).document(), config);
+    assert_eq!(
+        world.running.get(&format!("{API}{path}/ignition")).status,
+        409,
+        "there is none before the installation"
+    );
 
     assert_eq!(client.host_ignition(world.infra_env.id, machine.id).unwrap_err().status(), Some(409), "too early");
     world.install();
@@ -482,6 +525,8 @@ fn settings_of_hosts_are_checked_and_used() {
     );
     let config: Value = serde_json::from_slice(&client.host_ignition(world.infra_env.id, machine.id).unwrap()).unwrap();
     let text = config.to_string();
+    let as_text = world.running.get(&format!("{API}{path}/ignition")).document();
+    assert_eq!(serde_json::from_str::<Value>(as_text["config"].as_str().unwrap()).unwrap(), config);
     assert!(
         text.contains("/etc/x")
             && text.contains("data:,other")
@@ -566,10 +611,7 @@ fn a_rack_is_installed_from_within_and_the_host_that_serves_goes_last() {
 
     // All three: it starts by itself, and once.
     world.discover_all();
-    for _ in 0..3 {
-        world.machines.iter().for_each(|machine| drop(world.poll(machine)));
-        look();
-    }
+    (0..3).for_each(|_| look());
     assert_eq!(world.status(), "installing", "{}", world.host(own).validations_info);
     let held = world.host(own);
     assert_eq!(held.status, "preparing-successful");

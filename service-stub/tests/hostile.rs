@@ -147,7 +147,8 @@ fn nonsense_is_told_apart() {
     };
     assert_eq!(reply("inventory", &deep), 400);
     assert_eq!(reply("inventory", "{\"cpu\": {\"count\": -1}}"), 400);
-    assert_eq!(reply("connectivity-check", "{\"remote_hosts\": [{\"host_id\": \"x\"}]}"), 400);
+    assert_eq!(reply("connectivity-check", "{\"remote_hosts\": 5}"), 400);
+    assert_eq!(reply("connectivity-check", "{\"remote_hosts\": [{\"host_id\": \"x\"}]}"), 204, "it is about no host");
     assert_eq!(reply("inventory", "{}"), 204);
     assert_eq!(reply("verify-vips", "whatever"), 400);
     assert_eq!(reply("tang-connectivity-check", "whatever"), 400);

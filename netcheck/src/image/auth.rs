@@ -159,6 +159,11 @@ impl Credentials {
         Self { files }
     }
 
+    /// Those of one file that was read already; `name` is what errors call it.
+    pub fn from_file(name: &str, file: AuthFile) -> Self {
+        Self { files: vec![(PathBuf::from(name), file)] }
+    }
+
     /// The files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|(path, _)| path.as_path())

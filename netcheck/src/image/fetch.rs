@@ -36,12 +36,22 @@ pub(super) fn find_parts(
     version: &Version,
     options: &Options,
 ) -> Result<Vec<Descriptor>, FetchError> {
+    find_image(client, version, options).map(|(_, parts)| parts)
+}
+
+/// The same, with the digest of the image's manifest.
+pub(super) fn find_image(
+    client: &Client<'_>,
+    version: &Version,
+    options: &Options,
+) -> Result<(Digest, Vec<Descriptor>), FetchError> {
     let mut selector = version.selector().to_owned();
     for _ in 0..=MAX_INDEXES {
-        match client.persist(|| read_manifest(client, &selector))? {
+        let (digest, manifest) = client.persist(|| read_manifest(client, &selector))?;
+        match manifest {
             Manifest::Image(parts) => {
                 let mut seen = BTreeSet::new();
-                return Ok(parts.into_iter().filter(|part| seen.insert(part.digest.clone())).collect());
+                return Ok((digest, parts.into_iter().filter(|part| seen.insert(part.digest.clone())).collect()));
             }
             Manifest::Index(variants) => match manifest::choose(&variants, &options.architecture) {
                 Some(variant) => selector = variant.digest.to_string(),
@@ -52,7 +62,7 @@ pub(super) fn find_parts(
     Err(FetchError::Nested { limit: MAX_INDEXES })
 }
 
-fn read_manifest(client: &Client<'_>, selector: &str) -> Result<Manifest, FetchError> {
+fn read_manifest(client: &Client<'_>, selector: &str) -> Result<(Digest, Manifest), FetchError> {
     let subject = || Subject::Manifest(selector.to_owned());
     let mut response = client.manifest(selector, manifest::ACCEPT)?;
     let body = api::read_body(&mut response, MAX_MANIFEST_BYTES).map_err(|error| match error.cause {
@@ -64,7 +74,9 @@ fn read_manifest(client: &Client<'_>, selector: &str) -> Result<Manifest, FetchE
         return Err(FetchError::Damaged { subject: subject(), found });
     }
     let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    manifest::parse(content_type, &body).map_err(|source| FetchError::Manifest { subject: subject(), source })
+    let manifest =
+        manifest::parse(content_type, &body).map_err(|source| FetchError::Manifest { subject: subject(), source })?;
+    Ok((found, manifest))
 }
 
 /// Fetches `parts`, a few at a time, and verifies them. Gives the bytes that they have.

@@ -9,6 +9,7 @@ pub mod challenge;
 mod client;
 mod error;
 mod fetch;
+pub mod file;
 pub mod manifest;
 mod process;
 pub mod program;

@@ -146,12 +146,19 @@ fn gigabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e9
 }
 
+/// The device node; by its name where the inventory has no path.
+pub fn node(disk: &Disk) -> String {
+    match (disk.path.as_str(), disk.name.as_str()) {
+        ("", "") => String::new(),
+        ("", name) => format!("/dev/{name}"),
+        (path, _) => path.to_owned(),
+    }
+}
+
 /// The identifier instructions and settings use: by-id, else by-path, else the device node.
-pub fn identifier(disk: &Disk) -> &str {
-    [&disk.by_id, &disk.by_path, &disk.id, &disk.path]
-        .into_iter()
-        .find(|text| !text.is_empty())
-        .map_or("", String::as_str)
+pub fn identifier(disk: &Disk) -> String {
+    let named = [&disk.by_id, &disk.by_path, &disk.id].into_iter().find(|text| !text.is_empty());
+    named.cloned().unwrap_or_else(|| node(disk))
 }
 
 /// The disk to install to: the wanted one while it is eligible, else the first eligible in the service's order
@@ -169,7 +176,7 @@ pub fn choose<'a>(inventory: &'a Inventory, wanted: &str) -> Option<&'a Disk> {
 
 /// Whether a user who says `name` means this disk.
 pub fn answers_to(disk: &Disk, name: &str) -> bool {
-    [&disk.id, &disk.by_id, &disk.by_path, &disk.path].into_iter().any(|text| text == name)
+    [&disk.id, &disk.by_id, &disk.by_path].into_iter().any(|text| text == name) || node(disk) == name
 }
 
 #[cfg(test)]
@@ -271,6 +278,14 @@ mod tests {
         assert_eq!(of("198.51.100.7"), "");
         assert_eq!(of("192.0.2.7"), "iSCSI traffic goes through eth0, which also carries the default route");
         assert_eq!(of(""), "iSCSI: the host's address in the session is not known");
+    }
+
+    #[test]
+    fn a_disk_without_a_path_is_known_by_its_name() {
+        let nameless = Disk { path: String::new(), id: String::new(), ..disk("sda", "SSD", 200) };
+        assert_eq!((node(&nameless).as_str(), identifier(&nameless).as_str()), ("/dev/sda", "/dev/sda"));
+        assert!(answers_to(&nameless, "/dev/sda") && !answers_to(&nameless, "/dev/sdb"));
+        assert_eq!(node(&Disk::default()), "");
     }
 
     #[test]

@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 /// Which way a check turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It passed before.
-    Failed,
+    /// It fails now.
+    Failed {
+        /// It passed before; else it had not been decided.
+        regressed: bool,
+    },
     /// It failed before.
     Fixed,
 }
@@ -20,14 +23,17 @@ struct Told {
     status: Status,
 }
 
-/// Findings that turned since `before`, the `validations_info` of the last time. What was pending tells nothing.
+/// Findings that turned since `before`, the `validations_info` of the last time: to failure from anything else, or from failure to
+/// success. A check that could not be made (`error`) is neither.
 pub fn turned<'a>(before: &str, findings: impl Iterator<Item = &'a Finding>) -> Vec<(Turn, &'a Finding)> {
     let Ok(by_category) = serde_json::from_str::<BTreeMap<String, Vec<Told>>>(before) else { return Vec::new() };
     let told: BTreeMap<String, Status> =
         by_category.into_values().flatten().map(|entry| (entry.id, entry.status)).collect();
     let turn = |finding: &Finding| match (told.get(finding.id)?, finding.status) {
-        (Status::Success, Status::Failure | Status::Error) => Some(Turn::Failed),
-        (Status::Failure | Status::Error, Status::Success) => Some(Turn::Fixed),
+        (before, Status::Failure) if *before != Status::Failure => {
+            Some(Turn::Failed { regressed: *before == Status::Success })
+        }
+        (Status::Failure, Status::Success) => Some(Turn::Fixed),
         _ => None,
     };
     findings.filter_map(|finding| Some((turn(finding)?, finding))).collect()
@@ -39,19 +45,23 @@ mod tests {
     use Status::{Disabled, Error, Failure, Pending, Success};
 
     #[test]
-    fn only_success_and_failure_turn_into_each_other() {
+    fn checks_turn_to_failure_from_anything_and_back_to_success_only() {
+        let (regressed, first) = (Some(Turn::Failed { regressed: true }), Some(Turn::Failed { regressed: false }));
         let rows = [
-            (Success, Failure, Some(Turn::Failed)),
-            (Success, Error, Some(Turn::Failed)),
+            (Success, Failure, regressed),
+            (Pending, Failure, first),
+            (Error, Failure, first),
+            (Disabled, Failure, first),
             (Failure, Success, Some(Turn::Fixed)),
-            (Error, Success, Some(Turn::Fixed)),
+            (Failure, Failure, None),
+            (Success, Error, None),
+            (Error, Success, None),
             (Success, Success, None),
             (Failure, Error, None),
-            (Pending, Failure, None),
             (Pending, Success, None),
             (Success, Pending, None),
+            (Failure, Pending, None),
             (Failure, Disabled, None),
-            (Disabled, Failure, None),
         ];
         for (before, now, expected) in rows {
             let finding = |status| Finding { id: "connected", status, message: String::new() };

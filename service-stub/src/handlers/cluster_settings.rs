@@ -4,7 +4,7 @@ use super::new_cluster::{
     check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
 };
 use super::{cluster_networks, clusters::shown, find_cluster, operators, shapes, support_levels};
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::{ClusterRecord, HostRecord};
@@ -32,8 +32,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         support_levels::check_cluster(change.model(), &record)?;
         record.cluster.updated_at = change.now;
         if proxy_of(&record) != proxy {
-            let text = "Proxy settings changed".to_owned();
-            events::cluster(change, &record, "proxy_settings_changed", Severity::Info, text, Value::Null);
+            events::cluster(change, &record, kinds::PROXY_SETTINGS_CHANGED, Value::Null);
         }
         change.put_cluster(record);
         pass::settle_cluster(service, change, id);

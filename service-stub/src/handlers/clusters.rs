@@ -1,7 +1,7 @@
 //! Clusters: shown, installed, cancelled, reset, deleted.
 
 use super::{find_cluster, shapes};
-use crate::events::{self, Severity};
+use crate::events::{self, Kind, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::manifest_files;
@@ -15,7 +15,7 @@ use crate::view;
 use api::{ClusterId, HostRole};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
@@ -82,8 +82,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         if record.state == ClusterState::Installing {
             return Err(Refusal::conflict(format!("cluster {id} is being installed: cancel the installation first")));
         }
-        let text = format!("Deregistered cluster {}", record.cluster.name);
-        events::cluster(change, &record, "cluster_deregistered", Severity::Info, text, Value::Null);
+        events::cluster(change, &record, kinds::CLUSTER_DEREGISTERED, Value::Null);
         remove(service, change, &record);
         Ok::<_, Refusal>(())
     })?;
@@ -164,15 +163,15 @@ fn fix_roles(change: &mut Change, id: ClusterId) -> bool {
 
 /// POST /v2/clusters/{id}/actions/cancel.
 pub fn cancel(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    act(service, call, Trigger::Cancel, "cancel_installation_failed", "Failed to cancel installation")
+    act(service, call, Trigger::Cancel, kinds::CANCEL_INSTALLATION_FAILED)
 }
 
 /// POST /v2/clusters/{id}/actions/reset.
 pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    act(service, call, Trigger::Reset, "reset_installation_failed", "Failed to reset installation")
+    act(service, call, Trigger::Reset, kinds::RESET_INSTALLATION_FAILED)
 }
 
-fn act(service: &Service, call: &Call, on: Trigger, failure: &str, text: &str) -> Result<Answer, Refusal> {
+fn act(service: &Service, call: &Call, on: Trigger, failure: Kind) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     find_cluster(&service.store.model(), id)?;
     let done = service.change(call.request_id(), |change| {
@@ -185,7 +184,7 @@ fn act(service: &Service, call: &Call, on: Trigger, failure: &str, text: &str) -
     if let Err(Refusal::Application(_, reason)) = &done {
         service.change(call.request_id(), |change| {
             let record = find_cluster(change.model(), id)?;
-            events::cluster(change, &record, failure, Severity::Error, format!("{text}: {reason}"), Value::Null);
+            events::cluster(change, &record, failure, json!({"error": reason}));
             Ok(())
         })?;
     }

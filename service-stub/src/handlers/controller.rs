@@ -2,7 +2,7 @@
 
 use super::{clusters, find_cluster, shapes};
 use crate::course::OperatorStatus;
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::kubeconfig;
 use crate::model::ClusterRecord;
@@ -52,9 +52,8 @@ pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let progress = record.cluster.progress.get_or_insert_with(ClusterProgressInfo::default);
         progress.finalizing_stage_started_at = change.now;
         progress.finalizing_stage_timed_out = false;
-        let text = format!("Cluster finalizing stage changed to '{}'", stage.as_str());
-        let props = json!({"stage": stage.as_str()});
-        events::cluster(change, record, "cluster_finalizing_stage_updated", Severity::Info, text, props);
+        let details = json!({"finalizing_stage": stage.as_str()});
+        events::cluster(change, record, kinds::CLUSTER_FINALIZING_STAGE_UPDATED, details);
         Ok(())
     })?;
     Ok(Answer::empty(StatusCode::OK))
@@ -107,10 +106,8 @@ pub fn set_operator(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         operator.status_updated_at = change.now;
         let status = operator.status.map_or("", OperatorStatus::as_str);
-        let text = format!("Operator {} status: {status} message: {}", operator.name, operator.status_info);
-        let props = json!({"operator_name": operator.name, "status": status, "status_info": operator.status_info});
-        let severity = if operator.status == Some(OperatorStatus::Failed) { Severity::Warning } else { Severity::Info };
-        events::cluster(change, record, "cluster_operator_status", severity, text, props);
+        let details = json!({"operator_name": operator.name, "status": status, "status_info": operator.status_info});
+        events::cluster(change, record, kinds::CLUSTER_OPERATOR_STATUS, details);
         Ok(())
     })?;
     Ok(Answer::empty(StatusCode::OK))
@@ -136,6 +133,12 @@ pub fn ingress_cert(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::empty(StatusCode::CREATED))
 }
 
+/// Names of the operators that a report tells as failed, joined by commas.
+fn failing_operators(report: &Value) -> String {
+    let failed = report.as_array().into_iter().flatten().filter(|operator| operator["status"] == "failed");
+    failed.filter_map(|operator| operator["name"].as_str()).collect::<Vec<_>>().join(", ")
+}
+
 #[derive(Deserialize)]
 struct Completion {
     is_success: bool,
@@ -155,8 +158,8 @@ pub fn complete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         if report.is_null() || report.to_string().len() > MAX_REPORT_BYTES {
             return Ok(());
         }
-        let text = "Cluster operators report was received".to_owned();
-        events::cluster(change, record, "cluster_operator_report", Severity::Info, text, Value::Null);
+        let details = json!({"report": failing_operators(&report)});
+        events::cluster(change, record, kinds::CLUSTER_OPERATOR_REPORT, details);
         record.course.operators_report = report;
         Ok(())
     })?;

@@ -2,7 +2,7 @@
 
 use super::{clusters, find_cluster, shapes};
 use crate::course::Course;
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, DAY2_CLUSTER};
 use crate::pass;
@@ -15,7 +15,7 @@ use crate::state::{
 use api::{Cluster, ClusterId, Secret, Timestamp};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::net::IpAddr;
 use uuid::Uuid;
 
@@ -51,8 +51,8 @@ pub fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         record.cluster.created_at = change.now;
         record.cluster.updated_at = change.now;
         record.cluster.status_updated_at = change.now;
-        let text = format!("Successfully registered cluster {}", record.cluster.name);
-        events::cluster(change, &record, "cluster_registration_succeeded", Severity::Info, text, Value::Null);
+        let details = json!({"cluster_kind": record.cluster.kind});
+        events::cluster(change, &record, kinds::CLUSTER_REGISTRATION_SUCCEEDED, details);
         change.put_cluster(record);
         Ok(())
     })?;

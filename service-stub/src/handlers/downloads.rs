@@ -127,7 +127,8 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
         )));
     }
     if *name == "kubeconfig" {
-        return Ok(Answer::file(name, kubeconfig(files, &cluster)?));
+        let (name, contents) = kubeconfig(files, &cluster)?;
+        return Ok(Answer::file(name, contents));
     }
     let found = match (files.read(name), *name) {
         (Ok(own), "custom_manifests.json") => Ok(manifests::custom_manifests(service, &cluster, own)?),
@@ -145,22 +146,32 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
     }
 }
 
-/// With the authority of the cluster's ingress once its controller has told it; before that as it was given.
-fn kubeconfig(files: &ClusterFiles, cluster: &ClusterRecord) -> Result<Vec<u8>, Refusal> {
+/// With the authority of the cluster's ingress once its controller has told it; before that as it was given, under the name it has.
+fn kubeconfig(files: &ClusterFiles, cluster: &ClusterRecord) -> Result<(&'static str, Vec<u8>), Refusal> {
     let read = |name| files.read(name).map_err(|error| Refusal::internal(&error));
     let (given, plain) = (read("kubeconfig")?, read("kubeconfig-noingress")?);
     let merged = plain.as_deref().and_then(|plain| std::str::from_utf8(plain).ok());
     let merged = merged.filter(|_| !cluster.course.ingress_ca.is_empty());
     match merged.map(|plain| kubeconfig::with_ingress(plain, &cluster.course.ingress_ca)) {
-        Some(merged) => merged.map(String::into_bytes).map_err(|error| Refusal::internal(&error)),
+        Some(merged) => match merged {
+            Ok(merged) => Ok(("kubeconfig", merged.into_bytes())),
+            Err(error) => Err(Refusal::internal(&error)),
+        },
         None => given
-            .or(plain)
+            .map(|given| ("kubeconfig", given))
+            .or(plain.map(|plain| ("kubeconfig-noingress", plain)))
             .ok_or_else(|| Refusal::not_found(format!("kubeconfig of cluster {} was not found", cluster.cluster.id))),
     }
 }
 
 /// GET /v2/infra-env/{id}/hosts/{id}/downloads/ignition (the singular is the contract's).
 pub fn host_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let (name, config) = host_config(service, call)?;
+    Ok(Answer::file(&name, config))
+}
+
+/// The config that a host is installed with, and the name of its file.
+pub fn host_config(service: &Service, call: &Call) -> Result<(String, Vec<u8>), Refusal> {
     let key = call.host_key()?;
     let model = service.store.model();
     let record = find_host(&model, key)?;
@@ -174,7 +185,7 @@ pub fn host_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         )));
     }
     let name = format!("{}-{}.ign", record.effective_role(), key.host);
-    Ok(Answer::file(&name, documents::installed_host(service, &model, &record)?))
+    Ok((name, documents::installed_host(service, &model, &record)?))
 }
 
 /// GET /landfall/config/{role}: what the pointer in a host's config leads to.

@@ -103,8 +103,8 @@ fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: H
     disks::judge(&mut inventory, wanted);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
     let chosen = disks::choose(&inventory, &record.host.installation_disk_id);
-    record.host.installation_disk_id = chosen.map_or(String::new(), |disk| disks::identifier(disk).to_owned());
-    record.host.installation_disk_path = chosen.map_or(String::new(), |disk| disk.path.clone());
+    record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);
+    record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
     record.set_inventory(text);
     Ok(())
 }
@@ -124,7 +124,7 @@ fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<()
         let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default().join("; ");
         return Err(Refusal::conflict(format!("disk '{}' can't be installed to: {reasons}", wanted.id)));
     }
-    let (id, path) = (disks::identifier(disk).to_owned(), disk.path.clone());
+    let (id, path) = (disks::identifier(disk), disks::node(disk));
     record.host.installation_disk_id = id;
     record.host.installation_disk_path = path;
     Ok(())

@@ -1,8 +1,8 @@
 //! Hosts as users see and set them.
 
-use super::{find_host, shapes};
+use super::{downloads, find_host, shapes};
 use crate::documents;
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::model::{HostKey, HostRecord};
@@ -65,7 +65,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let cluster = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
-        events::host(change, &record, "host_deregistered", Severity::Info, "deregistered", Value::Null);
+        events::host(change, &record, kinds::HOST_DEREGISTERED, Value::Null);
         change.remove_host(key);
         pass::settle_soon(service, change, record.host.cluster_id);
         Ok::<_, Refusal>(record.host.cluster_id)
@@ -82,10 +82,11 @@ struct HostIgnition {
     config: String,
 }
 
-/// GET …/ignition: the user's override.
+/// GET …/ignition: the config that the host is installed with, as a text.
 pub fn get_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let record = find_host(&service.store.model(), call.host_key()?)?;
-    Ok(Answer::json(StatusCode::OK, &HostIgnition { config: record.host.ignition_config_overrides.clone() }))
+    let (_, config) = downloads::host_config(service, call)?;
+    let config = String::from_utf8(config).map_err(|error| Refusal::internal(&error))?;
+    Ok(Answer::json(StatusCode::OK, &HostIgnition { config }))
 }
 
 /// PATCH …/ignition: sets the override; empty text removes it.
@@ -94,8 +95,7 @@ pub fn set_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     documents::check_host_override(&config)?;
     change_host(service, call, |change, record| {
         record.host.ignition_config_overrides = config;
-        let text = "custom discovery ignition config was applied";
-        events::host(change, record, "host_discovery_ignition_config_applied", Severity::Info, text, Value::Null);
+        events::host(change, record, kinds::HOST_DISCOVERY_IGNITION_CONFIG_APPLIED, Value::Null);
         Ok(())
     })?;
     Ok(Answer::empty(StatusCode::CREATED))
@@ -124,8 +124,7 @@ pub fn set_installer_args(service: &Service, call: &Call) -> Result<Answer, Refu
     let key = change_host(service, call, |change, record| {
         before_installation(record)?;
         record.host.installer_args = if args.is_empty() { String::new() } else { json!(args).to_string() };
-        let text = "custom installer arguments were applied";
-        events::host(change, record, "host_installer_args_applied", Severity::Info, text, Value::Null);
+        events::host(change, record, kinds::HOST_INSTALLER_ARGS_APPLIED, Value::Null);
         Ok(())
     })?;
     shown(service, key, StatusCode::CREATED)

@@ -3,7 +3,7 @@
 use super::{find_cluster, find_infra_env, infra_env_settings, shapes, support_levels};
 use crate::auth;
 use crate::documents;
-use crate::events;
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord};
 use crate::releases::{Catalogue, MULTI, normal_architecture};
@@ -80,12 +80,8 @@ fn create_from(
         }
         record.infra_env.created_at = change.now;
         record.infra_env.updated_at = change.now;
-        events::infra_env(
-            change,
-            &record,
-            "infra_env_registered",
-            "The infrastructure environment was registered".into(),
-        );
+        events::infra_env(change, &record, kinds::INFRA_ENV_REGISTERED);
+        events::image_updated(change, &record);
         let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
         change.put_infra_env(record);
         Ok(answer)
@@ -152,7 +148,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         support_levels::check_infra_env(change.model(), &record)?;
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
-        events::infra_env(change, &record, "image_info_updated", "Image information was updated".into());
+        events::image_updated(change, &record);
         let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
         change.put_infra_env(record);
         Ok(answer)
@@ -226,12 +222,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
                 "failed to deregister infraEnv {id}, {hosts} hosts are still associated"
             )));
         }
-        events::infra_env(
-            change,
-            &record,
-            "infra_env_deregistered",
-            "The infrastructure environment was deleted".into(),
-        );
+        events::infra_env(change, &record, kinds::INFRA_ENV_DEREGISTERED);
         change.remove_infra_env(id);
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })

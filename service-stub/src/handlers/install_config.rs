@@ -2,7 +2,7 @@
 //! this service is then given. Without the pull secret, which no answer of this service holds.
 
 use super::{find_cluster, find_infra_env};
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
@@ -47,8 +47,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             )));
         }
         record.cluster.install_config_overrides = Secret::new(text);
-        let text = "Custom install config was applied to the cluster".to_owned();
-        events::cluster(change, &record, "install_config_applied", Severity::Info, text, Value::Null);
+        events::cluster(change, &record, kinds::INSTALL_CONFIG_APPLIED, Value::Null);
         change.put_cluster(record);
         Ok(Answer::empty(StatusCode::CREATED))
     })

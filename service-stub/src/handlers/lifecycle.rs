@@ -1,7 +1,7 @@
 //! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
 
 use super::{find_cluster, find_host, shapes};
-use crate::events::{self, Severity};
+use crate::events::{self, Kind, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
@@ -12,7 +12,7 @@ use crate::view;
 use api::ClusterId;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::json;
 use std::sync::Arc;
 
 fn cluster_of(change: &Change, record: &HostRecord) -> Option<Arc<ClusterRecord>> {
@@ -110,7 +110,7 @@ pub fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         Ok(())
     });
-    told_failure(service, call, key, "host_bind_failed", "Failed to bind", bound)?;
+    told_failure(service, call, key, kinds::HOST_BIND_FAILED, Some(cluster_id), bound)?;
     shown(service, key, StatusCode::OK)
 }
 
@@ -137,7 +137,7 @@ pub fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         Ok(())
     });
-    told_failure(service, call, key, "host_unbind_failed", "Failed to unbind", unbound)?;
+    told_failure(service, call, key, kinds::HOST_UNBIND_FAILED, None, unbound)?;
     shown(service, key, StatusCode::OK)
 }
 
@@ -146,8 +146,8 @@ fn told_failure(
     service: &Service,
     call: &Call,
     key: HostKey,
-    name: &str,
-    text: &str,
+    kind: Kind,
+    cluster: Option<ClusterId>,
     outcome: Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let Err(Refusal::Application(status, reason)) = &outcome else { return outcome };
@@ -156,7 +156,8 @@ fn told_failure(
     }
     service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
-        events::host(change, &record, name, Severity::Error, &format!("{text}: {reason}"), Value::Null);
+        let cluster = cluster.or(record.host.cluster_id);
+        events::host(change, &record, kind, json!({"cluster_id": cluster, "message": reason}));
         Ok(())
     })?;
     outcome

@@ -1,20 +1,21 @@
 //! Replies to the steps that measure and try something (service contract §1.2.1): what of each is kept, and what is told.
 
-use super::agent::{detail, output, store_reply};
+use super::outputs;
+use super::replies::{detail, document, store_reply};
 use super::{find_cluster, find_host};
 use crate::dhcp_vips;
-use crate::events::{self, Severity};
+use crate::events::{self, Kind, kinds};
 use crate::http::{Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
 use crate::service::Service;
 use crate::store::Change;
 use api::{
-    ApiVipConnectivityResponse, ContainerImageAvailability, ContainerImageAvailabilityResponse, DhcpAllocationResponse,
-    DiskSpeedCheckResponse, StepReply, StepType, TangConnectivityResponse,
+    ContainerImageAvailability, DhcpAllocationResponse, DiskSpeedCheckResponse, StepReply, StepType,
+    TangConnectivityResponse,
 };
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// A disk whose writes take longer to get through is told of (§5.2: the threshold of every role), milliseconds.
@@ -34,15 +35,15 @@ struct Upgraded {
 pub fn failed(service: &Service, call: &Call, key: HostKey, reply: &StepReply) -> Result<(), Refusal> {
     match reply.step_type {
         StepType::InstallationDiskSpeedCheck => {
-            let answer = serde_json::from_str(&reply.output).unwrap_or_default();
+            let answer = outputs::disk_speed(&reply.output).unwrap_or_default();
             store_speed(service, call, key, reply.exit_code, answer)
         }
-        StepType::ContainerImageAvailability => match serde_json::from_str(&reply.output) {
-            Ok(answer) => store_images(service, call, key, answer),
+        StepType::ContainerImageAvailability => match outputs::images(&reply.output) {
+            Ok(images) => store_images(service, call, key, &images),
             Err(_) => Ok(()),
         },
         StepType::TangConnectivityCheck => keep(service, call, key, "tang_connectivity", &detail(reply)),
-        StepType::UpgradeAgent => tell_upgrade(service, call, key, false, &detail(reply)),
+        StepType::UpgradeAgent => tell_upgrade(service, call, key, false, &service.settings.agent_image),
         _ => Ok(()),
     }
 }
@@ -52,28 +53,18 @@ pub fn succeeded(service: &Service, call: &Call, key: HostKey, reply: &StepReply
     match reply.step_type {
         StepType::InstallationDiskSpeedCheck | StepType::ContainerImageAvailability if reply.output.is_empty() => {}
         StepType::InstallationDiskSpeedCheck => {
-            let answer: DiskSpeedCheckResponse = output(&reply.output, "DiskSpeedCheckResponse", Value::is_object)?;
-            store_speed(service, call, key, 0, answer)?;
+            store_speed(service, call, key, 0, outputs::disk_speed(&reply.output)?)?;
         }
         StepType::ContainerImageAvailability => {
-            let answer = output(&reply.output, "ContainerImageAvailabilityResponse", Value::is_object)?;
-            store_images(service, call, key, answer)?;
+            store_images(service, call, key, &outputs::images(&reply.output)?)?;
         }
         StepType::TangConnectivityCheck => {
-            let answer: TangConnectivityResponse = output(&reply.output, "TangConnectivityResponse", Value::is_object)?;
+            let answer: TangConnectivityResponse = outputs::object(&reply.output, "TangConnectivityResponse")?;
             keep(service, call, key, "tang_connectivity", &document(&answer)?)?;
         }
-        StepType::ApiVipConnectivityCheck => {
-            let answer: ApiVipConnectivityResponse =
-                output(&reply.output, "APIVipConnectivityResponse", Value::is_object)?;
-            keep(service, call, key, "api_vip_connectivity", &document(&answer)?)?;
-        }
-        StepType::DhcpLeaseAllocate => {
-            let answer = output(&reply.output, "DhcpAllocationResponse", Value::is_object)?;
-            store_leases(service, call, key, answer)?;
-        }
+        StepType::DhcpLeaseAllocate => store_leases(service, call, key, outputs::leases(&reply.output)?)?,
         StepType::UpgradeAgent => {
-            let answer: Upgraded = output(&reply.output, "UpgradeAgentResponse", Value::is_object)?;
+            let answer: Upgraded = outputs::object(&reply.output, "UpgradeAgentResponse")?;
             // Of one that is still on its way nothing is said.
             if !answer.result.is_empty() {
                 tell_upgrade(service, call, key, answer.result == "success", &answer.agent_image)?;
@@ -83,10 +74,6 @@ pub fn succeeded(service: &Service, call: &Call, key: HostKey, reply: &StepReply
         _ => {}
     }
     Ok(())
-}
-
-fn document(answer: &impl Serialize) -> Result<String, Refusal> {
-    serde_json::to_string(answer).map_err(|error| Refusal::internal(&error))
 }
 
 fn keep(service: &Service, call: &Call, key: HostKey, name: &str, text: &str) -> Result<(), Refusal> {
@@ -114,16 +101,16 @@ fn store_speed(
         let took = answer.io_sync_duration;
         let mut infos = kept(record, "disks_info");
         if infos.len() < MAX_ENTRIES || infos.contains_key(&path) {
-            let speed = json!({"tested": true, "exit_code": exit_code, "speed_ms": took});
+            let mut speed = json!({"tested": true, "exit_code": exit_code, "speed_ms": took});
+            if let Value::Object(fields) = &mut speed {
+                fields.retain(|_, value| *value != 0);
+            }
             infos.insert(path.clone(), json!({"path": path, "disk_speed": speed}));
         }
         record.keep("disks_info", Value::Object(infos).to_string());
         if exit_code == 0 && took > SLOW_DISK_MS {
-            let text = format!(
-                "disk {path} is slower than the supported speed, and may degrade the cluster (fdatasync duration: {took} ms)"
-            );
-            let props = json!({"host_disk": path, "fdatasync_duration": took});
-            events::host(change, record, "disk_speed_slower_than_supported", Severity::Warning, &text, props);
+            let details = json!({"host_disk": path, "fdatasync_duration": took});
+            events::host(change, record, kinds::DISK_SPEED_SLOWER_THAN_SUPPORTED, details);
         }
         Ok(())
     })
@@ -133,17 +120,20 @@ fn store_images(
     service: &Service,
     call: &Call,
     key: HostKey,
-    answer: ContainerImageAvailabilityResponse,
+    images: &[ContainerImageAvailability],
 ) -> Result<(), Refusal> {
     store_reply(service, call, key, &|change, record| {
         let mut statuses = kept(record, "images_status");
-        for image in &answer.images {
+        for image in images {
             let status = serde_json::to_value(image).map_err(|error| Refusal::internal(&error))?;
-            let room = statuses.len() < MAX_ENTRIES || statuses.contains_key(&image.name);
-            if room && statuses.insert(image.name.clone(), status.clone()).as_ref() != Some(&status) {
-                let result = status["result"].as_str().unwrap_or_default();
-                let props = json!({"image_status": result, "result": image.name});
-                events::host(change, record, "image_status_updated", Severity::Info, &image_text(image, result), props);
+            // What was measured first stays: a later attempt finds the image on the host.
+            if let Some(known) = statuses.get_mut(&image.name) {
+                known["result"] = status["result"].clone();
+            } else if statuses.len() < MAX_ENTRIES {
+                let details =
+                    json!({"image_status": image.name, "result": status["result"], "info": image_info(image)});
+                events::host(change, record, kinds::IMAGE_STATUS_UPDATED, details);
+                statuses.insert(image.name.clone(), status);
             }
         }
         record.keep("images_status", Value::Object(statuses).to_string());
@@ -151,12 +141,15 @@ fn store_images(
     })
 }
 
-fn image_text(image: &ContainerImageAvailability, result: &str) -> String {
-    let fetched = (image.time > 0.0).then(|| {
-        let (time, bytes, rate) = (image.time, image.size_bytes, image.download_rate);
-        format!(". time: {time:.2} seconds; size: {bytes} bytes; download rate: {rate:.2} MBps")
-    });
-    format!("New image status {}. result: {result}{}", image.name, fetched.unwrap_or_default())
+/// How it was fetched; nothing where that is not known.
+// A size for people; beyond 2^53 bytes it rounds.
+#[allow(clippy::cast_precision_loss)]
+fn image_info(image: &ContainerImageAvailability) -> String {
+    if image.size_bytes == 0 {
+        return String::new();
+    }
+    let (time, size_mib, rate) = (image.time, image.size_bytes as f64 / (1 << 20) as f64, image.download_rate);
+    format!("time: {time:.2} seconds; size: {size_mib:.2} Megabytes; download rate: {rate:.2} MBps")
 }
 
 fn store_leases(service: &Service, call: &Call, key: HostKey, answer: DhcpAllocationResponse) -> Result<(), Refusal> {
@@ -176,31 +169,21 @@ fn store_leases(service: &Service, call: &Call, key: HostKey, answer: DhcpAlloca
     })
 }
 
-fn tell_upgrade(service: &Service, call: &Call, key: HostKey, done: bool, what: &str) -> Result<(), Refusal> {
-    let (name, severity, text) = match done {
-        true => ("upgrade_agent_finished", Severity::Info, format!("finished upgrading its agent to {what}")),
-        false => ("upgrade_agent_failed", Severity::Error, format!("failed to upgrade its agent: {what}")),
-    };
-    tell_hourly(service, call, key, name, severity, &text)
+fn tell_upgrade(service: &Service, call: &Call, key: HostKey, done: bool, image: &str) -> Result<(), Refusal> {
+    let kind = if done { kinds::UPGRADE_AGENT_FINISHED } else { kinds::UPGRADE_AGENT_FAILED };
+    tell_hourly(service, call, key, kind, &json!({"agent_image": image}))
 }
 
-/// Records an event of a host, unless the same was recorded within the hour.
-pub fn tell_hourly(
-    service: &Service,
-    call: &Call,
-    key: HostKey,
-    name: &str,
-    severity: Severity,
-    text: &str,
-) -> Result<(), Refusal> {
+/// Records an event of a host, unless one of the same kind was recorded within the hour.
+pub fn tell_hourly(service: &Service, call: &Call, key: HostKey, kind: Kind, details: &Value) -> Result<(), Refusal> {
     let due = |change: &Change, record: &HostRecord| {
-        record.told.get(name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
+        record.told.get(kind.name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
     };
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
         if due(change, &record) {
-            events::host(change, &record, name, severity, text, Value::Null);
-            record.told.insert(name.to_owned(), change.now);
+            events::host(change, &record, kind, details.clone());
+            record.told.insert(kind.name.to_owned(), change.now);
             change.put_host(record);
         }
         Ok(())

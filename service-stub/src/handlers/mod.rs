@@ -20,7 +20,9 @@ mod measured;
 pub mod models;
 pub mod new_cluster;
 pub mod operators;
+mod outputs;
 pub mod presigned;
+pub mod replies;
 #[cfg(test)]
 mod settings_tests;
 pub mod shapes;
@@ -127,7 +129,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     sized(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition", hosts::set_ignition, IGNITION_BODY_BYTES),
     endpoint(Method::PATCH, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/installer-args", hosts::set_installer_args),
     endpoint(Method::GET, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", agent::instructions),
-    sized(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", agent::reply, REPLY_BODY_BYTES),
+    sized(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/instructions", replies::reply, REPLY_BODY_BYTES),
     endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/progress", agent::progress),
     endpoint(Method::PUT, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/logs-progress", agent::logs_progress),
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/logs-progress", clusters::logs_progress),

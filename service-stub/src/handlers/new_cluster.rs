@@ -3,7 +3,7 @@
 use super::cluster_settings::{Lists, ips, owned_vips};
 use super::{clusters::shown, operators, shapes, support_levels};
 use crate::check::cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6};
-use crate::events::{self, Severity};
+use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::ClusterRecord;
@@ -48,8 +48,8 @@ pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer
         record.cluster.updated_at = change.now;
         record.cluster.status_updated_at = change.now;
         record.course.soft_timeouts = service.settings.soft_timeouts;
-        let text = format!("Successfully registered cluster {}", record.cluster.name);
-        events::cluster(change, &record, "cluster_registration_succeeded", Severity::Info, text, Value::Null);
+        let details = json!({"cluster_kind": record.cluster.kind});
+        events::cluster(change, &record, kinds::CLUSTER_REGISTRATION_SUCCEEDED, details);
         change.put_cluster(record);
         Ok::<_, Refusal>(())
     })?;

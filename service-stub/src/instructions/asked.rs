@@ -1,6 +1,6 @@
 //! What each step asks (service contract §6.2); none where there is nothing to ask.
 
-use super::Situation;
+use super::{Situation, pace::IMAGES_S};
 use crate::check::connectivity::addresses;
 use crate::dhcp_vips;
 use crate::encryption;
@@ -18,8 +18,6 @@ use api::{
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// Seconds for all images of a host together (§2.7).
-const IMAGES_S: i64 = 16 * 60;
 /// Where releases are, unless the cluster names another place.
 const RELEASE_REGISTRY: &str = "quay.io";
 /// Where images of no registry are.
@@ -178,7 +176,7 @@ pub fn disk_to_measure<'a>(options: &StepOptions, record: &'a HostRecord) -> Opt
 /// The images that were not tried yet.
 pub(super) fn images(situation: &Situation) -> Option<ContainerImageAvailabilityRequest> {
     let images = images_to_try(&situation.settings.steps, situation.record);
-    (!images.is_empty()).then_some(ContainerImageAvailabilityRequest { images, timeout: Some(IMAGES_S) })
+    (!images.is_empty()).then_some(ContainerImageAvailabilityRequest { images, timeout: i64::try_from(IMAGES_S).ok() })
 }
 
 /// The images that a host is still to try.

@@ -3,6 +3,8 @@
 mod asked;
 mod install;
 pub mod options;
+pub mod outstanding;
+pub mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -11,18 +13,11 @@ pub use install::disks_to_format;
 
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord};
 use crate::net::Cidr;
+use crate::payload::Payload;
 use crate::service::Settings;
 use crate::state::HostState;
 use api::{PostStepAction, Step, StepType, Steps, Timestamp};
 use std::sync::Arc;
-
-/// A host is on its way to be known for so long, and what it waits for is a poll, nothing else. One that stays where it is needs
-/// somebody, and then a poll now and then will do.
-const SOON_FOR_S: u64 = 60;
-/// By a second more after each so many, so that one that is stuck is not kept busy with its inventory.
-const SLOWER_AFTER_S: u64 = 10;
-/// How long a disk may take to be measured (service contract §2.7), as the step has it.
-const DISK_SPEED_S: &str = "480.00";
 
 /// Everything that decides on a host's instructions.
 pub struct Situation<'a> {
@@ -40,10 +35,14 @@ pub struct Situation<'a> {
     pub static_network: bool,
     /// Settings of the service.
     pub settings: &'a Settings,
+    /// Images of the release.
+    pub payload: Payload,
     /// File name of the image to install.
     pub image: Option<&'a str>,
     /// When it polls.
     pub now: Timestamp,
+    /// Its agent starts no step while one of the same type runs, so it may poll often while its host is on its way to `known`.
+    pub hurries: bool,
 }
 
 /// The answer to a poll. Steps that can't be built are left out.
@@ -60,11 +59,12 @@ pub fn next(situation: &Situation) -> Steps {
     let steps: Vec<Step> = wanted.filter_map(|kind| step(situation, kind)).collect();
     Steps {
         instructions: (!steps.is_empty()).then_some(steps),
-        next_instruction_seconds: pause(
+        next_instruction_seconds: pace::pause(
             record.state,
             record.host.status_updated_at,
             situation.now,
             settings.poll_interval,
+            situation.hurries,
         ),
         post_step_action: if registers_again(record.state) { PostStepAction::Exit } else { PostStepAction::Continue },
     }
@@ -166,21 +166,6 @@ fn registers_again(state: HostState) -> bool {
     matches!(state, S::Binding | S::Unbinding | S::UnbindingPendingUserAction | S::ReclaimingRebooting)
 }
 
-/// Seconds until the next poll of a host that has been in `state` since then.
-fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64) -> u64 {
-    use HostState as S;
-    match (state, u64::try_from(now.seconds_since(since))) {
-        (S::Binding | S::Unbinding | S::UnbindingPendingUserAction, _) => 0,
-        (S::Resetting | S::Disabled | S::DisabledUnbound | S::ReclaimingRebooting, _) => interval.saturating_mul(2),
-        (S::Disconnected | S::DisconnectedUnbound | S::Error | S::Cancelled, _) => interval.saturating_mul(2),
-        (
-            S::Discovering | S::Insufficient | S::PendingForInput | S::DiscoveringUnbound | S::InsufficientUnbound,
-            Ok(age @ ..SOON_FOR_S),
-        ) => interval.min(1 + age / SLOWER_AFTER_S),
-        _ => interval,
-    }
-}
-
 /// One step with its arguments (§6.2); none where there is nothing to ask.
 fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
     let json = |request: Option<String>| request.map(|request| vec![request]);
@@ -197,12 +182,17 @@ fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
         StepType::ApiVipConnectivityCheck => json(text(&asked::api_vip(situation)?)),
         StepType::TangConnectivityCheck => json(text(&asked::tang(situation)?)),
         StepType::InstallationDiskSpeedCheck => {
-            text(&asked::disk_speed(situation)?).map(|request| vec![request, DISK_SPEED_S.to_owned()])
+            text(&asked::disk_speed(situation)?).map(|request| vec![request, format!("{}.00", pace::DISK_SPEED_S)])
         }
         StepType::ContainerImageAvailability => json(text(&asked::images(situation)?)),
         StepType::UpgradeAgent => json(text(&serde_json::json!({"agent_image": situation.settings.agent_image}))),
         StepType::Install => json(text(&install::request(situation)?)),
-        StepType::LogsGather => json(text(&asked::logs(situation)?)),
+        StepType::LogsGather => {
+            let mut request = serde_json::to_value(asked::logs(situation)?).ok()?;
+            // The field is there for every host, with null where there is nothing to gather from.
+            request.as_object_mut()?.entry("master_ips").or_insert(serde_json::Value::Null);
+            json(text(&request))
+        }
         _ => Some(Vec::new()),
     }?;
     Some(Step { args, step_id: format!("{kind}-{:08x}", fastrand::u32(..)), step_type: kind.clone() })

@@ -32,7 +32,8 @@ fn settings(files: &std::path::Path) -> Settings {
         controller_image: "quay.io/edge-infrastructure/assisted-installer-controller:latest".into(),
         deliver_agent: false,
         cluster_files: Some(ClusterFiles::open(files).unwrap()),
-        mco_image: Some("r.io/mco:1".into()),
+        image_args: Default::default(),
+        registry: None,
         auth: Auth::None,
         await_controller: false,
         soft_timeouts: false,
@@ -139,8 +140,13 @@ impl World {
             machine_networks: &self.networks,
             static_network: self.static_network,
             settings: &self.settings,
+            payload: Payload {
+                machine_config_operator: Some("r.io/mco:1".into()),
+                must_gather: Some("r.io/mg:1".into()),
+            },
             image: None,
             now: Timestamp::from_unix_seconds(100_000),
+            hurries: false,
         }
     }
 
@@ -333,7 +339,7 @@ fn arguments_are_what_the_real_service_sends() {
     assert_eq!((&logs["master_ips"], &logs["installer_gather"]), (&json!(["192.168.126.11"]), &json!(true)));
     world.record.host.bootstrap = false;
     let logs: Value = serde_json::from_str(&world.only_arg(StepType::LogsGather)).unwrap();
-    assert!(logs.get("master_ips").is_none(), "only a bootstrap host has them");
+    assert_eq!(logs.get("master_ips"), Some(&Value::Null), "only a bootstrap host has them");
 }
 
 #[test]
@@ -438,18 +444,6 @@ fn an_agent_of_another_version_is_brought_up_to_date_first() {
 }
 
 #[test]
-fn a_host_on_its_way_polls_soon_and_one_that_is_stuck_or_settled_does_not() {
-    use HostState as S;
-    let at = Timestamp::from_unix_seconds;
-    let after = |state, seconds: i64| pause(state, at(1000), at(1000 + seconds), 60);
-    for state in [S::Discovering, S::Insufficient, S::PendingForInput, S::InsufficientUnbound] {
-        assert_eq!([0, 15, 59, 60, -5].map(|age| after(state, age)), [1, 2, 6, 60, 60], "{state:?}");
-    }
-    assert_eq!([after(S::Known, 0), after(S::Installing, 0), after(S::Error, 0)], [60, 60, 120]);
-    assert_eq!(pause(S::Discovering, at(0), at(0), 0), 0);
-}
-
-#[test]
 fn kargs_name_the_interfaces_of_the_machine_network() {
     let inventory: Inventory = serde_json::from_value(inventory("192.168.131.10/24")).unwrap();
     let kargs = |networks: &[&str]| {
@@ -544,6 +538,7 @@ fn a_request_says_what_a_day_2_host_needs_and_no_more() {
     let mut world = World::new();
     let day1 = asked(&world);
     assert_eq!((&day1["mco_image"], &day1["openshift_version"]), (&json!("r.io/mco:1"), &json!("4.22.9")));
+    assert_eq!(day1["must_gather_image"], "r.io/mg:1");
     assert_eq!((&day1["service_ips"], &day1["disks_to_format"]), (&Value::Null, &json!([])));
     assert!(day1.get("proxy").is_none() && day1.get("skip_installation_disk_cleanup").is_none());
     world.cluster.kept.insert("http_proxy".into(), "http://p:3128".into());
@@ -551,5 +546,7 @@ fn a_request_says_what_a_day_2_host_needs_and_no_more() {
     let no_proxy = ".corp,127.0.0.1,localhost,.svc,.cluster.local,api-int.ha.example.com";
     assert_eq!(asked(&world)["proxy"], json!({"http_proxy": "http://p:3128", "no_proxy": no_proxy}));
     let day2 = asked(&World::added());
-    assert!(day2.get("mco_image").is_none() && day2.get("openshift_version").is_none(), "{day2}");
+    for name in ["mco_image", "must_gather_image", "openshift_version"] {
+        assert!(day2.get(name).is_none(), "{name}: {day2}");
+    }
 }

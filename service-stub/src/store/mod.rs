@@ -18,6 +18,7 @@ use file::DatabaseFile;
 use journal::Journal;
 use seal::{Seal, SealError};
 
+use crate::metrics::published::Published;
 use crate::model::{Event, HostKey, Model, Presence};
 use api::{ClusterId, HostId, InfraEnvId, Timestamp};
 use redb::{Database, DatabaseError, ReadableTable, TableDefinition, WriteTransaction};
@@ -129,6 +130,7 @@ pub struct Store {
     queue: Mutex<Queue>,
     committed: Condvar,
     changes: watch::Sender<u64>,
+    published: Published,
 }
 
 /// Changes on their way to the disk.
@@ -198,6 +200,7 @@ impl Store {
             queue: Mutex::default(),
             committed: Condvar::new(),
             changes: watch::Sender::new(0),
+            published: Published::default(),
         };
         store.load(&directory.join(FILE))?;
         Ok(store)
@@ -211,6 +214,11 @@ impl Store {
     /// The records as they are on disk.
     pub fn model(&self) -> Arc<Model> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What changes are counted as. A change is counted when it is made, though its commit may still fail.
+    pub fn published(&self) -> &Published {
+        &self.published
     }
 
     /// Changes with every commit, for who wants to know at once.
@@ -228,8 +236,10 @@ impl Store {
         let mut queue = lock(&self.queue);
         let mut change = Change::of(&queue.next, request_id);
         let result = work(&mut change);
+        let now = change.now;
         let (model, touched) = change.into_parts();
         if result.is_ok() && !touched.is_empty() {
+            self.published.note(&queue.next, &model, &touched.events, now);
             queue.next = Arc::new(model);
             queue.batch.touched.extend(touched);
         }

@@ -12,6 +12,7 @@ use service_stub::http::limits::Limits;
 use service_stub::http::tls::Tls;
 use service_stub::instructions::options::StepOptions;
 use service_stub::media::Media;
+use service_stub::payload::ImageArgs;
 use service_stub::releases::Catalogue;
 use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::retention::Retention;
@@ -48,6 +49,8 @@ pub struct Files {
     pub retention: Retention,
     pub rendezvous: Option<Arc<Rendezvous>>,
     pub catalogue: Option<Arc<Catalogue>>,
+    pub image_args: ImageArgs,
+    pub registry: Option<Arc<netcheck::image::Options>>,
 }
 
 /// A running service; it stops when dropped.
@@ -89,7 +92,8 @@ impl Running {
             controller_image: "quay.io/edge-infrastructure/assisted-installer-controller:latest".into(),
             deliver_agent: false,
             cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
-            mco_image: None,
+            image_args: files.image_args,
+            registry: files.registry,
             auth: files.auth,
             ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
             await_controller: files.await_controller,

@@ -30,6 +30,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("infra_error.code: 5", "and with 503"),
     ("\"numaresources\" is not one of", "the operator's name has no hyphen, in the service"),
     ("bundle.optional_operators: null", "no optional operators, as the service writes it"),
+    ("host_registration_response.status: null", "of a host that registers again, as recorded"),
+    ("host_registration_response.status_info: null", "as recorded"),
     ("steps.instructions: null", "null and not an empty list, as the service writes it"),
     ("monitored-operator.bundles: null", "as recorded"),
     ("monitored-operator.source_bundles: null", "as recorded"),

@@ -272,7 +272,10 @@ impl Agent {
             "connectivity-check" => connectivity(argument),
             "domain-resolution" => resolutions(argument),
             "ntp-synchronizer" => json!({"ntp_sources": [{"source_name": "10.0.0.1", "source_state": "synced"}]}),
-            _ => json!([]),
+            _ => {
+                let networks: Vec<String> = serde_json::from_str(argument).unwrap();
+                networks.iter().map(|network| json!({"network": network, "free_addresses": []})).collect()
+            }
         };
         let output: Arc<str> = Value::from(output.to_string()).to_string().into();
         outputs.insert(kind.to_owned(), (argument.to_owned(), output.clone()));

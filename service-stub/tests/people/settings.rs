@@ -131,10 +131,10 @@ fn checks_that_turn_are_told() {
     assert_eq!(first, ["has-inventory", "hostname-valid"], "what it had to send first");
     world.machines[0].name = "localhost".into();
     world.poll(&world.machines[0]);
-    let why = "Hostname localhost is not allowed: use lower-case letters, digits, hyphens and dots, at most 63, not localhost";
+    let why = "that used to succeed is now failing";
     let props = json!({"cluster_id": world.cluster.id, "host_id": id, "infra_env_id": world.infra_env.id,
         "host_name": "localhost", "validation_id": "hostname-valid", "failure_message": why});
-    let text = format!("Host localhost: validation 'hostname-valid' that used to succeed is now failing: {why}");
+    let text = format!("Host localhost: validation 'hostname-valid' {why}");
     assert_eq!(told(&world, "host_validation_failed"), [(text, "warning".to_owned(), props)]);
     world.poll(&world.machines[0]);
     assert_eq!(told(&world, "host_validation_failed").len(), 1, "once");
@@ -153,14 +153,16 @@ fn checks_that_turn_are_told() {
         all.filter(|(_, _, props)| props["validation_id"] == "dns-domain-defined").collect::<Vec<_>>()
     };
     domain("");
-    let why = "The base domain is undefined and must be provided.";
-    let props = json!({"cluster_id": world.cluster.id, "validation_id": "dns-domain-defined", "failure_message": why});
-    let text = format!("Cluster validation 'dns-domain-defined' that used to succeed is now failing: {why}");
+    let message = "The base domain is undefined and must be provided.";
+    let props = json!({"cluster_id": world.cluster.id, "validation_id": "dns-domain-defined", "failure_message": why,
+        "validation_msg": message});
+    let text = format!("Cluster validation 'dns-domain-defined' {why}");
     assert_eq!(of("cluster_validation_failed"), [(text, "warning".to_owned(), props)]);
     domain("example.com");
-    let props = json!({"cluster_id": world.cluster.id, "validation_id": "dns-domain-defined"});
-    let text = "Cluster validation 'dns-domain-defined' is now fixed".to_owned();
-    assert_eq!(of("cluster_validation_fixed"), [(text, "info".to_owned(), props)]);
+    let [(text, severity, props)] = of("cluster_validation_fixed").try_into().unwrap();
+    let expected = ("Cluster validation 'dns-domain-defined' is now fixed", "info");
+    assert_eq!((text.as_str(), severity.as_str()), expected);
+    assert_eq!(props.get("failure_message"), None);
     world.register(&world.machines[0]).unwrap();
     assert_eq!(told(&world, "host_validation_failed").len(), 1, "a host that begins anew has nothing to lose");
 }

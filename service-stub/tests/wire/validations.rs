@@ -4,6 +4,7 @@ use super::*;
 use api::Timestamp;
 use service_stub::model::Presence;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Status and message by name.
 fn findings(text: &str) -> BTreeMap<String, (String, String)> {

@@ -134,7 +134,9 @@ fn vips_valid(context: &Context, kind: &str, list: &[Value]) -> Verdict {
             _ => return (Status::Failure, format!("{kind} virtual IP {address} has not been verified yet.")),
         }
     }
-    (Status::Success, format!("{kind} virtual IPs belong to the machine network and are not in use."))
+    let addresses: Vec<String> = vips(list).into_iter().map(|(address, _)| address.to_string()).collect();
+    let (kind, addresses) = (kind.to_lowercase(), addresses.join(", "));
+    (Status::Success, format!("{kind} vips {addresses} belongs to the Machine CIDR and is not in use."))
 }
 
 fn is_broadcast(network: Cidr, address: IpAddr) -> bool {

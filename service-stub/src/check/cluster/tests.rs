@@ -232,7 +232,9 @@ fn host_prefixes() {
 fn virtual_addresses() {
     const DEFINED: &str = "api-vips-defined";
     const VALID: &str = "api-vips-valid";
-    const FREE: &str = "API virtual IPs belong to the machine network and are not in use.";
+    const FREE: &str = "api vips 10.0.0.100 belongs to the Machine CIDR and is not in use.";
+    const FREE_9: &str = "api vips 10.0.0.9 belongs to the Machine CIDR and is not in use.";
+    const FREE_254: &str = "api vips 10.0.0.254 belongs to the Machine CIDR and is not in use.";
     const NOT_NEEDED: &str = "API virtual IPs are not required: User Managed Networking";
     const EQUAL: &str = "machine-cidr-equals-to-calculated-cidr";
     const SAME: &str = "The Cluster Machine CIDR is equivalent to the calculated CIDR.";
@@ -250,12 +252,12 @@ fn virtual_addresses() {
         (VALID, |s| s.own().api_vips.clear(), Pending, "API virtual IPs are undefined."),
         (VALID, |s| api(s, "10.0.1.1", "succeeded"), Failure, "API virtual IP 10.0.1.1 is in no machine network."),
         (VALID, |s| api(s, "10.0.0.255", "succeeded"), Failure, "API virtual IP 10.0.0.255 is the broadcast address of 10.0.0.0/24."),
-        (VALID, |s| api(s, "10.0.0.254", "succeeded"), Success, FREE),
+        (VALID, |s| api(s, "10.0.0.254", "succeeded"), Success, FREE_254),
         (VALID, |s| api(s, "10.0.0.9", "failed"), Failure, "API virtual IP 10.0.0.9 is in use already: choose a free one."),
         (VALID, |s| api(s, "10.0.0.9", "unverified"), Failure, "API virtual IP 10.0.0.9 has not been verified yet."),
-        (VALID, |s| { api(s, "10.0.0.9", "unverified"); free(s, 0, &["10.0.0.9"]) }, Success, FREE),
+        (VALID, |s| { api(s, "10.0.0.9", "unverified"); free(s, 0, &["10.0.0.9"]) }, Success, FREE_9),
         (VALID, |s| { api(s, "10.0.0.9", ""); free(s, 0, &["10.0.0.9"]); free(s, 1, &["10.0.0.8"]) }, Failure, "API virtual IP 10.0.0.9 has not been verified yet."),
-        (VALID, |s| { api(s, "10.0.0.9", "failed"); s.balanced() }, Success, FREE),
+        (VALID, |s| { api(s, "10.0.0.9", "failed"); s.balanced() }, Success, FREE_9),
         (VALID, Setup::user_managed, Success, NOT_NEEDED),
         ("ingress-vips-valid", |s| s.own().ingress_vips = vip("10.0.1.1", "succeeded"), Failure, "Ingress virtual IP 10.0.1.1 is in no machine network."),
         (EQUAL, |_| {}, Success, SAME),

@@ -17,7 +17,9 @@ impl Domains {
         let document: Value = serde_json::from_str(text).ok()?;
         let addresses = |resolution: &Value, key: &str| {
             let list = resolution.get(key).and_then(Value::as_array).into_iter().flatten();
-            list.filter_map(|address| address.as_str()?.parse().ok()).collect::<Vec<IpAddr>>()
+            // Some agents add the length of a prefix.
+            let bare = list.filter_map(|address| address.as_str()?.split('/').next());
+            bare.filter_map(|address| address.parse().ok()).collect::<Vec<IpAddr>>()
         };
         let by_name = document.get("resolutions")?.as_array()?.iter().filter_map(|resolution| {
             let name = resolution.get("domain_name")?.as_str()?.to_owned();

@@ -1,12 +1,15 @@
 //! Counts for Prometheus (text exposition format 0.0.4). No label holds anything a client wrote: routes are templates of our
 //! own tables, methods the known ones.
 
+pub mod published;
+
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
 use crate::state::{ClusterState, HostState};
 use std::{
     collections::BTreeMap,
     fmt::Write,
+    path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -93,6 +96,15 @@ impl Text {
     }
 }
 
+/// How much of a file system is in use.
+// For people: a percentage needs no more than a float has.
+#[allow(clippy::cast_precision_loss)]
+fn used_percent(directory: &Path) -> Option<f64> {
+    let status = nix::sys::statvfs::statvfs(directory).ok()?;
+    let (all, free) = (status.blocks() as f64, status.blocks_free() as f64);
+    (all > 0.0).then(|| (all - free) * 100.0 / all)
+}
+
 /// GET /metrics.
 pub fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     let model = service.store.model();
@@ -114,6 +126,11 @@ pub fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     let store = service.store.directory().join("state.redb").metadata().map_or(0, |metadata| metadata.len());
     text.gauge("landfall_store_bytes", "Length of the store's file.", store);
     service.metrics.write(&mut text);
+    service.store.published().write(&mut text);
+    if let Some(percent) = used_percent(service.store.directory()) {
+        let name = "service_assisted_installer_filesystem_usage_percentage";
+        text.gauge(name, "How full the file system of the state directory is.", percent);
+    }
     Ok(Answer::text("text/plain; version=0.0.4; charset=utf-8", text.text))
 }
 

@@ -1,0 +1,131 @@
+//! docker-registry itself, from packages that `make setup` unpacks beside the build.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use flate2::{Compression, write::GzEncoder};
+use netcheck::image::reference::Digest;
+use serde_json::{Value, json};
+use std::{
+    fs::File,
+    io::Write,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+pub const USER: &str = "tester";
+pub const PASSWORD: &str = "right horse";
+/// bcrypt of it, with little work to do.
+const HASH: &str = "$2b$04$abcdefghijklmnopqrstuuLK4yYxcGJwQr33yKnQTmKjI1WQSUD2K";
+const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+
+/// A registry that wants a password; it ends when dropped.
+pub struct Registry {
+    pub address: String,
+    agent: ureq::Agent,
+    child: Child,
+    _directory: tempfile::TempDir,
+}
+
+fn packages() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let places = [target.join("vm/packages/servers"), target.join("../vm/packages/servers")];
+    let found = places.into_iter().find(|place| place.join(".done").exists());
+    if found.is_none() {
+        assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "this test may not be skipped, but has no registry");
+        println!("skipped: the servers' packages are not there (make setup unpacks them)");
+    }
+    found
+}
+
+impl Registry {
+    /// None, with the reason printed, where nobody has unpacked it.
+    pub fn start() -> Option<Self> {
+        let packages = packages()?;
+        let directory = tempfile::tempdir().unwrap();
+        let passwords = directory.path().join("htpasswd");
+        std::fs::write(&passwords, format!("{USER}:{HASH}\n")).unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        // JSON is YAML.
+        let configuration = json!({
+            "version": "0.1", "log": {"level": "warn"},
+            "storage": {"filesystem": {"rootdirectory": directory.path().join("registry")}},
+            "http": {"addr": address, "secret": "s"},
+            "auth": {"htpasswd": {"realm": "it", "path": passwords}},
+        });
+        let file = directory.path().join("registry.yml");
+        std::fs::write(&file, configuration.to_string()).unwrap();
+        let log_path = directory.path().join("registry.log");
+        let log = File::create(&log_path).unwrap();
+        let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|name| packages.join(name));
+        let mut child = Command::new(packages.join("usr/bin/docker-registry"))
+            .arg("serve")
+            .arg(file)
+            .env("LD_LIBRARY_PATH", std::env::join_paths(libraries).unwrap())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let said = || std::fs::read_to_string(&log_path).unwrap();
+        for _ in 0..1000 {
+            if TcpStream::connect(&address).is_ok() {
+                let agent = ureq::Agent::config_builder().proxy(None).http_status_as_error(false).build().into();
+                return Some(Self { address, agent, child, _directory: directory });
+            }
+            assert!(child.try_wait().unwrap().is_none(), "the registry ended: {}", said());
+            sleep(Duration::from_millis(10));
+        }
+        panic!("the registry does not get ready: {}", said());
+    }
+
+    fn send(&self, method: &str, url: &str, content_type: &str, body: &[u8], status: u16) -> String {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(url)
+            .header("Content-Type", content_type)
+            .header("Authorization", format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"))));
+        let response = self.agent.run(request.body(body).unwrap()).unwrap();
+        assert_eq!(response.status(), status, "{method} {url}");
+        response.headers().get("Location").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    }
+
+    /// Pushes an image of these layers.
+    pub fn push(&self, repository: &str, tag: &str, layers: &[Vec<u8>]) {
+        let base = format!("http://{}/v2/{repository}", self.address);
+        let config = json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}});
+        let push = |blob: &[u8], kind: &str| -> Value {
+            let digest = Digest::of(blob).to_string();
+            let upload = self.send("POST", &format!("{base}/blobs/uploads/"), "", b"", 202);
+            self.send("PUT", &format!("{upload}&digest={digest}"), "application/octet-stream", blob, 201);
+            json!({"mediaType": kind, "digest": digest, "size": blob.len()})
+        };
+        let config = push(config.to_string().as_bytes(), "application/vnd.docker.container.image.v1+json");
+        let layers: Vec<Value> =
+            layers.iter().map(|layer| push(layer, "application/vnd.docker.image.rootfs.diff.tar.gzip")).collect();
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers});
+        self.send("PUT", &format!("{base}/manifests/{tag}"), MANIFEST, manifest.to_string().as_bytes(), 201);
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A layer with these files.
+pub fn layer(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(u64::try_from(content.len()).unwrap());
+        header.set_mode(0o644);
+        builder.append_data(&mut header, path, *content).unwrap();
+    }
+    let mut encoder = builder.into_inner().unwrap();
+    encoder.flush().unwrap();
+    encoder.finish().unwrap()
+}
