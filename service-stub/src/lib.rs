@@ -38,6 +38,7 @@ pub mod effects;
 pub mod encryption;
 pub mod events;
 pub mod features;
+pub mod generated_manifests;
 pub mod handlers;
 pub mod http;
 pub mod ignition_endpoint;

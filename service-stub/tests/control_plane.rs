@@ -7,6 +7,7 @@ use api::{
     Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage, InfraEnv,
     InfraEnvCreateParams, InstallRequest, MachineNetwork, Secret, StageList, StepReply, StepType,
 };
+use base64::Engine;
 use common::{API, Files, Running, inventory, pull_secret};
 use serde_json::{Value, json};
 use std::fs;
@@ -298,4 +299,38 @@ fn a_controller_finishes_the_installation() {
     assert_eq!(count("cluster_operator_status"), 1);
     assert_eq!(count("cluster_operator_report"), 1);
     assert_eq!(count("cluster_installation_completed"), 1);
+}
+
+#[test]
+fn settings_become_manifests_of_the_control_plane() {
+    const FILE: &str = "99-openshift-worker-tpm-encryption.yaml";
+    let world = World::new(3, 3);
+    let cluster = format!("{API}/v2/clusters/{}", world.cluster.id);
+    let settings = json!({"schedulable_masters": true, "disk_encryption": {"enable_on": "workers", "mode": "tpmv2"}});
+    let changed = world.running.json("PATCH", &format!("/v2/clusters/{}", world.cluster.id), &settings).document();
+    assert_eq!(changed["schedulable_masters"], true, "{changed}");
+    assert_eq!(changed["disk_encryption"], settings["disk_encryption"]);
+
+    assert_eq!(world.running.get(&format!("{cluster}/manifests")).document(), json!([]));
+    let all = world.running.get(&format!("{cluster}/manifests?include_system_generated=true")).document();
+    assert_eq!(all, json!([{"file_name": FILE, "folder": "openshift", "manifest_source": "system"}]));
+    let file = |folder| world.running.get(&format!("{cluster}/manifests/files?folder={folder}&file_name={FILE}"));
+    assert!(String::from_utf8(file("openshift").body).unwrap().contains("tpm2: true"));
+    assert_eq!(file("manifests").status, 404);
+
+    world.install();
+    // (Its files are there once it is installing, which its hosts see.)
+    world.request(world.hosts[0]);
+    let paths = |name: &str| {
+        let config = world.file(&format!("files?file_name={name}")).document();
+        let files = config["storage"]["files"].as_array().cloned().unwrap_or_default();
+        files.iter().map(|file| file["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let path = format!("/opt/openshift/openshift/{FILE}");
+    assert!(paths("bootstrap.ign").contains(&path));
+    assert!(!paths("master.ign").contains(&path));
+    let custom = world.file("files?file_name=custom_manifests.json").document();
+    let manifest = custom[0]["Content"].as_str().unwrap();
+    let manifest = base64::engine::general_purpose::STANDARD.decode(manifest).unwrap();
+    assert!(String::from_utf8(manifest).unwrap().contains("mastersSchedulable: true"));
 }

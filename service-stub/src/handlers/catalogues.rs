@@ -11,7 +11,7 @@ fn answer(document: &Value) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/default-config.
-pub fn default_config(_: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub fn default_config(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     let pods = json!({"cidr": "10.128.0.0/14", "host_prefix": 23});
     let services = json!({"cidr": "172.30.0.0/16"});
     answer(&json!({
@@ -20,8 +20,8 @@ pub fn default_config(_: &Service, _: &Call) -> Result<Answer, Refusal> {
         "cluster_networks_dualstack": [pods, {"cidr": "fd01::/48", "host_prefix": 64}],
         "cluster_networks_ipv4": [pods],
         "forbidden_hostnames": api::FORBIDDEN_HOSTNAMES,
-        // Nothing is deleted for being old.
-        "inactive_deletion_hours": 0,
+        // (Nought where nothing is deleted for being old.)
+        "inactive_deletion_hours": service.settings.retention.0.unwrap_or_default() / 3600,
         "ntp_source": "",
         "service_network_cidr": "172.30.0.0/16",
         "service_networks_dualstack": [services, {"cidr": "fd02::/112"}],

@@ -1,6 +1,8 @@
 //! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
 
-use super::new_cluster::{check_control_plane, check_encryption, check_vip_families, is_user_balanced};
+use super::new_cluster::{
+    check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
+};
 use super::{cluster_networks, clusters::shown, find_cluster, operators, shapes, support_levels};
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
@@ -26,6 +28,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let hosts = change.model().hosts_of_cluster(id);
         let proxy = proxy_of(&record);
         apply(&mut record, &hosts, params)?;
+        refuse_unserved(service, &record)?;
         support_levels::check_cluster(change.model(), &record)?;
         record.cluster.updated_at = change.now;
         if proxy_of(&record) != proxy {
@@ -109,10 +112,6 @@ pub fn apply(
     }
     set_platform(record, &mut params).map_err(Refusal::invalid)?;
     check_known_cluster(record, &params).map_err(Refusal::invalid)?;
-    check_encryption(params.disk_encryption.as_ref())?;
-    if params.schedulable_masters == Some(true) {
-        return Err(Refusal::not_implemented("field schedulable_masters"));
-    }
     set_texts(record, &params);
     cluster_networks::set(record, hosts, &mut params)?;
     set_kept(record, &params)?;
@@ -367,6 +366,13 @@ fn set_kept(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Result<
             Some("") => drop(record.kept.remove(name)),
             Some(text) => drop(record.kept.insert(name.into(), text.into())),
         }
+    }
+    if let Some(given) = &params.disk_encryption {
+        let merged = merged_encryption(record.kept.get("disk_encryption"), given);
+        record.kept.insert("disk_encryption".into(), merged);
+    }
+    if let Some(on) = params.schedulable_masters {
+        record.kept.insert("schedulable_masters".into(), on.into());
     }
     if let Some(endpoint) = &params.ignition_endpoint {
         match ignition_endpoint::checked(endpoint).map_err(Refusal::invalid)? {

@@ -3,6 +3,7 @@
 use super::{agent, find_cluster, find_host, find_infra_env, infra_envs, manifests};
 use crate::cluster_files::ClusterFiles;
 use crate::documents;
+use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal, range};
 use crate::kubeconfig;
 use crate::model::{ClusterRecord, HostKey};
@@ -130,7 +131,12 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
         return Ok(Answer::file(name, contents));
     }
     let found = match (files.read(name), *name) {
-        (Ok(own), "custom_manifests.json") => Ok(manifests::custom_manifests(service, id, own)?),
+        (Ok(own), "custom_manifests.json") => Ok(manifests::custom_manifests(service, &cluster, own)?),
+        (Ok(Some(config)), "bootstrap.ign") => {
+            let manifests = generated_manifests::machine_configs(&cluster, &service.store.model().hosts_of_cluster(id));
+            let config = generated_manifests::with_machine_configs(config, &manifests);
+            Ok(Some(config.map_err(|error| Refusal::internal(&error))?))
+        }
         (found, _) => found,
     };
     match found {

@@ -2,8 +2,10 @@
 //! `custom_manifests.json`, which they are put into.
 
 use super::{find_cluster, shapes};
+use crate::generated_manifests::{self, Generated};
 use crate::http::{Answer, Call, Refusal};
 use crate::manifest_files::{self, FOLDERS, MAX_BYTES, MAX_FILES, Name};
+use crate::model::ClusterRecord;
 use crate::service::Service;
 use api::ClusterId;
 use axum::http::StatusCode;
@@ -20,13 +22,29 @@ fn document(name: &Name) -> Value {
     json!({"file_name": name.file, "folder": name.folder, "manifest_source": "user"})
 }
 
-/// GET /v2/clusters/{id}/manifests. The system generates none here.
+/// GET /v2/clusters/{id}/manifests.
 pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    call.query_flag("include_system_generated")?;
-    find_cluster(&service.store.model(), id)?;
+    let with_generated = call.query_flag("include_system_generated")?;
+    let generated = generated(service, id)?;
     let names = manifest_files::list(service.store.directory(), id).map_err(failed)?;
-    Ok(Answer::json(StatusCode::OK, &names.iter().map(document).collect::<Vec<_>>()))
+    let mut all: Vec<Value> = names.iter().map(document).collect();
+    if with_generated {
+        let folder = generated_manifests::FOLDER;
+        all.extend(
+            generated
+                .iter()
+                .map(|manifest| json!({"file_name": manifest.file, "folder": folder, "manifest_source": "system"})),
+        );
+    }
+    Ok(Answer::json(StatusCode::OK, &all))
+}
+
+/// Those that the cluster's settings ask for.
+fn generated(service: &Service, id: ClusterId) -> Result<Vec<Generated>, Refusal> {
+    let model = service.store.model();
+    let cluster = find_cluster(&model, id)?;
+    Ok(generated_manifests::machine_configs(&cluster, &model.hosts_of_cluster(id)))
 }
 
 #[derive(Deserialize)]
@@ -103,8 +121,14 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 pub fn file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let name = queried(call)?;
-    find_cluster(&service.store.model(), id)?;
-    let content = manifest_files::read(service.store.directory(), id, &name).map_err(failed)?;
+    let generated = generated(service, id)?;
+    let content = match manifest_files::read(service.store.directory(), id, &name).map_err(failed)? {
+        None if name.folder == generated_manifests::FOLDER => {
+            let manifest = generated.into_iter().find(|manifest| manifest.file == name.file);
+            manifest.map(|manifest| manifest.content.into_bytes())
+        }
+        content => content,
+    };
     Ok(Answer::file(&name.file, content.ok_or_else(|| not_found(id, &name))?))
 }
 
@@ -179,16 +203,23 @@ fn decoded(name: &Name, content: &str) -> Result<Vec<u8>, Refusal> {
 }
 
 /// `custom_manifests.json`: the operator's own list, if there is one, with what users added behind it.
-pub fn custom_manifests(service: &Service, id: ClusterId, own: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Refusal> {
-    let state = service.store.directory();
+pub fn custom_manifests(
+    service: &Service,
+    cluster: &ClusterRecord,
+    own: Option<Vec<u8>>,
+) -> Result<Option<Vec<u8>>, Refusal> {
+    let (state, id) = (service.store.directory(), cluster.cluster.id);
+    let scheduler = generated_manifests::scheduler(cluster);
     let names = manifest_files::list(state, id).map_err(failed)?;
-    if names.is_empty() {
+    if names.is_empty() && scheduler.is_none() {
         return Ok(own);
     }
     let mut list: Vec<Value> = match own {
         Some(own) => serde_json::from_slice(&own).map_err(|error| Refusal::internal(&error))?,
         None => Vec::new(),
     };
+    let encoded = |content: &str| base64::engine::general_purpose::STANDARD.encode(content);
+    list.extend(scheduler.map(|manifest| json!({"Name": manifest.file, "Content": encoded(&manifest.content)})));
     for name in names {
         let Some(content) = manifest_files::read(state, id, &name).map_err(failed)? else { continue };
         let content = base64::engine::general_purpose::STANDARD.encode(content);

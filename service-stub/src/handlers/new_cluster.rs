@@ -41,6 +41,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
     let params: ClusterCreateParams = call.json(&shapes::NEW_CLUSTER)?;
     let record = plan(service.settings.catalogue.as_deref(), params, id)?;
+    refuse_unserved(service, &record)?;
     service.change(call.request_id(), |change| {
         let mut record = record;
         record.cluster.created_at = change.now;
@@ -87,7 +88,6 @@ fn plan(
     if !ssh_public_key.is_empty() {
         rules::ssh_key::check(&ssh_public_key).map_err(Refusal::invalid)?;
     }
-    refuse_unserved(&params)?;
 
     let endpoint = params.ignition_endpoint.as_ref().map(ignition_endpoint::checked).transpose();
     let endpoint = endpoint.map_err(Refusal::invalid)?.flatten();
@@ -370,23 +370,34 @@ fn release(
     })
 }
 
-/// What is known and not done here.
-fn refuse_unserved(params: &ClusterCreateParams) -> Result<(), Refusal> {
-    check_encryption(params.disk_encryption.as_ref())?;
-    if params.schedulable_masters == Some(true) {
-        return Err(Refusal::not_implemented("field schedulable_masters"));
+/// Some settings are for a control plane: kept and not done, they would leave a disk in clear that somebody believes encrypted.
+pub(super) fn refuse_unserved(service: &Service, record: &ClusterRecord) -> Result<(), Refusal> {
+    if service.settings.cluster_files.is_some() {
+        return Ok(());
+    }
+    let on = record.kept.get("disk_encryption").and_then(|setting| setting["enable_on"].as_str());
+    if !matches!(on, None | Some("none" | "")) {
+        return Err(Refusal::not_implemented("disk_encryption without a control plane (see --cluster-files)"));
+    }
+    if record.kept.get("schedulable_masters") == Some(&Value::Bool(true)) {
+        return Err(Refusal::not_implemented("schedulable_masters without a control plane (see --cluster-files)"));
     }
     Ok(())
 }
 
-/// None can be set up.
-pub(super) fn check_encryption(setting: Option<&Value>) -> Result<(), Refusal> {
-    let on = setting.and_then(|setting| setting.get("enable_on")).and_then(Value::as_str);
-    // Kept and not done, it would leave a disk in clear that somebody believes encrypted.
-    match on {
-        None | Some("none" | "") => Ok(()),
-        Some(_) => Err(Refusal::not_implemented("disk_encryption")),
+/// What is set of encryption over what was: by default, that nothing is encrypted, and if it is, by the TPM.
+pub(super) fn merged_encryption(before: Option<&Value>, given: &Value) -> Value {
+    let own = |name: &str| before.and_then(|before| before[name].as_str());
+    let text = |name: &str, default: &str| {
+        let given = given[name].as_str().map(|text| if text.is_empty() { default } else { text });
+        given.or_else(|| own(name)).unwrap_or(default).to_owned()
+    };
+    let mut merged = json!({"enable_on": text("enable_on", "none"), "mode": text("mode", "tpmv2")});
+    let given_servers = given["tang_servers"].as_str().filter(|servers| !servers.is_empty());
+    if let Some(servers) = given_servers.or_else(|| own("tang_servers")) {
+        merged["tang_servers"] = servers.into();
     }
+    merged
 }
 
 /// Settings that are shown again but change nothing here.
@@ -399,6 +410,8 @@ fn kept(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
         ("no_proxy", text(&params.no_proxy)),
         ("ntp_sources", text(&params.ntp_sources)),
         ("tags", text(&params.tags)),
+        ("disk_encryption", params.disk_encryption.as_ref().map(|given| merged_encryption(None, given))),
+        ("schedulable_masters", params.schedulable_masters.filter(|on| *on).map(Value::from)),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

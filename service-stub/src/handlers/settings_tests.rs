@@ -81,10 +81,21 @@ fn addresses_of_one_way_are_no_good_for_the_other() {
 }
 
 #[test]
-fn what_is_not_done_here_says_so() {
-    for params in [json!({"schedulable_masters": true}), json!({"disk_encryption": {"enable_on": "all"}})] {
-        assert!(set(&mut cluster(3), params.clone()).unwrap_err().starts_with("501"), "{params}");
-    }
+fn encryption_is_set_field_by_field() {
+    let mut record = cluster(3);
+    let servers = r#"[{"url":"http://a","thumbprint":"x"}]"#;
+    set(&mut record, json!({"disk_encryption": {"enable_on": "all"}})).unwrap();
+    assert_eq!(record.kept["disk_encryption"], json!({"enable_on": "all", "mode": "tpmv2"}));
+    set(&mut record, json!({"disk_encryption": {"mode": "tang", "tang_servers": servers}})).unwrap();
+    let all = json!({"enable_on": "all", "mode": "tang", "tang_servers": servers});
+    assert_eq!(record.kept["disk_encryption"], all);
+    set(&mut record, json!({"name": "edge", "schedulable_masters": true})).unwrap();
+    assert_eq!(record.kept["disk_encryption"], all);
+    assert_eq!(record.kept["schedulable_masters"], true);
+}
+
+#[test]
+fn an_installed_cluster_stays_as_it_is() {
     let mut installed = cluster(3);
     installed.state = ClusterState::Installed;
     let why = set(&mut installed, json!({"name": "edge"})).unwrap_err();
