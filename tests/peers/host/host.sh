@@ -45,6 +45,11 @@ rm -f "$root/etc/resolv.conf" "$root/etc/hostname"
 echo "nameserver $RESOLVER" >"$root/etc/resolv.conf"
 echo "127.0.0.1 localhost $HOST_NAME" >"$root/etc/hosts"
 hostname "$HOST_NAME"
+# Of the installer's container: what it deploys the controller with.
+mkdir -p "$root/assisted-installer-controller/deploy"
+for kind in cm pod secret; do
+    echo "kind: Stand-in" >"$root/assisted-installer-controller/deploy/assisted-installer-controller-$kind.yaml.template"
+done
 # Where the real agent's container sees the host.
 mkdir -p "$root/host"
 for part in sys proc dev run etc; do ln -s "/$part" "$root/host/$part"; done

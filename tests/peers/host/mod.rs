@@ -4,7 +4,7 @@
 pub mod sys_tree;
 
 use crate::{
-    disk::{LoopDisk, run},
+    disk::LoopDisk,
     net::{Namespace, Segment},
 };
 use nix::{
@@ -46,7 +46,9 @@ pub struct Plan<'a> {
     pub number: u8,
     /// More links: what a program is called here, and where it is.
     pub programs: &'a [(&'a str, PathBuf)],
-    /// Program and arguments that are kept running.
+    /// More stand-ins: name and text.
+    pub scripts: &'a [(&'a str, String)],
+    /// Program and arguments that are kept running. `$SHARED` in the environment is the directory that the test sees, too.
     pub service: Vec<String>,
     pub environment: &'a [(&'a str, &'a str)],
 }
@@ -89,7 +91,8 @@ impl Host {
         fs::write(at("service.sh"), SERVICE).unwrap();
         fs::write(at("cmdline"), "console=ttyS0 quiet\n").unwrap();
         sys_tree::write(&at("sys"), &sys_tree::Identity { number, mac: &mac, disk_bytes: DISK_BYTES, loop_minor });
-        for (name, text) in STAND_INS {
+        let more = plan.scripts.iter().map(|(name, text)| (*name, text.as_str()));
+        for (name, text) in STAND_INS.into_iter().chain(more) {
             let text = text.replace("$SHARED", &shared.path().display().to_string());
             fs::write(at("bin").join(name), text).unwrap();
             fs::set_permissions(at("bin").join(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -108,7 +111,8 @@ impl Host {
         {
             command.env_remove(name);
         }
-        command.envs(plan.environment.iter().copied());
+        let here = shared.path().display().to_string();
+        command.envs(plan.environment.iter().map(|(name, value)| (*name, value.replace("$SHARED", &here))));
         command.env("SCRATCH", scratch.path()).env("SHARED", shared.path());
         command.env("LOOP_MINOR", loop_minor.to_string()).env("HOST_NAME", format!("host-{number}"));
         command
@@ -185,14 +189,6 @@ impl Host {
         };
         let outside = { all }.find(is_it).expect("the service runs");
         kill(Pid::from_raw(outside), Signal::SIGKILL).unwrap();
-    }
-
-    /// Runs a command inside, for what a test looks at.
-    pub fn inside(&self, words: &[&str]) -> String {
-        let target = self.init().to_string();
-        let mut all = vec!["--target", &target, "--mount", "--pid", "--net", "--uts", "--root"];
-        all.extend(words);
-        run("nsenter", &all)
     }
 }
 

@@ -25,7 +25,7 @@ fn a_host_joins_a_cluster_that_is_there() {
         });
         let cluster = id(&service.api.request("POST", "/clusters/import", Some(import)));
         let env = id(&service.api.request("POST", "/infra-envs", Some(infra_env(Some(&cluster)))));
-        site.serve("192.168.131.1:22624", "200 OK", br#"{"ignition":{"version":"3.2.0"}}"#);
+        site.serve("192.168.131.1:22624", |_| ("200 OK", br#"{"ignition":{"version":"3.2.0"}}"#.to_vec()));
         let (_host, _clock) = site.our_host(1, &env, &site.url(), &[]);
         let hosts = await_known(&service.api, &env, 1);
         let known = service.api.get(&format!("/infra-envs/{env}/hosts/{}", hosts[0]));

@@ -69,8 +69,13 @@ fn the_token_of_the_discovery_config_is_taken() {
         ];
         let service_words = words.map(str::to_owned).to_vec();
         let environment = [("PULL_SECRET_TOKEN", token.as_str())];
-        let plan =
-            Plan { number: 0, programs: &[("landfall", landfall)], service: service_words, environment: &environment };
+        let plan = Plan {
+            number: 0,
+            programs: &[("landfall", landfall)],
+            scripts: &[],
+            service: service_words,
+            environment: &environment,
+        };
         let (_host, _clock) = site.host(plan);
         await_known(&service.api, &env, 1);
         let seen = exchanges(site);
@@ -97,6 +102,7 @@ fn the_token_of_the_discovery_config_is_taken() {
             let plan = Plan {
                 number,
                 programs: &[("landfall", landfall)],
+                scripts: &[],
                 service: words.map(str::to_owned).to_vec(),
                 environment: &environment,
             };
