@@ -117,8 +117,8 @@ impl Site {
         const AGENT_NAMES: [&str; 6] =
             ["agent", "disk_speed_check", "free_addresses", "inventory", "logs_sender", "next_step_runner"];
         let mut programs = AGENT_NAMES.map(|name| (name, peers.program("agent"))).to_vec();
-        programs.extend([("installer", peers.program("installer"))]);
-        programs.extend(["coreos-installer", "dry-installer"].map(|name| (name, landfall())));
+        programs.push(("installer", peers.program("installer")));
+        programs.push(("coreos-installer", landfall()));
         let libraries = self.packages.join("usr/lib/x86_64-linux-gnu");
         let chronyc = format!(
             "#!/bin/sh\nLD_LIBRARY_PATH={} exec {} \"$@\"\n",
@@ -214,6 +214,9 @@ fn answer(mut client: TcpStream, of: &dyn Fn(&str) -> (&'static str, Vec<u8>)) -
     let line = head.lines().next().unwrap_or_default();
     let (status, body) = of(line);
     let length = body.len();
-    write!(client, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")?;
+    let kind = if body.starts_with(b"{") { "application/json" } else { "application/octet-stream" };
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    client.write_all(head.as_bytes())?;
     if line.starts_with("HEAD ") { Ok(()) } else { client.write_all(&body) }
 }

@@ -36,8 +36,10 @@ done
 
 # Nothing that is mounted may come from this machine's disk by its name: the host's own disk would count as in use.
 for empty in run mnt media; do mount -t tmpfs "$empty" "$root/$empty"; done
-mkdir -p "$root$SHARED" "$root/opt" "$root/etc/chrony"
+mkdir -p "$root$SHARED" "$root/opt" "$root/run/systemd/journal" "$root/run/udev/data"
 mount --bind "$SHARED" "$root$SHARED"
+ln -s "$SHARED/journal" "$root/run/systemd/journal/socket"
+cp "$SHARED/udev" "$root/run/udev/data/b7:$LOOP_MINOR"
 for given in $GIVEN; do
     [ -d "$root$given" ] || { mkdir -p "$root$given"; mount --bind "$given" "$root$given"; }
 done

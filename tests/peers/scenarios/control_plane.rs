@@ -11,6 +11,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+const GROUP: &str = "machineconfiguration.openshift.io";
+
 /// Name and address of a node.
 pub type Node = (String, String);
 
@@ -22,21 +24,48 @@ pub fn play(site: &Site) -> Arc<Mutex<Vec<Node>>> {
         let path = line.split([' ', '?']).nth(1).unwrap_or_default();
         let masters: Vec<Value> = masters.lock().unwrap().iter().map(node).collect();
         let answer = match path {
-            "/api/v1/nodes" if line.contains("master") => json!({ "items": masters }),
-            "/api/v1/nodes" => json!({ "items": [] }),
+            "/api/v1/nodes" if line.contains("master") => list("Node", &masters),
+            "/api/v1/nodes" => list("Node", &[]),
             "/api/v1/namespaces/kube-system/configmaps/cluster-config-v1" => {
-                json!({"data": {"install-config": "apiVersion: v1\ncontrolPlane:\n  name: master\n  replicas: 3\n"}})
+                json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"install-config": "apiVersion: v1\ncontrolPlane:\n  name: master\n  replicas: 3\n"}})
             }
             "/api/v1/namespaces/assisted-installer/events" => {
-                json!({"items": [{"metadata": {"name": "AssistedControllerIsReady"}}]})
+                list("Event", &[json!({"metadata": {"name": "AssistedControllerIsReady"}})])
             }
-            path if path.ends_with("/pods") => json!({ "items": [] }),
-            path if path.ends_with("/machineconfigs/rendered-1") => json!({"metadata": {"name": "rendered-1"}}),
-            _ => return ("404 Not Found", json!({"kind": "Status", "code": 404}).to_string().into_bytes()),
+            path if path.ends_with("/pods") => list("Pod", &[]),
+            "/api" => json!({"kind": "APIVersions", "versions": ["v1"]}),
+            "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]}),
+            path if path == format!("/apis/{GROUP}") => group(),
+            path if path == format!("/apis/{GROUP}/v1") => json!({
+                "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1"),
+                "resources": [{
+                    "name": "machineconfigs", "singularName": "machineconfig", "namespaced": false,
+                    "kind": "MachineConfig", "verbs": ["get"],
+                }],
+            }),
+            path if path.ends_with("/machineconfigs/rendered-1") => {
+                json!({"kind": "MachineConfig", "apiVersion": format!("{GROUP}/v1"), "metadata": {"name": "rendered-1"}})
+            }
+            _ => {
+                let failure = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
+                });
+                return ("404 Not Found", failure.to_string().into_bytes());
+            }
         };
         ("200 OK", answer.to_string().into_bytes())
     });
     nodes
+}
+
+fn list(kind: &str, items: &[Value]) -> Value {
+    json!({"kind": format!("{kind}List"), "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
+}
+
+/// The one group that clients look for before they ask.
+fn group() -> Value {
+    let version = json!({"groupVersion": format!("{GROUP}/v1"), "version": "v1"});
+    json!({"kind": "APIGroup", "apiVersion": "v1", "name": GROUP, "versions": [version], "preferredVersion": version})
 }
 
 fn node((name, address): &Node) -> Value {

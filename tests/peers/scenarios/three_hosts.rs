@@ -6,6 +6,7 @@ use crate::{
     service::{Options, ours::OurService},
     site::Clock,
 };
+use std::sync::Mutex;
 
 const NAMES: &[(&str, &str)] = &[
     ("quay.io", "192.0.2.80"),
@@ -33,8 +34,17 @@ fn node(host: &Value) -> Node {
     (inventory["hostname"].as_str().unwrap().to_owned(), address.to_owned())
 }
 
-/// Waits until all are at their reboot, telling the others of each, and then until the cluster is installed.
-fn await_installed(api: &Api, cluster: &str, env: &str, told: &[&Host]) {
+/// The hosts that do not bootstrap become nodes of the control plane, and the controller begins.
+fn name_nodes(api: &Api, env: &str, nodes: &Mutex<Vec<Node>>, controller: &Host) {
+    let hosts = api.get(&format!("/infra-envs/{env}/hosts"));
+    let hosts = hosts.as_array().unwrap();
+    *nodes.lock().unwrap() = hosts.iter().filter(|host| host["bootstrap"] != true).map(node).collect();
+    control_plane::name_hosts(controller, &hosts.iter().map(node).collect::<Vec<_>>());
+    control_plane::begin(controller);
+}
+
+/// Waits until all are at their reboot, telling the controller of each, and then until the cluster is installed.
+fn await_installed(api: &Api, cluster: &str, env: &str, controller: &Host) {
     let path = format!("/infra-envs/{env}/hosts");
     let beyond = |host: &Value| {
         ["Rebooting", "Configuring", "Joined", "Done"]
@@ -44,9 +54,8 @@ fn await_installed(api: &Api, cluster: &str, env: &str, told: &[&Host]) {
         let hosts = hosts.as_array().unwrap();
         for host in hosts {
             assert!(host["status"] != "error", "{} {}", host["status_info"], host["progress"]);
-            // Hosts of dry installers say so by the progress that the service has.
             if beyond(host) {
-                told.iter().for_each(|one| control_plane::rebooted(one, &node(host).0));
+                control_plane::rebooted(controller, &node(host).0);
             }
         }
         hosts.iter().all(beyond)
@@ -69,13 +78,8 @@ fn ours_at_the_real_service_with_the_real_controller() {
         let ids = await_known(&service.api, &env, 3);
         service.replace_dummies(&cluster);
         install(&service.api, &cluster, &env, &ids);
-        let all = service.api.get(&format!("/infra-envs/{env}/hosts"));
-        let all: Vec<Value> = all.as_array().unwrap().clone();
-        let masters = all.iter().filter(|host| host["bootstrap"] != true).map(node).collect();
-        *nodes.lock().unwrap() = masters;
-        control_plane::name_hosts(&controller, &all.iter().map(node).collect::<Vec<_>>());
-        control_plane::begin(&controller);
-        await_installed(&service.api, &cluster, &env, &[&controller]);
+        name_nodes(&service.api, &env, &nodes, &controller);
+        await_installed(&service.api, &cluster, &env, &controller);
         for (host, _) in &hosts {
             assert_eq!(host.disk.partitions(), [1, 2, 3, 4]);
             assert!(site.image.debugfs(&host.disk, "cat /ignition/config.ign").contains("22623/config/master"));
@@ -90,16 +94,13 @@ fn the_real_ones_at_ours_with_the_real_controller() {
     scenario("m: three hosts, the real ones at ours", &programs, NAMES, |peers, site| {
         let service = OurService::start(site, &["--await-controller"]);
         let (cluster, env) = create(&service.api, three_hosts_cluster());
+        let nodes = control_plane::play(site);
         let hosts: Vec<(Host, Clock)> = [0, 2, 3].map(|number| site.real_host(peers, number, &env)).into();
         let (controller, _clock) = control_plane::controller(peers, site, &cluster);
         let ids = await_known(&service.api, &env, 3);
-        let all = service.api.get(&format!("/infra-envs/{env}/hosts"));
-        let nodes: Vec<Node> = all.as_array().unwrap().iter().map(node).collect();
-        let told: Vec<&Host> = hosts.iter().map(|(host, _)| host).chain([&controller]).collect();
-        told.iter().for_each(|host| control_plane::name_hosts(host, &nodes));
         install(&service.api, &cluster, &env, &ids);
-        control_plane::begin(&controller);
-        await_installed(&service.api, &cluster, &env, &told);
+        name_nodes(&service.api, &env, &nodes, &controller);
+        await_installed(&service.api, &cluster, &env, &controller);
         for (host, _) in &hosts {
             assert_eq!(host.disk.partitions(), [1, 2, 3, 4]);
             assert!(site.image.debugfs(&host.disk, "cat /ignition/config.ign").contains("22623/config/master"));

@@ -46,8 +46,8 @@ pub fn bootstrap_config() -> Value {
     })
 }
 
-/// Of the control plane that [`crate::scenarios`] plays.
-fn kubeconfig() -> Value {
+/// Of the control plane that a scenario plays.
+pub fn kubeconfig() -> Value {
     json!({
         "clusters": [{"name": "c", "cluster": {"server": format!("http://{CONTROL_PLANE}")}}],
         "contexts": [{"name": "admin", "context": {"cluster": "c", "user": "u"}}], "current-context": "admin",
