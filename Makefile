@@ -4,6 +4,7 @@
 #   make binary     the static program alone: target/x86_64-unknown-linux-musl/release/landfall
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
 #   make schemathesis   requests made from the service's own description, against it
+#   make peers-check LANDFALL_PEERS=DIR   with the real service, agent, installer and controller of that folder as judges (root)
 #   make lint       formatting, clippy, rustdoc
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make crash [MOMENTS=50]   signals and power cuts in installations: at every boundary of stages, and at so many random moments
@@ -14,7 +15,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test fuzz crash lint schemathesis bench dist reproducible clean
+.PHONY: all setup peers binary demo test peers-check fuzz crash lint schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -48,6 +49,13 @@ test: export PATH := $(PEERS)/bin:$(PATH)
 test: setup
 	.ci/build-all
 	LANDFALL_BIN=$(BINARY) .ci/test-all
+
+# They wait for one another more than they compute, so all run at once; what the report says of each comes once more at the end.
+peers-check: setup
+	@[ -d "$(LANDFALL_PEERS)" ] || { echo "peers-check: LANDFALL_PEERS=DIR must name the folder with the real programs" >&2; exit 2; }
+	rm -f $(CARGO_TARGET_DIR)/tmp/peers.tsv
+	status=0; LANDFALL_PEERS='$(LANDFALL_PEERS)' cargo test --workspace --test peers -- --nocapture --test-threads 32 || status=$$?; \
+		sort $(CARGO_TARGET_DIR)/tmp/peers.tsv; exit $$status
 
 fuzz: setup
 	.ci/fuzz $(FUZZ_SECONDS)

@@ -87,7 +87,7 @@ impl Site {
         let service = std::iter::once(landfall.display().to_string()).chain(words).collect();
         let environment = [("PULL_SECRET_TOKEN", "dummy")];
         let programs = [("landfall", landfall)];
-        self.host(Plan { number, programs: &programs, service, environment: &environment })
+        self.host(Plan { number, programs: &programs, scripts: &[], service, environment: &environment })
     }
 
     pub fn host(&self, plan: Plan) -> (Host, Clock) {
@@ -112,14 +112,30 @@ impl Site {
         Clock { _server: server, _directory: directory }
     }
 
-    /// Gives every client of an address this answer.
-    pub fn serve(&self, address: &str, status: &'static str, body: &'static [u8]) {
+    /// A host with the real agent and installer, and our program as coreos-installer.
+    pub fn real_host(&self, peers: &Peers, number: u8, infra_env: &str) -> (Host, Clock) {
+        const AGENT_NAMES: [&str; 6] =
+            ["agent", "disk_speed_check", "free_addresses", "inventory", "logs_sender", "next_step_runner"];
+        let mut programs = AGENT_NAMES.map(|name| (name, peers.program("agent"))).to_vec();
+        programs.push(("installer", peers.program("installer")));
+        programs.push(("coreos-installer", landfall()));
+        let libraries = self.packages.join("usr/lib/x86_64-linux-gnu");
+        let chronyc = format!(
+            "#!/bin/sh\nLD_LIBRARY_PATH={} exec {} \"$@\"\n",
+            libraries.display(),
+            self.packages.join("usr/bin/chronyc").display()
+        );
+        let words = ["agent", "--url", &self.url(), "--infra-env-id", infra_env, "--agent-version", AGENT_IMAGE];
+        let environment = [("PULL_SECRET_TOKEN", "dummy")];
+        let scripts = [("chronyc", chronyc)];
+        let service = words.map(str::to_owned).to_vec();
+        self.host(Plan { number, programs: &programs, scripts: &scripts, service, environment: &environment })
+    }
+
+    /// Answers what clients of an address ask for.
+    pub fn serve(&self, address: &str, of: impl Fn(&str) -> (&'static str, Vec<u8>) + Send + Sync + 'static) {
         let listener = self.server.namespace.enter(|| TcpListener::bind(address).unwrap());
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                thread::spawn(move || client.and_then(|client| answer(client, |_| (status, body))));
-            }
-        });
+        serve(listener, of);
     }
 
     /// A real Tang server with new keys; the thumbprint of the one it signs with.
@@ -168,29 +184,39 @@ pub fn landfall() -> PathBuf {
     fs::canonicalize(std::env::var_os("LANDFALL_BIN").map_or_else(built, PathBuf::from)).unwrap()
 }
 
-/// Its thread ends with the process.
 fn serve_image(namespace: &net::Namespace, path: &Path) {
-    let image = Arc::new(fs::read(path).unwrap());
+    let image = fs::read(path).unwrap();
     let address = SocketAddr::new(SERVER.parse().unwrap(), IMAGE_PORT);
     let listener = namespace.enter(|| TcpListener::bind(address).unwrap());
+    serve(
+        listener,
+        move |line| {
+            if line.contains(".raw.gz ") { ("200 OK", image.clone()) } else { ("404 Not Found", Vec::new()) }
+        },
+    );
+}
+
+/// By the first line of each request. Its thread ends with the process.
+fn serve(listener: TcpListener, of: impl Fn(&str) -> (&'static str, Vec<u8>) + Send + Sync + 'static) {
+    let of = Arc::new(of);
     thread::spawn(move || {
         for client in listener.incoming() {
-            let image = image.clone();
-            let of = move |line: &str| {
-                if line.contains(".raw.gz ") { ("200 OK", image.to_vec()) } else { ("404 Not Found", Vec::new()) }
-            };
-            thread::spawn(move || client.and_then(|client| answer(client, of)));
+            let of = of.clone();
+            thread::spawn(move || client.and_then(|client| answer(client, &*of)));
         }
     });
 }
 
-fn answer<B: AsRef<[u8]>>(mut client: TcpStream, of: impl Fn(&str) -> (&'static str, B)) -> std::io::Result<()> {
+fn answer(mut client: TcpStream, of: &dyn Fn(&str) -> (&'static str, Vec<u8>)) -> std::io::Result<()> {
     let mut head = String::new();
     let mut reader = BufReader::new(client.try_clone()?).take(64 << 10);
     while reader.read_line(&mut head)? > 0 && !head.ends_with("\r\n\r\n") {}
     let line = head.lines().next().unwrap_or_default();
     let (status, body) = of(line);
-    let length = body.as_ref().len();
-    write!(client, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")?;
-    if line.starts_with("HEAD ") { Ok(()) } else { client.write_all(body.as_ref()) }
+    let length = body.len();
+    let kind = if body.starts_with(b"{") { "application/json" } else { "application/octet-stream" };
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    client.write_all(head.as_bytes())?;
+    if line.starts_with("HEAD ") { Ok(()) } else { client.write_all(&body) }
 }

@@ -36,8 +36,10 @@ done
 
 # Nothing that is mounted may come from this machine's disk by its name: the host's own disk would count as in use.
 for empty in run mnt media; do mount -t tmpfs "$empty" "$root/$empty"; done
-mkdir -p "$root$SHARED" "$root/opt" "$root/etc/chrony"
+mkdir -p "$root$SHARED" "$root/opt" "$root/run/systemd/journal" "$root/run/udev/data"
 mount --bind "$SHARED" "$root$SHARED"
+ln -s "$SHARED/journal" "$root/run/systemd/journal/socket"
+cp "$SHARED/udev" "$root/run/udev/data/b7:$LOOP_MINOR"
 for given in $GIVEN; do
     [ -d "$root$given" ] || { mkdir -p "$root$given"; mount --bind "$given" "$root$given"; }
 done
@@ -45,6 +47,11 @@ rm -f "$root/etc/resolv.conf" "$root/etc/hostname"
 echo "nameserver $RESOLVER" >"$root/etc/resolv.conf"
 echo "127.0.0.1 localhost $HOST_NAME" >"$root/etc/hosts"
 hostname "$HOST_NAME"
+# Of the installer's container: what it deploys the controller with.
+mkdir -p "$root/assisted-installer-controller/deploy"
+for kind in cm pod secret; do
+    echo "kind: Stand-in" >"$root/assisted-installer-controller/deploy/assisted-installer-controller-$kind.yaml.template"
+done
 # Where the real agent's container sees the host.
 mkdir -p "$root/host"
 for part in sys proc dev run etc; do ln -s "/$part" "$root/host/$part"; done

@@ -4,8 +4,9 @@
 pub mod sys_tree;
 
 use crate::{
-    disk::{LoopDisk, run},
+    disk::LoopDisk,
     net::{Namespace, Segment},
+    service::kubeconfig,
 };
 use nix::{
     sys::{
@@ -16,7 +17,10 @@ use nix::{
 };
 use std::{
     fs,
-    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
+        net::UnixDatagram,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -26,8 +30,14 @@ use tempfile::TempDir;
 
 const HOST: &str = include_str!("host.sh");
 const SERVICE: &str = include_str!("service.sh");
+/// Finds no device of its kind.
+const NOTHING: &str = "#!/bin/sh\nexit 0\n";
 /// In the place of the host's own programs, by name.
-const STAND_INS: [(&str, &str); 7] = [
+const STAND_INS: [(&str, &str); 12] = [
+    ("dmsetup", NOTHING),
+    ("lvs", NOTHING),
+    ("mdadm", NOTHING),
+    ("pvs", NOTHING),
     ("hostnamectl", include_str!("bin/hostnamectl")),
     ("nsenter", include_str!("bin/nsenter")),
     ("oc", include_str!("bin/oc")),
@@ -35,6 +45,7 @@ const STAND_INS: [(&str, &str); 7] = [
     ("reboot", include_str!("bin/reboot")),
     ("shutdown", include_str!("bin/reboot")),
     ("systemctl", include_str!("bin/systemctl")),
+    ("vgs", NOTHING),
 ];
 /// As big as the recorded hosts' disks; sparse.
 const DISK_BYTES: u64 = 256 << 30;
@@ -46,7 +57,9 @@ pub struct Plan<'a> {
     pub number: u8,
     /// More links: what a program is called here, and where it is.
     pub programs: &'a [(&'a str, PathBuf)],
-    /// Program and arguments that are kept running.
+    /// More stand-ins: name and text.
+    pub scripts: &'a [(&'a str, String)],
+    /// Program and arguments that are kept running. `$SHARED` in the environment is the directory that the test sees, too.
     pub service: Vec<String>,
     pub environment: &'a [(&'a str, &'a str)],
 }
@@ -88,8 +101,12 @@ impl Host {
         fs::create_dir(at("bin")).unwrap();
         fs::write(at("service.sh"), SERVICE).unwrap();
         fs::write(at("cmdline"), "console=ttyS0 quiet\n").unwrap();
+        fs::write(at("udev"), "E:ID_MODEL=FAKEDISK\n").unwrap();
+        fs::write(at("kubeconfig"), kubeconfig().to_string()).unwrap();
+        journal(&at("journal"));
         sys_tree::write(&at("sys"), &sys_tree::Identity { number, mac: &mac, disk_bytes: DISK_BYTES, loop_minor });
-        for (name, text) in STAND_INS {
+        let more = plan.scripts.iter().map(|(name, text)| (*name, text.as_str()));
+        for (name, text) in STAND_INS.into_iter().chain(more) {
             let text = text.replace("$SHARED", &shared.path().display().to_string());
             fs::write(at("bin").join(name), text).unwrap();
             fs::set_permissions(at("bin").join(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -108,7 +125,8 @@ impl Host {
         {
             command.env_remove(name);
         }
-        command.envs(plan.environment.iter().copied());
+        let here = shared.path().display().to_string();
+        command.envs(plan.environment.iter().map(|(name, value)| (*name, value.replace("$SHARED", &here))));
         command.env("SCRATCH", scratch.path()).env("SHARED", shared.path());
         command.env("LOOP_MINOR", loop_minor.to_string()).env("HOST_NAME", format!("host-{number}"));
         command
@@ -186,19 +204,11 @@ impl Host {
         let outside = { all }.find(is_it).expect("the service runs");
         kill(Pid::from_raw(outside), Signal::SIGKILL).unwrap();
     }
-
-    /// Runs a command inside, for what a test looks at.
-    pub fn inside(&self, words: &[&str]) -> String {
-        let target = self.init().to_string();
-        let mut all = vec!["--target", &target, "--mount", "--pid", "--net", "--uts", "--root"];
-        all.extend(words);
-        run("nsenter", &all)
-    }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        for name in ["agent.log", "calls", "ends"] {
+        for name in ["agent.log", "installer.log", "calls", "ends"] {
             crate::report::keep(&self.shared.path().join(name), &format!("{}-{name}", self.address));
         }
         let _ = self.child.kill();
@@ -206,4 +216,13 @@ impl Drop for Host {
         // The loop device can only go once nothing in the host has it open.
         thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// Takes what programs log, as the journal does: one that finds none says so in each of its replies. Ends with the process.
+fn journal(path: &Path) {
+    let socket = UnixDatagram::bind(path).unwrap();
+    thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        while socket.recv(&mut buffer).is_ok() {}
+    });
 }

@@ -8,7 +8,12 @@ use crate::{
 };
 use std::net::TcpListener;
 
-const NAMES: &[(&str, &str)] = &[("quay.io", "192.0.2.80"), ("api.day2.example.com", SERVER)];
+const NAMES: &[(&str, &str)] = &[
+    ("quay.io", "192.0.2.80"),
+    ("api.day2.example.com", SERVER),
+    ("api-int.day2.example.com", SERVER),
+    ("apps.day2.example.com", SERVER),
+];
 
 #[test]
 fn a_host_joins_a_cluster_that_is_there() {
@@ -20,7 +25,7 @@ fn a_host_joins_a_cluster_that_is_there() {
         });
         let cluster = id(&service.api.request("POST", "/clusters/import", Some(import)));
         let env = id(&service.api.request("POST", "/infra-envs", Some(infra_env(Some(&cluster)))));
-        site.serve("192.168.131.1:22624", "200 OK", br#"{"ignition":{"version":"3.2.0"}}"#);
+        site.serve("192.168.131.1:22624", |_| ("200 OK", br#"{"ignition":{"version":"3.2.0"}}"#.to_vec()));
         let (_host, _clock) = site.our_host(1, &env, &site.url(), &[]);
         let hosts = await_known(&service.api, &env, 1);
         let known = service.api.get(&format!("/infra-envs/{env}/hosts/{}", hosts[0]));
@@ -36,11 +41,17 @@ fn a_host_joins_a_cluster_that_is_there() {
 #[test]
 fn an_agent_of_another_version_is_told_to_upgrade() {
     scenario("g: upgrade-agent, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
+        // An agent that registers takes the version it is told: only a service that changes has agents of another.
+        let older = site.real_service(peers, Options::default());
+        let (_, env) = create(&older.api, single_node_cluster());
+        let (_host, _clock) = site.our_host(0, &env, &site.url(), &[]);
+        await_exchanges(site, "an inventory", |all| all.iter().any(|one| one.kind() == "reply inventory"));
+        let store = older.store();
+        drop(older);
         let newer = AGENT_IMAGE.replace(":latest", ":newer");
         let environment = [("AGENT_DOCKER_IMAGE", newer.clone())];
-        let service = site.real_service(peers, Options { environment: &environment, ..Options::default() });
-        let (_, env) = create(&service.api, single_node_cluster());
-        let (_host, _clock) = site.our_host(0, &env, &site.url(), &[]);
+        let options = Options { environment: &environment, store: Some(store), ..Options::default() };
+        let service = site.real_service(peers, options);
         let seen = await_exchanges(site, "a reply to upgrade-agent", |all| {
             all.iter().any(|one| one.kind().starts_with("reply upgrade-agent"))
         });
@@ -48,7 +59,13 @@ fn an_agent_of_another_version_is_told_to_upgrade() {
         assert_eq!(answers[0]["output"], json!({"agent_image": newer, "result": "success"}), "{answers:?}");
         let events = service.api.get(&format!("/events?infra_env_id={env}")).to_string();
         assert!(events.contains("upgrade"), "{events}");
-        assert_as_recorded(site, Direction::OursAtTheRealService).summary()
+        await_exchanges(site, "a poll of the newer agent", |all| {
+            let version = ("discovery_agent_version".to_owned(), newer.clone());
+            all.iter().any(|one| one.kind() == "poll" && one.request.headers.contains(&version))
+        });
+        let version = Row("*", "request *discovery_agent_version", "it is upgraded in this scenario");
+        let told = Row("register", "response *agent_version", "it is upgraded in this scenario");
+        assert_as_recorded_but(site, Direction::OursAtTheRealService, &[version, told]).summary()
     });
 }
 

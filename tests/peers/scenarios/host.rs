@@ -14,8 +14,10 @@ fn a_host_has_a_disk_of_its_own_and_no_other() {
     let script =
         "landfall inventory >\"$SHARED/inventory.new\"; mv \"$SHARED/inventory.new\" \"$SHARED/inventory\"; sleep 1000";
     let service = ["sh", "-c", script].map(str::to_owned).to_vec();
-    let host =
-        Host::start(&segment, Plan { number: 0, programs: &[("landfall", landfall)], service, environment: &[] });
+    let host = Host::start(
+        &segment,
+        Plan { number: 0, programs: &[("landfall", landfall)], scripts: &[], service, environment: &[] },
+    );
     crate::net::await_true("there is an inventory", || host.shared.path().join("inventory").exists());
     let inventory: Value = serde_json::from_str(&host.file("inventory")).unwrap();
     assert_eq!(inventory["disks"].as_array().unwrap().len(), 1);

@@ -69,12 +69,17 @@ fn the_token_of_the_discovery_config_is_taken() {
         ];
         let service_words = words.map(str::to_owned).to_vec();
         let environment = [("PULL_SECRET_TOKEN", token.as_str())];
-        let plan =
-            Plan { number: 0, programs: &[("landfall", landfall)], service: service_words, environment: &environment };
+        let plan = Plan {
+            number: 0,
+            programs: &[("landfall", landfall)],
+            scripts: &[],
+            service: service_words,
+            environment: &environment,
+        };
         let (_host, _clock) = site.host(plan);
         await_known(&service.api, &env, 1);
         let seen = exchanges(site);
-        assert!(seen.iter().all(|one| one.status.is_some_and(|status| status < 300)), "all requests were taken");
+        assert!(seen.iter().all(|one| one.status.is_none_or(|status| status < 300)), "all requests were taken");
         let tokens = seen.iter().flat_map(|one| one.request.headers.iter().filter(|(name, _)| name == "x-secret-key"));
         assert!({ tokens }.all(|(_, value)| *value == token));
         // Without a token, and with one that nobody signed, a host is refused and goes on asking.
@@ -97,6 +102,7 @@ fn the_token_of_the_discovery_config_is_taken() {
             let plan = Plan {
                 number,
                 programs: &[("landfall", landfall)],
+                scripts: &[],
                 service: words.map(str::to_owned).to_vec(),
                 environment: &environment,
             };

@@ -1,7 +1,7 @@
 //! A single node from registration to its reboot.
 
 use super::*;
-use crate::service::Options;
+use crate::service::{Options, ours::OurService};
 
 const NAMES: &[(&str, &str)] = &[("quay.io", "192.0.2.80")];
 
@@ -20,5 +20,21 @@ fn ours_at_the_real_service() {
         let config = site.image.debugfs(&host.disk, "cat /ignition/config.ign");
         assert!(config.contains("made-by-bootkube") && config.contains("/etc/hostname"), "{config}");
         assert_as_recorded(site, Direction::OursAtTheRealService).summary()
+    });
+}
+
+#[test]
+fn the_real_ones_at_ours() {
+    scenario("l: single node, the real ones at ours", &["agent", "installer"], NAMES, |peers, site| {
+        let service = OurService::start(site, &[]);
+        let (cluster, env) = create(&service.api, single_node_cluster());
+        let (host, _clock) = site.real_host(peers, 0, &env);
+        let hosts = await_known(&service.api, &env, 1);
+        install(&service.api, &cluster, &env, &hosts);
+        await_stage(&service.api, &env, &hosts[0], "Rebooting");
+        assert_eq!(host.disk.partitions(), [1, 2, 3, 4]);
+        let config = site.image.debugfs(&host.disk, "cat /ignition/config.ign");
+        assert!(config.contains("made-by-bootkube") && config.contains("/etc/hostname"), "{config}");
+        assert_as_recorded(site, Direction::TheRealOnesAtOurs).summary()
     });
 }

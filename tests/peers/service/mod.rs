@@ -1,6 +1,7 @@
 //! The real service in a namespace, with what it needs: a database, a catalogue, files of an installation.
 
 pub mod database;
+pub mod ours;
 
 use crate::{net::Namespace, report::Peers, user::Api};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -23,6 +24,8 @@ use tempfile::TempDir;
 /// Answers what the service wants to know of a release image.
 const OC: &str = include_str!("oc");
 pub const VERSIONS: [(&str, &str); 2] = [("4.22", "4.22.9"), ("4.14", "4.14.71")];
+/// Where a bootstrap host finds the control plane that it has started.
+pub const CONTROL_PLANE: &str = "192.168.131.1:6443";
 /// Where hosts get the image of the disk.
 pub const IMAGE_URL: &str = "http://192.168.131.1:8088/metal.raw.gz";
 
@@ -36,9 +39,19 @@ pub fn bootstrap_config() -> Value {
         "ignition": {"version": "3.1.0"},
         "storage": {"files": [
             file("/opt/openshift/manifests/cvo-overrides.yaml", "kind: ClusterVersion\n"),
+            file("/opt/openshift/auth/kubeconfig", &kubeconfig().to_string()),
             file("/root/.docker/config.json", r#"{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}"#),
         ]},
         "systemd": {}
+    })
+}
+
+/// Of the control plane that a scenario plays.
+pub fn kubeconfig() -> Value {
+    json!({
+        "clusters": [{"name": "c", "cluster": {"server": format!("http://{CONTROL_PLANE}")}}],
+        "contexts": [{"name": "admin", "context": {"cluster": "c", "user": "u"}}], "current-context": "admin",
+        "users": [{"name": "u", "user": {"token": "t0ken"}}],
     })
 }
 
@@ -96,7 +109,7 @@ pub struct Options<'a> {
     pub certificate: Option<Vec<u8>>,
 }
 
-fn catalogue() -> (Value, Value) {
+pub fn catalogue() -> (Value, Value) {
     let os = |(minor, _): (&str, &str)| {
         json!({"openshift_version": minor, "cpu_architecture": "x86_64", "version": format!("{minor}.0"),
                "url": format!("http://192.168.131.1:8088/live-{minor}.iso")})
@@ -109,7 +122,7 @@ fn catalogue() -> (Value, Value) {
 }
 
 /// This machine has two processors and no fast disk: the hosts are good enough.
-fn requirements() -> Value {
+pub fn requirements() -> Value {
     let role = json!({"cpu_cores": 1, "ram_mib": 1024, "disk_size_gb": 10, "installation_disk_speed_threshold_ms": 10_000,
                       "network_latency_threshold_ms": 10_000, "packet_loss_percentage": 100});
     json!([{"version": "default", "master": role, "arbiter": role, "worker": role, "sno": role, "edge-worker": role}])

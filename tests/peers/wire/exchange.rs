@@ -29,7 +29,10 @@ pub struct Exchange {
 pub struct Side {
     /// Names in small letters.
     pub headers: Vec<(String, String)>,
+    /// JSON in its strings is JSON here.
     pub body: Value,
+    /// As it was sent.
+    pub raw: Value,
 }
 
 impl Exchange {
@@ -141,13 +144,13 @@ impl Exchange {
 fn side(headers: &[(String, String)], body: &[u8]) -> Side {
     let headers: Vec<_> = headers.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
     let kind = headers.iter().find(|(name, _)| name == "content-type").map_or("", |(_, value)| value.as_str());
-    let body = match serde_json::from_slice(body) {
-        Ok(value) => unnested(value),
+    let raw = match serde_json::from_slice(body) {
+        Ok(value) => value,
         Err(_) if body.is_empty() => Value::Null,
         Err(_) if kind.starts_with("multipart/") => parts(body),
         Err(_) => json!({ "bytes": body.len() }),
     };
-    Side { headers, body }
+    Side { headers, body: unnested(raw.clone()), raw }
 }
 
 /// JSON in strings made the value it stands for, so that its leaves can be compared.

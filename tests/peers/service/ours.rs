@@ -1,0 +1,94 @@
+//! `landfall serve` in a namespace, as users start it.
+
+use super::{bootstrap_config, catalogue, host_config, requirements};
+use crate::{
+    site::{SERVICE_PORT, Site, landfall},
+    user::Api,
+};
+use serde_json::json;
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+pub struct OurService {
+    pub api: Api,
+    process: Child,
+    directory: TempDir,
+}
+
+impl OurService {
+    /// `more` are options of it.
+    pub fn start(site: &Site, more: &[&str]) -> Self {
+        let directory = tempfile::Builder::new().prefix("peers-ours-").tempdir_in("/tmp").unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("files")).unwrap();
+        fs::write(at("files/bootstrap.ign"), bootstrap_config().to_string()).unwrap();
+        for name in ["master.ign", "worker.ign"] {
+            fs::write(at("files").join(name), host_config().to_string()).unwrap();
+        }
+        for name in ["kubeconfig", "kubeconfig-noingress", "kubeadmin-password", "install-config.yaml"] {
+            fs::write(at("files").join(name), name).unwrap();
+        }
+        fs::write(at("files/metadata.json"), "{}").unwrap();
+        fs::write(at("requirements"), requirements().to_string()).unwrap();
+        let (os_images, release_images) = catalogue();
+        fs::write(at("os-images"), os_images.to_string()).unwrap();
+        fs::write(at("release-images"), release_images.to_string()).unwrap();
+        fs::write(
+            at("must-gather"),
+            json!({"4.22-x86_64": {"ocp": "quay.io/openshift-release-dev/must-gather:1"}}).to_string(),
+        )
+        .unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &site.server.namespace.0]).arg(landfall()).arg("serve");
+        command.args(["--listen", &format!("0.0.0.0:{SERVICE_PORT}"), "--url", &site.url()]);
+        for (option, name) in [
+            ("--state-dir", "state"),
+            ("--cluster-files", "files"),
+            ("--requirements", "requirements"),
+            ("--os-images", "os-images"),
+            ("--release-images", "release-images"),
+            ("--must-gather-images", "must-gather"),
+        ] {
+            command.arg(option).arg(at(name));
+        }
+        command.args(["--mco-image", "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:35855191065d777e85d53f903628d99ec5c829ee07c075d884a8b7d23c5790fd"]);
+        command.args(more).env_remove("LANDFALL_LOG").stdin(Stdio::null());
+        let log = File::create(at("log")).unwrap();
+        let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], SERVICE_PORT));
+        let mut service = Self { api: Api::new(&site.server.namespace, address, None, None), process, directory };
+        for _ in 0..600 {
+            if service.api.answers() {
+                return service;
+            }
+            assert!(service.process.try_wait().unwrap().is_none(), "{}", service.log());
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("landfall serve does not get ready: {}", service.log());
+    }
+
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap()).into_owned()
+    }
+
+    /// Processor time that it has used so far, in ticks.
+    pub fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
+    }
+}
+
+impl Drop for OurService {
+    fn drop(&mut self) {
+        crate::report::keep(&self.directory.path().join("log"), "service");
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
