@@ -1,4 +1,5 @@
 //! What users send that the service refuses: each request with its status, the form of its answer and its words.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 #[path = "refusals/bodies.rs"]
 mod bodies;
