@@ -4,13 +4,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/name_server.rs"]
+mod name_server;
 
 use common::{
     Host, Segment, await_true, cover_resolv_conf,
-    name_server::{Deed, NameServer, Query, alias, data},
     server::{Server, command, listens, packages, packages_of},
 };
 use hickory_proto::op::ResponseCode;
+use name_server::{Deed, NameServer, Query, alias, data};
 use resolve::{Names, Outcome, Resolver};
 use std::{
     fs,

@@ -2,7 +2,6 @@
 
 #![allow(dead_code)] // each test binary uses a part of it
 
-pub mod name_server;
 pub mod server;
 pub mod time_server;
 pub mod wire;
