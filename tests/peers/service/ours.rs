@@ -41,7 +41,7 @@ impl OurService {
         fs::write(at("release-images"), release_images.to_string()).unwrap();
         fs::write(
             at("must-gather"),
-            json!({"4.22-x86_64": {"ocp": "quay.io/openshift-release-dev/must-gather:1"}}).to_string(),
+            json!({"4.22-x86_64": {"ocp": "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:3c7ecafe368dd4b6209005d8499821d8deec85d5a8e4539572151568c6c7fa94"}}).to_string(),
         )
         .unwrap();
         let mut command = Command::new("ip");

@@ -2,7 +2,7 @@
 
 use super::compare::{Difference, Direction};
 
-/// A row: in which kinds of exchanges (`*` stands for anything), which leaf, and why.
+/// A row: in which kinds of exchanges (`*` stands for anything), which leaf, and why. `value of` means leaves that both have.
 #[derive(Clone, Copy)]
 pub struct Row(pub &'static str, pub &'static str, pub &'static str);
 
@@ -47,6 +47,15 @@ const VOLATILE: &[Row] = &[
         "request body.output.resolutions[].ipv4_addresses*",
         "which names this test's server knows",
     ),
+    Row("poll", "step connectivity-check.args[][].*", "which hosts there are"),
+    Row("reply connectivity-check", "request body.output.remote_hosts[].*address", "which hosts there are"),
+    Row("reply connectivity-check", "request body.output.remote_hosts[].*mac", "which hosts there are"),
+    Row(
+        "reply connectivity-check",
+        "request body.output.remote_hosts[].*outgoing_nic",
+        "the tests' interfaces are called ens3",
+    ),
+    Row("reply connectivity-check", "request body.output.remote_hosts[].*average_rtt_ms", "how fast this machine is"),
     Row("poll", "step install.args[].installer_args[]", "the image is this test's"),
     Row("download*", "response body.*", "configs of the test's own, which no program of OpenShift's made"),
 ];
@@ -66,6 +75,7 @@ const OURS: &[Row] = &[
         "request header discovery_agent_version",
         "our logs step is the agent's; the real one's is a program that says no version",
     ),
+    Row("GET cluster", "response body.*", "the real service's own words for the state that the cluster is in"),
     Row("reply install, failed", "request body.error", "the installer's own log"),
     Row("reply install, failed", "request body.exit_code", "the recorded installer ended in dry mode"),
 ];
@@ -73,6 +83,7 @@ const OURS: &[Row] = &[
 /// The responses of our service beside those of the real one.
 const OUR_SERVICE: &[Row] = &[
     Row("*", "response header vary", "ours says so only where it has packed an answer"),
+    Row("GET cluster", "value of response body.*", "the state that the cluster is in"),
     Row("*", "response header content-encoding", "ours packs smaller answers, too"),
 ];
 
@@ -82,11 +93,13 @@ pub fn reason(direction: Direction, scenario: &[Row], kind: &str, difference: &D
         Direction::OursAtTheRealService => OURS,
         Direction::TheRealOnesAtOurs => OUR_SERVICE,
     };
-    let row = VOLATILE
-        .iter()
-        .chain(own)
-        .chain(scenario)
-        .find(|row| matches(row.0, kind) && matches(row.1, &difference.leaf))?;
+    let both = difference.seen.is_some() && difference.recorded.is_some();
+    let is_leaf = |pattern: &str| match pattern.strip_prefix("value of ") {
+        Some(pattern) => both && matches(pattern, &difference.leaf),
+        None => matches(pattern, &difference.leaf),
+    };
+    let all = VOLATILE.iter().chain(own).chain(scenario);
+    let row = { all }.find(|row| matches(row.0, kind) && is_leaf(row.1))?;
     Some(row.2)
 }
 
