@@ -142,6 +142,7 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let peers = cluster.map(|cluster| model.hosts_of_cluster(cluster.cluster.id)).unwrap_or_default();
     let machine_networks = cluster.map(|cluster| pass::machine_networks(cluster, &peers)).unwrap_or_default();
+    let hurries = call.header(&header::USER_AGENT).starts_with(OUR_AGENT);
     let mut steps = instructions::next(&Situation {
         record: &record,
         infra_env: model.infra_envs.get(&key.infra_env).map(AsRef::as_ref),
@@ -156,9 +157,9 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         payload: cluster.map(|cluster| payload::of_cluster(service, cluster)).unwrap_or_default(),
         image: service.media.first_image(),
         now: Timestamp::now(),
-        hurries: call.header(&header::USER_AGENT).starts_with(OUR_AGENT),
+        hurries,
     });
-    let due = service.outstanding.start(key, steps.instructions.unwrap_or_default(), Instant::now());
+    let due = service.outstanding.start(key, steps.instructions.unwrap_or_default(), hurries, Instant::now());
     steps.instructions = (!due.is_empty()).then_some(due);
     let gives = |kind: StepType| steps.instructions.iter().flatten().any(|step| step.step_type == kind);
     if gives(StepType::Install) && record.host.installer_version != service.settings.installer_image {

@@ -15,8 +15,8 @@ struct Running(HashMap<StepType, Instant>);
 
 impl Running {
     /// Keeps of `steps` those that do not run, and notes that they do.
-    fn start(&mut self, steps: Vec<Step>, now: Instant) -> Vec<Step> {
-        self.0.retain(|kind, since| now.saturating_duration_since(*since) < deadline(kind));
+    fn start(&mut self, steps: Vec<Step>, hurries: bool, now: Instant) -> Vec<Step> {
+        self.0.retain(|kind, since| now.saturating_duration_since(*since) < deadline(kind, hurries));
         let starts = |step: &Step| match self.0.entry(step.step_type.clone()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
@@ -40,8 +40,8 @@ impl Outstanding {
     }
 
     /// Keeps of `steps` those that may be handed to a host now.
-    pub fn start(&self, key: HostKey, steps: Vec<Step>, now: Instant) -> Vec<Step> {
-        self.lock().entry(key).or_default().start(steps, now)
+    pub fn start(&self, key: HostKey, steps: Vec<Step>, hurries: bool, now: Instant) -> Vec<Step> {
+        self.lock().entry(key).or_default().start(steps, hurries, now)
     }
 
     /// Notes the end of a step. Its id does not matter: of each kind one runs at a time.
@@ -74,7 +74,7 @@ mod tests {
 
     fn names(outstanding: &Outstanding, key: HostKey, kinds: &[StepType], now: Instant) -> Vec<String> {
         let step = |kind: &StepType| Step { args: Vec::new(), step_id: String::new(), step_type: kind.clone() };
-        let given = outstanding.start(key, kinds.iter().map(step).collect(), now);
+        let given = outstanding.start(key, kinds.iter().map(step).collect(), false, now);
         given.into_iter().map(|step| step.step_type.to_string()).collect()
     }
 

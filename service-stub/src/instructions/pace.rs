@@ -24,11 +24,13 @@ const AGENT_IMAGE_S: u64 = 600;
 /// All other steps. The slowest of those with a limit asks for time sources, 30 s. It is less than the published interval: an agent
 /// does not send a result that is the same as before, so silence must not keep a step from the next poll.
 const SHORT_S: u64 = 50;
+/// The same for an agent that hurries: it leaves out a step while one of its type runs, so asking again does no harm.
+const HURRIED_S: u64 = 5;
 /// A reply may take this long to arrive.
 const GRACE_S: u64 = 20;
 
-/// How long after a step was handed out it counts as running, when no reply comes.
-pub fn deadline(kind: &StepType) -> Duration {
+/// How long after a step was handed out it counts as running, when no reply comes. `hurries`: see [`super::Situation::hurries`].
+pub fn deadline(kind: &StepType, hurries: bool) -> Duration {
     Duration::from_secs(match kind {
         StepType::InstallationDiskSpeedCheck => DISK_SPEED_S + GRACE_S,
         StepType::ContainerImageAvailability => IMAGES_S + GRACE_S,
@@ -36,6 +38,7 @@ pub fn deadline(kind: &StepType) -> Duration {
         StepType::LogsGather => LOGS_S + GRACE_S,
         StepType::DownloadBootArtifacts => BOOT_ARTIFACTS_S + GRACE_S,
         StepType::UpgradeAgent => AGENT_IMAGE_S + GRACE_S,
+        _ if hurries => HURRIED_S,
         _ => SHORT_S,
     })
 }
@@ -69,7 +72,9 @@ mod tests {
     fn only_what_takes_minutes_outlasts_a_poll() {
         let long: Vec<&str> = StepType::NAMES
             .into_iter()
-            .filter(|name| deadline(&serde_json::from_value::<StepType>((*name).into()).unwrap()) >= PUBLISHED_INTERVAL)
+            .filter(|name| {
+                deadline(&serde_json::from_value::<StepType>((*name).into()).unwrap(), false) >= PUBLISHED_INTERVAL
+            })
             .collect();
         assert_eq!(
             long,
@@ -82,8 +87,8 @@ mod tests {
                 "download-boot-artifacts"
             ]
         );
-        assert!(deadline(&StepType::InstallationDiskSpeedCheck) > Duration::from_secs(480));
-        assert!(deadline(&StepType::ContainerImageAvailability) > Duration::from_secs(960));
+        assert!(deadline(&StepType::InstallationDiskSpeedCheck, true) > Duration::from_secs(480));
+        assert!(deadline(&StepType::ContainerImageAvailability, true) > Duration::from_secs(960));
     }
 
     #[test]
