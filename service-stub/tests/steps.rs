@@ -32,10 +32,14 @@ impl World {
         let cluster = client
             .create_cluster(&ClusterCreateParams {
                 name: "rack".into(),
-                openshift_version: "4.22".into(),
                 base_dns_domain: Some("example.com".into()),
                 control_plane_count: Some(masters.into()),
                 pull_secret: Secret::new(pull_secret()),
+                openshift_version: if more.openshift_version.is_empty() {
+                    "4.22".into()
+                } else {
+                    more.openshift_version
+                },
                 ..more
             })
             .unwrap()
@@ -232,8 +236,9 @@ fn an_older_agent_is_given_nothing_but_the_newer_one() {
 #[test]
 fn virtual_addresses_come_by_dhcp() {
     let more = ClusterCreateParams {
-        vip_dhcp_allocation: Some(true),
+        openshift_version: "4.14".into(),
         network_type: Some("OpenShiftSDN".into()),
+        vip_dhcp_allocation: Some(true),
         ..ClusterCreateParams::default()
     };
     let world = World::new(Files::default(), 3, more);

@@ -53,6 +53,8 @@ impl Recording {
             std::fs::write(files.path().join(file), config.to_string()).unwrap();
         }
         std::fs::write(files.path().join("worker.ign"), r#"{"ignition":{"version":"3.2.0"}}"#).unwrap();
+        let identity = exchanges.iter().find_map(|exchange| exchange.answer["openshift_cluster_id"].as_str());
+        std::fs::write(files.path().join("metadata.json"), json!({"clusterID": identity}).to_string()).unwrap();
         let images = args(&exchanges, "container-image-availability").unwrap_or_default();
         let images = images["images"].as_array().into_iter().flatten();
         let steps = StepOptions {
@@ -128,7 +130,20 @@ impl Recording {
             }
             self.set_bootstrap();
             self.running.client().install_cluster(self.cluster).unwrap();
+            self.await_preparation();
         }
+    }
+
+    /// What follows the answer to a request is done soon after it.
+    fn await_preparation(&self) {
+        for _ in 0..1000 {
+            let hosts = self.running.client().cluster(self.cluster).unwrap().hosts;
+            if hosts.iter().all(|host| host.status != "known") {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("no host is prepared");
     }
 
     /// Which master carries the temporary control plane is each service's choice; one that was to before stays the one.
@@ -186,11 +201,9 @@ const OUR_AGENT: &[Meant] = &[meant(
 )];
 /// Fields of clusters are another part's matter.
 const CLUSTER_FIELDS: &[Meant] = &[
-    meant("GET v2/clusters/*", ".feature_usage*", "cluster fields: see svc1"),
-    meant("GET v2/clusters/*", ".last-installation-preparation.reason", "cluster fields: see svc1"),
-    meant("GET v2/clusters/*", ".ocp_release_image", "cluster fields: see svc1"),
-    meant("GET v2/clusters/*", ".openshift_cluster_id", "cluster fields: see svc1"),
-    meant("GET v2/clusters/*", ".org_soft_timeouts_enabled", "cluster fields: see svc1"),
+    meant("GET v2/clusters/*", ".feature_usage*", "the record here is made by other requests"),
+    meant("GET v2/clusters/*", ".ocp_release_image", "the record here is made without a catalogue"),
+    meant("GET v2/clusters/*", ".org_soft_timeouts_enabled", "timeouts are soft with an option"),
     meant("GET v2/clusters/*", ".host_networks[0].host_ids[*]", "hosts are listed by id, the real service's by time"),
 ];
 const REFUSED: &[Meant] =
