@@ -104,6 +104,9 @@ pub struct InfraEnv {
     #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cpu_architecture: String,
+    /// Of its owner's address; a fixed word where nobody has one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub email_domain: String,
     #[allow(missing_docs)]
     #[serde(default)]
     pub created_at: Timestamp,

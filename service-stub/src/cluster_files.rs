@@ -1,11 +1,13 @@
 //! The install-time files of clusters with a control plane, as an operator lays them into a directory (service contract §7.3).
 
 use api::HostRole;
+use serde_json::Value;
 use std::{
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
+use uuid::Uuid;
 
 /// Without these there is no control plane.
 const REQUIRED: [&str; 3] = ["bootstrap.ign", "master.ign", "worker.ign"];
@@ -85,6 +87,12 @@ impl ClusterFiles {
         Ok(Some(contents))
     }
 
+    /// The identity that the control plane is going to have, as `metadata.json` says.
+    pub fn cluster_id(&self) -> Option<Uuid> {
+        let metadata: Value = serde_json::from_slice(&self.read("metadata.json").ok()??).ok()?;
+        metadata["clusterID"].as_str()?.parse().ok()
+    }
+
     /// The file with the config of a role.
     pub fn name_of(role: HostRole) -> &'static str {
         match role {
@@ -113,6 +121,13 @@ mod tests {
         write("worker.ign", r#"{"ignition":{"version":"3.4.0"}}"#);
         let files = ClusterFiles::open(directory.path()).unwrap();
         assert_eq!(files.read("arbiter.ign").unwrap(), None);
+        for metadata in ["{", r#"{"clusterID":"x"}"#, "{}"] {
+            write("metadata.json", metadata);
+            assert_eq!(files.cluster_id(), None, "{metadata}");
+        }
+        let id = Uuid::from_u128(7);
+        write("metadata.json", &format!(r#"{{"clusterID":"{id}"}}"#));
+        assert_eq!(files.cluster_id(), Some(id));
         assert_eq!(files.read("worker.ign").unwrap().unwrap(), br#"{"ignition":{"version":"3.4.0"}}"#);
     }
 }

@@ -79,6 +79,9 @@ pub fn host_document(service: &Service, record: &HostRecord) -> Value {
     document
 }
 
+/// The domain of owners: nobody has an address here.
+pub const NO_DOMAIN: &str = "Unknown";
+
 /// A cluster, with or without its hosts.
 pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord, with_hosts: bool) -> Value {
     let hosts = model.hosts_of_cluster(record.cluster.id);
@@ -97,7 +100,7 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     // What the contract has and this service has only one answer to.
     let fixed = json!({
         "disk_encryption": {"enable_on": "none", "mode": "tpmv2"},
-        "email_domain": "Unknown",
+        "email_domain": NO_DOMAIN,
         "ignition_endpoint": {},
         "load_balancer": {"type": "cluster-managed"},
         "operator_bundles": operators::chosen_bundles(record.course.olm_operators()),

@@ -1,6 +1,7 @@
 //! Clusters: shown, installed, cancelled, reset, deleted.
 
 use super::{find_cluster, shapes};
+use crate::cluster_files::ClusterFiles;
 use crate::events::{self, Kind, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
@@ -28,13 +29,14 @@ pub(super) fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Res
 pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let with_hosts = call.query_flag("with_hosts")?;
     let owner = call.query("owner");
-    // Identifiers of installed clusters and of subscriptions: none is known here, so none matches.
-    let known = ["openshift_cluster_id", "ams_subscription_ids"].iter().all(|name| call.query(name).is_none());
-    call.query_uuid("openshift_cluster_id")?;
+    let openshift_id = call.query_uuid("openshift_cluster_id")?;
+    // Subscriptions: none is known here, so none matches.
+    let known = call.query("ams_subscription_ids").is_none();
     let model = service.store.model();
     let wanted = model.clusters.values().filter(|record| {
         known
             && owner.is_none_or(|owner| record.cluster.user_name == owner)
+            && (openshift_id.is_none() || record.course.openshift_cluster_id == openshift_id)
             && call.caller.sees_cluster(&model, record.cluster.id)
     });
     let all: Vec<Value> = wanted.map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
@@ -138,6 +140,7 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             roles::elect_bootstrap(change, id);
         }
         act_on(service, change, &mut record, Trigger::Install)?;
+        record.course.openshift_cluster_id = service.settings.cluster_files.as_ref().and_then(ClusterFiles::cluster_id);
         change.put_cluster(record);
         Ok(())
     })?;

@@ -8,6 +8,7 @@ use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord};
 use crate::releases::{Catalogue, MULTI, normal_architecture};
 use crate::service::Service;
+use crate::view;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
 
@@ -159,7 +160,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 /// An infra-env as it is published: its ISO's address follows the service's, which may have moved since.
 fn shown(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
     let (download_url, expires_at) = image_url(service, record);
-    InfraEnv { download_url, expires_at, ..record.infra_env.clone() }
+    InfraEnv { download_url, expires_at, email_domain: view::NO_DOMAIN.to_owned(), ..record.infra_env.clone() }
 }
 
 /// Where an infra-env's ISO is, and until when: short, and without a query, for management controllers.
