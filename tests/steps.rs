@@ -4,8 +4,6 @@
 
 #[path = "../netcheck/tests/common/mod.rs"]
 mod common;
-#[path = "../installer/tests/fake/mod.rs"]
-mod fake;
 
 use common::{
     Host, Segment,
@@ -13,7 +11,7 @@ use common::{
     time_server::TimeServer,
     wire::{assert_fits, recorded_argument},
 };
-use fake::{Answer, FakeService};
+use fake_service::{Answer, FakeService, Request};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -81,7 +79,7 @@ fn serve(listener: TcpListener, steps: &[(&'static str, String)]) -> FakeService
             200,
             json!({"instructions": instructions, "next_instruction_seconds": 600, "post_step_action": "continue"}),
         ),
-        ("POST", path) if path.ends_with("/instructions") => Answer::Status(204),
+        ("POST", path) if path.ends_with("/instructions") => Answer::Done,
         ("GET", "/worker") => Answer::Json(200, json!({"ignition": {"version": "3.1.0"}})),
         ("GET", path) if path.starts_with("/adv/") => Answer::Json(
             200,
@@ -119,14 +117,15 @@ fn every_step_of_the_network_is_answered_as_the_service_defines_it() {
         let start = || {
             let mut command = Command::new(env!("CARGO_BIN_EXE_landfall"));
             command.args(["agent", "--url", &url, "--infra-env-id", INFRA_ENV, "--host-id", HOST]);
+            command.env("PULL_SECRET_TOKEN", "dummy");
             for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "LANDFALL_LOG"] {
                 command.env_remove(name);
             }
             Agent(command.stdin(Stdio::null()).spawn().unwrap())
         };
         let _agent = agent.namespace.enter(start);
-        let is_reply = |request: &&fake::Request| request.ends_with("POST", "/instructions");
-        let all = |requests: &[fake::Request]| requests.iter().filter(is_reply).count() >= steps.len();
+        let is_reply = |request: &&Request| request.ends_with("POST", "/instructions");
+        let all = |requests: &[Request]| requests.iter().filter(is_reply).count() >= steps.len();
         let requests = service.wait_for("a reply to each step", all);
         let replies = requests.iter().filter(is_reply);
         replies.map(|reply| (reply.body["step_type"].as_str().unwrap().to_owned(), reply.body.clone())).collect()

@@ -1,9 +1,6 @@
 //! An agent that polls for months needs no more at their end than at their start.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../installer/tests/fake/mod.rs"]
-mod fake;
-
 use agent::{
     agent::run,
     child::Limits,
@@ -13,7 +10,7 @@ use agent::{
     stop::Stop,
 };
 use api::{Secret, http::HttpConfig};
-use fake::{Answer, FakeService};
+use fake_service::{Answer, FakeService};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -89,14 +86,14 @@ fn ten_thousand_polls_leave_nothing_behind() {
             let poll = counted.fetch_add(1, Relaxed);
             // Some bring a step, which is answered; some fail.
             let step =
-                json!([{"step_type": "none", "step_id": format!("none-{poll:08x}"), "args": ["x".repeat(1000)]}]);
+                json!([{"step_type": "execute", "step_id": format!("execute-{poll:08x}"), "args": ["x".repeat(1000)]}]);
             match poll % 100 {
                 17 => Answer::Status(500),
                 50 => Answer::Json(200, json!({"instructions": step, "post_step_action": "continue"})),
                 _ => Answer::Json(200, json!({"instructions": Value::Null, "post_step_action": "continue"})),
             }
         }
-        _ => Answer::Status(204),
+        _ => Answer::Done,
     });
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "ten_thousand_polls_leave_nothing_behind", "--nocapture"]).env(URL_VARIABLE, &service.url);

@@ -2,10 +2,9 @@
 //! time.
 #![allow(clippy::unwrap_used)]
 
-mod fake;
 mod machine;
 
-use fake::{Answer, FakeService, PATIENCE, Request};
+use fake_service::{Answer, FakeService, PATIENCE, Request};
 use installer::{
     cancel::Cancel,
     document::Document,
@@ -31,7 +30,7 @@ fn document(service: &FakeService) -> Document {
             "host_id": "aaaaaaaa-0000-0000-0000-000000000001", "infra_env_id": "bbbbbbbb-0000-0000-0000-000000000001",
             "installer_args": "[]", "service_ips": null
         },
-        "service": {"url": service.url}, "reboot": true
+        "service": {"url": service.url, "token": "t0ken"}, "reboot": true
     });
     serde_json::from_value(document).unwrap()
 }
@@ -41,7 +40,7 @@ fn is_ignition(request: &Request) -> bool {
 }
 
 fn friendly(request: &Request) -> Answer {
-    if is_ignition(request) { Answer::Text(200, IGNITION) } else { Answer::Status(200) }
+    if is_ignition(request) { Answer::Text(200, IGNITION) } else { Answer::Done }
 }
 
 /// How asking for the config went when it was answered so: attempts, simulated time, result.

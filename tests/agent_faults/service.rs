@@ -1,5 +1,6 @@
 //! A service that can be made to do anything a service, or what stands before it, was ever seen to do.
 
+use fake_service::{Answer, Reply, Request};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     crypto::ring,
@@ -8,7 +9,7 @@ use rustls::{
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     sync::{
@@ -45,13 +46,20 @@ pub enum Mode {
 /// A certificate and its key.
 pub type Identity = Arc<ServerConfig>;
 
-struct State {
-    mode: Mutex<(u64, Mode)>,
-    identity: Mutex<Option<Identity>>,
+/// What it says while it is healthy.
+#[derive(Default)]
+struct Script {
     instructions: Mutex<Value>,
     /// By step id.
     replies: Mutex<BTreeMap<String, Value>>,
     polls: AtomicU64,
+}
+
+struct State {
+    mode: Mutex<(u64, Mode)>,
+    identity: Mutex<Option<Identity>>,
+    script: Arc<Script>,
+    healthy: fake_service::Service,
     requests: AtomicU64,
     connections: AtomicU64,
     end: AtomicBool,
@@ -73,12 +81,13 @@ impl Service {
     pub fn start(mode: Mode, identity: Option<Identity>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let script = Arc::<Script>::default();
+        let told = script.clone();
         let state = Arc::new(State {
             mode: Mutex::new((0, mode)),
             identity: Mutex::new(identity),
-            instructions: Mutex::new(Value::Null),
-            replies: Mutex::default(),
-            polls: AtomicU64::new(0),
+            script,
+            healthy: fake_service::Service::new(move |request| answer(request, &told)),
             requests: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             end: AtomicBool::new(false),
@@ -102,16 +111,16 @@ impl Service {
 
     /// Hands out one step in every poll, until it is answered.
     pub fn instruct(&self, step: Value) {
-        *self.state.instructions.lock().unwrap() = json!([step]);
+        *self.state.script.instructions.lock().unwrap() = json!([step]);
     }
 
     pub fn reply(&self, step_id: &str) -> Option<Value> {
-        self.state.replies.lock().unwrap().get(step_id).cloned()
+        self.state.script.replies.lock().unwrap().get(step_id).cloned()
     }
 
     /// Polls that were answered well.
     pub fn polls(&self) -> u64 {
-        self.state.polls.load(SeqCst)
+        self.state.script.polls.load(SeqCst)
     }
 
     /// Requests and connections of any kind.
@@ -124,6 +133,8 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.state.end.store(true, SeqCst);
         self.set(Mode::Refuse);
+        let violations = self.state.healthy.take_violations();
+        assert!(thread::panicking() || violations.is_empty(), "{violations:#?}");
     }
 }
 
@@ -165,19 +176,7 @@ fn converse(stream: TcpStream, state: &State) -> io::Result<()> {
 fn serve(stream: impl Read + Write, generation: u64, state: &State) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        let request = line.clone();
-        let mut length = 0;
-        while stream.read_line(&mut line)? > 2 {
-            if let Some(value) = line.lines().last().unwrap().to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body)?;
+        let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         state.requests.fetch_add(1, SeqCst);
         let mut waited = false;
         let (now, mode) = loop {
@@ -195,7 +194,11 @@ fn serve(stream: impl Read + Write, generation: u64, state: &State) -> io::Resul
             return Ok(());
         }
         match mode {
-            Mode::Healthy => answer(&request, &body, stream.get_mut(), state)?,
+            Mode::Healthy => {
+                let Reply::Whole(bytes) = state.healthy.respond(request) else { return Ok(()) };
+                stream.get_mut().write_all(&bytes)?;
+                stream.get_mut().flush()?;
+            }
             Mode::Refuse | Mode::Hang => return Ok(()),
             Mode::Raw(bytes) => return stream.get_mut().write_all(bytes.as_bytes()),
             Mode::Endless { head, bytes, pause } => {
@@ -226,27 +229,22 @@ fn pour(
     Ok(())
 }
 
-fn answer(request: &str, body: &[u8], stream: &mut impl Write, state: &State) -> io::Result<()> {
-    let path = request.split(['?', ' ']).nth(1).unwrap_or_default();
-    let (status, value) = if request.starts_with("POST") && path.ends_with("/hosts") {
+fn answer(request: &Request, script: &Script) -> Answer {
+    if request.ends_with("POST", "/hosts") {
         let args = json!({"agent_version": "r.io/agent:1", "host_id": HOST, "infra_env_id": INFRA_ENV}).to_string();
-        (201, json!({"id": HOST, "next_step_runner_command": {"args": [args]}}))
-    } else if request.starts_with("GET") && path.ends_with("/instructions") {
-        state.polls.fetch_add(1, SeqCst);
-        let steps = state.instructions.lock().unwrap().clone();
-        (200, json!({"instructions": steps, "next_instruction_seconds": 1, "post_step_action": "continue"}))
-    } else {
-        if let Ok(reply) = serde_json::from_slice::<Value>(body) {
-            *state.instructions.lock().unwrap() = Value::Null;
-            state.replies.lock().unwrap().insert(reply["step_id"].as_str().unwrap_or_default().to_owned(), reply);
-        }
-        (204, Value::Null)
-    };
-    let text = if status == 204 { String::new() } else { value.to_string() };
-    let length = if status == 204 { String::new() } else { format!("Content-Length: {}\r\n", text.len()) };
-    let answer = format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n{length}\r\n{text}");
-    stream.write_all(answer.as_bytes())?;
-    stream.flush()
+        return Answer::Json(201, json!({"id": HOST, "next_step_runner_command": {"args": [args]}}));
+    }
+    if request.ends_with("GET", "/instructions") {
+        script.polls.fetch_add(1, SeqCst);
+        let steps = script.instructions.lock().unwrap().clone();
+        let poll = json!({"instructions": steps, "next_instruction_seconds": 1, "post_step_action": "continue"});
+        return Answer::Json(200, poll);
+    }
+    if let Some(id) = request.body["step_id"].as_str() {
+        *script.instructions.lock().unwrap() = Value::Null;
+        script.replies.lock().unwrap().insert(id.to_owned(), request.body.clone());
+    }
+    Answer::Done
 }
 
 /// Waits for `done`; says what did not come.

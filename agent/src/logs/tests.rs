@@ -4,15 +4,15 @@ use super::{
     send,
     upload::ArchiveReader,
 };
-use api::{ClientConfig, HostId};
+use api::{ClientConfig, HostId, Secret};
+use fake_service::{Answer, FakeService, Request};
 use flate2::read::GzDecoder;
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    io::Read,
     path::{Path, PathBuf},
-    thread::{self, JoinHandle},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 use tempfile::TempDir;
 
@@ -20,56 +20,14 @@ const HOST: &str = "d3d368a5-914d-a95a-3644-9dfb4eb0903b";
 const CLUSTER: &str = "7d9e2c44-1b7f-4d57-b8a5-0c9b6f3f9a20";
 const INFRA_ENV: &str = "3f1c7a52-8a1e-4a0e-9a0a-5d2a3a8f6b11";
 
-/// A request: its first line, headers in lower case, body.
-struct Request {
-    line: String,
-    headers: String,
-    body: Vec<u8>,
-}
-
-/// Answers as many requests as there are statuses.
-fn server(statuses: &'static [u16]) -> (String, JoinHandle<Vec<Request>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let serve = move || {
-        let answer = |status: &u16| {
-            let (stream, _) = listener.accept().unwrap();
-            let request = read_request(&stream);
-            write!(&stream, "HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
-            request
-        };
-        statuses.iter().map(answer).collect()
-    };
-    (url, thread::spawn(serve))
-}
-
-fn read_request(stream: &TcpStream) -> Request {
-    let mut reader = BufReader::new(stream);
-    let mut line = || {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    };
-    let first = line();
-    let headers: Vec<_> = std::iter::from_fn(|| Some(line()).filter(|line| !line.is_empty())).collect();
-    let headers = headers.join("\n").to_lowercase();
-    let mut body = Vec::new();
-    if headers.contains("transfer-encoding: chunked") {
-        loop {
-            let mut size = String::new();
-            reader.read_line(&mut size).unwrap();
-            let size = u64::from_str_radix(size.trim(), 16).unwrap();
-            reader.by_ref().take(size).read_to_end(&mut body).unwrap();
-            reader.read_line(&mut String::new()).unwrap();
-            if size == 0 {
-                break;
-            }
-        }
-    } else if let Some((_, rest)) = headers.split_once("content-length: ") {
-        let len = rest.lines().next().unwrap().parse().unwrap();
-        reader.take(len).read_to_end(&mut body).unwrap();
-    }
-    Request { line: first, headers, body }
+/// Refuses the requests with these statuses, by their number.
+fn server(refused: &'static [(usize, u16)]) -> FakeService {
+    let count = AtomicUsize::new(0);
+    FakeService::start(move |_| {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let refusal = refused.iter().find(|(own, _)| *own == number);
+        refusal.map_or(Answer::Done, |(_, status)| Answer::Status(*status))
+    })
 }
 
 /// Places that hold nothing of this machine's.
@@ -94,7 +52,7 @@ fn places(directory: &TempDir) -> Places {
 
 fn settings(url: &str, places: Places, installer_gather: bool) -> Settings {
     Settings {
-        client: ClientConfig { url: url.to_owned(), ..ClientConfig::default() },
+        client: ClientConfig { url: url.to_owned(), token: Secret::new("t0ken"), ..ClientConfig::default() },
         cluster_id: CLUSTER.parse().unwrap(),
         infra_env_id: Some(INFRA_ENV.parse().unwrap()),
         wanted: Wanted {
@@ -123,29 +81,26 @@ fn unpack(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
 
 /// The part of a multipart body.
 fn part(request: &Request) -> &[u8] {
-    let head = "content-type: multipart/form-data; boundary=";
-    let boundary = request.headers.lines().find_map(|line| line.strip_prefix(head)).unwrap();
+    let boundary = request.header("Content-Type").unwrap().strip_prefix("multipart/form-data; boundary=").unwrap();
     let start = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"logs.tar.gz\"\r\nContent-Type: \
          application/x-gzip\r\n\r\n"
     );
-    let body = request.body.strip_prefix(start.as_bytes()).expect("the part's head");
+    let body = request.bytes.strip_prefix(start.as_bytes()).expect("the part's head");
     body.strip_suffix(format!("\r\n--{boundary}--\r\n").as_bytes()).expect("the part's end")
 }
 
 #[test]
 fn the_service_is_told_and_gets_the_archive_also_at_the_second_attempt() {
     let directory = TempDir::new().unwrap();
-    let (url, server) = server(&[204, 204, 503, 204, 204]);
-    let report = send::send(&settings(&url, places(&directory), true)).unwrap();
-    let requests = server.join().unwrap();
-    let lines: Vec<_> = requests.iter().map(|request| request.line.as_str()).collect();
-    let progress = format!("PUT /api/assisted-install/v2/infra-envs/{INFRA_ENV}/hosts/{HOST}/logs-progress HTTP/1.1");
-    let upload = format!(
-        "POST /api/assisted-install/v2/clusters/{CLUSTER}/logs?host_id={HOST}&infra_env_id={INFRA_ENV}&logs_type=host HTTP/1.1"
-    );
-    assert_eq!(lines, [&progress, &progress, &upload, &upload, &progress]);
-    let states = [0, 1, 4].map(|index| String::from_utf8_lossy(&requests[index].body).into_owned());
+    let server = server(&[(2, 503)]);
+    let report = send::send(&settings(&server.url, places(&directory), true)).unwrap();
+    let requests = server.requests();
+    let lines: Vec<_> = requests.iter().map(|request| format!("{} {}", request.method, request.target())).collect();
+    let progress = format!("PUT /v2/infra-envs/{INFRA_ENV}/hosts/{HOST}/logs-progress");
+    let upload = format!("POST /v2/clusters/{CLUSTER}/logs?host_id={HOST}&infra_env_id={INFRA_ENV}&logs_type=host");
+    assert_eq!(lines.iter().collect::<Vec<_>>(), [&progress, &progress, &upload, &upload, &progress]);
+    let states = [0, 1, 4].map(|index| String::from_utf8_lossy(&requests[index].bytes).into_owned());
     assert_eq!(states, ["requested", "collecting", "completed"].map(|state| format!("{{\"logs_state\":\"{state}\"}}")));
     let files = unpack(part(&requests[3]));
     let names: Vec<_> = files.keys().map(String::as_str).collect();
@@ -166,22 +121,23 @@ fn the_service_is_told_and_gets_the_archive_also_at_the_second_attempt() {
 #[test]
 fn without_room_on_disk_all_is_sent_nevertheless() {
     let directory = TempDir::new().unwrap();
-    let (url, server) = server(&[204, 204, 204, 204]);
+    let server = server(&[]);
     let places = Places { reserve_bytes: u64::MAX, ..places(&directory) };
-    send::send(&settings(&url, places, true)).unwrap();
-    assert_eq!(unpack(part(&server.join().unwrap()[2])).len(), 7);
+    send::send(&settings(&server.url, places, true)).unwrap();
+    let requests = server.requests();
+    assert_eq!((requests.len(), unpack(part(&requests[2])).len()), (4, 7));
 }
 
 #[test]
 fn what_can_t_be_gathered_is_reported_and_what_the_service_refuses_is_an_error() {
     let directory = TempDir::new().unwrap();
-    let (url, server) = server(&[404, 404, 404]);
+    let server = server(&[(0, 404), (1, 404), (2, 404)]);
     let mut places = places(&directory);
     places.kmsg = directory.path().join("none");
     fs::remove_dir(directory.path().join("root/dev/disk/by-path")).unwrap();
-    let settings = Settings { keep: true, ..settings(&url, places, true) };
+    let settings = Settings { keep: true, ..settings(&server.url, places, true) };
     let error = send::send(&settings).unwrap_err();
-    assert_eq!(server.join().unwrap().len(), 3);
+    assert_eq!(server.requests().len(), 3);
     assert!(matches!(error, super::LogsError::Send(_)), "{error:?}");
     // Kept, as asked.
     let report = fs::read_to_string(directory.path().join(format!("log/logs_host_{HOST}/report.logs"))).unwrap();

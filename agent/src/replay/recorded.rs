@@ -77,5 +77,7 @@ fn instructions(document: &Value) -> Option<Vec<Step>> {
         Some(list) => list.as_array()?.clone(),
         None => document.as_array().cloned().unwrap_or_else(|| vec![document.clone()]),
     };
-    list.into_iter().map(|step| serde_json::from_value(step).ok()).collect()
+    // Any object can be read as a step without a type, but was not meant as one.
+    let is_step = |step: &Value| step.get("step_type").is_some_and(Value::is_string);
+    list.into_iter().map(|step| serde_json::from_value(is_step(&step).then_some(step)?).ok()).collect()
 }

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 /// What a test has a request answered with.
 #[derive(Debug)]
 pub enum Answer {
+    /// The status of success, without a body.
+    Done,
     /// A status without a body.
     Status(u16),
     /// A document.
@@ -63,6 +65,7 @@ impl Answer {
     /// Whether the service could answer so at `endpoint`.
     pub fn check(&self, endpoint: &Endpoint) -> Result<(), String> {
         let (status, has_body) = match self {
+            Self::Done => (endpoint.success, false),
             Self::Status(status) => (*status, false),
             Self::Json(status, body) => (*status, !body.is_null()),
             _ => return Ok(()),
@@ -85,6 +88,10 @@ impl Answer {
         let is_success = |status: u16| (200..300).contains(&status);
         let is_file = of_api.is_some_and(|(endpoint, ..)| endpoint.produces == Produces::File);
         match self {
+            Self::Done => {
+                let status = of_api.map_or(200, |(endpoint, ..)| endpoint.success);
+                Reply::Whole(document(status, Media::Json, b""))
+            }
             Self::Status(status) => Reply::Whole(document(status, Media::Json, b"")),
             Self::Json(status, value) if is_file && is_success(status) => {
                 Reply::Whole(document(status, Media::OctetStream, value.to_string().as_bytes()))

@@ -93,7 +93,7 @@ fn nothing_at(request: &Request) -> Refusal {
 }
 
 fn headers(request: &Request) -> Result<(), Refusal> {
-    let is_token = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_token = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     let bearer = request.header("Authorization").and_then(|value| value.strip_prefix("Bearer "));
     if !request.header("X-Secret-Key").or(bearer).is_some_and(is_token) {
         return Err(Refusal::new(401, "unauthenticated for invalid credentials"));

@@ -88,7 +88,12 @@ impl Service {
     }
 
     fn note(&self, request: &Request, what: &str) {
-        lock(&self.violations).push(format!("{} {}: {what}", request.method, request.target()));
+        let violation = format!("{} {}: {what}", request.method, request.target());
+        let mut violations = lock(&self.violations);
+        // Some clients ask again for ever.
+        if !violations.contains(&violation) {
+            violations.push(violation);
+        }
     }
 
     /// All requests so far.

@@ -1,8 +1,6 @@
 //! A bootstrap host against a fake machine, a fake service and a fake control plane.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../fake/mod.rs"]
-mod fake;
 #[path = "../machine/mod.rs"]
 mod machine;
 
@@ -13,7 +11,7 @@ mod start;
 mod wait;
 
 use api::{Client, InstallRequest, RetryPolicy};
-use fake::{Answer, FakeService, Request};
+use fake_service::{Answer, FakeService, Request};
 use installer::{
     bootstrap::{Context, Pace},
     cancel::Cancel,
@@ -37,7 +35,7 @@ const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
 const PACE: Pace = Pace {
     poll: Duration::from_millis(2),
     file_retry: Duration::from_millis(2),
-    file_patience: fake::PATIENCE,
+    file_patience: fake_service::PATIENCE,
     controller_logs: Duration::from_millis(6),
     workers_poll: Duration::from_millis(2),
     configuring_poll: Duration::from_millis(2),
