@@ -272,8 +272,10 @@ fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCo
     }
     let name: Name = called.to_str()?.parse().ok()?;
     let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let tag = if name == Name::Installer { "installer" } else { "agent" };
+    let level = |logging: &Logging| if logging.is_verbose { "debug" } else { "info" };
     let landfall = Landfall {
-        start_log: &|logging| log::start("info", logging, logging.journal.then_some("agent")),
+        start_log: &|logging| log::start(level(logging), logging, logging.journal.then_some(tag)),
         run: &|words| command_line::parse(NAME.as_ref(), words.into_iter().map(OsString::from).collect())?.run(),
     };
     Some(dropin::main(Path::new(program), name, words, &landfall))

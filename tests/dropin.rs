@@ -14,8 +14,9 @@ use std::{
 };
 
 const OURS: &str = env!("CARGO_BIN_EXE_landfall");
-const NAMES: [&str; 6] =
-    ["agent", "disk_speed_check", "free_addresses", "inventory", "logs_sender", "next_step_runner"];
+/// Those with flags.
+const NAMES: [&str; 7] =
+    ["agent", "disk_speed_check", "free_addresses", "installer", "inventory", "logs_sender", "next_step_runner"];
 
 /// Called by `name`.
 fn called(name: &str, words: &[&str]) -> Output {
@@ -64,13 +65,23 @@ fn what_is_missing_ends_as_with_the_real_programs() {
         ("free_addresses", &["[]", "[]"], 255, "free_addresses takes exactly one argument"),
         ("free_addresses", &["not json"], 255, ""),
         ("disk_speed_check", &["{}"], 255, ""),
+        ("installer", &["--dry-run"], 1, "installer: it does not pretend an installation at the service"),
+        ("installer", &["--installer-args", "-n"], 2, "installer: --installer-args is not a JSON list of texts\n"),
+        ("installer", &["--control-plane-count=many"], 2, "invalid value \"many\" for flag -control-plane-count"),
+        (
+            "assisted-installer-controller",
+            &[],
+            1,
+            "assisted-installer-controller: there is no controller in this program",
+        ),
+        ("assisted-installer-controller", &["-h"], 1, "assisted-installer-controller: there is no controller"),
         ("agnet", &["--url=x"], 2, "error: unexpected argument '--url'"),
         (
             "agnet",
             &["serve-me"],
             1,
-            "unknown binary name agnet, expected one of agent, disk_speed_check, free_addresses, inventory, \
-             logs_sender, next_step_runner\n",
+            "unknown binary name agnet, expected one of agent, assisted-installer-controller, disk_speed_check, \
+             free_addresses, installer, inventory, logs_sender, next_step_runner\n",
         ),
     ];
     for (name, words, code, start) in table {
@@ -113,6 +124,51 @@ fn a_disk_is_measured_by_the_last_word() {
         (Some(255), r#"{"path":"/nonexistent/disk"}"#)
     );
     assert!(text(&missing.stderr).contains("Could not get I/O performance for path /nonexistent/disk"));
+}
+
+/// Where nothing it writes stays: a /var/log of its own, in namespaces whose init process is its parent.
+fn installer_apart(words: &[&str]) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("installer");
+    symlink(OURS, &program).unwrap();
+    let script = "mount -t tmpfs none /var/log && program=$1 && shift && \"$program\" \"$@\"; code=$?; \
+                  cat /var/log/assisted-installer.log; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "sh"]).arg(program).args(words);
+    for variable in ["PULL_SECRET_TOKEN", "LANDFALL_LOG", "LANDFALL_STEP"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn an_installer_s_command_line_is_that_of_an_installation() {
+    if !nix::unistd::geteuid().is_root() {
+        assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "this test may not be skipped, but needs root");
+        return eprintln!("skipped: making namespaces needs root");
+    }
+    const ID: &str = "1f5c9a4e-0000-0000-0000-000000000001";
+    let line = format!(
+        "--role worker --infra-env-id {ID} --cluster-id {ID} --host-id {ID} --url http://127.0.0.1:1 --controller-image r.io/c:1 \
+         --agent-image r.io/a:1 --control-plane-count 3 --mco-image r.io/m:1 --must-gather-image r.io/g:1 --openshift-version \
+         4.22.9 --format-disk /dev/sdx --format-disk /dev/sdy --insecure --check-cluster-version --cacert /ca.pem \
+         --skip-installation-disk-cleanup --installer-args [\"-n\"] --enable-skip-mco-reboot --notify-num-reboots --service-ips \
+         10.0.0.1 --http-proxy http://p --https-proxy http://p --no-proxy a -verbose"
+    );
+    // All of it is understood; only then the disk is missed, so that nothing happens here.
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let output = installer_apart(&words);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let missing = "--role needs the disk: --boot-device";
+    assert!(text(&output.stderr).contains(missing), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(missing), "its log has it too: {}", text(&output.stdout));
+    let output = installer_apart(&["--role", "auto-assign", "--boot-device=/dev/sdz"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("expected one of bootstrap, master, arbiter, worker"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 /// A directory for one cp, made the same for each.

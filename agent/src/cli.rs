@@ -202,7 +202,7 @@ impl Agent {
     pub fn logging(&self) -> Logging {
         let LogArgs { with_journal_logging: journal, with_text_logging, with_stdout_logging: stream } = self.log;
         let text = with_text_logging.then(|| PathBuf::from("/var/log/agent_registration.log"));
-        Logging { journal, text, stream, runs_for_long: true }
+        Logging { journal, text, stream, runs_for_long: true, is_verbose: false }
     }
 
     fn state_directory(&self) -> &Path {

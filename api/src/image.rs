@@ -6,6 +6,15 @@ pub const AGENT_PATH: &str = "/usr/bin/agent";
 /// Label of the image that says that [`AGENT_PATH`] is this project's agent; its value is the version.
 pub const AGENT_LABEL: &str = "org.landfall.agent";
 
-/// Names of the program beside its own, sorted: the real agent's and `cp`, each a link beside [`AGENT_PATH`].
-pub const AGENT_LINKS: [&str; 7] =
-    ["cp", "disk_speed_check", "free_addresses", "inventory", "landfall", "logs_sender", "next_step_runner"];
+/// Names of the program beside its own, sorted: the real programs' and `cp`, each a link beside [`AGENT_PATH`].
+pub const AGENT_LINKS: [&str; 9] = [
+    "assisted-installer-controller",
+    "cp",
+    "disk_speed_check",
+    "free_addresses",
+    "installer",
+    "inventory",
+    "landfall",
+    "logs_sender",
+    "next_step_runner",
+];

@@ -13,6 +13,8 @@ pub enum Kind {
     Int,
     /// Anything.
     Text,
+    /// Anything, as often as it is given.
+    List,
 }
 
 /// One flag of a program.
@@ -37,6 +39,11 @@ impl Flag {
     /// A number.
     pub fn int(name: &'static str, default: i64, usage: &'static str) -> Self {
         Self { name, kind: Kind::Int, default: default.to_string(), usage }
+    }
+
+    /// Texts.
+    pub fn list(name: &'static str, usage: &'static str) -> Self {
+        Self { name, kind: Kind::List, default: String::new(), usage }
     }
 
     /// A text.
@@ -86,6 +93,7 @@ pub enum FlagError {
 pub struct Values {
     given: BTreeMap<&'static str, String>,
     defaults: BTreeMap<&'static str, String>,
+    lists: BTreeMap<&'static str, Vec<String>>,
     /// The words behind the flags.
     pub rest: Vec<String>,
 }
@@ -104,6 +112,11 @@ impl Values {
     /// The value of a number.
     pub fn int(&self, flag: &str) -> i64 {
         parse_int(self.text(flag)).unwrap_or(0)
+    }
+
+    /// All values of a list.
+    pub fn list(&self, flag: &str) -> &[String] {
+        self.lists.get(flag).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether it stands on the command line, with whatever value.
@@ -139,6 +152,9 @@ pub fn parse(flags: &[Flag], words: impl IntoIterator<Item = String>) -> Result<
             (_, None) => words.next().ok_or_else(|| FlagError::NoArgument(name.into()))?,
         };
         check(flag, &value)?;
+        if flag.kind == Kind::List {
+            values.lists.entry(flag.name).or_default().push(value.clone());
+        }
         values.given.insert(flag.name, value);
     }
     values.rest.extend(words);
@@ -203,6 +219,7 @@ pub fn usage(program: &Path, flags: &[Flag]) -> String {
             Kind::Bool => "",
             Kind::Int => " int",
             Kind::Text => " string",
+            Kind::List => " value",
         };
         let default = match (flag.kind, flag.default.as_str()) {
             (_, "" | "0" | "false") => String::new(),
@@ -226,6 +243,7 @@ mod tests {
             Flag::bool("insecure", false, "Trust anybody"),
             Flag::bool("loud", true, "Say more"),
             Flag::int("interval", 60, "Seconds"),
+            Flag::list("disk", "Disks"),
         ]
     }
 
@@ -246,6 +264,8 @@ mod tests {
             assert!(values.is_on("insecure") && values.is_given("insecure") && values.is_on("loud"));
             assert!(!values.is_given("loud") && values.rest.is_empty());
         }
+        assert_eq!(read(&["-disk=a", "--disk", "b"]).unwrap().list("disk"), ["a", "b"]);
+        assert!(read(&[]).unwrap().list("disk").is_empty());
         let values = read(&["-url=a=b", "--loud=F"]).unwrap();
         assert_eq!((values.text("url"), values.is_on("loud"), values.int("interval")), ("a=b", false, 60));
         assert_eq!(read(&["--url", "--insecure"]).unwrap().text("url"), "--insecure");
@@ -301,7 +321,7 @@ mod tests {
     fn the_usage_is_as_go_prints_it() {
         assert_eq!(
             usage(Path::new("/usr/bin/agent"), &flags()),
-            "Usage of /usr/bin/agent:\n  -insecure\n    \tTrust anybody\n  -interval int\n    \tSeconds (default 60)\n  \
+            "Usage of /usr/bin/agent:\n  -disk value\n    \tDisks\n  -insecure\n    \tTrust anybody\n  -interval int\n    \tSeconds (default 60)\n  \
              -loud\n    \tSay more (default true)\n  -url string\n    \tAddress\n"
         );
     }

@@ -15,12 +15,14 @@ pub struct Logging {
     /// Of a program whose output is another's input a person wants only warnings on the error stream where there is neither
     /// journal nor file; of one that runs for long, all.
     pub runs_for_long: bool,
+    /// Also what only who looks for a fault wants to know.
+    pub is_verbose: bool,
 }
 
 impl Default for Logging {
     /// Of our own commands: the error stream alone.
     fn default() -> Self {
-        Self { journal: false, text: None, stream: true, runs_for_long: true }
+        Self { journal: false, text: None, stream: true, runs_for_long: true, is_verbose: false }
     }
 }
 
@@ -45,5 +47,6 @@ pub(super) fn logging(values: &Values, name: &str, runs_for_long: bool) -> Loggi
         text,
         stream: values.is_on("with-stdout-logging"),
         runs_for_long,
+        is_verbose: false,
     }
 }

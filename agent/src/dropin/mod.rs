@@ -1,13 +1,16 @@
-//! The names under which the real agent's one program is called, each with its own command line (agent contract §1).
+//! The names under which the real programs are called: the agent's one, the installer and the controller, each with its own command
+//! line (agent contract §1).
 //!
 //! A command line in those words is translated into one in ours, which the program then carries out: what a name does is what
 //! one of our commands does, and can be done by hand.
 
+mod controller;
 pub mod cp;
 mod disk_speed_check;
 mod dry_run;
 pub mod flags;
 mod free_addresses;
+mod installer;
 mod inventory;
 pub mod logging;
 mod logs_sender;
@@ -42,14 +45,20 @@ pub enum Name {
     DiskSpeedCheck,
     /// Collects and uploads logs.
     LogsSender,
+    /// Installs the host in its role.
+    Installer,
+    /// Finishes an installation from inside the cluster.
+    Controller,
 }
 
 impl Name {
     /// All, sorted by name.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Agent,
+        Self::Controller,
         Self::DiskSpeedCheck,
         Self::FreeAddresses,
+        Self::Installer,
         Self::Inventory,
         Self::LogsSender,
         Self::NextStepRunner,
@@ -64,6 +73,8 @@ impl Name {
             Self::FreeAddresses => "free_addresses",
             Self::DiskSpeedCheck => "disk_speed_check",
             Self::LogsSender => "logs_sender",
+            Self::Installer => "installer",
+            Self::Controller => "assisted-installer-controller",
         }
     }
 }
@@ -133,6 +144,12 @@ enum Refusal {
     /// Nothing goes without it.
     #[error("--{0} is required and was not given, or is empty")]
     Missing(&'static str),
+    /// What the real program does and this one doesn't.
+    #[error("{0}")]
+    Unable(&'static str),
+    /// JSON of another form.
+    #[error("--{0} is not a JSON list of texts")]
+    NotAList(&'static str),
     /// The same of the sender of logs, in the real one's words.
     #[error("missing required -{0} argument/flag")]
     Required(&'static str),
@@ -155,6 +172,12 @@ pub fn main(program: &Path, name: Name, words: Vec<String>, landfall: &Landfall)
         Ok(plan) => plan,
         Err((refusal, usage)) => return refuse(name, &refusal, usage),
     };
+    if name == Name::Installer
+        && let Err(error) = installer::enter_host()
+    {
+        complain(format_args!("{name}: cannot get from this container to the host's files: {error}"));
+        return ExitCode::from(plan.failed);
+    }
     (landfall.start_log)(&plan.log);
     carry_out(&plan, landfall).unwrap_or_else(|error| {
         // On standard error it is read by whoever called us, in the log by whoever looks for the reason later.
@@ -178,6 +201,8 @@ fn plan(
         Name::Inventory => inventory::flags(dry),
         Name::FreeAddresses | Name::DiskSpeedCheck => common_flags(dry),
         Name::LogsSender => logs_sender::flags(dry),
+        Name::Installer => installer::flags(dry, variable),
+        Name::Controller => return Err((controller::refusal(), String::new())),
     };
     let usage = || flags::usage(program, &flags);
     let values = flags::parse(&flags, words).map_err(|error| (error.into(), usage()))?;
@@ -187,6 +212,8 @@ fn plan(
         Name::FreeAddresses => free_addresses::plan(&values),
         Name::DiskSpeedCheck => disk_speed_check::plan(&values),
         Name::LogsSender => logs_sender::plan(&values, variable),
+        Name::Installer => installer::plan(&values),
+        Name::Controller => Err(controller::refusal()),
     };
     plan.map_err(|refusal| (refusal, usage()))
 }
@@ -211,7 +238,11 @@ fn refuse(name: Name, refusal: &Refusal, usage: String) -> ExitCode {
             complain(format_args!("{refusal}"));
             ExitCode::from(2)
         }
-        Refusal::Missing(_) | Refusal::Environment(_) => {
+        Refusal::NotAList(_) => {
+            complain(format_args!("{name}: {refusal}\n{usage}"));
+            ExitCode::from(2)
+        }
+        Refusal::Missing(_) | Refusal::Environment(_) | Refusal::Unable(_) => {
             complain(format_args!("{name}: {refusal}"));
             ExitCode::FAILURE
         }

@@ -26,8 +26,8 @@ fn document(plan: &Plan) -> Option<&str> {
 fn other_names_are_refused_in_the_real_programs_words() {
     assert_eq!(
         "agnet".parse::<Name>().unwrap_err().to_string(),
-        "unknown binary name agnet, expected one of agent, disk_speed_check, free_addresses, inventory, logs_sender, \
-         next_step_runner"
+        "unknown binary name agnet, expected one of agent, assisted-installer-controller, disk_speed_check, \
+         free_addresses, installer, inventory, logs_sender, next_step_runner"
     );
     assert_eq!(Name::ALL.map(|name| name.as_str().parse::<Name>().unwrap()), Name::ALL);
     let mut names: Vec<_> = Name::ALL.map(Name::as_str).into_iter().chain([cp::NAME, "landfall"]).collect();
@@ -68,7 +68,7 @@ fn the_units_command_line_is_understood() {
         ],
         "and its identity is its own"
     );
-    assert_eq!(plan.log, Logging { journal: true, text: None, stream: false, runs_for_long: true });
+    assert_eq!(plan.log, Logging { journal: true, text: None, stream: false, runs_for_long: true, is_verbose: false });
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn the_reclaiming_daemonsets_command_line_is_understood() {
     let host = format!("--host-id={HOST}");
     assert_eq!(command(&plan).iter().rev().take(2).collect::<Vec<_>>(), ["poll", &host]);
     assert!(command(&plan).contains(&"--insecure=true".to_owned()));
-    assert_eq!(plan.log, Logging { journal: false, text: None, stream: true, runs_for_long: true });
+    assert_eq!(plan.log, Logging { journal: false, text: None, stream: true, runs_for_long: true, is_verbose: false });
     assert_eq!(
         planned(Name::NextStepRunner, &words[..2]).unwrap_err(),
         "--host-id is required and was not given, or is empty"
@@ -177,4 +177,87 @@ fn a_document_is_there_to_read_while_the_command_runs() {
         },
     };
     assert_eq!(format!("{:?}", carry_out(&plan, &landfall).unwrap()), format!("{:?}", ExitCode::from(7)));
+}
+
+#[test]
+fn what_the_real_agent_gives_the_installer_is_an_installation() {
+    let words = [
+        "--role",
+        "bootstrap",
+        "--infra-env-id",
+        ENV,
+        "--cluster-id",
+        ENV,
+        "--host-id",
+        HOST,
+        "--boot-device",
+        "/dev/sdz",
+        "--url",
+        "https://s:8443",
+        "--controller-image",
+        "r.io/c:1",
+        "--agent-image",
+        "r.io/a:1",
+        "--control-plane-count",
+        "3",
+        "--mco-image",
+        "r.io/m:1",
+        "--must-gather-image",
+        r#"{"ocp":"r.io/g:1"}"#,
+        "--openshift-version",
+        "4.22.9",
+        "--format-disk",
+        "/dev/sdx",
+        "--format-disk",
+        "/dev/sdy",
+        "--insecure",
+        "--skip-installation-disk-cleanup",
+        "--cacert",
+        "/etc/ca.crt",
+        "--installer-args",
+        r#"["--append-karg","ip=52-54-00-aa-bb-00:dhcp"]"#,
+        "--enable-skip-mco-reboot",
+        "--notify-num-reboots",
+        "--service-ips",
+        "10.0.0.1,10.0.0.2",
+        "--http-proxy",
+        "http://p:3128",
+        "--no-proxy",
+        "a,b",
+        "-verbose",
+    ];
+    let plan = planned(Name::Installer, &words).unwrap();
+    let expected = [
+        "install",
+        "--reboot",
+        "--role=bootstrap",
+        &format!("--infra-env-id={ENV}"),
+        &format!("--cluster-id={ENV}"),
+        &format!("--host-id={HOST}"),
+        "--boot-device=/dev/sdz",
+        "--url=https://s:8443",
+        "--openshift-version=4.22.9",
+        "--mco-image=r.io/m:1",
+        r#"--must-gather-image={"ocp":"r.io/g:1"}"#,
+        "--controller-image=r.io/c:1",
+        "--agent-image=r.io/a:1",
+        "--cacert=/etc/ca.crt",
+        r#"--installer-args=["--append-karg","ip=52-54-00-aa-bb-00:dhcp"]"#,
+        "--service-ips=10.0.0.1,10.0.0.2",
+        "--http-proxy=http://p:3128",
+        "--no-proxy=a,b",
+        "--format-disk=/dev/sdx",
+        "--format-disk=/dev/sdy",
+        "--control-plane-count=3",
+        "--insecure",
+        "--skip-installation-disk-cleanup",
+        "--enable-skip-mco-reboot",
+        "--notify-num-reboots",
+    ];
+    assert_eq!(command(&plan), expected);
+    assert_eq!(plan.failed, 1);
+    assert!(plan.log.is_verbose && plan.log.journal && plan.log.text.is_some());
+    let error = planned(Name::Installer, &["--installer-args=[1]"]).unwrap_err();
+    assert_eq!(error, "--installer-args is not a JSON list of texts");
+    assert!(planned_with(Name::Installer, &[], &|name| (name == "DRY_ENABLE").then(|| "true".to_owned())).is_err());
 }

@@ -8,8 +8,15 @@ use crate::{
     resolver::{ReadError, Resolver},
     settings::{Settings, parse_literal},
 };
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
+/// Addresses of each family that are of any use: nobody has the time to try them all.
+const MAX_TRIED: usize = 16;
 /// Shown of what went wrong.
 const MAX_SHOWN: usize = 4;
 
@@ -109,7 +116,9 @@ impl Names {
         if answer.outcome != Outcome::Found {
             return Err(explain(answer, resolver.settings()));
         }
-        let addresses = answer.addresses().map(|address| SocketAddr::new(address, port)).collect();
+        let v6 = answer.v6.iter().take(MAX_TRIED).copied().map(IpAddr::from);
+        let v4 = answer.v4.iter().take(MAX_TRIED).copied().map(IpAddr::from);
+        let addresses = v6.chain(v4).map(|address| SocketAddr::new(address, port)).collect();
         Ok(order(addresses, source_towards))
     }
 }

@@ -80,8 +80,14 @@ pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> F
         if failures.is_empty() {
             return Finding::ok(station, seen);
         }
-        let next =
-            format!("take the server that does not answer out of {path}, or repair it: each look-up waits for it");
+        let next = match answer.failures.iter().any(|failure| failure.cause.is_silence()) {
+            true => format!("take the server that does not answer out of {path}, or repair it: look-ups wait for it"),
+            false => {
+                "let the server answer for A and AAAA, if with nothing: some programs take half an answer for none \
+                      (dnsmasq: local=/DOMAIN/)"
+                    .to_owned()
+            }
+        };
         return Finding::warn(station, code(answer), format!("{seen}; but {failures}"), next);
     }
     if let Some(complaint) = conf.complaint() {
@@ -139,4 +145,27 @@ fn failures(answer: &Answer) -> String {
         }
     }
     told.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resolve::{Cause, Failure, Record};
+
+    #[test]
+    fn half_an_answer_is_told_from_a_server_that_is_slow() {
+        let server = "192.0.2.53:53".parse().unwrap();
+        let answer = |cause| Answer {
+            v4: vec![[192, 0, 2, 7].into()],
+            source: Some(Source::Server(server)),
+            failures: vec![Failure { server: Some(server), name: "s.lab.".into(), record: Record::Aaaa, cause }],
+            ..Answer::new("s.lab", Outcome::Found)
+        };
+        let conf = ResolvConf::read(Path::new("/nonexistent"));
+        let finding = |cause| judge("s.lab", Some(&answer(cause)), &conf);
+        let refused = finding(Cause::Refused(5));
+        assert_eq!(refused.seen, "s.lab is 192.0.2.7, by 192.0.2.53; but 192.0.2.53: refused (REFUSED)");
+        assert!(refused.next.unwrap().starts_with("let the server answer for A and AAAA"));
+        assert!(finding(Cause::Timeout).next.unwrap().contains("look-ups wait for it"));
+    }
 }

@@ -6,12 +6,17 @@ pub mod server;
 pub mod time_server;
 pub mod wire;
 
-use nix::{ifaddrs::getifaddrs, sched::CloneFlags, sched::setns};
+use nix::{
+    ifaddrs::getifaddrs,
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, setns, unshare},
+};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
     io::Write,
     os::unix::fs::MetadataExt,
+    path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread::{self, sleep},
@@ -72,6 +77,14 @@ impl Namespace {
             inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
+}
+
+/// Covers /etc/resolv.conf by another file for this thread and the processes it starts. It ends with them.
+pub fn cover_resolv_conf(file: &Path) {
+    const NOTHING: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING).unwrap();
+    mount(Some(file), "/etc/resolv.conf", NOTHING, MsFlags::MS_BIND, NOTHING).unwrap();
 }
 
 /// Panics unless this thread is in a namespace that tests made and that holds only what they put in: nothing may be sent

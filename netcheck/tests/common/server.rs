@@ -13,8 +13,13 @@ use std::{
 
 /// Where the packages lie; `None`, with the reason printed, where nobody has unpacked them.
 pub fn packages() -> Option<PathBuf> {
+    packages_of("servers")
+}
+
+/// The same of another group of packages.
+pub fn packages_of(group: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let places = [target.join("vm/packages/servers"), target.join("../vm/packages/servers")];
+    let places = ["vm", "../vm"].map(|vm| target.join(vm).join("packages").join(group));
     let found = places.into_iter().find(|place| place.join(".done").exists());
     if found.is_none() {
         skipped("the servers' packages are not there (make setup unpacks them)");
