@@ -17,6 +17,7 @@ use nix::{
 };
 use std::{
     fs,
+    io::Write,
     os::unix::{
         fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
         net::UnixDatagram,
@@ -24,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -50,6 +51,7 @@ const STAND_INS: [(&str, &str); 12] = [
 /// As big as the recorded hosts' disks; sparse.
 const DISK_BYTES: u64 = 256 << 30;
 const LOOP_MAJOR: u64 = 7;
+const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
 /// What a host is made of.
 pub struct Plan<'a> {
@@ -208,7 +210,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        for name in ["agent.log", "installer.log", "calls", "ends"] {
+        for name in ["agent.log", "installer.log", "journal.log", "calls", "ends"] {
             crate::report::keep(&self.shared.path().join(name), &format!("{}-{name}", self.address));
         }
         let _ = self.child.kill();
@@ -218,11 +220,21 @@ impl Drop for Host {
     }
 }
 
-/// Takes what programs log, as the journal does: one that finds none says so in each of its replies. Ends with the process.
+/// Takes what programs log, as the journal does: one that finds none says so in each of its replies. Each message becomes a line
+/// of a file beside the socket, after the milliseconds since the host began. Ends with the process.
 fn journal(path: &Path) {
     let socket = UnixDatagram::bind(path).unwrap();
+    let mut file = fs::File::create(path.with_extension("log")).unwrap();
+    let begun = Instant::now();
     thread::spawn(move || {
-        let mut buffer = vec![0; 64 << 10];
-        while socket.recv(&mut buffer).is_ok() {}
+        let (mut buffer, mut left) = (vec![0; 64 << 10], MAX_JOURNAL_BYTES);
+        while let Ok(length) = socket.recv(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..length]).replace('\n', " ");
+            let line = format!("{} {text}\n", begun.elapsed().as_millis());
+            left = left.saturating_sub(line.len());
+            if left > 0 && file.write_all(line.as_bytes()).is_err() {
+                return;
+            }
+        }
     });
 }

@@ -4,6 +4,7 @@ mod checks;
 mod control_plane;
 mod host;
 mod logs;
+mod pace;
 mod registration;
 mod secured;
 mod single_node;
