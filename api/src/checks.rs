@@ -245,11 +245,11 @@ pub struct TangConnectivityRequest {
 /// One server of a [`TangConnectivityRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TangServer {
-    /// Base URL.
-    #[serde(default, deserialize_with = "null_is_default")]
+    /// Base URL. Users give the list, and Go takes names in any case.
+    #[serde(default, alias = "URL", alias = "Url", deserialize_with = "null_is_default")]
     pub url: String,
     /// Of its signing key.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, alias = "Thumbprint", deserialize_with = "null_is_default")]
     pub thumbprint: String,
 }
 

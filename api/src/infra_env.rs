@@ -105,7 +105,7 @@ pub struct InfraEnv {
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cpu_architecture: String,
     /// Of its owner's address; a fixed word where nobody has one.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub email_domain: String,
     #[allow(missing_docs)]
     #[serde(default)]
@@ -166,7 +166,4 @@ pub struct InfraEnv {
     #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
-    /// Domain of its owner's e-mail address; `Unknown` where there are no accounts.
-    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
-    pub email_domain: String,
 }

@@ -43,8 +43,15 @@ struct Progress {
 
 /// PUT /v2/clusters/{id}/progress.
 pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    use ClusterState as S;
     let Progress { finalizing_stage } = call.json(&shapes::FINALIZING)?;
     change_course(service, call, |change, record| {
+        if !matches!(record.state, S::Installing | S::Finalizing | S::InstallingPendingUserAction) {
+            return Err(Refusal::invalid(format!(
+                "cluster is {}, not in one of allowed statuses: [installing finalizing installing-pending-user-action]",
+                record.state
+            )));
+        }
         let Some(stage) = finalizing_stage.filter(|stage| record.course.finalizing_stage != Some(*stage)) else {
             return Ok(());
         };

@@ -52,7 +52,6 @@ fn create_from(
         kind_of_image: "full-iso".into(),
         name: params.name,
         user_name: "admin".into(),
-        email_domain: "Unknown".into(),
         ..InfraEnv::default()
     };
     let agent_token = service.settings.auth.agent_token(id).unwrap_or_default();

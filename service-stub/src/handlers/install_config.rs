@@ -14,6 +14,32 @@ use std::sync::Arc;
 /// Longest override, bytes.
 const MAX_OVERRIDE_BYTES: usize = 64 << 10;
 
+/// What an install configuration may hold at its top.
+const FIELDS: [&str; 22] = [
+    "additionalTrustBundle",
+    "additionalTrustBundlePolicy",
+    "apiVersion",
+    "arbiter",
+    "baseDomain",
+    "bootstrapInPlace",
+    "capabilities",
+    "compute",
+    "controlPlane",
+    "cpuPartitioningMode",
+    "featureGates",
+    "featureSet",
+    "fips",
+    "imageContentSources",
+    "imageDigestSources",
+    "metadata",
+    "networking",
+    "osImageStream",
+    "platform",
+    "proxy",
+    "pullSecret",
+    "sshKey",
+];
+
 /// GET /v2/clusters/{id}/install-config: YAML, as a JSON text.
 pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let model = service.store.model();
@@ -32,12 +58,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     if text.len() > MAX_OVERRIDE_BYTES {
         return Err(Refusal::invalid(format!("the override is longer than {MAX_OVERRIDE_BYTES} bytes")));
     }
-    let parsed: Result<Map<String, Value>, _> = serde_json::from_str(&text);
-    if let (Err(error), false) = (parsed, text.is_empty()) {
-        // Its text may hold a password: only the place is told.
-        let (line, column) = (error.line(), error.column());
-        return Err(Refusal::invalid(format!("the override is no JSON object: see line {line} column {column}")));
-    }
+    check(&text)?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         if !record.state.accepts_hosts() {
@@ -51,6 +72,22 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         change.put_cluster(record);
         Ok(Answer::empty(StatusCode::CREATED))
     })
+}
+
+/// An override is empty, or an object of known fields.
+fn check(text: &str) -> Result<(), Refusal> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let fields: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
+        // Its text may hold a password: only the place is named.
+        let (line, column) = (error.line(), error.column());
+        Refusal::invalid(format!("the override is not a JSON object: see line {line} column {column}"))
+    })?;
+    match fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+        Some(unknown) => Err(Refusal::invalid(format!("json: unknown field {unknown:?}"))),
+        None => Ok(()),
+    }
 }
 
 fn document(record: &ClusterRecord, hosts: &[Arc<HostRecord>], bundle: &str) -> Value {
