@@ -89,7 +89,9 @@ fn add_cluster(usages: &mut Usages, record: &ClusterRecord, facts: &ClusterFacts
     usages.add_if(record.kept.get("schedulable_masters") == Some(&Value::Bool(true)), "Schedulable masters");
     let encryption = record.kept.get("disk_encryption").and_then(Value::as_object);
     if let Some(encryption) = encryption.filter(|fields| fields.get("enable_on").is_some_and(|on| on != "none")) {
-        usages.add_with("Disk encryption", encryption.clone());
+        let mut encryption = encryption.clone();
+        encryption.entry("tang_servers").or_insert_with(|| "".into());
+        usages.add_with("Disk encryption", encryption);
     }
     usages.add_if(record.course.roles_assigned, "auto assign role");
     usages.add_if(record.ignored_validations.is_some(), "Validations have been ignored for this cluster");

@@ -1,6 +1,6 @@
 //! Steps that were handed out and have not been answered: they run, and are not started a second time.
 
-use super::pace::deadline;
+use super::pace::{deadline, is_long};
 use crate::model::HostKey;
 use api::{Step, StepType};
 use std::{
@@ -9,19 +9,33 @@ use std::{
     time::Instant,
 };
 
-/// When each running step of a host was handed out.
+/// A step that was handed out.
+#[derive(Debug)]
+struct Started {
+    at: Instant,
+    args: Vec<String>,
+}
+
+/// The running steps of a host.
 #[derive(Debug, Default)]
-struct Running(HashMap<StepType, Instant>);
+struct Running(HashMap<StepType, Started>);
 
 impl Running {
-    /// Keeps of `steps` those that do not run, and notes that they do.
+    /// Keeps of `steps` those that do not run, and notes that they do. A short step with another question is another step.
     fn start(&mut self, steps: Vec<Step>, hurries: bool, now: Instant) -> Vec<Step> {
-        self.0.retain(|kind, since| now.saturating_duration_since(*since) < deadline(kind, hurries));
-        let starts = |step: &Step| match self.0.entry(step.step_type.clone()) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                place.insert(now);
-                true
+        self.0.retain(|kind, started| now.saturating_duration_since(started.at) < deadline(kind, hurries));
+        let starts = |step: &Step| {
+            let started = Started { at: now, args: step.args.clone() };
+            match self.0.entry(step.step_type.clone()) {
+                Entry::Occupied(running) if is_long(&step.step_type) || running.get().args == step.args => false,
+                Entry::Occupied(mut running) => {
+                    running.insert(started);
+                    true
+                }
+                Entry::Vacant(place) => {
+                    place.insert(started);
+                    true
+                }
             }
         };
         steps.into_iter().filter(starts).collect()
@@ -95,6 +109,18 @@ mod tests {
         assert_eq!(given(key, 61), ["inventory"]);
         assert_eq!(given(key, 481), ["inventory"], "a disk may be measured for 480 s");
         assert_eq!(given(key, 541), ["inventory", "installation-disk-speed-check"]);
+    }
+
+    #[test]
+    fn a_short_step_with_another_question_is_another_step() {
+        let (outstanding, key, now) = (Outstanding::default(), host(), Instant::now());
+        let step = |kind: StepType, arg: &str| Step { args: vec![arg.into()], step_id: String::new(), step_type: kind };
+        let given = |step: Step| outstanding.start(key, vec![step], false, now).len();
+        assert_eq!(given(step(StepType::NtpSynchronizer, "a")), 1);
+        assert_eq!(given(step(StepType::NtpSynchronizer, "a")), 0);
+        assert_eq!(given(step(StepType::NtpSynchronizer, "b")), 1);
+        assert_eq!(given(step(StepType::InstallationDiskSpeedCheck, "a")), 1);
+        assert_eq!(given(step(StepType::InstallationDiskSpeedCheck, "b")), 0, "the first still runs");
     }
 
     #[test]

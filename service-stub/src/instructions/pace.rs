@@ -43,6 +43,11 @@ pub fn deadline(kind: &StepType, hurries: bool) -> Duration {
     })
 }
 
+/// Whether a step may outlast a poll.
+pub fn is_long(kind: &StepType) -> bool {
+    deadline(kind, false) > Duration::from_secs(SHORT_S)
+}
+
 /// Seconds until the next poll of a host that has been in `state` since then. `hurries`: see [`super::Situation::hurries`].
 pub fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64, hurries: bool) -> u64 {
     use HostState as S;

@@ -65,7 +65,6 @@ fn tang(context: &Context) -> Option<Verdict> {
         return pending("The host has not tried to reach the Tang servers yet");
     };
     verdict(reply["is_success"] == true, "Installation disk can be encrypted using tang", || {
-        "The host does not reach all Tang servers: check their addresses and thumbprints, and the network between"
-            .to_owned()
+        format!("Could not validate that all Tang servers are reachable and working: {reply}")
     })
 }

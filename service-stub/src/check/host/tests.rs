@@ -268,7 +268,7 @@ fn disk_encryption() {
         (ID, |s| { on(s, "all", "tpmv2"); no_inventory(s) }, WAITING),
         (ID, |s| on(s, "masters", "tang"), Some((Pending, "The host has not tried to reach the Tang servers yet"))),
         (ID, |s| { on(s, "masters", "tang"); s.keep("tang_connectivity", &json!({"is_success": true})) }, Some((Success, "Installation disk can be encrypted using tang"))),
-        (ID, |s| { on(s, "masters", "tang"); s.keep("tang_connectivity", &json!({})) }, Some((Failure, "The host does not reach all Tang servers: check their addresses and thumbprints, and the network between"))),
+        (ID, |s| { on(s, "masters", "tang"); s.keep("tang_connectivity", &json!({})) }, Some((Failure, "Could not validate that all Tang servers are reachable and working: {}"))),
         (ID, |s| { on(s, "all", "tpmv2"); s.day2() }, None),
         (ID, |s| fetched(s, json!({})), None),
         (ID, |s| { fetched(s, json!({"tpm2": true})); part(s, "/tpm_version", json!("none")) }, Some((Failure, "Disk encryption needs TPM version 2.0, the host has none: enable one in its firmware"))),
