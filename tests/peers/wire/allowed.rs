@@ -63,6 +63,9 @@ const VOLATILE: &[Row] = &[
         "how fast this machine is",
     ),
     Row("poll", "value of step install.args[].installer_args[]", "the image is this test's"),
+    Row("poll", "value of step install.args[].mco_image", "the recordings name two releases' images"),
+    Row("poll", "value of step install.args[].must_gather_image", "the recordings name two releases' images"),
+    Row("poll", "value of step verify-vips.args[][].*", "each scenario names its cluster"),
     Row("download*", "response body.*", "configs of the test's own, which no program of OpenShift's made"),
 ];
 
@@ -81,7 +84,7 @@ const OURS: &[Row] = &[
         "request header discovery_agent_version",
         "our logs step is the agent's; the real one's is a program that says no version",
     ),
-    Row("GET cluster", "response body.*", "the real service's own words for the state that the cluster is in"),
+    Row("GET cluster*", "response body.*", "the real service's own words for the state that the cluster is in"),
     Row("reply install, failed", "request body.error", "the installer's own log"),
     Row("reply install, failed", "request body.exit_code", "the recorded installer ended in dry mode"),
 ];

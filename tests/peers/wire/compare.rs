@@ -223,7 +223,8 @@ fn poll_differences(exchange: &Exchange, pool: &[Exchange]) -> Option<Vec<Differ
         leaves
     };
     for step in instructions(exchange) {
-        let same = recorded.iter().filter(|known| known["step_type"] == step["step_type"]);
+        let role = |step: &Value| step["args"][0]["role"].clone();
+        let same = recorded.iter().filter(|known| known["step_type"] == step["step_type"] && role(known) == role(step));
         let all = same.map(|known| differences(&leaves(step), &leaves(known)));
         found.extend(all.min_by_key(Vec::len)?);
     }
