@@ -76,7 +76,7 @@ impl Comparison {
 
     /// The first differences that nothing names.
     pub fn first_unnamed(&self) -> Vec<String> {
-        let shown = |value: &Option<String>| value.as_deref().map_or("absent".to_owned(), |text| shortened(text));
+        let shown = |value: &Option<String>| value.as_deref().map_or("absent".to_owned(), shortened);
         let mut told = BTreeSet::new();
         let new = self.unnamed.iter().filter(|(kind, difference)| told.insert((kind.clone(), difference.leaf.clone())));
         new.take(40)
@@ -119,12 +119,12 @@ pub fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row]) -> Com
     let seen = with_words(seen.to_vec());
     for exchange in &seen {
         let kind = exchange.kind();
-        let request = nearest(exchange, &requests, |known| known.kind() == kind, |one| request_leaves(one));
+        let request = nearest(exchange, &requests, |known| known.kind() == kind, request_leaves);
         let similar = |known: &Exchange| known.kind() == kind && known.status == exchange.status;
         let response = if kind == "poll" && exchange.status == Some(200) {
             poll_differences(exchange, &responses)
         } else {
-            nearest(exchange, &responses, similar, |one| response_leaves(one))
+            nearest(exchange, &responses, similar, response_leaves)
         };
         comparison.compared += usize::from(request.is_some() && response.is_some());
         if request.is_none() || response.is_none() {
