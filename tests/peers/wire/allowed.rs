@@ -73,7 +73,14 @@ const VOLATILE: &[Row] = &[
 const OURS: &[Row] = &[
     Row("*", "request header user-agent", "names the program"),
     Row("*", "request header accept-encoding", "ours takes no packed answers"),
-    Row("logs *", "request header x-request-id", "the real logs_sender sends none; it does no harm"),
+    Row("logs requested", "request header x-request-id", "the real installer sends none here"),
+    Row("GET cluster*", "request header x-request-id", "the real installer sends none here"),
+    Row("GET cluster*", "query exclude-hosts", "the real one says false where ours says nothing"),
+    Row(
+        "GET cluster*",
+        "response header *-encoding",
+        "the recorded one was asked by ours, which takes no packed answers",
+    ),
     Row(
         "logs *",
         "request header discovery_agent_version",
@@ -94,6 +101,17 @@ const OUR_SERVICE: &[Row] = &[
     Row("*", "response header vary", "ours says so only where it has packed an answer"),
     Row("upload of logs*", "response header connection", "ours reads nothing after a body in chunks"),
     Row("GET cluster", "value of response body.*", "the state that the cluster is in"),
+    Row("GET cluster", "response body.hosts[].progress.*", "the state that the host is in"),
+    Row("GET cluster", "response body.hosts[].installer_version", "the host is not told to install yet"),
+    Row("GET cluster", "response body.progress.*", "the state that the cluster is in"),
+    Row(
+        "GET cluster",
+        "response body.hosts[].disks_info.*",
+        "a check that our service asks for with --disk-speed-check",
+    ),
+    Row("GET cluster", "response body.hosts[].images_status.*", "a check that our service asks for with --check-image"),
+    Row("GET cluster", "response body.hosts[].inventory.cpu.frequency", "the real agent tells none here"),
+    Row("GET cluster", "response header transfer-encoding", "ours knows the length"),
     Row("*", "response header content-encoding", "ours packs smaller answers, too"),
 ];
 
