@@ -66,6 +66,7 @@ const VOLATILE: &[Row] = &[
     Row("poll", "value of step install.args[].mco_image", "the recordings name two releases' images"),
     Row("poll", "value of step install.args[].must_gather_image", "the recordings name two releases' images"),
     Row("poll", "value of step verify-vips.args[][].*", "each scenario names its cluster"),
+    Row("GET cluster*", "request header x-request-id", "the recorded installers ran dry, and sent none"),
     Row("download*", "response body.*", "configs of the test's own, which no program of OpenShift's made"),
 ];
 
@@ -74,7 +75,6 @@ const OURS: &[Row] = &[
     Row("*", "request header user-agent", "names the program"),
     Row("*", "request header accept-encoding", "ours takes no packed answers"),
     Row("logs requested", "request header x-request-id", "the real installer sends none here"),
-    Row("GET cluster*", "request header x-request-id", "the real installer sends none here"),
     Row("GET cluster*", "query exclude-hosts", "the real one says false where ours says nothing"),
     Row(
         "GET cluster*",
@@ -103,6 +103,12 @@ const OUR_SERVICE: &[Row] = &[
     Row("GET cluster", "value of response body.*", "the state that the cluster is in"),
     Row("GET cluster", "response body.hosts[].progress.*", "the state that the host is in"),
     Row("GET cluster", "response body.hosts[].installer_version", "the host is not told to install yet"),
+    Row("GET cluster", "response body.*logs_info", "which logs have come so far"),
+    Row(
+        "GET cluster",
+        "response body.openshift_cluster_id",
+        "the real one reads it from the cluster's files when it prepares them, ours when the cluster is installed",
+    ),
     Row("GET cluster", "response body.progress.*", "the state that the cluster is in"),
     Row(
         "GET cluster",

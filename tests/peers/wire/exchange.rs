@@ -105,6 +105,9 @@ impl Exchange {
                 let kind = body["step_type"].as_str().unwrap_or("?");
                 format!("reply {kind}{}", if failed { ", failed" } else { "" })
             }
+            ("PUT", "progress") if self.path.starts_with("/v2/clusters/") => {
+                format!("progress of the cluster, {}", body["finalizing_stage"].as_str().unwrap_or("?"))
+            }
             ("PUT", "progress") => {
                 let stage = body["current_stage"].as_str().unwrap_or("?");
                 match body["progress_info"].as_str() {
