@@ -103,7 +103,9 @@ impl Host {
         fs::create_dir(at("bin")).unwrap();
         fs::write(at("service.sh"), SERVICE).unwrap();
         fs::write(at("cmdline"), "console=ttyS0 quiet\n").unwrap();
-        fs::write(at("udev"), "E:ID_MODEL=FAKEDISK\n").unwrap();
+        let serial = format!("VDA-{number}");
+        fs::write(at("udev"), format!("E:ID_MODEL=FAKEDISK\nE:ID_SERIAL={serial}\nE:ID_SERIAL_SHORT={serial}\n"))
+            .unwrap();
         fs::write(at("kubeconfig"), kubeconfig().to_string()).unwrap();
         journal(&at("journal"));
         sys_tree::write(&at("sys"), &sys_tree::Identity { number, mac: &mac, disk_bytes: DISK_BYTES, loop_minor });

@@ -26,7 +26,7 @@ fn a_host_joins_a_cluster_that_is_there() {
         let cluster = id(&service.api.request("POST", "/clusters/import", Some(import)));
         let env = id(&service.api.request("POST", "/infra-envs", Some(infra_env(Some(&cluster)))));
         site.serve("192.168.131.1:22624", |_| ("200 OK", br#"{"ignition":{"version":"3.2.0"}}"#.to_vec()));
-        let (_host, _clock) = site.our_host(1, &env, &site.url(), &[]);
+        let (host, _clock) = site.our_host(1, &env, &site.url(), &[]);
         let hosts = await_known(&service.api, &env, 1);
         let known = service.api.get(&format!("/infra-envs/{env}/hosts/{}", hosts[0]));
         assert_eq!(known["kind"], "AddToExistingClusterHost");
@@ -34,6 +34,17 @@ fn a_host_joins_a_cluster_that_is_there() {
         let checks = replies(&seen, "api-vip-connectivity-check", "api_vip_connectivity_response");
         assert!(!checks.is_empty());
         assert!(checks.iter().all(|check| check["output"]["is_success"] == true), "by its name: {checks:?}");
+        let path = format!("/infra-envs/{env}/hosts/{}", hosts[0]);
+        let args = json!({"args": ["--image-url", IMAGE_URL]});
+        service.api.request("PATCH", &format!("{path}/installer-args"), Some(args));
+        service.api.request("POST", &format!("{path}/actions/install"), None);
+        // Nobody watches such a host any longer: its reboot is its last stage.
+        await_stage(&service.api, &env, &hosts[0], "Done");
+        let seen = exchanges(site);
+        assert!(seen.iter().any(|one| one.kind() == "progress Rebooting" && one.status == Some(200)));
+        assert_eq!(host.disk.partitions(), [1, 2, 3, 4]);
+        let config = site.image.debugfs(&host.disk, "cat /ignition/config.ign");
+        assert!(config.contains("api.day2.example.com:22624/config/worker"), "{config}");
         assert_as_recorded(site, Direction::OursAtTheRealService).summary()
     });
 }

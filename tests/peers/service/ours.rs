@@ -34,7 +34,8 @@ impl OurService {
         for name in ["kubeconfig", "kubeconfig-noingress", "kubeadmin-password", "install-config.yaml"] {
             fs::write(at("files").join(name), name).unwrap();
         }
-        fs::write(at("files/metadata.json"), "{}").unwrap();
+        let metadata = json!({"clusterID": "41940ee8-ec99-43de-8766-174381b4921d"});
+        fs::write(at("files/metadata.json"), metadata.to_string()).unwrap();
         fs::write(at("requirements"), requirements().to_string()).unwrap();
         let (os_images, release_images) = catalogue();
         fs::write(at("os-images"), os_images.to_string()).unwrap();

@@ -119,12 +119,13 @@ pub fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row]) -> Com
     let seen = with_words(seen.to_vec());
     for exchange in &seen {
         let kind = exchange.kind();
-        let request = nearest(exchange, &requests, |known| known.kind() == kind, request_leaves);
+        let is_named = |difference: &Difference| allowed::reason(direction, scenario, &kind, difference).is_some();
+        let request = nearest(exchange, &requests, |known| known.kind() == kind, request_leaves, &is_named);
         let similar = |known: &Exchange| known.kind() == kind && known.status == exchange.status;
         let response = if kind == "poll" && exchange.status == Some(200) {
-            poll_differences(exchange, &responses)
+            poll_differences(exchange, &responses, &is_named)
         } else {
-            nearest(exchange, &responses, similar, response_leaves)
+            nearest(exchange, &responses, similar, response_leaves, &is_named)
         };
         comparison.compared += usize::from(request.is_some() && response.is_some());
         if request.is_none() || response.is_none() {
@@ -148,16 +149,22 @@ pub fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row]) -> Com
 
 type Leaves = BTreeMap<String, Vec<String>>;
 
+/// Those that nothing names first, then all.
+fn weight(differences: &[Difference], is_named: &dyn Fn(&Difference) -> bool) -> (usize, usize) {
+    (differences.iter().filter(|difference| !is_named(difference)).count(), differences.len())
+}
+
 /// The differences from the recorded exchange that has the fewest; `None` where there is no such exchange.
 fn nearest(
     exchange: &Exchange,
     pool: &[Exchange],
     similar: impl Fn(&Exchange) -> bool,
     leaves: impl Fn(&Exchange) -> Leaves,
+    is_named: &dyn Fn(&Difference) -> bool,
 ) -> Option<Vec<Difference>> {
     let seen = leaves(exchange);
     let all = pool.iter().filter(|known| similar(known)).map(|known| differences(&seen, &leaves(known)));
-    all.min_by_key(Vec::len)
+    all.min_by_key(|differences| weight(differences, is_named))
 }
 
 fn differences(seen: &Leaves, recorded: &Leaves) -> Vec<Difference> {
@@ -208,14 +215,18 @@ fn collect(at: &str, value: &Value, leaves: &mut Leaves) {
 }
 
 /// A poll's answer is compared step by step: which steps come together is the service's timing.
-fn poll_differences(exchange: &Exchange, pool: &[Exchange]) -> Option<Vec<Difference>> {
+fn poll_differences(
+    exchange: &Exchange,
+    pool: &[Exchange],
+    is_named: &dyn Fn(&Difference) -> bool,
+) -> Option<Vec<Difference>> {
     let polls = |known: &&Exchange| known.kind() == "poll" && known.status == Some(200);
     let envelope = |one: &Exchange| {
         let mut leaves = response_leaves(one);
         leaves.retain(|leaf, _| !leaf.starts_with("response body.instructions"));
         leaves
     };
-    let mut found = nearest(exchange, pool, |known| polls(&known), envelope)?;
+    let mut found = nearest(exchange, pool, |known| polls(&known), envelope, is_named)?;
     let recorded: Vec<&Value> = pool.iter().filter(polls).flat_map(instructions).collect();
     let leaves = |step: &Value| {
         let mut leaves = Leaves::new();
@@ -223,9 +234,10 @@ fn poll_differences(exchange: &Exchange, pool: &[Exchange]) -> Option<Vec<Differ
         leaves
     };
     for step in instructions(exchange) {
-        let same = recorded.iter().filter(|known| known["step_type"] == step["step_type"]);
+        let role = |step: &Value| [&step["args"][0]["role"], &step["args"][0]["control_plane_count"]].map(Value::clone);
+        let same = recorded.iter().filter(|known| known["step_type"] == step["step_type"] && role(known) == role(step));
         let all = same.map(|known| differences(&leaves(step), &leaves(known)));
-        found.extend(all.min_by_key(Vec::len)?);
+        found.extend(all.min_by_key(|differences| weight(differences, is_named))?);
     }
     Some(found)
 }

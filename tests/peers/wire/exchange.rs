@@ -105,17 +105,26 @@ impl Exchange {
                 let kind = body["step_type"].as_str().unwrap_or("?");
                 format!("reply {kind}{}", if failed { ", failed" } else { "" })
             }
-            ("PUT", "progress") => {
-                let percent = body["progress_info"].as_str().is_some_and(|info| info.ends_with('%'));
-                let stage = body["current_stage"].as_str().unwrap_or("?");
-                format!("progress {stage}{}", if percent { " …%" } else { "" })
+            ("PUT", "progress") if self.path.starts_with("/v2/clusters/") => {
+                format!("progress of the cluster, {}", body["finalizing_stage"].as_str().unwrap_or("?"))
             }
+            ("PUT", "progress") => {
+                let stage = body["current_stage"].as_str().unwrap_or("?");
+                match body["progress_info"].as_str() {
+                    Some(info) if info.ends_with('%') => format!("progress {stage} …%"),
+                    // Each failure has words of its own.
+                    Some(info) if stage != "Failed" => format!("progress {stage}, {info}"),
+                    _ => format!("progress {stage}"),
+                }
+            }
+            ("PUT", "logs-progress") if self.path.starts_with("/v2/clusters/") => "logs of the controller".into(),
             ("PUT", "logs-progress") => format!("logs {}", body["logs_state"].as_str().unwrap_or("?")),
             ("POST", "logs") => format!("upload of logs{}", of("logs_type")),
             ("GET", "ignition") => "download of the host's ignition".into(),
             ("GET", "files") => format!("download{}", of("file_name")),
             (method, _) if self.path.starts_with("/v2/clusters/") && self.path.matches('/').count() == 3 => {
-                format!("{method} cluster")
+                let whole = !self.query.iter().any(|(name, value)| name == "exclude-hosts" && value == "true");
+                format!("{method} cluster{}", if whole { "" } else { " without hosts" })
             }
             (method, end) => format!("{method} {end}"),
         }
