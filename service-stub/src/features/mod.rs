@@ -1,7 +1,7 @@
 //! Features of clusters: on which versions, processor architectures and platforms each is supported, and which of them
 //! exclude each other.
 //!
-//! [`table`] holds the rules. From them come the published support levels, the refusals in [`check`] and the list of
+//! `table` holds the rules. From them come the published support levels, the refusals in [`check`] and the list of
 //! features that a cluster uses.
 
 mod architecture;
