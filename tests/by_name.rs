@@ -4,14 +4,12 @@
 
 #[path = "../netcheck/tests/common/mod.rs"]
 mod common;
-#[path = "../installer/tests/fake/mod.rs"]
-mod fake;
 
 use common::{
     Host, Segment, cover_resolv_conf,
     server::{Server, command, listens, packages},
 };
-use fake::{Answer, FakeService, Request};
+use fake_service::{Answer, FakeService, Request};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -89,7 +87,7 @@ fn landfall(words: &[&str]) -> Command {
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "LANDFALL_LOG"] {
         command.env_remove(name);
     }
-    command.args(words).stdin(Stdio::null());
+    command.env("PULL_SECRET_TOKEN", "token").args(words).stdin(Stdio::null());
     command
 }
 
