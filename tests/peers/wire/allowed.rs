@@ -67,6 +67,7 @@ const VOLATILE: &[Row] = &[
     Row("poll", "value of step install.args[].must_gather_image", "the recordings name two releases' images"),
     Row("poll", "value of step verify-vips.args[][].*", "each scenario names its cluster"),
     Row("GET cluster*", "request header x-request-id", "the recorded installers ran dry, and sent none"),
+    Row("download of the host's ignition", "value of response header content-disposition", "the host's role and id"),
     Row("download*", "response body.*", "configs of the test's own, which no program of OpenShift's made"),
 ];
 
