@@ -17,7 +17,7 @@ use qemu_tests::{
     view::HostView,
     vm::Bus,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{fs, path::PathBuf, thread::sleep, time::Duration};
 
 const STAND_IN: &str = env!("CARGO_BIN_EXE_stand-in-control-plane");
@@ -157,7 +157,9 @@ fn stages(rack: &mut Rack) -> Vec<Passed> {
         .collect();
     for event in events.iter().filter(|event| event["name"] == "host_install_progress_updated") {
         let props: Value = serde_json::from_str(event["props"].as_str().unwrap()).unwrap();
-        let (stage, at) = (props["stage"].clone(), event["event_time"].clone());
+        // "reached installation stage STAGE" or "… STAGE: DETAIL".
+        let text = props["event"].as_str().unwrap().trim_start_matches("reached installation stage ");
+        let (stage, at) = (json!(text.split(": ").next().unwrap()), event["event_time"].clone());
         let (stage, at) = (serde_json::from_value(stage).unwrap(), serde_json::from_value(at).unwrap());
         let host = hosts.iter_mut().find(|host| event["host_id"] == host.id.to_string()).unwrap();
         // Details of the same stage are events too.
