@@ -99,8 +99,11 @@ pub fn replay(running: &Running, exchange: &Exchange) -> Answer {
         exchange.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     // The client of some recordings asked for files as JSON, and a proxy changed that on the way.
     if exchange.status == 200 && exchange.target.contains("/downloads/") {
-        headers.retain(|(name, _)| !name.eq_ignore_ascii_case("accept"));
-        headers.push(("Accept", "application/octet-stream"));
+        for (name, value) in &mut headers {
+            if name.eq_ignore_ascii_case("accept") && *value == "application/json" {
+                *value = "application/octet-stream";
+            }
+        }
     }
     running.request(&exchange.method, &exchange.target, &headers, &exchange.body)
 }
