@@ -69,6 +69,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/landfall/rendezvous", plain(rendezvous::tell))
         .route(&format!("{}/openapi", api::API_PATH), plain(openapi::show))
         .route(&format!("{}/v2/openapi", api::API_PATH), plain(openapi::show))
+        .route(&format!("{}/swagger.json", api::API_PATH), plain(openapi::show_swagger))
         .route("/health", plain(health))
         .route("/metrics", plain(metrics::show))
         .route("/ready", get(ready))

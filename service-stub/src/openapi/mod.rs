@@ -6,6 +6,8 @@
 //! `int`, `number`, `bool`, `any`, `@model`, `[list]`, `{map}` or `=one|of|these`; `!` marks what is required, `?` what may be
 //! null; `: model` takes over another's members.
 
+mod swagger;
+
 use crate::handlers;
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
@@ -24,6 +26,13 @@ const LATER: [&str; 2] = ["501", "503"];
 pub fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     static MADE: OnceLock<Vec<u8>> = OnceLock::new();
     let made = MADE.get_or_init(|| document(&service.settings.url).to_string().into_bytes());
+    Ok(Answer::made(made.clone()))
+}
+
+/// GET /swagger.json.
+pub fn show_swagger(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+    static MADE: OnceLock<Vec<u8>> = OnceLock::new();
+    let made = MADE.get_or_init(|| swagger::document(&document(&service.settings.url)).to_string().into_bytes());
     Ok(Answer::made(made.clone()))
 }
 

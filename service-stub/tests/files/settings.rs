@@ -315,6 +315,9 @@ fn answers_are_compressed_for_who_takes_it_and_counted() {
     std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed.body.as_slice()), &mut whole).unwrap();
     assert!(whole == plain.body && packed.body.len() * 3 < whole.len());
     assert_eq!(running.get(&format!("{API}/openapi")).body, plain.body, "the same under both names");
+    let older = running.get(&format!("{API}/swagger.json")).document();
+    assert_eq!((&older["swagger"], &older["basePath"]), (&json!("2.0"), &json!(API)));
+    assert!(older["paths"]["/v2/clusters"]["post"].is_object());
 
     let path = format!("/v2/clusters/{}", cluster(&running));
     assert_eq!(running.json("PATCH", &path, &json!({})).status, 201, "judged at once");
