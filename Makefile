@@ -6,6 +6,7 @@
 #   make schemathesis   requests made from the service's own description, against it
 #   make peers-check LANDFALL_PEERS=DIR   with the real service, agent, installer and controller of that folder as judges (root)
 #   make lint       formatting, clippy, rustdoc
+#   make deny       licences, sources and known vulnerabilities of the dependencies (installs cargo-deny if it is missing)
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make crash [MOMENTS=50]   signals and power cuts in installations: at every boundary of stages, and at so many random moments
 #   make bench      against the peer programs, as ratios
@@ -15,7 +16,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test peers-check fuzz crash lint schemathesis bench dist reproducible clean
+.PHONY: all setup peers binary demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -68,6 +69,10 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+
+deny:
+	@command -v cargo-deny >/dev/null || cargo install --quiet --locked cargo-deny
+	cargo deny --all-features check
 
 # The program of that name comes from PyPI, into a directory of its own.
 schemathesis:
