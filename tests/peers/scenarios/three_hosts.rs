@@ -34,17 +34,17 @@ fn node(host: &Value) -> Node {
     (inventory["hostname"].as_str().unwrap().to_owned(), address.to_owned())
 }
 
-/// The hosts that do not bootstrap become nodes of the control plane, and the controller begins.
-fn name_nodes(api: &Api, env: &str, nodes: &Mutex<Vec<Node>>, controller: &Host) {
+/// Names the hosts to the controller, and lets it begin.
+fn start_controller(api: &Api, env: &str, controller: &Host) {
     let hosts = api.get(&format!("/infra-envs/{env}/hosts"));
-    let hosts = hosts.as_array().unwrap();
-    *nodes.lock().unwrap() = hosts.iter().filter(|host| host["bootstrap"] != true).map(node).collect();
-    control_plane::name_hosts(controller, &hosts.iter().map(node).collect::<Vec<_>>());
+    let hosts: Vec<Node> = hosts.as_array().unwrap().iter().map(node).collect();
+    control_plane::name_hosts(controller, &hosts);
     control_plane::begin(controller);
 }
 
-/// Waits until all are at their reboot, telling the controller of each, and then until the cluster is installed.
-fn await_installed(api: &Api, cluster: &str, env: &str, controller: &Host) {
+/// Waits until all reboot, and then until the cluster is installed. A host that reboots becomes a node of the control plane, unless
+/// it is the bootstrap. It must not be a node before: the controller would report it as joined, and it would never be told to install.
+fn await_installed(api: &Api, cluster: &str, env: &str, nodes: &Mutex<Vec<Node>>, controller: &Host) {
     let path = format!("/infra-envs/{env}/hosts");
     let beyond = |host: &Value| {
         ["Rebooting", "Configuring", "Joined", "Done"]
@@ -55,7 +55,11 @@ fn await_installed(api: &Api, cluster: &str, env: &str, controller: &Host) {
         for host in hosts {
             assert!(host["status"] != "error", "{} {}", host["status_info"], host["progress"]);
             if beyond(host) {
-                control_plane::rebooted(controller, &node(host).0);
+                let (node, mut nodes) = (node(host), nodes.lock().unwrap());
+                control_plane::rebooted(controller, &node.0);
+                if host["bootstrap"] != true && !nodes.contains(&node) {
+                    nodes.push(node);
+                }
             }
         }
         hosts.iter().all(beyond)
@@ -78,8 +82,8 @@ fn ours_at_the_real_service_with_the_real_controller() {
         let ids = await_known(&service.api, &env, 3);
         service.replace_dummies(&cluster);
         install(&service.api, &cluster, &env, &ids);
-        name_nodes(&service.api, &env, &nodes, &controller);
-        await_installed(&service.api, &cluster, &env, &controller);
+        start_controller(&service.api, &env, &controller);
+        await_installed(&service.api, &cluster, &env, &nodes, &controller);
         for (host, _) in &hosts {
             assert_eq!(host.disk.partitions(), [1, 2, 3, 4]);
             assert!(site.image.debugfs(&host.disk, "cat /ignition/config.ign").contains("22623/config/master"));
@@ -99,8 +103,8 @@ fn the_real_ones_at_ours_with_the_real_controller() {
         let (controller, _clock) = control_plane::controller(peers, site, &cluster);
         let ids = await_known(&service.api, &env, 3);
         install(&service.api, &cluster, &env, &ids);
-        name_nodes(&service.api, &env, &nodes, &controller);
-        await_installed(&service.api, &cluster, &env, &controller);
+        start_controller(&service.api, &env, &controller);
+        await_installed(&service.api, &cluster, &env, &nodes, &controller);
         for (host, _) in &hosts {
             assert_eq!(host.disk.partitions(), [1, 2, 3, 4]);
             assert!(site.image.debugfs(&host.disk, "cat /ignition/config.ign").contains("22623/config/master"));
