@@ -36,7 +36,7 @@ pub struct Site {
     pub server: net::Host,
     pub image: Image,
     packages: PathBuf,
-    _names: Server,
+    names: Server,
     _time: TimeServer,
     logs: TempDir,
     // Last: the namespaces of the others hang on its switch.
@@ -58,6 +58,7 @@ impl Site {
         let mut dnsmasq = command(&packages, &server.namespace, "usr/sbin/dnsmasq");
         dnsmasq.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--pid-file="]);
         dnsmasq.args(["--user=root", "--bind-interfaces", &format!("--listen-address={SERVER}")]);
+        dnsmasq.args(["--log-queries", "--log-facility=-"]);
         dnsmasq.args(names.iter().map(|(name, address)| format!("--address=/{name}/{address}")));
         let mut names = Server::start(dnsmasq, &logs.path().join("dnsmasq"));
         names.await_ready(|| net::server::listens(&server.namespace, SocketAddr::new(SERVER.parse().unwrap(), 53)));
@@ -66,7 +67,12 @@ impl Site {
         serve_image(&server.namespace, &image.packed(Some("gzip")));
         let at = |port| SocketAddr::new(SERVER.parse().unwrap(), port);
         let relay = Relay::start(&server.namespace, at(RELAY_PORT), at(SERVICE_PORT));
-        Some(Self { server, relay, image, packages, _names: names, _time: time, logs, segment })
+        Some(Self { server, relay, image, packages, names, _time: time, logs, segment })
+    }
+
+    /// Questions and answers of the name server so far. It has no upstream, so it refuses what it does not know, AAAA above all.
+    pub fn name_server_log(&self) -> String {
+        self.names.said()
     }
 
     /// What hosts call the service.
