@@ -55,6 +55,10 @@ struct Oci {
     /// Name and tag in the archive
     #[arg(long, value_name = "REF", default_value = concat!("localhost/landfall-agent:", env!("CARGO_PKG_VERSION")))]
     name: String,
+    /// The program that a container starts, its arguments following: 'installer' for an installer image. Without it the
+    /// container starts the agent unless another command is given, as the agent's units do
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(api::image::AGENT_LINKS))]
+    entrypoint: Option<String>,
     /// When it is said to have been made, seconds since 1970
     #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH", default_value_t = 0)]
     created: u64,
@@ -69,6 +73,7 @@ impl Oci {
             program: self.binary.unwrap_or_else(|| "/proc/self/exe".into()),
             reference: self.name,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            entrypoint: self.entrypoint,
             created_s: self.created,
             created: rfc3339(self.created)?,
         };

@@ -44,6 +44,8 @@ pub struct Image {
     pub reference: String,
     /// Version, in its labels.
     pub version: String,
+    /// The name that a container starts with whatever arguments it is given; otherwise the agent where no command is given.
+    pub entrypoint: Option<String>,
     /// When it is said to have been made, seconds since 1970.
     pub created_s: u64,
     /// The same as text (RFC 3339).
@@ -136,10 +138,15 @@ pub fn write(image: &Image, out: impl Write) -> Result<Written, OciError> {
         "org.opencontainers.image.version": image.version,
     });
     let program_name = AGENT_PATH.rsplit('/').next().unwrap_or_default();
+    // Units name the agent's program after the image; the installer is started by arguments alone.
+    let (start, start_with) = match &image.entrypoint {
+        Some(name) => ("Entrypoint", name.as_str()),
+        None => ("Cmd", program_name),
+    };
     let config = serde_json::to_vec(&json!({
         "architecture": architecture,
         "config": {
-            "Cmd": [program_name],
+            start: [start_with],
             "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
             "Labels": labels,
         },

@@ -15,6 +15,7 @@ fn image(program: &Path) -> Image {
         program: program.to_owned(),
         reference: "localhost/landfall-agent:9".into(),
         version: "9".into(),
+        entrypoint: None,
         created_s: 1_000_000_000,
         created: "2001-09-09T01:46:40Z".into(),
     }
@@ -41,25 +42,28 @@ fn blob<'a>(members: &'a BTreeMap<String, (Header, Vec<u8>)>, descriptor: &Value
     content
 }
 
+fn document(content: &[u8]) -> Value {
+    serde_json::from_slice(content).unwrap()
+}
+
 #[test]
 fn the_layout_is_whole_and_each_digest_true() {
     let file = program();
     let mut bytes = Vec::new();
     let written = write(&image(file.path()), &mut bytes).unwrap();
     let members = members(&bytes);
-    let json = |content: &[u8]| serde_json::from_slice::<Value>(content).unwrap();
-    assert_eq!(json(&members["oci-layout"].1), json!({"imageLayoutVersion": "1.0.0"}));
+    assert_eq!(document(&members["oci-layout"].1), json!({"imageLayoutVersion": "1.0.0"}));
 
-    let index = json(&members["index.json"].1);
+    let index = document(&members["index.json"].1);
     assert_eq!((&index["schemaVersion"], index["manifests"].as_array().unwrap().len()), (&json!(2), 1));
     let entry = &index["manifests"][0];
     assert_eq!(entry["annotations"]["org.opencontainers.image.ref.name"], "localhost/landfall-agent:9");
     assert_eq!(entry["platform"], json!({"architecture": "amd64", "os": "linux"}));
     assert_eq!(entry["digest"], written.digest);
 
-    let manifest = json(blob(&members, entry, "application/vnd.oci.image.manifest.v1+json"));
+    let manifest = document(blob(&members, entry, "application/vnd.oci.image.manifest.v1+json"));
     assert_eq!((&manifest["schemaVersion"], manifest["layers"].as_array().unwrap().len()), (&json!(2), 1));
-    let config = json(blob(&members, &manifest["config"], "application/vnd.oci.image.config.v1+json"));
+    let config = document(blob(&members, &manifest["config"], "application/vnd.oci.image.config.v1+json"));
     assert_eq!((&config["os"], &config["architecture"]), (&json!("linux"), &json!("amd64")));
     assert_eq!(config["created"], "2001-09-09T01:46:40Z");
     assert_eq!(config["config"]["Cmd"], json!(["agent"]));
@@ -112,6 +116,19 @@ fn the_same_program_gives_the_same_bytes() {
         bytes
     };
     assert!(bytes(one.path()) == bytes(other.path()));
+}
+
+#[test]
+fn an_installer_image_starts_the_installer() {
+    let file = program();
+    let mut bytes = Vec::new();
+    write(&Image { entrypoint: Some("installer".into()), ..image(file.path()) }, &mut bytes).unwrap();
+    let members = members(&bytes);
+    let index = document(&members["index.json"].1);
+    let manifest = document(blob(&members, &index["manifests"][0], "application/vnd.oci.image.manifest.v1+json"));
+    let config = document(blob(&members, &manifest["config"], "application/vnd.oci.image.config.v1+json"));
+    assert_eq!(config["config"]["Entrypoint"], json!(["installer"]));
+    assert_eq!(config["config"].get("Cmd"), None, "it would come before the arguments");
 }
 
 #[test]

@@ -207,7 +207,7 @@ impl Bench {
 {words}
 END
             cat >/run/install <<'END'
-            {{ sh -c 'echo $$ >/run/pid; exec landfall install --role master --url {url} --cluster-id {CLUSTER} \
+            {{ sh -c 'echo $$ >/run/pid; export PULL_SECRET_TOKEN=token; exec landfall install --role master --url {url} --cluster-id {CLUSTER} \
                 --infra-env-id {INFRA_ENV} --host-id {HOST_ID} --boot-device /dev/disk/by-id/virtio-{serial} \
                 --installer-args "$(cat /run/arguments)" --json' 2>/run/errors
               echo "ended $?"; }} | while IFS= read -r line; do

@@ -1,9 +1,10 @@
 //! The service of one host, and the server of its image: takes every report, and says what it was asked, before it answers.
 
+use api::endpoint::Produces;
+use fake_service::{Answer, Reply, Request};
 use qemu_tests::uplink::HOST;
-use serde_json::Value;
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufReader, Write},
     net::{TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex},
     thread,
@@ -23,6 +24,17 @@ struct Shared {
     asked: Condvar,
 }
 
+impl Shared {
+    /// Notes a request, and gives what is on offer.
+    fn note(&self, request: &Request) -> State {
+        let mut state = self.state.lock().unwrap();
+        state.requests.push(name(request));
+        self.asked.notify_all();
+        let (image, config, bytes_per_second) = (state.image.clone(), state.config.clone(), state.bytes_per_second);
+        State { image, config, bytes_per_second, ..State::default() }
+    }
+}
+
 #[derive(Default)]
 struct State {
     image: Arc<Vec<u8>>,
@@ -38,6 +50,7 @@ struct State {
 pub struct Service {
     port: u16,
     shared: Arc<Shared>,
+    api: Arc<fake_service::Service>,
 }
 
 impl Service {
@@ -45,15 +58,17 @@ impl Service {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared::default());
-        let server = shared.clone();
+        let answers = shared.clone();
+        let api = Arc::new(fake_service::Service::new(move |request| answer(request, &answers)));
+        let server = (shared.clone(), api.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let shared = server.clone();
+                let (shared, api) = server.clone();
                 // A machine that is switched off hangs up.
-                thread::spawn(move || serve(stream, &shared).ok());
+                thread::spawn(move || serve(stream, &shared, &api).ok());
             }
         });
-        Self { port, shared }
+        Self { port, shared, api }
     }
 
     /// As a machine reaches it.
@@ -61,8 +76,9 @@ impl Service {
         format!("http://{HOST}:{}", self.port)
     }
 
-    /// What is installed from now on.
+    /// What is installed from now on. Until now nothing may have been asked that the real service would refuse.
     pub fn offer(&self, image: &Arc<Vec<u8>>, config: &str, bytes_per_second: u64) {
+        assert_eq!(self.api.take_violations(), [""; 0]);
         let (image, config) = (image.clone(), config.to_owned());
         *self.shared.state.lock().unwrap() = State { image, config, bytes_per_second, ..State::default() };
     }
@@ -86,73 +102,51 @@ impl Service {
 }
 
 /// What a request is called here.
-fn name(method: &str, path: &str, body: &[u8]) -> String {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    match method {
+fn name(request: &Request) -> String {
+    let path = &request.path;
+    match request.method.as_str() {
         "GET" if path.ends_with("/downloads/ignition") => "config".into(),
         "GET" if path == "/image.raw" => "image".into(),
-        "PUT" if path.ends_with("/progress") => {
-            format!("report {}", body["current_stage"].as_str().unwrap_or_default())
-        }
         "PUT" if path.ends_with("/logs-progress") => {
-            format!("logs {}", body["logs_state"].as_str().unwrap_or_default())
+            format!("logs {}", request.body["logs_state"].as_str().unwrap_or_default())
         }
-        _ => format!("{method} {path}"),
+        "PUT" if path.ends_with("/progress") => {
+            format!("report {}", request.body["current_stage"].as_str().unwrap_or_default())
+        }
+        method => format!("{method} {path}"),
     }
 }
 
-fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+/// What the host asks of its service.
+fn answer(request: &Request, shared: &Shared) -> Answer {
+    let config = shared.note(request).config;
+    thread::sleep(THINKING);
+    match request.endpoint {
+        // Answers of the fake outlive it; a test has a few of these.
+        Some(endpoint) if endpoint.produces == Produces::File => Answer::Text(200, config.leak()),
+        Some(_) => Answer::Done,
+        // Nobody signed the image.
+        None => Answer::Status(404),
+    }
+}
+
+fn serve(stream: TcpStream, shared: &Shared, api: &fake_service::Service) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let mut words = line.split_whitespace();
-    let (method, target) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
-    let path = target.split('?').next().unwrap_or_default();
-    let (mut length, mut first, mut chunked) = (0, 0, false);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        // A header may be empty.
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => length = value.parse().unwrap(),
-            "transfer-encoding" => chunked = true,
-            "range" => first = value.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap(),
-            _ => {}
+    while let Some(request) = Request::read(&mut reader)? {
+        if !request.is_of_api && name(&request) == "image" {
+            let State { image, bytes_per_second, .. } = shared.note(&request);
+            thread::sleep(THINKING);
+            let range = request.header("range").unwrap_or_default();
+            let first = range.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap_or(0);
+            return send_image(&mut stream, &image, first, bytes_per_second, shared);
+        }
+        match api.respond(request) {
+            Reply::Whole(bytes) => stream.write_all(&bytes)?,
+            Reply::Last(bytes) => return stream.write_all(&bytes),
         }
     }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    while chunked && read_chunk(&mut reader, &mut body)? > 0 {}
-    let name = name(&method, path, &body);
-    let (image, config, rate) = {
-        let mut state = shared.state.lock().unwrap();
-        state.requests.push(name.clone());
-        shared.asked.notify_all();
-        (state.image.clone(), state.config.clone(), state.bytes_per_second)
-    };
-    thread::sleep(THINKING);
-    match name.as_str() {
-        "config" => {
-            write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{config}", config.len())
-        }
-        "image" => send_image(&mut stream, &image, first, rate, shared),
-        // Nobody signed the image.
-        _ if method == "GET" => write!(stream, "HTTP/1.1 404 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
-        _ => write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"),
-    }
-}
-
-/// Its length; none ends the body.
-fn read_chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<usize> {
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let length = usize::from_str_radix(line.trim(), 16).unwrap_or(0);
-    reader.take(u64::try_from(length).unwrap()).read_to_end(body)?;
-    reader.read_exact(&mut [0; 2])?;
-    Ok(length)
+    Ok(())
 }
 
 fn send_image(stream: &mut TcpStream, image: &[u8], first: usize, rate: u64, shared: &Shared) -> io::Result<()> {
