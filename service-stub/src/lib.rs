@@ -45,6 +45,7 @@ pub mod ignition_endpoint;
 pub mod images;
 pub mod instructions;
 pub mod kubeconfig;
+mod log_archive;
 pub mod logs;
 pub mod machine_networks;
 pub mod manifest_files;

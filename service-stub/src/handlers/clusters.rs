@@ -49,7 +49,11 @@ pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let exclude = call.query_flag("exclude-hosts")?;
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
-    Ok(Answer::json(StatusCode::OK, &view::cluster_document(service, &model, &record, !exclude)))
+    let mut document = view::cluster_document(service, &model, &record, !exclude);
+    if exclude {
+        document["hosts"] = Value::Null;
+    }
+    Ok(Answer::json(StatusCode::OK, &document))
 }
 
 /// GET /v2/clusters/{id}/hosts.

@@ -94,12 +94,15 @@ fn an_infra_env_is_changed_and_its_image_with_it() {
     let mut archive = tar::Archive::new(archive.body.as_slice());
     let names: Vec<String> =
         archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect();
-    assert_eq!(names, ["etc/assisted/network/host0/eth0.nmconnection", "etc/assisted/network/host0/mac_interface.ini"]);
+    assert_eq!(
+        names,
+        ["/etc/assisted/network/host0/eth0.nmconnection", "/etc/assisted/network/host0/mac_interface.ini"]
+    );
 
     let refused = |body: Value| running.json("PATCH", &path, &body).status;
     assert_eq!(refused(json!({"static_network_config": [{"network_yaml": "x", "mac_interface_map": []}]})), 400);
     assert_eq!(refused(json!({"kernel_arguments": [{"operation": "replace", "value": "x"}]})), 400);
-    assert_eq!(refused(json!({"image_type": "disconnected-iso"})), 501);
+    assert_eq!(refused(json!({"rendezvous_ip": "192.0.2.80"})), 400, "only of a disconnected ISO");
     assert_eq!(refused(json!({"ignition_config_override": "{"})), 400);
     assert_eq!(get(running, &path)["ignition_config_override"], Value::Null, "what was refused is not kept");
     assert_eq!(refused(json!({"static_network_config": []})), 201);
