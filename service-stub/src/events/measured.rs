@@ -72,8 +72,7 @@ fn hardware(change: &mut Change, record: &HostRecord, role: &str, result: HostSt
     host(change, record, "host.mem.cpu", &props);
     for disk in inventory.disks.iter().take(MAX_PARTS) {
         let size = disk.size_bytes >> 30;
-        let props =
-            json!({"host_result": result, "host_role": role, "disk_type": disk.drive_type, "disk_size": size});
+        let props = json!({"host_result": result, "host_role": role, "disk_type": disk.drive_type, "disk_size": size});
         host(change, record, "disk.size.type", &props);
     }
     for nic in inventory.interfaces.iter().take(MAX_PARTS) {
@@ -89,7 +88,6 @@ pub fn installation_ended(change: &mut Change, record: &ClusterRecord, from: Clu
         "result": record.state,
         "lastState": from,
     });
-    let event =
-        Event { cluster_id: Some(record.cluster.id), ..event(change, "cluster.installation.results", &props) };
+    let event = Event { cluster_id: Some(record.cluster.id), ..event(change, "cluster.installation.results", &props) };
     change.event(event);
 }

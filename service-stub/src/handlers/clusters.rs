@@ -86,7 +86,9 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     service.change(call.request_id(), |change| {
         let record = find_cluster(change.model(), id)?;
         if record.state == ClusterState::Installing {
-            return Err(Refusal::conflict(format!("cluster {id} is being installed: cancel the installation first")));
+            return Err(Refusal::conflict(format!(
+                "cluster {id} can not be removed while being installed, wait for the installation to timeout or reset the installation"
+            )));
         }
         events::cluster(change, &record, kinds::CLUSTER_DEREGISTERED, Value::Null);
         remove(service, change, &record);
@@ -137,7 +139,9 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         if record.state != ClusterState::Ready {
             let (info, validations) = (&record.cluster.status_info, &record.cluster.validations_info);
-            return Err(Refusal::conflict(format!("Cluster is not ready for installation, {info}: {validations}")));
+            return Err(Refusal::conflict(format!(
+                "Cluster is not ready for installation, {info} validation_info={validations}"
+            )));
         }
         record.course.roles_assigned = fix_roles(change, id);
         if service.settings.cluster_files.is_some() {

@@ -263,7 +263,8 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
         })
         .collect();
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    let expected = ["cluster_metadata.json", "cluster_events.json", "controller_logs.tar.gz", "rack_bootstrap_node-1.tar"];
+    let expected =
+        ["cluster_metadata.json", "cluster_events.json", "controller_logs.tar.gz", "rack_bootstrap_node-1.tar"];
     assert_eq!(names, expected);
     let [(_, metadata), (_, events), (_, controller), (_, host)] = files.as_mut_slice() else { unreachable!() };
     let read = |bytes: &[u8]| -> serde_json::Value { serde_json::from_slice(bytes).unwrap() };
