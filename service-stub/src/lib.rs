@@ -69,4 +69,5 @@ pub mod service;
 pub mod state;
 pub mod store;
 pub mod text;
+pub mod unregistered;
 pub mod view;

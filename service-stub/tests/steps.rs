@@ -326,10 +326,12 @@ fn what_a_host_was_installed_on_is_an_event_of_the_category_metrics() {
 }
 
 #[test]
-fn a_machine_network_goes_with_the_last_host_that_is_in_it() {
+fn networks_go_with_the_last_host_and_a_deleted_cluster_is_shown_to_those_who_ask() {
     let world = World::new(Files::default(), 3, ClusterCreateParams::default());
     world.discover();
     let path = format!("/v2/clusters/{}", world.cluster);
+    let platforms = world.running.get(&format!("{API}{path}/supported-platforms")).document();
+    assert_eq!(platforms, json!(["baremetal", "none", "external"]), "of machines without a cloud");
     let vips = json!({"api_vips": [{"ip": "10.0.0.65"}], "ingress_vips": [{"ip": "10.0.0.66"}]});
     assert_eq!(world.running.json("PATCH", &path, &vips).status, 201);
     assert_eq!(world.document()["machine_networks"][0]["cidr"], "10.0.0.0/24");
@@ -341,6 +343,18 @@ fn a_machine_network_goes_with_the_last_host_that_is_in_it() {
     assert_eq!(world.document()["hosts"], json!([]));
     let without = world.running.get(&format!("{API}{path}?exclude-hosts=true")).document();
     assert_eq!(without["hosts"], Value::Null, "left out is not the same as none");
+
+    world.register(world.hosts[0]);
+    assert_eq!(world.running.request("DELETE", &format!("{API}{path}"), &[], b"").status, 204);
+    let asked = [("get_unregistered_clusters", "true")];
+    let deleted =
+        |query: &str| world.running.request("GET", &format!("{API}/v2/clusters{query}"), &asked, b"").document();
+    assert_eq!(world.running.get(&format!("{API}/v2/clusters")).document(), json!([]));
+    assert_eq!(deleted("")[0]["hosts"], json!([]));
+    let with_hosts = deleted("?with_hosts=true");
+    assert_eq!(with_hosts[0]["hosts"][0]["id"], json!(world.hosts[0]));
+    assert_eq!(deleted(&format!("/{}", world.cluster)), with_hosts[0]);
+    assert!(with_hosts[0]["deleted_at"].is_string(), "{with_hosts}");
 }
 
 #[test]

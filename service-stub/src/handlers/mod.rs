@@ -81,7 +81,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::GET, "/v2/clusters/default-config", catalogues::default_config),
     endpoint(Method::PATCH, "/v2/clusters/{cluster_id}", cluster_settings::update),
     endpoint(Method::DELETE, "/v2/clusters/{cluster_id}", clusters::delete),
-    endpoint(Method::GET, "/v2/clusters/{cluster_id}/supported-platforms", cluster_settings::supported_platforms),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/supported-platforms", support_levels::supported_platforms),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/ui-settings", cluster_settings::ui_settings),
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/ui-settings", cluster_settings::set_ui_settings),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/install-config", install_config::get),
