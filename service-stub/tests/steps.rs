@@ -367,22 +367,16 @@ fn a_request_without_the_time_leaves_the_one_before() {
         list.iter().find(|one| one["id"] == "time-synced-between-host-and-service").unwrap()["status"].clone()
     };
     let path = format!("{API}{}/instructions", world.host_path(host));
-    let tell = || {
-        assert_eq!(
-            world.reply(
-                host,
-                StepType::Inventory,
-                0,
-                &inventory("node-0", "10.0.0.1", "52:54:00:00:00:00").to_string()
-            ),
-            204
-        )
+    // A change has the host judged anew.
+    let judge = |name: &str| {
+        let answer = world.running.json("PATCH", &world.host_path(host), &json!({"host_name": name}));
+        assert_eq!(answer.status, 201);
     };
     assert_eq!(world.running.get(&format!("{path}?timestamp={}", api::Timestamp::now().unix_seconds())).status, 200);
-    tell();
+    judge("a");
     assert_eq!(synced(), "success");
     assert_eq!(world.running.get(&path).status, 200);
-    tell();
+    judge("b");
     assert_eq!(synced(), "success");
 }
 
