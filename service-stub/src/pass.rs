@@ -71,8 +71,10 @@ fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord)
         roles::suggest(&service.settings.requirements, change, cluster);
     }
     let hosts = change.model().hosts_of_cluster(id);
-    let shared = if checking { share(service, cluster, &hosts) } else { host_check::Shared::default() };
-    if checking {
+    // They are published of every cluster that is not installed yet, without hosts too.
+    let published = checking || cluster.state.checked();
+    let shared = if published { share(service, cluster, &hosts) } else { host_check::Shared::default() };
+    if published {
         store_groups(change, id, &shared);
     }
     let states: Vec<_> = hosts.iter().map(|record| (record.state, record.effective_role())).collect();

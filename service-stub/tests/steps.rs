@@ -330,6 +330,7 @@ fn networks_go_with_the_last_host_and_a_deleted_cluster_is_shown_to_those_who_as
     let world = World::new(Files::default(), 3, ClusterCreateParams::default());
     world.discover();
     let path = format!("/v2/clusters/{}", world.cluster);
+    assert_eq!(world.document()["ip_collisions"], "{}");
     let platforms = world.running.get(&format!("{API}{path}/supported-platforms")).document();
     assert_eq!(platforms, json!(["baremetal", "none", "external"]), "of machines without a cloud");
     let vips = json!({"api_vips": [{"ip": "10.0.0.65"}], "ingress_vips": [{"ip": "10.0.0.66"}]});
@@ -341,6 +342,8 @@ fn networks_go_with_the_last_host_and_a_deleted_cluster_is_shown_to_those_who_as
     }
     assert_eq!(world.document()["machine_networks"], json!([]));
     assert_eq!(world.document()["hosts"], json!([]));
+    let groups = r#"{"majority_groups":{"IPv4":[],"IPv6":[]},"l3_connected_addresses":{}}"#;
+    assert_eq!(world.document()["connectivity_majority_groups"], groups, "without hosts too");
     let without = world.running.get(&format!("{API}{path}?exclude-hosts=true")).document();
     assert_eq!(without["hosts"], Value::Null, "left out is not the same as none");
 
