@@ -3,7 +3,7 @@
 use crate::auth::Auth;
 use crate::cluster_files::ClusterFiles;
 use crate::dhcp_vips;
-use crate::handlers::infra_env_settings;
+use crate::handlers::infra_env_settings::{self, DISCONNECTED_ISO};
 use crate::http::Refusal;
 use crate::ignition_endpoint::{self, Endpoint};
 use crate::machine_networks;
@@ -35,6 +35,11 @@ pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, 
 /// The same, without networks where they come another way.
 pub fn discovery_for(service: &Service, record: &InfraEnvRecord, with_networks: bool) -> Result<Vec<u8>, Refusal> {
     let infra_env = &record.infra_env;
+    if infra_env.kind_of_image == DISCONNECTED_ISO {
+        let unbound = || Refusal::not_found(format!("infra_env {} is not bound to a cluster", infra_env.id));
+        infra_env.cluster_id.ok_or_else(unbound)?;
+        return Err(Refusal::not_implemented(&format!("the config of image_type {DISCONNECTED_ISO}")));
+    }
     let discovery = Discovery {
         service_url: service.settings.url.clone(),
         infra_env_id: infra_env.id,
@@ -88,6 +93,9 @@ fn static_network_in(infra_env: &InfraEnv, flow: Flow) -> Result<Option<StaticNe
 
 /// Whether the config of a live host fits an ISO; only a user's part can make it too large.
 pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(), Refusal> {
+    if record.infra_env.kind_of_image == DISCONNECTED_ISO {
+        return Ok(());
+    }
     ignition::check_budget(&discovery(service, record)?).map(drop).map_err(|error| Refusal::invalid(chain(&error)))
 }
 

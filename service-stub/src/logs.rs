@@ -2,10 +2,9 @@
 
 use crate::events::{self, kinds};
 use crate::http::file::Offer;
-use crate::http::joined::Joined;
 use crate::http::multipart::{Multipart, MultipartError};
-use crate::http::range::Validators;
 use crate::http::{Answer, Call, Refusal};
+use crate::log_archive::{self, plain};
 use crate::media;
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::server::{blocking, call_of, in_time, next_piece};
@@ -19,7 +18,6 @@ use axum::{
 };
 use nix::sys::statvfs;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io,
@@ -295,72 +293,53 @@ fn find(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let state = service.store.directory();
     let kept = |owner: Owner, name: &str| media::stored(&owner.directory(state).join(FILE_NAME), &plain(name));
     let cluster = &record.cluster.name;
-    let of_host = |host: &HostRecord| kept(Owner::Host(id, host.key()), &host_name(cluster, host));
-    let of_controller = || kept(Owner::Controller(id), &format!("{cluster}_{id}_controller.tar.gz"));
-    let hosts = model.hosts_of_cluster(id);
-    let found = match kind {
-        "controller" => of_controller(),
-        "host" => {
-            let wanted =
-                call.query_uuid("host_id")?.ok_or_else(|| Refusal::bad_request("host_id in query is required"))?;
-            let host = hosts.iter().find(|host| host.host.id.0 == wanted);
-            of_host(host.ok_or_else(|| Refusal::not_found(format!("host {wanted} was not found")))?)
-        }
-        _ => {
-            let all = hosts.iter().map(|host| of_host(host)).chain([of_controller()]);
-            let there = all.filter(|one| !matches!(one, Err(error) if error.kind() == io::ErrorKind::NotFound));
-            there.collect::<io::Result<Vec<_>>>().and_then(|all| archive(all, plain(&format!("{cluster}_{id}.tar"))))
+    let of_host = |host: &HostRecord| kept(Owner::Host(id, host.key()), &format!("{}.tar.gz", label(cluster, host)));
+    let missing = |what: &str| {
+        let message = format!("{what} were not found");
+        move |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => Refusal::conflict(message),
+            _ => Refusal::internal(&error),
         }
     };
-    found.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Refusal::conflict("no logs have been uploaded yet"),
-        _ => Refusal::internal(&error),
-    })
-}
-
-fn host_name(cluster: &str, host: &HostRecord) -> String {
-    let role = if host.host.bootstrap { "bootstrap" } else { host.effective_role().as_str() };
-    let name = host.hostname().map_or_else(|| host.host.id.to_string(), str::to_owned);
-    format!("{cluster}_{role}_{name}.tar.gz")
-}
-
-/// A name for any file system: hosts choose theirs themselves.
-fn plain(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
-}
-
-/// Files as one archive, which is put together while it is sent.
-fn archive(files: Vec<Offer>, name: String) -> io::Result<Offer> {
-    const BLOCK: u64 = 512;
-    if files.is_empty() {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let (mut joined, mut tags, mut modified) = (Joined::default(), Sha256::new(), 0);
-    for (number, file) in files.into_iter().enumerate() {
-        let mut header = tar::Header::new_ustar();
-        // A name that does not fit is none.
-        if header.set_path(&file.name).is_err() {
-            header.set_path(format!("{number}.tar.gz"))?;
+    let hosts = model.hosts_of_cluster(id);
+    match kind {
+        "controller" => {
+            let name = format!("{cluster}_{id}_controller.tar.gz");
+            kept(Owner::Controller(id), &name).map_err(missing(&format!("Controller Logs for cluster {id}")))
         }
-        header.set_size(file.len);
-        header.set_mode(0o600);
-        header.set_mtime(u64::try_from(file.validators.modified).unwrap_or_default());
-        header.set_cksum();
-        joined.push_bytes(header.as_bytes().to_vec());
-        joined.push(file.source, file.len);
-        let gap = file.len.next_multiple_of(BLOCK) - file.len;
-        joined.push_bytes(vec![0; usize::try_from(gap).unwrap_or_default()]);
-        tags.update(&file.validators.etag);
-        tags.update(&file.name);
-        modified = modified.max(file.validators.modified);
+        "host" => {
+            let wanted = call.query_uuid("host_id")?;
+            let wanted =
+                wanted.ok_or_else(|| Refusal::invalid("Host ID must be provided for downloading host logs"))?;
+            let host = hosts.iter().find(|host| host.host.id.0 == wanted);
+            let host = host.ok_or_else(|| Refusal::not_found(format!("host {wanted} was not found")))?;
+            of_host(host).map_err(missing(&format!("Logs for host {wanted}")))
+        }
+        _ => {
+            let mut files = log_archive::records(service, &model, record)?;
+            let pack = || -> io::Result<Offer> {
+                files.extend(if_there(kept(Owner::Controller(id), "controller_logs.tar.gz"))?);
+                for host in &hosts {
+                    let Some(file) = if_there(of_host(host))? else { continue };
+                    files.push(log_archive::tar(vec![file], plain(&format!("{}.tar", label(cluster, host))))?);
+                }
+                log_archive::tar(files, plain(&format!("{cluster}_{id}.tar")))
+            };
+            pack().map_err(|error| Refusal::internal(&error))
+        }
     }
-    joined.push_bytes(vec![0; 1024]);
-    let etag = tags.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    Ok(Offer {
-        len: joined.bytes(),
-        source: Arc::new(joined),
-        validators: Validators { etag: format!("\"{etag}\""), modified },
-        name,
-        media_type: "application/octet-stream",
-    })
+}
+
+/// A file, unless there is none.
+fn if_there(found: io::Result<Offer>) -> io::Result<Option<Offer>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn label(cluster: &str, host: &HostRecord) -> String {
+    let role = if host.host.bootstrap { "bootstrap" } else { host.host.role.as_str() };
+    let name = host.hostname().map_or_else(|| host.host.id.to_string(), str::to_owned);
+    format!("{cluster}_{role}_{name}")
 }

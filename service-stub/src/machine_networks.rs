@@ -3,7 +3,8 @@
 use crate::check::disks;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
-use api::Inventory;
+use crate::rules::networks::Networks;
+use api::{Inventory, MachineNetwork};
 use serde_json::Value;
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -31,6 +32,29 @@ pub fn of(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Cidr> {
         return of_host(hosts.iter().find(|host| host.host.bootstrap));
     }
     addresses(&cluster.cluster.api_vips).filter_map(|vip| holding(hosts, vip)).collect()
+}
+
+/// Where the cluster looks after its network, the networks are those that its virtual addresses lie in, and change with the
+/// hosts: with the last of them they are gone. What was set for both families stays until a host has the first network.
+pub fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]) {
+    let own = &record.cluster;
+    if own.vip_dhcp_allocation || own.user_managed_networking || record.single_node() || record.user_balanced() {
+        return;
+    }
+    let current = [0, 1].map(|index| own.machine_networks.get(index).map(|network| network.cidr.clone()));
+    let found = [0, 1].map(|index| {
+        let vip = addresses(&own.api_vips).nth(index).or_else(|| addresses(&own.ingress_vips).nth(index));
+        vip.and_then(|vip| holding(hosts, vip)).map(|network| network.to_string())
+    });
+    let all =
+        Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks };
+    let waits = found[0].is_none() && all.are_dual_stack();
+    let [first, second] = &found;
+    if waits || (*first == current[0] && (second.is_none() || *second == current[1])) {
+        return;
+    }
+    let owned = |cidr| MachineNetwork { cidr, cluster_id: Some(own.id) };
+    record.cluster.machine_networks = found.into_iter().flatten().map(owned).collect();
 }
 
 /// The addresses in a list of virtual ones.
@@ -155,6 +179,29 @@ mod tests {
         let mut given = cluster(3, false, false);
         given.cluster.machine_networks = vec![MachineNetwork { cidr: "192.0.2.0/24".into(), cluster_id: None }];
         assert_eq!(told(&given, &hosts), ["192.0.2.0/24"], "the user's");
+    }
+
+    #[test]
+    fn the_networks_of_virtual_addresses_come_and_go_with_the_hosts() {
+        let hosts = [host(["10.0.0.1/24", "10.1.0.1/24"], false)];
+        let followed = |cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]| {
+            let mut cluster = cluster.clone();
+            follow_hosts(&mut cluster, hosts);
+            let networks = cluster.cluster.machine_networks.into_iter();
+            networks.map(|network| network.cidr).collect::<Vec<_>>()
+        };
+        let mut managed = cluster(3, false, false);
+        assert_eq!(followed(&managed, &hosts), ["10.1.0.0/24"]);
+        managed.cluster.machine_networks = vec![MachineNetwork { cidr: "10.1.0.0/24".into(), cluster_id: None }];
+        assert_eq!(followed(&managed, &hosts), ["10.1.0.0/24"]);
+        assert_eq!(followed(&managed, &[]), [""; 0], "with the last host it is gone");
+        let mut dual = cluster(3, false, true);
+        dual.cluster.machine_networks = managed.cluster.machine_networks.clone();
+        assert_eq!(followed(&dual, &[]), ["10.1.0.0/24"], "a user's");
+        for mut other in [cluster(1, true, false), cluster(3, true, false)] {
+            other.cluster.machine_networks = managed.cluster.machine_networks.clone();
+            assert_eq!(followed(&other, &[]), ["10.1.0.0/24"], "no virtual addresses to follow");
+        }
     }
 
     #[test]

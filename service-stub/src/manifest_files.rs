@@ -16,6 +16,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// The two places of a manifest.
 pub const FOLDERS: [&str; 2] = ["manifests", "openshift"];
 
+/// How the name of a manifest ends.
+pub const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
+
 /// A place and a name in it, checked: both become parts of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
@@ -30,7 +33,7 @@ impl Name {
     pub fn parse(folder: &str, file: &str) -> Option<Self> {
         let folder = FOLDERS.into_iter().find(|own| *own == folder)?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-        let known = [".yaml", ".yml", ".json"].iter().any(|end| file.len() > end.len() && file.ends_with(end));
+        let known = EXTENSIONS.iter().any(|end| file.len() > end.len() && file.ends_with(end));
         let is_good = known && file.len() <= 200 && !file.starts_with('.') && file.bytes().all(plain);
         is_good.then(|| Self { folder, file: file.to_owned() })
     }

@@ -24,6 +24,8 @@ pub const DAY2_HOST: &str = "AddToExistingClusterHost";
 pub const DAY1_CLUSTER: &str = "Cluster";
 /// Kind of a cluster that hosts are added to.
 pub const DAY2_CLUSTER: &str = "AddHostsCluster";
+/// Kind of a cluster that is installed by a service of its own, out of an ISO.
+pub const DISCONNECTED_CLUSTER: &str = "DisconnectedCluster";
 
 /// Texts among those kept that tell what a host saw; the others are what users want of it.
 const SEEN: [&str; 8] = [

@@ -71,8 +71,10 @@ fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord)
         roles::suggest(&service.settings.requirements, change, cluster);
     }
     let hosts = change.model().hosts_of_cluster(id);
-    let shared = if checking { share(service, cluster, &hosts) } else { host_check::Shared::default() };
-    if checking {
+    // They are published of every cluster that is not installed yet, without hosts too.
+    let published = checking || cluster.state.checked();
+    let shared = if published { share(service, cluster, &hosts) } else { host_check::Shared::default() };
+    if published {
         store_groups(change, id, &shared);
     }
     let states: Vec<_> = hosts.iter().map(|record| (record.state, record.effective_role())).collect();
@@ -307,6 +309,9 @@ fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_
         let (cluster, name, row) = (record.cluster.id, &record.cluster.name, step.id);
         tracing::info!(%cluster, name, %from, %to, row, why = record.cluster.status_info, "a cluster changed its state");
         events::cluster_state(change, record);
+        if !record.day2() && matches!(to, ClusterState::Installed | ClusterState::Error | ClusterState::Cancelled) {
+            events::measured::installation_ended(change, record, from);
+        }
         moved = true;
     }
     for effect in step.effects {
@@ -319,6 +324,9 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
     let Some(current) = change.model().clusters.get(&before.cluster.id).cloned() else { return false };
     let mut record = ClusterRecord::clone(&current);
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
+    if matches!(record.state, ClusterState::Insufficient | ClusterState::PendingForInput) {
+        crate::machine_networks::follow_hosts(&mut record, &hosts);
+    }
     if record.state.accepts_hosts() {
         let networks = machine_networks(&record, &hosts);
         dhcp_vips::keep_time(change, &mut record, &networks, service.started);

@@ -16,7 +16,7 @@ pub fn suggest(requirements: &Requirements, change: &mut Change, cluster: &Clust
         if record.host.suggested_role != role {
             let mut record = HostRecord::clone(record);
             record.host.suggested_role = role;
-            if record.host.role == HostRole::AutoAssign {
+            if record.host.role == HostRole::AutoAssign && role != HostRole::AutoAssign {
                 events::host(change, &record, kinds::HOST_ROLE_UPDATED, json!({"suggested_role": role}));
             }
             change.put_host(record);
@@ -24,9 +24,16 @@ pub fn suggest(requirements: &Requirements, change: &mut Change, cluster: &Clust
     }
 }
 
-/// The roles in the hosts' order. What was suggested before counts, so that a host that comes later changes no other's.
+/// The roles in the hosts' order. What was suggested before counts, until a host comes that has no suggestion: then all are chosen
+/// anew, when every host has told what it is.
 fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<HostRole> {
     let mut roles: Vec<HostRole> = hosts.iter().map(|record| record.effective_role()).collect();
+    let is_new = |record: &Arc<HostRecord>| {
+        record.effective_role() == HostRole::AutoAssign && record.state != HostState::Disconnected
+    };
+    if !cluster.day2() && hosts.iter().any(is_new) {
+        roles = hosts.iter().map(|record| record.host.role).collect();
+    }
     let inventories: Vec<&Inventory> = hosts.iter().filter_map(|record| record.facts().inventory.as_ref()).collect();
     if inventories.len() < hosts.len() {
         // Too early to decide.
@@ -133,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn two_masters_get_an_arbiter_and_late_hosts_change_nothing() {
+    fn two_masters_get_an_arbiter_and_a_late_host_has_all_chosen_anew() {
         use HostRole::{Arbiter, Master, Worker};
         let mut hosts = vec![host(1, 8, 32, false), host(2, 8, 32, false), host(3, 16, 64, false)];
         let plan_of = |hosts: &[Arc<HostRecord>]| plan(&Requirements::default(), &cluster(2), hosts);
@@ -144,11 +151,16 @@ mod tests {
             *record = Arc::new(known);
         }
         hosts.push(host(4, 4, 16, false));
-        assert_eq!(
-            plan_of(&hosts),
-            [Master, Master, Arbiter, Worker],
-            "though the last would have been the first choice"
-        );
+        assert_eq!(plan_of(&hosts), [Master, Arbiter, Worker, Master], "the last is the first choice");
+        let mut silent = HostRecord::clone(&hosts[3]);
+        silent.set_inventory(String::new());
+        hosts[3] = Arc::new(silent);
+        assert_eq!(plan_of(&hosts), [HostRole::AutoAssign; 4], "nothing is known of it yet");
+        let mut gone = HostRecord::clone(&hosts[3]);
+        gone.state = HostState::Disconnected;
+        hosts[3] = Arc::new(gone);
+        assert_eq!(plan_of(&hosts), [Master, Master, Arbiter, HostRole::AutoAssign], "it may never come back");
+        hosts[3] = host(4, 4, 16, false);
         let mut day2 = cluster(2);
         day2.cluster.kind = crate::model::DAY2_CLUSTER.into();
         assert_eq!(plan(&Requirements::default(), &day2, &hosts), [Worker; 4]);

@@ -11,6 +11,7 @@ use crate::model::{IgnoredValidations, InfraEnvRecord};
 use crate::payload::{ImageArgs, Payloads};
 use crate::releases::Catalogue;
 use crate::store::{Change, Store, StoreError};
+use crate::unregistered::Unregistered;
 use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous, retention, retention::Retention};
 use api::{ClusterId, Timestamp};
 use std::{
@@ -90,6 +91,8 @@ pub struct Service {
     pub unsettled: Unsettled,
     /// Steps that run on hosts.
     pub outstanding: Outstanding,
+    /// Clusters that were deleted.
+    pub unregistered: Unregistered,
     /// What release images name.
     pub payloads: Payloads,
     /// Places for requests.
@@ -142,6 +145,7 @@ impl Service {
             started,
             unsettled: Unsettled::default(),
             outstanding: Outstanding::default(),
+            unregistered: Unregistered::default(),
             payloads: Payloads::default(),
             gates,
             metrics: Metrics::default(),

@@ -157,7 +157,7 @@ fn nonsense_is_told_apart() {
     assert_eq!(message("GET", "/v2/events?limit=x", b"").0, 400);
     assert_eq!(message("GET", "/v2/nothing", b""), (404, format!("path {API}/v2/nothing was not found")));
     assert_eq!(message("DELETE", "/v2/clusters", b"").0, 405);
-    assert_eq!(message("POST", "/v2/clusters/disconnected", b"").0, 501);
+    assert_eq!(message("POST", "/v2/clusters/disconnected", b"").0, 400);
     assert_eq!(message("DELETE", &format!("/v2/infra-envs/{id}"), b"").0, 400, "hosts are still in it");
     assert_eq!(running.request("DELETE", &format!("{API}{hosts}/{host}"), &[], b"").status, 204);
     assert_eq!(running.request("DELETE", &format!("{API}/v2/infra-envs/{id}"), &[], b"").status, 204);

@@ -285,6 +285,140 @@ fn what_a_host_says_of_tang_and_of_the_api_is_kept() {
 }
 
 #[test]
+fn what_a_host_was_installed_on_is_an_event_of_the_category_metrics() {
+    let world = single(StepOptions::default());
+    let host = world.hosts[0];
+    assert_eq!(world.install(), 202);
+    while world.status() != "installing" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let put = |stage: &str| {
+        let progress = json!({"current_stage": stage});
+        assert_eq!(world.running.json("PUT", &format!("{}/progress", world.host_path(host)), &progress).status, 200);
+    };
+    let listed = || -> Vec<(String, Value)> {
+        let path = format!("{API}/v2/events?cluster_id={}&categories=metrics", world.cluster);
+        let events = world.running.get(&path).document();
+        let read = |event: &Value| {
+            assert_eq!(
+                (&event["category"], event.get("name"), event.get("infra_env_id")),
+                (&json!("metrics"), None, None)
+            );
+            let props = serde_json::from_str(event["props"].as_str().unwrap()).unwrap();
+            (event["message"].as_str().unwrap().to_owned(), props)
+        };
+        events.as_array().unwrap().iter().map(read).collect()
+    };
+    put("Starting installation");
+    assert_eq!(listed(), [], "the first stage follows none");
+    put("Writing image to disk");
+    let [(message, stage)] = listed().try_into().unwrap();
+    assert_eq!((message.as_str(), &stage["host_stage"]), ("host.stage.duration", &json!("Starting installation")));
+    assert_eq!((&stage["result"], &stage["host_role"]), (&json!("Done"), &json!("master")));
+    put("Failed");
+    let all = listed();
+    let messages: Vec<&str> = all.iter().map(|(message, _)| message.as_str()).collect();
+    let (stage, disk, ended) = ("host.stage.duration", "disk.size.type", "cluster.installation.results");
+    assert_eq!(messages, [stage, "host.mem.cpu", disk, disk, "nic.speed", stage, ended]);
+    assert_eq!((&all[1].1["host_result"], &all[1].1["mem_bytes"]), (&json!("Failed"), &json!(2)));
+    assert_eq!((&all[5].1["host_stage"], &all[5].1["result"]), (&json!("Writing image to disk"), &json!("Failed")));
+    assert_eq!((&all[6].1["result"], &all[6].1["lastState"]), (&json!("error"), &json!("installing")));
+}
+
+#[test]
+fn networks_go_with_the_last_host_and_a_deleted_cluster_is_shown_to_those_who_ask() {
+    let world = World::new(Files::default(), 3, ClusterCreateParams::default());
+    world.discover();
+    let path = format!("/v2/clusters/{}", world.cluster);
+    assert_eq!(world.document()["ip_collisions"], "{}");
+    let platforms = world.running.get(&format!("{API}{path}/supported-platforms")).document();
+    assert_eq!(platforms, json!(["baremetal", "none", "external"]), "of machines without a cloud");
+    let vips = json!({"api_vips": [{"ip": "10.0.0.65"}], "ingress_vips": [{"ip": "10.0.0.66"}]});
+    assert_eq!(world.running.json("PATCH", &path, &vips).status, 201);
+    assert_eq!(world.document()["machine_networks"][0]["cidr"], "10.0.0.0/24");
+    for host in &world.hosts {
+        let answer = world.running.request("DELETE", &format!("{API}{}", world.host_path(*host)), &[], b"");
+        assert_eq!(answer.status, 204);
+    }
+    assert_eq!(world.document()["machine_networks"], json!([]));
+    assert_eq!(world.document()["hosts"], json!([]));
+    let groups = r#"{"majority_groups":{"IPv4":[],"IPv6":[]},"l3_connected_addresses":{}}"#;
+    assert_eq!(world.document()["connectivity_majority_groups"], groups, "without hosts too");
+    let without = world.running.get(&format!("{API}{path}?exclude-hosts=true")).document();
+    assert_eq!(without["hosts"], Value::Null, "left out is not the same as none");
+
+    world.register(world.hosts[0]);
+    assert_eq!(world.running.request("DELETE", &format!("{API}{path}"), &[], b"").status, 204);
+    let asked = [("get_unregistered_clusters", "true")];
+    let deleted =
+        |query: &str| world.running.request("GET", &format!("{API}/v2/clusters{query}"), &asked, b"").document();
+    assert_eq!(world.running.get(&format!("{API}/v2/clusters")).document(), json!([]));
+    assert_eq!(deleted("")[0]["hosts"], json!([]));
+    let with_hosts = deleted("?with_hosts=true");
+    assert_eq!(with_hosts[0]["hosts"][0]["id"], json!(world.hosts[0]));
+    assert_eq!(deleted(&format!("/{}", world.cluster)), with_hosts[0]);
+    assert!(with_hosts[0]["deleted_at"].is_string(), "{with_hosts}");
+}
+
+#[test]
+fn a_request_without_the_time_leaves_the_one_before() {
+    let world = single(StepOptions::default());
+    let host = world.hosts[0];
+    let synced = || {
+        let all = world.kept(host, "validations_info");
+        let list = all["network"].as_array().unwrap();
+        list.iter().find(|one| one["id"] == "time-synced-between-host-and-service").unwrap()["status"].clone()
+    };
+    let path = format!("{API}{}/instructions", world.host_path(host));
+    // A change has the host judged anew.
+    let judge = |name: &str| {
+        let answer = world.running.json("PATCH", &world.host_path(host), &json!({"host_name": name}));
+        assert_eq!(answer.status, 201);
+    };
+    assert_eq!(world.running.get(&format!("{path}?timestamp={}", api::Timestamp::now().unix_seconds())).status, 200);
+    judge("a");
+    assert_eq!(synced(), "success");
+    assert_eq!(world.running.get(&path).status, 200);
+    judge("b");
+    assert_eq!(synced(), "success");
+}
+
+#[test]
+fn a_cluster_that_installs_itself_is_only_recorded() {
+    let running = Running::start(Files::default());
+    let create = |body: Value| running.json("POST", "/v2/clusters/disconnected", &body);
+    assert_eq!(create(json!({"name": "edge", "openshift_version": ""})).status, 400);
+    assert_eq!(create(json!({"name": "x".repeat(55), "openshift_version": "4.22"})).status, 400);
+    let created = create(json!({"name": "edge", "openshift_version": "4.22"}));
+    let id = created.document()["id"].as_str().unwrap().to_owned();
+    let path = format!("/v2/clusters/{id}");
+    for cluster in [created.document(), running.get(&format!("{API}{path}")).document()] {
+        assert_eq!((&cluster["status"], &cluster["kind"]), (&json!("unmonitored"), &json!("DisconnectedCluster")));
+        assert_eq!(cluster["status_info"], "Cluster created for offline installation");
+    }
+    assert_eq!(running.json("POST", &format!("{path}/actions/install"), &json!({})).status, 409);
+
+    let mut body = json!({"name": "edge", "pull_secret": pull_secret(), "openshift_version": "4.22",
+        "image_type": "disconnected-iso", "rendezvous_ip": "192.0.2.80"});
+    let unbound = running.json("POST", "/v2/infra-envs", &body).document();
+    body["cluster_id"] = json!(id);
+    let bound = running.json("POST", "/v2/infra-envs", &body).document();
+    assert_eq!((&bound["type"], &bound["rendezvous_ip"]), (&json!("disconnected-iso"), &json!("192.0.2.80")));
+    for (infra_env, status) in [(unbound, 404), (bound, 501)] {
+        let path = format!("/v2/infra-envs/{}", infra_env["id"].as_str().unwrap());
+        let config = running.get(&format!("{API}{path}/downloads/files?file_name=discovery.ign"));
+        assert_eq!(config.status, status, "the config of its image is not made here");
+        let host = running.json("POST", &format!("{path}/hosts"), &json!({"host_id": HostId::random()}));
+        assert_eq!(
+            (host.status, &host.document()["reason"]),
+            (400, &json!("Cannot register a host to an InfraEnv with disconnected-iso type"))
+        );
+        let changed = running.json("PATCH", &path, &json!({"image_type": "full-iso"})).document();
+        assert_eq!(changed.get("rendezvous_ip"), None);
+    }
+}
+
+#[test]
 fn what_nobody_touches_is_removed() {
     let more = ClusterCreateParams { user_managed_networking: Some(true), ..ClusterCreateParams::default() };
     let world = World::new(Files { retention: Retention(Some(5)), ..Files::default() }, 1, more);

@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Machines on a card of another one: they need less, and only as workers.
-const EDGE_PRODUCT: &str = "BlueField SoC";
+/// Machines on a card of another one need less, and only as workers. Their product name in small letters without spaces, as
+/// firmware writes it in several ways.
+const EDGE_PRODUCT: &str = "bluefieldsoc";
 
 /// What one role needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -264,8 +265,8 @@ impl Requirements {
 /// A worker on a card (service contract §5.2).
 fn is_edge(inventory: &Inventory) -> bool {
     let architecture = inventory.cpu.as_ref().map_or("", |cpu| cpu.architecture.as_str());
-    let product = inventory.system_vendor.as_ref().map_or("", |vendor| vendor.product_name.trim());
-    architecture == "aarch64" && product == EDGE_PRODUCT
+    let product = inventory.system_vendor.as_ref().map_or("", |vendor| vendor.product_name.as_str());
+    architecture == "aarch64" && product.replace(' ', "").eq_ignore_ascii_case(EDGE_PRODUCT)
 }
 
 /// Whether a version is that release or a later one. One that can't be read counts as late: it is nobody's old one.
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn built_in_needs_are_the_published_ones() {
         use HostRole::{Arbiter, AutoAssign, Master, Worker};
-        let card = serde_json::json!({"cpu": {"architecture": "aarch64"}, "system_vendor": {"product_name": "BlueField SoC "}});
+        let card = serde_json::json!({"cpu": {"architecture": "aarch64"}, "system_vendor": {"product_name": "Bluefield  soc "}});
         let card: Inventory = serde_json::from_value(card).unwrap();
         let plain = Inventory::default();
         let rows = [

@@ -1,6 +1,7 @@
 //! The events the service records.
 
 pub mod kinds;
+pub mod measured;
 #[cfg(test)]
 mod tests;
 

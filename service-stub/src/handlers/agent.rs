@@ -1,5 +1,6 @@
 //! What agents, installers and installed nodes say: registration, polls, replies, progress.
 
+use super::infra_env_settings::DISCONNECTED_ISO;
 use super::{find_cluster, find_host, measured, shapes};
 use crate::check::disks;
 use crate::events::{self, kinds};
@@ -43,6 +44,10 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let registered = service.change(call.request_id(), |change| {
         let infra_env = change.model().infra_envs.get(&infra_env).cloned();
         let infra_env = infra_env.ok_or_else(|| Refusal::not_found("record not found"))?;
+        if infra_env.infra_env.kind_of_image == DISCONNECTED_ISO {
+            let message = format!("Cannot register a host to an InfraEnv with {DISCONNECTED_ISO} type");
+            return Err(Refusal::invalid(message));
+        }
         let cluster = infra_env.infra_env.cluster_id;
         let known = change.model().hosts.get(&key).cloned();
         let is_known = known.is_some();
@@ -125,9 +130,11 @@ fn refused(refused: Refused) -> Refusal {
 /// GET …/instructions.
 pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
-    let clock = call.query_number("timestamp")?.unwrap_or(0);
+    let clock = call.query_number("timestamp")?.filter(|clock| *clock != 0);
     let model = service.store.model();
     let mut record = find_host(&model, key)?;
+    // A request without the time leaves the last one that the host reported.
+    let clock = clock.unwrap_or_else(|| service.store.presence(key).clock);
     service.store.note_presence(key, Presence { checked_in_at: Timestamp::now(), clock });
     let version = call.header(&AGENT_VERSION);
     if !version.is_empty() && version.len() <= MAX_VERSION_CHARS && version != record.host.discovery_agent_version {
@@ -218,6 +225,8 @@ pub fn report(
         }
         stages::Report::Failed(info) => (None, Trigger::Failed, info),
     };
+    let reached = progress.as_ref().and_then(|progress| progress.current_stage).unwrap_or(HostStage::Failed);
+    events::measured::stage_left(change, &record, reached);
     let before = (record.state, record.stage());
     if let Some(progress) = progress {
         record.host.stage_started_at = progress.stage_started_at;

@@ -404,11 +404,3 @@ pub fn set_ui_settings(service: &Service, call: &Call) -> Result<Answer, Refusal
         Ok(answer)
     })
 }
-
-/// GET /v2/clusters/{id}/supported-platforms: those whose hosts need no cloud of their own.
-pub fn supported_platforms(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
-    let all = ["baremetal", "none", "external"];
-    let platforms = if record.single_node() { &all[1..] } else { &all[..] };
-    Ok(Answer::json(StatusCode::OK, &platforms))
-}

@@ -1,6 +1,7 @@
 //! Clusters: shown, installed, cancelled, reset, deleted.
 
 use super::{find_cluster, shapes};
+use crate::auth::Caller;
 use crate::cluster_files::ClusterFiles;
 use crate::events::{self, Kind, kinds};
 use crate::http::{Answer, Call, Refusal};
@@ -14,7 +15,7 @@ use crate::state::{ClusterState, cluster::Trigger, host::Trigger as HostTrigger}
 use crate::store::Change;
 use crate::view;
 use api::{ClusterId, HostRole};
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -23,6 +24,16 @@ pub(super) fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Res
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
     Ok(Answer::json(status, &view::cluster_document(service, &model, &record, true)))
+}
+
+/// Whether deleted clusters are asked for as well, which hosts are not told of.
+fn with_unregistered(call: &Call) -> Result<bool, Refusal> {
+    let wanted = call.header(&HeaderName::from_static("get_unregistered_clusters")).eq_ignore_ascii_case("true");
+    if wanted && call.caller != Caller::Everyone {
+        let message = "only admin users are allowed to get unregistered clusters";
+        return Err(Refusal::Application(StatusCode::FORBIDDEN, message.to_owned()));
+    }
+    Ok(wanted)
 }
 
 /// GET /v2/clusters.
@@ -39,7 +50,15 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             && (openshift_id.is_none() || record.course.openshift_cluster_id == openshift_id)
             && call.caller.sees_cluster(&model, record.cluster.id)
     });
-    let all: Vec<Value> = wanted.map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
+    let mut all: Vec<Value> =
+        wanted.map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
+    if with_unregistered(call)? && known {
+        let fits = |document: &Value| {
+            owner.is_none_or(|owner| document["user_name"] == owner)
+                && openshift_id.is_none_or(|id| document["openshift_cluster_id"] == json!(id))
+        };
+        all.extend(service.unregistered.list(with_hosts).into_iter().filter(fits));
+    }
     Ok(Answer::json(StatusCode::OK, &all))
 }
 
@@ -48,8 +67,15 @@ pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let exclude = call.query_flag("exclude-hosts")?;
     let model = service.store.model();
-    let record = find_cluster(&model, id)?;
-    Ok(Answer::json(StatusCode::OK, &view::cluster_document(service, &model, &record, !exclude)))
+    let unregistered = if with_unregistered(call)? { service.unregistered.find(id) } else { None };
+    let mut document = match unregistered {
+        Some(document) => document,
+        None => view::cluster_document(service, &model, find_cluster(&model, id)?.as_ref(), !exclude),
+    };
+    if exclude {
+        document["hosts"] = Value::Null;
+    }
+    Ok(Answer::json(StatusCode::OK, &document))
 }
 
 /// GET /v2/clusters/{id}/hosts.
@@ -79,15 +105,19 @@ pub fn hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 /// DELETE /v2/clusters/{id}: its hosts go with it, and all logs.
 pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    service.change(call.request_id(), |change| {
+    let (document, now) = service.change(call.request_id(), |change| {
         let record = find_cluster(change.model(), id)?;
         if record.state == ClusterState::Installing {
-            return Err(Refusal::conflict(format!("cluster {id} is being installed: cancel the installation first")));
+            return Err(Refusal::conflict(format!(
+                "cluster {id} can not be removed while being installed, wait for the installation to timeout or reset the installation"
+            )));
         }
         events::cluster(change, &record, kinds::CLUSTER_DEREGISTERED, Value::Null);
+        let document = view::cluster_document(service, change.model(), &record, true);
         remove(service, change, &record);
-        Ok::<_, Refusal>(())
+        Ok::<_, Refusal>((document, change.now))
     })?;
+    service.unregistered.push(document, now);
     forget(service, id);
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
@@ -133,7 +163,9 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         if record.state != ClusterState::Ready {
             let (info, validations) = (&record.cluster.status_info, &record.cluster.validations_info);
-            return Err(Refusal::conflict(format!("Cluster is not ready for installation, {info}: {validations}")));
+            return Err(Refusal::conflict(format!(
+                "Cluster is not ready for installation, {info} validation_info={validations}"
+            )));
         }
         record.course.roles_assigned = fix_roles(change, id);
         if service.settings.cluster_files.is_some() {

@@ -1,10 +1,10 @@
-//! Clusters that hosts are added to: installed here, or by somebody else.
+//! Clusters that are not installed here: hosts are added to them, or they install themselves out of an ISO.
 
 use super::{clusters, find_cluster, shapes};
 use crate::course::Course;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
-use crate::model::{ClusterRecord, DAY2_CLUSTER};
+use crate::model::{ClusterRecord, DAY2_CLUSTER, DISCONNECTED_CLUSTER};
 use crate::pass;
 use crate::rules::{self, platform};
 use crate::service::Service;
@@ -45,6 +45,10 @@ struct ImportParams {
 pub fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let params: ImportParams = call.json(&shapes::IMPORT)?;
     let record = plan(params).map_err(Refusal::invalid)?;
+    register(service, call, record)
+}
+
+fn register(service: &Service, call: &Call, record: ClusterRecord) -> Result<Answer, Refusal> {
     let id = record.cluster.id;
     service.change(call.request_id(), |change| {
         let mut record = record;
@@ -57,6 +61,35 @@ pub fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Ok(())
     })?;
     clusters::shown(service, id, StatusCode::CREATED)
+}
+
+#[derive(Deserialize)]
+struct DisconnectedParams {
+    name: String,
+    openshift_version: String,
+}
+
+/// POST /v2/clusters/disconnected: nothing of it is watched here.
+pub fn disconnected(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let DisconnectedParams { name, openshift_version } = call.json(&shapes::NEW_DISCONNECTED_CLUSTER)?;
+    if openshift_version.is_empty() {
+        return Err(Refusal::invalid("OpenShift version is required"));
+    }
+    let id = ClusterId::random();
+    let cluster = Cluster {
+        href: format!("{}/v2/clusters/{id}", api::API_PATH),
+        id,
+        image_info: json!({"created_at": Timestamp::ZERO, "expires_at": Timestamp::ZERO}),
+        kind: DISCONNECTED_CLUSTER.into(),
+        name,
+        openshift_version,
+        status_info: "Cluster created for offline installation".into(),
+        user_name: "admin".into(),
+        ..Cluster::default()
+    };
+    let course = Course { operators: Vec::new(), ..Course::default() };
+    let record = ClusterRecord { course, ..ClusterRecord::new(ClusterState::Unmonitored, cluster, Secret::default()) };
+    register(service, call, record)
 }
 
 /// Name and base domain as the API's name says them: what users call such a cluster is often something else.

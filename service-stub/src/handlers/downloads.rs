@@ -54,7 +54,7 @@ pub fn minimal_initrd(service: &Service, call: &Call) -> Result<Answer, Refusal>
     })
 }
 
-/// A tar of `/etc/assisted/network`; an empty one where no network is set.
+/// A tar of `/etc/assisted/network`, with absolute names as clients expect them; an empty one where no network is set.
 fn network_archive(infra_env: &InfraEnv) -> Result<Vec<u8>, Refusal> {
     let mut archive = tar::Builder::new(Vec::new());
     let network = documents::static_network(infra_env)?;
@@ -62,8 +62,16 @@ fn network_archive(infra_env: &InfraEnv) -> Result<Vec<u8>, Refusal> {
         let mut header = tar::Header::new_gnu();
         header.set_size(u64::try_from(file.bytes.len()).unwrap_or(u64::MAX));
         header.set_mode(file.mode);
-        let path = file.path.trim_start_matches('/');
-        archive.append_data(&mut header, path, file.bytes.as_slice()).map_err(|error| Refusal::internal(&error))?;
+        // The library makes every name a relative one; what is too long for the header goes its way.
+        let appended = match header.as_old_mut().name.get_mut(..file.path.len()) {
+            Some(name) => {
+                name.copy_from_slice(file.path.as_bytes());
+                header.set_cksum();
+                archive.append(&header, file.bytes.as_slice())
+            }
+            None => archive.append_data(&mut header, file.path.trim_start_matches('/'), file.bytes.as_slice()),
+        };
+        appended.map_err(|error| Refusal::internal(&error))?;
     }
     archive.into_inner().map_err(|error| Refusal::internal(&error))
 }

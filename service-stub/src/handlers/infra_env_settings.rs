@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 /// No argument is longer, bytes.
 const MAX_ARGUMENT_BYTES: usize = 1024;
+/// The image type of hosts that bring their own service. Such images are not made here.
+pub const DISCONNECTED_ISO: &str = "disconnected-iso";
 
 /// Sets what is given, in the order clients know refusals in; what isn't stays.
 pub fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Result<(), Refusal> {
@@ -42,18 +44,13 @@ pub fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Resul
         }
         own.additional_trust_bundle = bundle.to_owned();
     }
-    if let Some(address) = params.rendezvous_ip {
-        own.rendezvous_ip = Some(address).filter(|address| !address.is_empty());
-    }
     if let Some(arguments) = params.kernel_arguments {
         own.kernel_arguments = checked_arguments(arguments)?;
     }
     if let Some(kind) = params.image_type {
-        if !matches!(kind.as_str(), "full-iso" | "minimal-iso") {
-            return Err(Refusal::not_implemented(&format!("image_type {kind}")));
-        }
         own.kind_of_image = kind;
     }
+    set_rendezvous(own, params.rendezvous_ip)?;
     if let Some(version) = params.openshift_version.filter(|version| !version.is_empty()) {
         own.openshift_version = version;
     }
@@ -98,12 +95,18 @@ pub fn check_new(ssh_authorized_key: Option<&str>, pull_secret: &str) -> Result<
         .map_err(|why| Refusal::invalid(format!("pull secret for new infraEnv is invalid: {why}")))
 }
 
-/// An ISO that carries the service itself is not made here, and no other has an address of its own to be met at.
-pub fn check_rendezvous(address: Option<&str>) -> Result<(), Refusal> {
+/// Only hosts of an ISO that carries the service itself have an address to meet at.
+fn set_rendezvous(own: &mut InfraEnv, address: Option<String>) -> Result<(), Refusal> {
+    let disconnected = own.kind_of_image == DISCONNECTED_ISO;
     match address {
-        None | Some("") => Ok(()),
-        Some(_) => Err(Refusal::invalid("RendezvousIP is only supported for disconnected ISO infra-envs")),
+        Some(address) if !address.is_empty() && !disconnected => {
+            return Err(Refusal::invalid("RendezvousIP is only supported for disconnected ISO infra-envs"));
+        }
+        Some(address) => own.rendezvous_ip = Some(address).filter(|address| !address.is_empty()),
+        None if !disconnected => own.rendezvous_ip = None,
+        None => {}
     }
+    Ok(())
 }
 
 #[derive(Default, Deserialize)]
@@ -184,6 +187,7 @@ mod tests {
             "ntp_sources": "ntp.example.com,192.0.2.1",
             "kernel_arguments": [{"operation": "append", "value": "rd.net.timeout.carrier=60"},
                                  {"operation": "append", "value": "a=\"b c\""}],
+            "image_type": "disconnected-iso",
             "rendezvous_ip": "192.0.2.80",
             "network_discovery_delay_seconds": 5,
             "static_network_config": [{

@@ -15,7 +15,6 @@ use axum::http::StatusCode;
 /// POST /v2/infra-envs.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let params: InfraEnvCreateParams = call.json(&shapes::NEW_INFRA_ENV)?;
-    infra_env_settings::check_rendezvous(params.rendezvous_ip.as_deref())?;
     create_from(service, call, params, InfraEnvId::random())
 }
 
@@ -138,7 +137,6 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let catalogue = service.settings.catalogue.as_deref();
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
-        infra_env_settings::check_rendezvous(params.rendezvous_ip.as_deref())?;
         infra_env_settings::apply(&mut record, params)?;
         let own = &record.infra_env;
         os_image_version(catalogue, &own.openshift_version, &own.cpu_architecture).map_err(Refusal::invalid)?;

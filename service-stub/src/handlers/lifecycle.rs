@@ -1,12 +1,12 @@
 //! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
 
-use super::{find_cluster, find_host, shapes};
+use super::{find_host, find_infra_env, shapes};
 use crate::events::{self, Kind, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
 use crate::service::Service;
-use crate::state::host::Trigger;
+use crate::state::{ClusterState, host::Trigger};
 use crate::store::Change;
 use crate::view;
 use api::ClusterId;
@@ -83,23 +83,27 @@ pub fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let bound = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
         if let Some(id) = record.host.cluster_id {
-            return Err(Refusal::conflict(format!("host {} is already bound to cluster {id}", key.host)));
+            return Err(Refusal::conflict(format!("Host {} is already bound to cluster {id}", key.host)));
         }
-        let cluster = find_cluster(change.model(), cluster_id)?;
-        if !cluster.state.accepts_hosts() {
-            return Err(Refusal::conflict(format!(
-                "cluster {cluster_id} takes no hosts: it is in status {}",
-                cluster.state
-            )));
-        }
+        let missing = || Refusal::invalid(format!("Failed to find cluster {cluster_id}"));
+        let cluster = change.model().clusters.get(&cluster_id).cloned().ok_or_else(missing)?;
         let wanted = cluster.cluster.cpu_architecture.as_str();
-        let inventory = record.facts().inventory.as_ref();
-        let has = inventory.and_then(|inventory| inventory.cpu.as_ref()).map_or("", |cpu| cpu.architecture.as_str());
+        let has = find_infra_env(change.model(), key.infra_env)?;
+        let has = has.infra_env.cpu_architecture.as_str();
         if !matches!(wanted, "" | "multi") && !has.is_empty() && wanted != has {
             return Err(Refusal::invalid(format!(
-                "host {} has CPU architecture {has}, cluster {cluster_id} needs {wanted}",
-                key.host
+                "InfraEnv's CPU architecture ({has}) doesn't match the cluster ({wanted})"
             )));
+        }
+        if cluster.state == ClusterState::Installed {
+            return Err(Refusal::conflict(
+                "Cannot add hosts to an existing cluster using the original Discovery ISO.",
+            ));
+        }
+        if !cluster.state.accepts_hosts() {
+            return Err(Refusal::conflict(
+                "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]",
+            ));
         }
         if !pull(service, change, key, Some(&cluster), Trigger::Bind, "")? {
             let state = record.state;
@@ -121,12 +125,12 @@ pub fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let unbound = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
         let Some(cluster) = cluster_of(change, &record) else {
-            return Err(Refusal::conflict(format!("host {} is bound to no cluster", key.host)));
+            return Err(Refusal::conflict(format!("Host {} is already unbound", key.host)));
         };
         let infra_env = change.model().infra_envs.get(&key.infra_env);
-        if infra_env.is_some_and(|infra_env| infra_env.infra_env.cluster_id.is_some()) {
+        if let Some(bound) = infra_env.and_then(|infra_env| infra_env.infra_env.cluster_id) {
             return Err(Refusal::conflict(format!(
-                "host {} can't be unbound: its infra_env {} is bound to a cluster itself",
+                "Cannot unbind Host {}. InfraEnv {} is bound to Cluster {bound}",
                 key.host, key.infra_env
             )));
         }
@@ -171,7 +175,7 @@ pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 
 /// POST …/actions/install: of a host that is added to a cluster.
 pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    act_on_added(service, call, Trigger::Install, "installed by itself")?;
+    act_on_added(service, call, Trigger::Install, "install")?;
     shown(service, call.host_key()?, StatusCode::ACCEPTED)
 }
 
@@ -180,15 +184,12 @@ fn act_on_added(service: &Service, call: &Call, on: Trigger, what: &str) -> Resu
     service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
         if !record.day2() {
-            return Err(Refusal::conflict(format!(
-                "host {} can't be {what}: it is no host that is added to a cluster; act on its cluster",
-                key.host
-            )));
+            return Err(Refusal::conflict("method only allowed when adding hosts to an existing cluster"));
         }
         let cluster = cluster_of(change, &record);
         if pull(service, change, key, cluster.as_deref(), on, "")? {
             return Ok(());
         }
-        Err(Refusal::conflict(format!("host {} can't be {what} in status {}", key.host, record.state)))
+        Err(Refusal::conflict(format!("cannot {what} host in state {}", record.state)))
     })
 }

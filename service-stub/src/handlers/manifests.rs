@@ -4,9 +4,10 @@
 use super::{find_cluster, shapes};
 use crate::generated_manifests::{self, Generated};
 use crate::http::{Answer, Call, Refusal};
-use crate::manifest_files::{self, FOLDERS, MAX_BYTES, MAX_FILES, Name};
+use crate::manifest_files::{self, EXTENSIONS, FOLDERS, MAX_BYTES, MAX_FILES, Name};
 use crate::model::ClusterRecord;
 use crate::service::Service;
+use crate::state::ClusterState;
 use api::ClusterId;
 use axum::http::StatusCode;
 use base64::Engine;
@@ -58,11 +59,11 @@ struct NewManifest {
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let NewManifest { folder, file_name, content } = call.json(&shapes::NEW_MANIFEST)?;
-    let name = name_of(folder.as_deref(), &file_name)?;
-    let content = decoded(&name, &content)?;
+    let name = name_of(id, folder.as_deref(), &file_name)?;
+    let content = decoded(id, &name, &content)?;
     may_change(service, id)?;
     let all = manifest_files::list(service.store.directory(), id).map_err(failed)?;
-    refuse_twin(&all, &name)?;
+    refuse_twin(id, &all, &name)?;
     if all.len() >= MAX_FILES && !all.contains(&name) {
         return Err(Refusal::invalid(format!(
             "cluster {id} has {MAX_FILES} manifests already: put several into one file"
@@ -85,17 +86,17 @@ struct ChangedManifest {
 pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted: ChangedManifest = call.json(&shapes::UPDATE_MANIFEST)?;
-    let old = name_of(Some(&wanted.folder), &wanted.file_name)?;
+    let old = name_of(id, Some(&wanted.folder), &wanted.file_name)?;
     let folder = wanted.updated_folder.as_deref().unwrap_or(&wanted.folder);
-    let new = name_of(Some(folder), wanted.updated_file_name.as_deref().unwrap_or(&wanted.file_name))?;
+    let new = name_of(id, Some(folder), wanted.updated_file_name.as_deref().unwrap_or(&wanted.file_name))?;
     may_change(service, id)?;
     let state = service.store.directory();
     let before = manifest_files::read(state, id, &old).map_err(failed)?.ok_or_else(|| not_found(id, &old))?;
-    let content = wanted.updated_content.map(|content| decoded(&new, &content)).transpose()?.unwrap_or(before);
+    let content = wanted.updated_content.map(|content| decoded(id, &new, &content)).transpose()?.unwrap_or(before);
     if new != old {
         let mut others = manifest_files::list(state, id).map_err(failed)?;
         others.retain(|name| *name != old);
-        refuse_twin(&others, &new)?;
+        refuse_twin(id, &others, &new)?;
         if others.contains(&new) {
             return Err(Refusal::conflict(format!("cluster {id} has a manifest {}/{} already", new.folder, new.file)));
         }
@@ -139,19 +140,28 @@ fn not_found(id: ClusterId, name: &Name) -> Refusal {
 fn queried(call: &Call) -> Result<Name, Refusal> {
     let folder = call.query("folder").map(|_| call.query_one_of("folder", &FOLDERS)).transpose()?;
     let file = call.query("file_name").ok_or_else(|| Refusal::bad_request("file_name in query is required"))?;
-    name_of(folder, file)
+    name_of(call.cluster_id()?, folder, file)
 }
 
 /// A bad name is 422, as the service has it.
-fn name_of(folder: Option<&str>, file: &str) -> Result<Name, Refusal> {
+fn name_of(id: ClusterId, folder: Option<&str>, file: &str) -> Result<Name, Refusal> {
     if file.contains(".patch") {
         return Err(Refusal::not_implemented("a manifest that patches another"));
     }
     Name::parse(folder.unwrap_or("manifests"), file).ok_or_else(|| {
         let file = crate::http::call::shortened(file);
-        let reason = format!(
-            "'{file}' can't name a manifest: letters, digits, . _ - and one of the extensions .yaml .yml .json are needed"
-        );
+        let reason = if file.contains(' ') {
+            format!("Cluster manifest {file} for cluster {id} should not include a space in its name.")
+        } else if file.contains('/') {
+            format!("Cluster manifest {file} for cluster {id} should not include a directory in it's name.")
+        } else if !EXTENSIONS.iter().any(|end| file.ends_with(end)) && !file.starts_with('.') {
+            return Refusal::invalid(format!(
+                "Manifest filename of file {file} for cluster ID {id} is invalid. Only json, yaml and yml or patch extensions are supported"
+            ));
+        } else {
+            // Characters that are no part of a plain file's name are refused with it.
+            format!("Cluster manifest {file} for cluster {id} has an invalid filename.")
+        };
         Refusal::Application(StatusCode::UNPROCESSABLE_ENTITY, reason)
     })
 }
@@ -164,40 +174,45 @@ fn may_change(service: &Service, id: ClusterId) -> Result<(), Refusal> {
             "manifests without a control plane (see --cluster-files): nobody applies them",
         ));
     }
-    if !state.accepts_hosts() {
-        return Err(Refusal::conflict(format!(
-            "cluster {id} is in status {state}: its manifests can change only before it is installed"
+    if !matches!(state, ClusterState::PendingForInput | ClusterState::Insufficient | ClusterState::Ready) {
+        return Err(Refusal::invalid(format!(
+            "cluster {id} is not in pre-installation states, can't modify manifests after installation has been started"
         )));
     }
     Ok(())
 }
 
 /// A name may be in one folder only.
-fn refuse_twin(all: &[Name], name: &Name) -> Result<(), Refusal> {
+fn refuse_twin(id: ClusterId, all: &[Name], name: &Name) -> Result<(), Refusal> {
     match all.iter().find(|own| own.file == name.file && own.folder != name.folder) {
         None => Ok(()),
-        Some(twin) => Err(Refusal::invalid(format!("manifest {} is already in folder {}", twin.file, twin.folder))),
+        Some(_) => Err(Refusal::invalid(format!(
+            "manifest file {} for cluster ID {id} in folder {} cannot be uploaded as it is not distinct between {{manifest, openshift}} folders",
+            name.file, name.folder
+        ))),
     }
 }
 
 /// Base64 of YAML or JSON, several documents of YAML too.
-fn decoded(name: &Name, content: &str) -> Result<Vec<u8>, Refusal> {
+fn decoded(id: ClusterId, name: &Name, content: &str) -> Result<Vec<u8>, Refusal> {
+    let refused =
+        |why: String| Refusal::invalid(format!("Manifest content of file {} for cluster ID {id} {why}", name.file));
+    if content.trim_matches(' ').is_empty() {
+        return Err(refused("is empty".to_owned()));
+    }
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(content)
-        .map_err(|error| Refusal::invalid(format!("content of {} is not base64: {error}", name.file)))?;
+        .map_err(|_| Refusal::invalid(format!("failed to base64-decode cluster manifest content for cluster {id}")))?;
     if bytes.len() > MAX_BYTES {
-        return Err(Refusal::invalid(format!("{} is longer than {MAX_BYTES} bytes", name.file)));
+        return Err(refused("exceeds the maximum file size of 1MiB".to_owned()));
     }
-    let bad = |line: Option<usize>| {
-        let at = line.map(|line| format!(" at line {line}")).unwrap_or_default();
-        Refusal::invalid(format!("{} can't be read{at}: it must be YAML, or JSON by its extension", name.file))
-    };
     if name.file.ends_with(".json") {
-        serde_json::from_slice::<Value>(&bytes).map_err(|error| bad(Some(error.line())))?;
+        serde_json::from_slice::<Value>(&bytes).map_err(|_| refused("has an illegal JSON format".to_owned()))?;
         return Ok(bytes);
     }
     for document in serde_norway::Deserializer::from_slice(&bytes) {
-        serde_norway::Value::deserialize(document).map_err(|error| bad(error.location().map(|at| at.line())))?;
+        serde_norway::Value::deserialize(document)
+            .map_err(|error| refused(format!("has an invalid YAML format: {error}")))?;
     }
     Ok(bytes)
 }

@@ -81,7 +81,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::GET, "/v2/clusters/default-config", catalogues::default_config),
     endpoint(Method::PATCH, "/v2/clusters/{cluster_id}", cluster_settings::update),
     endpoint(Method::DELETE, "/v2/clusters/{cluster_id}", clusters::delete),
-    endpoint(Method::GET, "/v2/clusters/{cluster_id}/supported-platforms", cluster_settings::supported_platforms),
+    endpoint(Method::GET, "/v2/clusters/{cluster_id}/supported-platforms", support_levels::supported_platforms),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/ui-settings", cluster_settings::ui_settings),
     endpoint(Method::PUT, "/v2/clusters/{cluster_id}/ui-settings", cluster_settings::set_ui_settings),
     endpoint(Method::GET, "/v2/clusters/{cluster_id}/install-config", install_config::get),
@@ -107,6 +107,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-hosts", day2::allow_add_hosts),
     endpoint(Method::POST, "/v2/clusters/{cluster_id}/actions/allow-add-workers", day2::allow_add_hosts),
     endpoint(Method::POST, "/v2/clusters/import", day2::import),
+    endpoint(Method::POST, "/v2/clusters/disconnected", day2::disconnected),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/bind", lifecycle::bind),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/unbind", lifecycle::unbind),
     endpoint(Method::POST, "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/reset", lifecycle::reset),
@@ -164,7 +165,6 @@ pub const STREAMED: &[(Method, &str, Exchange)] = &[
 /// Endpoints of the published API that this service doesn't have.
 #[rustfmt::skip]
 pub const NOT_HERE: &[(Method, &str)] = &[
-    (Method::POST, "/v2/clusters/disconnected"),
 ];
 
 /// All endpoints that are served.
@@ -252,7 +252,6 @@ mod tests {
         let status = |method, path: &str| match refuse(&method, &format!("{}{path}", api::API_PATH)) {
             Refusal::Request(status, _) | Refusal::Application(status, _) => status,
         };
-        assert_eq!(status(Method::POST, "/v2/clusters/disconnected"), StatusCode::NOT_IMPLEMENTED);
         assert_eq!(status(Method::GET, "/v2/nothing"), StatusCode::NOT_FOUND);
         assert_eq!(status(Method::GET, "/v2/clusters/"), StatusCode::NOT_FOUND);
         let put = refuse(&Method::PUT, &format!("{}/v2/infra-envs", api::API_PATH));

@@ -256,6 +256,13 @@ pub const IMPORT: BodyShape = BodyShape {
     ],
 };
 
+/// `disconnected-cluster-create-params`.
+pub const NEW_DISCONNECTED_CLUSTER: BodyShape = BodyShape {
+    name: "newClusterParams",
+    model: "DisconnectedClusterCreateParams",
+    fields: &[length("name", 1, 54).required(), text("openshift_version").required()],
+};
+
 /// `cluster-finalizing-progress`.
 pub const FINALIZING: BodyShape = BodyShape {
     name: "finalizingProgress",

@@ -1,6 +1,7 @@
 //! Support levels, and the refusals that follow from them.
 
-use crate::features::{self, Architecture, ClusterFacts, Incompatible, Platform, Query};
+use super::find_cluster;
+use crate::features::{self, Architecture, ClusterFacts, Feature, Incompatible, Level, Platform, Query};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord, Model};
 use crate::service::Service;
@@ -81,4 +82,37 @@ pub fn check_infra_env(model: &Model, record: &InfraEnvRecord) -> Result<(), Ref
     let hosts = model.hosts_of_cluster(cluster.cluster.id);
     let facts = ClusterFacts { image_type: Some(&infra_env.kind_of_image), ..ClusterFacts::new(cluster, &hosts) };
     Ok(features::check(&facts, Architecture::parse(&infra_env.cpu_architecture))?)
+}
+
+/// GET /v2/clusters/{id}/supported-platforms: those that all hosts can be installed on, by their makers.
+pub fn supported_platforms(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let model = service.store.model();
+    let record = find_cluster(&model, call.cluster_id()?)?;
+    let hosts = model.hosts_of_cluster(record.cluster.id);
+    if hosts.is_empty() || record.single_node() {
+        return Ok(Answer::json(StatusCode::OK, &["none"]));
+    }
+    let all_by = |name: &str| {
+        hosts.iter().all(|host| {
+            let vendor = host.facts().inventory.as_ref().and_then(|inventory| inventory.system_vendor.as_ref());
+            vendor.is_some_and(|vendor| vendor.manufacturer == name)
+        })
+    };
+    let version = record.cluster.openshift_version.as_str();
+    let works = |feature: Feature| {
+        let architecture = Architecture::parse(&record.cluster.cpu_architecture);
+        architecture.is_none_or(|architecture| {
+            let query = Query { version, architecture, platform: None, external_name: None };
+            feature.row().level(&query).0 != Level::Unavailable
+        })
+    };
+    let platforms = [
+        ("vsphere", all_by("VMware, Inc.") && works(Feature::VsphereIntegration)),
+        ("baremetal", true),
+        ("none", true),
+        ("nutanix", all_by("Nutanix") && works(Feature::NutanixIntegration)),
+        ("external", works(Feature::ExternalPlatform)),
+    ];
+    let names: Vec<&str> = platforms.into_iter().filter_map(|(name, works)| works.then_some(name)).collect();
+    Ok(Answer::json(StatusCode::OK, &names))
 }

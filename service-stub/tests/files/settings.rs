@@ -48,11 +48,13 @@ fn a_cluster_is_changed_and_shown_changed() {
     assert_eq!(get(&running, &format!("{path}/ui-settings")), json!(""));
     assert_eq!(running.json("PUT", &format!("{path}/ui-settings"), &json!("{\"a\":1}")).status, 200);
     assert_eq!(get(&running, &format!("{path}/ui-settings")), json!("{\"a\":1}"));
-    assert_eq!(get(&running, &format!("{path}/supported-platforms")), json!(["baremetal", "none", "external"]));
+    assert_eq!(get(&running, &format!("{path}/supported-platforms")), json!(["none"]), "without hosts");
     assert_eq!(running.get(&format!("{API}{path}/credentials")).status, 409);
-    assert_eq!(running.get(&format!("{API}{path}/downloads/credentials-presigned?file_name=kubeconfig")).status, 409);
-    let logs = get(&running, &format!("{path}/downloads/files-presigned?file_name=logs&logs_type=all"));
-    assert!(logs["url"].as_str().unwrap().ends_with("/logs?logs_type=all"), "{logs}");
+    for address in ["credentials-presigned?file_name=kubeconfig", "files-presigned?file_name=logs&logs_type=all"] {
+        let answer = running.get(&format!("{API}{path}/downloads/{address}"));
+        let reason = json!("Failed to generate presigned URL: invalid backend");
+        assert_eq!((answer.status, &answer.document()["reason"]), (400, &reason), "no object store");
+    }
     let manifest = json!({"file_name": "a.yaml", "content": "e30="});
     assert_eq!(running.json("POST", &format!("{path}/manifests"), &manifest).status, 501, "nobody would apply it");
     assert_eq!(get(&running, &format!("{path}/manifests")), json!([]));
@@ -94,12 +96,15 @@ fn an_infra_env_is_changed_and_its_image_with_it() {
     let mut archive = tar::Archive::new(archive.body.as_slice());
     let names: Vec<String> =
         archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect();
-    assert_eq!(names, ["etc/assisted/network/host0/eth0.nmconnection", "etc/assisted/network/host0/mac_interface.ini"]);
+    assert_eq!(
+        names,
+        ["/etc/assisted/network/host0/eth0.nmconnection", "/etc/assisted/network/host0/mac_interface.ini"]
+    );
 
     let refused = |body: Value| running.json("PATCH", &path, &body).status;
     assert_eq!(refused(json!({"static_network_config": [{"network_yaml": "x", "mac_interface_map": []}]})), 400);
     assert_eq!(refused(json!({"kernel_arguments": [{"operation": "replace", "value": "x"}]})), 400);
-    assert_eq!(refused(json!({"image_type": "disconnected-iso"})), 501);
+    assert_eq!(refused(json!({"rendezvous_ip": "192.0.2.80"})), 400, "only of a disconnected ISO");
     assert_eq!(refused(json!({"ignition_config_override": "{"})), 400);
     assert_eq!(get(running, &path)["ignition_config_override"], Value::Null, "what was refused is not kept");
     assert_eq!(refused(json!({"static_network_config": []})), 201);

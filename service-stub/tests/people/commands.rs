@@ -237,8 +237,8 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     assert_eq!(printed(&world, &["cluster", "file", "rack", "master.ign"]), EMPTY);
     let early = landfall(&world, &["cluster", "credentials", "rack"]).unwrap_err();
     assert!(early.contains("the service answered 409: "), "{early}");
-    let none = landfall(&world, &["cluster", "logs", "rack", "--output", &at("logs.tar")]).unwrap_err();
-    assert!(none.contains("the service answered 409: no logs"), "{none}");
+    let none = landfall(&world, &["cluster", "logs", "rack", "--host", "node-1", "--output", &at("one")]).unwrap_err();
+    assert!(none.contains(&format!("the service answered 409: Logs for host {} were not found", machine.id)), "{none}");
     let form = "multipart/form-data; boundary=x";
     for (query, text) in [
         ("logs_type=controller".to_owned(), "of the controller"),
@@ -252,19 +252,29 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     }
     printed(&world, &["cluster", "logs", "rack", "--output", &at("logs.tar")]);
     let mut archive = tar::Archive::new(std::fs::File::open(at("logs.tar")).unwrap());
-    let files: Vec<(String, String)> = archive
+    let mut files: Vec<(String, Vec<u8>)> = archive
         .entries()
         .unwrap()
         .map(|entry| {
             let mut entry = entry.unwrap();
-            (entry.path().unwrap().display().to_string(), std::io::read_to_string(&mut entry).unwrap())
+            let mut content = Vec::new();
+            std::io::Read::read_to_end(&mut entry, &mut content).unwrap();
+            (entry.path().unwrap().display().to_string(), content)
         })
         .collect();
-    let names = ["rack_bootstrap_node-1.tar.gz".to_owned(), format!("rack_{}_controller.tar.gz", world.cluster.id)];
-    assert_eq!(
-        files,
-        names.into_iter().zip(["of a host".to_owned(), "of the controller".to_owned()]).collect::<Vec<_>>()
-    );
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    let expected =
+        ["cluster_metadata.json", "cluster_events.json", "controller_logs.tar.gz", "rack_bootstrap_node-1.tar"];
+    assert_eq!(names, expected);
+    let [(_, metadata), (_, events), (_, controller), (_, host)] = files.as_mut_slice() else { unreachable!() };
+    let read = |bytes: &[u8]| -> serde_json::Value { serde_json::from_slice(bytes).unwrap() };
+    assert_eq!(read(metadata)["hosts"][0]["requested_hostname"], "node-1");
+    assert_eq!(read(events)[0]["name"], "cluster_registration_succeeded");
+    assert_eq!(controller, b"of the controller");
+    let mut host = tar::Archive::new(host.as_slice());
+    let mut log = host.entries().unwrap().next().unwrap().unwrap();
+    assert_eq!(log.path().unwrap().display().to_string(), "rack_bootstrap_node-1.tar.gz");
+    assert_eq!(std::io::read_to_string(&mut log).unwrap(), "of a host");
     printed(&world, &["cluster", "logs", "rack", "--host", "node-1", "--output", &at("one")]);
     assert_eq!(std::fs::read_to_string(at("one")).unwrap(), "of a host");
 

@@ -60,7 +60,7 @@ fn a_host_is_bound_and_unbound() {
     world.known(0);
     assert_eq!(world.state(0), "known-unbound");
     assert_eq!(world.act(0, "unbind", &json!({})).status, 409);
-    assert_eq!(world.act(0, "bind", &json!({"cluster_id": world.infra_env.id})).status, 404);
+    assert_eq!(world.act(0, "bind", &json!({"cluster_id": world.infra_env.id})).status, 400);
 
     let bound = world.act(0, "bind", &bind);
     let document = bound.document();

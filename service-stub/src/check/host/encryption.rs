@@ -54,9 +54,9 @@ fn fetched(context: &Context) -> Option<Locks> {
 fn tpm(context: &Context) -> Option<Verdict> {
     let Some(inventory) = context.inventory() else { return no_inventory() };
     let version = inventory.tpm_version.as_str();
-    verdict(version == "2.0", "Installation disk can be encrypted using tpmv2", || {
-        let version = if version.is_empty() { "none" } else { version };
-        format!("Disk encryption needs TPM version 2.0, the host has {version}: enable one in its firmware")
+    verdict(version == "2.0", "Installation disk can be encrypted using tpmv2", || match version {
+        "" | "none" => "TPM version could not be found, make sure TPM is enabled in host's BIOS".to_owned(),
+        _ => format!("The host's TPM version is not supported, expected-version: 2.0, actual-version: {version}"),
     })
 }
 

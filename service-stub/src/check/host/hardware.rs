@@ -50,7 +50,7 @@ pub(super) fn has_min_valid_disks(context: &Context) -> Option<Verdict> {
                 let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default();
                 format!("{}: {}", disk.name, reasons.join(", "))
             });
-            format!("No disk can be installed to ({})", reasons.collect::<Vec<_>>().join("; "))
+            format!("No eligible disks were found ({})", reasons.collect::<Vec<_>>().join("; "))
         },
     )
 }
