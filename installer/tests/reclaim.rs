@@ -11,6 +11,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, Mutex},
@@ -345,4 +346,44 @@ fn run(command: &mut Command) {
     let mut said = String::new();
     let _ = output.stderr.as_slice().read_to_string(&mut said);
     assert!(output.status.success(), "{command:?}: {said}");
+}
+
+/// What an ordinary user of the node can do before: the directory is there already, with a kernel in it.
+#[test]
+fn nothing_that_somebody_planted_is_booted() {
+    let node = Node::new();
+    let scratch = node.dir.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    fs::write(scratch.join("vmlinuz"), "planted").unwrap();
+    // Open, so that it can be written whenever its new content is there.
+    let planted = fs::OpenOptions::new().write(true).open(scratch.join("vmlinuz")).unwrap();
+    let server = Server::start(move |_, head, stream| {
+        if head.starts_with("GET /initrd") {
+            std::os::unix::fs::FileExt::write_all_at(&planted, b"evil", 0).unwrap();
+        }
+        let body = content(head);
+        let _ = stream.write_all(ok(body.len()).as_bytes());
+        let _ = stream.write_all(&body);
+    });
+    let host = FakeHost::with(1 << 30);
+    fs::set_permissions(&scratch, fs::Permissions::from_mode(0o755)).unwrap();
+    let error = node.download(&server, &host).unwrap_err();
+    assert!(matches!(error, ReclaimError::Foreign { mode: 0o755, .. }), "{error:?}");
+    assert_eq!(node.read("boot/discovery/vmlinuz"), None);
+    fs::set_permissions(&scratch, fs::Permissions::from_mode(0o700)).unwrap();
+    node.download(&server, &host).unwrap();
+    node.assert_complete();
+    assert_eq!(fs::read(scratch.join("vmlinuz")).unwrap()[..4], *b"evil", "the attack was tried");
+    if nix::unistd::geteuid().is_root() {
+        let node = Node::new();
+        let scratch = node.dir.path().join("scratch");
+        fs::DirBuilder::new().mode(0o700).create(&scratch).unwrap();
+        std::os::unix::fs::chown(&scratch, Some(65534), Some(65534)).unwrap();
+        let error = node.download(&server, &host).unwrap_err();
+        assert!(matches!(error, ReclaimError::Foreign { uid: 65534, .. }), "{error:?}");
+        fs::remove_dir(&scratch).unwrap();
+        std::os::unix::fs::symlink(node.dir.path(), &scratch).unwrap();
+        let error = node.download(&server, &host).unwrap_err();
+        assert!(matches!(error, ReclaimError::Foreign { .. }), "a link: {error:?}");
+    }
 }

@@ -44,8 +44,9 @@ struct Request {
     /// JSON file, or standard input with '-'
     #[arg(long, value_name = "PATH")]
     request: PathBuf,
-    /// Directory that files are downloaded to before they go to the boot file system
-    #[arg(long, value_name = "DIR", default_value = "/tmp/boot")]
+    /// Directory that files are downloaded to before they go to the boot file system; made if it is missing, refused
+    /// if others can look into it
+    #[arg(long, value_name = "DIR", default_value = "/run/landfall/reclaim")]
     scratch: PathBuf,
 }
 

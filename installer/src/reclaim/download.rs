@@ -1,11 +1,9 @@
-//! One file from a server to a directory, over as many connections as it takes.
+//! One file from a server, over as many connections as it takes.
 
 use api::http::{HttpConfig, HttpConfigError, agent, public_url};
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
     time::Duration,
 };
 use ureq::{
@@ -56,10 +54,10 @@ pub enum DownloadError {
         url: String,
     },
     /// The disk.
-    #[error("cannot write {}", path.display())]
+    #[error("cannot keep what came from {url}")]
     Write {
-        /// The file.
-        path: PathBuf,
+        /// Without what may be secret.
+        url: String,
         /// Cause.
         source: io::Error,
     },
@@ -70,22 +68,27 @@ pub enum DownloadError {
 pub struct Download {
     agent: Agent,
     url: String,
-    path: PathBuf,
+    file: File,
     timeout: Duration,
     /// ETag or date of what has arrived (RFC 9110, 13.1.5).
     validator: Option<String>,
 }
 
 impl Download {
-    /// A download from `url` to `path`, each attempt of which may take `timeout`.
-    pub fn new(http: &HttpConfig, url: &str, path: &Path, timeout: Duration) -> Result<Self, DownloadError> {
-        Ok(Self { agent: agent(http)?, url: url.to_owned(), path: path.to_owned(), timeout, validator: None })
+    /// A download from `url` to the empty `file`, each attempt of which may take `timeout`.
+    pub fn new(http: &HttpConfig, url: &str, file: File, timeout: Duration) -> Result<Self, DownloadError> {
+        Ok(Self { agent: agent(http)?, url: url.to_owned(), file, timeout, validator: None })
+    }
+
+    /// The file, with what has arrived.
+    pub fn into_file(self) -> File {
+        self.file
     }
 
     /// Tries once, from where the last attempt broke off. Gives the file's size.
     pub fn attempt(&mut self) -> Result<u64, DownloadError> {
         let have = match &self.validator {
-            Some(_) => std::fs::metadata(&self.path).map_or(0, |file| file.len()),
+            Some(_) => self.file.metadata().map_or(0, |file| file.len()),
             None => 0,
         };
         let mut response = self.ask(have)?;
@@ -102,13 +105,12 @@ impl Download {
         };
         self.validator = validator(response.headers());
         let announced = response.body().content_length().map(|len| start.saturating_add(len));
-        let mut file = self.open(start)?;
-        let size = self.copy(&mut response, &mut file, start)?;
+        self.cut(start).map_err(|source| self.write_error(source))?;
+        let size = self.copy(&mut response, start)?;
         if let Some(announced) = announced.filter(|&announced| announced != size) {
             let source = io::Error::new(io::ErrorKind::UnexpectedEof, format!("{announced} bytes were announced"));
             return Err(DownloadError::Broken { url: public_url(&self.url), bytes: size, source });
         }
-        file.sync_all().map_err(|source| self.write_error(source))?;
         Ok(size)
     }
 
@@ -122,22 +124,13 @@ impl Download {
         request.call().map_err(transport)
     }
 
-    /// The file from `start` on; what is behind goes.
-    fn open(&self, start: u64) -> Result<File, DownloadError> {
-        // The directory may be one that others can write to.
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&self.path);
-        let file = file.map_err(|source| self.write_error(source))?;
-        let seek = |mut file: File| {
-            file.set_len(start)?;
-            io::Seek::seek(&mut file, io::SeekFrom::Start(start))?;
-            Ok(file)
-        };
-        seek(file).map_err(|source| self.write_error(source))
+    /// Goes on at `start`; what is behind goes.
+    fn cut(&self, start: u64) -> io::Result<()> {
+        self.file.set_len(start)?;
+        (&self.file).seek(SeekFrom::Start(start)).map(drop)
     }
 
-    fn copy(&self, response: &mut Response<Body>, file: &mut File, start: u64) -> Result<u64, DownloadError> {
+    fn copy(&self, response: &mut Response<Body>, start: u64) -> Result<u64, DownloadError> {
         let mut body = response.body_mut().with_config().limit(u64::MAX).reader();
         let mut buffer = vec![0; CHUNK_BYTES];
         let mut size = start;
@@ -156,12 +149,12 @@ impl Download {
             if size > MAX_BYTES {
                 return Err(DownloadError::TooLarge { url: public_url(&self.url) });
             }
-            file.write_all(chunk).map_err(|source| self.write_error(source))?;
+            (&self.file).write_all(chunk).map_err(|source| self.write_error(source))?;
         }
     }
 
     fn write_error(&self, source: io::Error) -> DownloadError {
-        DownloadError::Write { path: self.path.clone(), source }
+        DownloadError::Write { url: public_url(&self.url), source }
     }
 }
 

@@ -4,8 +4,8 @@ use super::{Architecture, Download, DownloadError, EntryError, Host, HostError, 
 use api::{BootArtifactsRequest, http::HttpConfig};
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    io::{self, Read, Seek},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -58,6 +58,20 @@ pub enum ReclaimError {
         /// Cause.
         source: io::Error,
     },
+    /// Somebody else could change what is in it.
+    #[error(
+        "{} belongs to user {uid} and has mode {mode:o}: what is downloaded would not be safe there. Remove it, or name another \
+         directory with --scratch",
+        path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// Its permissions.
+        mode: u32,
+    },
     /// A copy.
     #[error("cannot put {} in its place", path.display())]
     Place {
@@ -78,33 +92,26 @@ pub enum ReclaimError {
     },
 }
 
-/// Where things go, all below the node's root but the first.
+/// Where things go, below the node's root.
 #[derive(Debug)]
 struct Places {
-    scratch: PathBuf,
     boot: PathBuf,
     discovery: PathBuf,
     entries: PathBuf,
 }
 
 impl Places {
-    fn new(node: &Path, scratch: &Path) -> Result<Self, ReclaimError> {
+    fn new(node: &Path) -> Result<Self, ReclaimError> {
         let boot = node.join("boot");
         if !node.is_absolute() || !boot.is_dir() {
             return Err(ReclaimError::NoNode { path: node.to_owned() });
         }
-        Ok(Self {
-            scratch: scratch.to_owned(),
-            discovery: boot.join("discovery"),
-            entries: boot.join("loader/entries"),
-            boot,
-        })
+        Ok(Self { discovery: boot.join("discovery"), entries: boot.join("loader/entries"), boot })
     }
 
-    /// Each file, from where it is put together to where it goes. The entry is the last: with it the others are booted.
-    fn files(&self) -> [(PathBuf, PathBuf); 3] {
-        let file = |name, directory: &Path| (self.scratch.join(name), directory.join(name));
-        [file(KERNEL, &self.discovery), file(INITRD, &self.discovery), file(ENTRY, &self.entries)]
+    /// Kernel, initramfs and loader entry. The entry is the last: with it the others are booted.
+    fn files(&self) -> [PathBuf; 3] {
+        [self.discovery.join(KERNEL), self.discovery.join(INITRD), self.entries.join(ENTRY)]
     }
 }
 
@@ -117,36 +124,38 @@ pub fn download(
     scratch: &Path,
     pace: Pace,
 ) -> Result<(), ReclaimError> {
-    let places = Places::new(&request.host_fs_mount_dir, scratch)?;
+    let places = Places::new(&request.host_fs_mount_dir)?;
     let entry = loader_entry(&request.rootfs_url, architecture)?;
-    let files = places.files();
-    if files.iter().all(|(_, target)| target.is_file()) {
+    let [kernel, initrd, entry_path] = places.files();
+    if [&kernel, &initrd, &entry_path].iter().all(|target| target.is_file()) {
         tracing::info!(boot = %places.boot.display(), "everything is there already");
         return Ok(());
     }
     patiently(pace.retry, "prepare the boot file system", || prepare(&places, host))?;
-    let [(kernel, _), (initrd, _), (entry_path, _)] = &files;
-    for (url, path) in [(&request.kernel_url, kernel), (&request.initrd_url, initrd)] {
-        let mut download = Download::new(http, url, path, pace.attempt)?;
+    private_directory(scratch)?;
+    let mut downloads = Vec::new();
+    for (url, target) in [(&request.kernel_url, kernel), (&request.initrd_url, initrd)] {
+        // Without a name nobody else can put anything in its place, and it goes with this process.
+        let file = tempfile::tempfile_in(scratch)
+            .map_err(|source| ReclaimError::Directory { path: scratch.to_owned(), source })?;
+        let mut download = Download::new(http, url, file, pace.attempt)?;
         let bytes = patiently(pace.retry, "download", || download.attempt())?;
         tracing::info!(url = api::http::public_url(url), bytes, "downloaded");
+        downloads.push((download.into_file(), bytes, target));
     }
-    write_new(entry_path, &entry).map_err(|source| ReclaimError::Place { path: entry_path.clone(), source })?;
-    make_room(&places, host, &files)?;
-    for (from, to) in &files {
-        place(from, to).map_err(|source| ReclaimError::Place { path: to.clone(), source })?;
+    let bytes: u64 = downloads.iter().map(|(_, bytes, _)| bytes).sum();
+    make_room(&places, host, bytes.saturating_add(u64::try_from(entry.len()).unwrap_or(u64::MAX)))?;
+    for (mut file, _, target) in downloads {
+        let placed = file.rewind().and_then(|()| place(&mut file, &target));
+        placed.map_err(|source| ReclaimError::Place { path: target, source })?;
     }
-    // Nobody needs them any more, and their memory may be the node's.
-    for (from, _) in &files {
-        let _ = fs::remove_file(from);
-    }
-    Ok(())
+    place(&mut entry.as_bytes(), &entry_path).map_err(|source| ReclaimError::Place { path: entry_path, source })
 }
 
 /// Reboots the node, on s390x with a boot record of the discovery kernel.
 pub fn reboot(node: &Path, host: &dyn Host, architecture: Architecture) -> Result<(), ReclaimError> {
     if architecture == Architecture::S390x {
-        let path = Places::new(node, Path::new("/"))?.entries.join(ENTRY);
+        let path = Places::new(node)?.entries.join(ENTRY);
         let entry = fs::read_to_string(&path).map_err(|source| ReclaimError::Place { path, source })?;
         host.write_boot_record(&zipl_options(&entry, &host.command_line()?)?)?;
     }
@@ -175,17 +184,34 @@ fn patiently<T, E: std::error::Error + 'static>(
 
 fn prepare(places: &Places, host: &dyn Host) -> Result<(), ReclaimError> {
     host.make_writable(&places.boot)?;
-    for path in [&places.discovery, &places.entries, &places.scratch] {
+    for path in [&places.discovery, &places.entries] {
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(path);
         made.map_err(|source| ReclaimError::Directory { path: path.clone(), source })?;
     }
     Ok(())
 }
 
+/// Makes a directory that nobody else can look into. One that is there must be this user's.
+fn private_directory(path: &Path) -> Result<(), ReclaimError> {
+    let failed = |source| ReclaimError::Directory { path: path.to_owned(), source };
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    if let Some(parent) = parent {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(failed)?;
+    }
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made.map_err(failed),
+    }
+    let found = fs::symlink_metadata(path).map_err(failed)?;
+    let (uid, mode) = (found.uid(), found.mode() & 0o7777);
+    if !found.is_dir() || uid != nix::unistd::geteuid().as_raw() || mode & 0o077 != 0 {
+        return Err(ReclaimError::Foreign { path: path.to_owned(), uid, mode });
+    }
+    Ok(())
+}
+
 /// Sees to it that there is more space than the files need.
-fn make_room(places: &Places, host: &dyn Host, files: &[(PathBuf, PathBuf)]) -> Result<(), ReclaimError> {
-    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-    let needed_bytes = files.iter().map(|(from, _)| size(from)).sum();
+fn make_room(places: &Places, host: &dyn Host, needed_bytes: u64) -> Result<(), ReclaimError> {
     if host.free_bytes(&places.boot)? > needed_bytes {
         return Ok(());
     }
@@ -197,19 +223,12 @@ fn make_room(places: &Places, host: &dyn Host, files: &[(PathBuf, PathBuf)]) -> 
     }
 }
 
-/// Never through a link: the directory may be one that others can write to.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new();
-    file.write(true).create(true).truncate(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
-    file.open(path)?.write_all(text.as_bytes())
-}
-
 /// Copies aside and renames: under its name is all of it or nothing, also after a power failure.
-fn place(from: &Path, to: &Path) -> io::Result<()> {
+fn place(from: &mut impl Read, to: &Path) -> io::Result<()> {
     let draft = to.with_extension("part");
-    let copy = || {
+    let mut copy = || {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&draft)?;
-        io::copy(&mut File::open(from)?, &mut file)?;
+        io::copy(from, &mut file)?;
         file.sync_all()?;
         fs::rename(&draft, to)?;
         to.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
