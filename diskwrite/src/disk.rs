@@ -4,6 +4,7 @@ use crate::identity::{self, Change, DiskIdentity, ResolveError, multipath_of};
 use crate::in_use::{DevNumber, Node, Use, nodes, tops, uses};
 use crate::probe::{Contents, Kind, probe};
 use crate::sys;
+use crate::usage::{Usage, number_of};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
@@ -465,15 +466,7 @@ fn other_kind(kind: fs::FileType) -> Option<&'static str> {
 }
 
 fn find_uses(sysfs: &Path) -> io::Result<Vec<Use>> {
-    let nodes = nodes(sysfs)?;
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo")?;
-    // A kernel without swap has no such file.
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let number_of = |path: &Path| {
-        let meta = fs::metadata(path).ok()?;
-        meta.file_type().is_block_device().then(|| DevNumber::from_raw(meta.rdev()))
-    };
-    Ok(uses(&nodes, &mountinfo, &swaps, &number_of))
+    Ok(uses(&nodes(sysfs)?, &Usage::read()?, &number_of))
 }
 
 #[cfg(test)]

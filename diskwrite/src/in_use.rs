@@ -1,5 +1,6 @@
-//! Who uses a disk: mounts, swap, and devices stacked on it.
+//! Who uses a disk: mounts, swap, file systems of several devices, loop devices, and devices stacked on it.
 
+use crate::usage::{LoopDevice, Usage};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs, io,
@@ -48,6 +49,24 @@ pub enum Use {
         /// Kernel name.
         device: String,
     },
+    /// It is one of the devices of a mounted file system that has several.
+    Member {
+        /// Kernel name.
+        device: String,
+        /// Kind and UUID.
+        file_system: String,
+    },
+    /// A loop device shows it, or a part of it.
+    Loop {
+        /// Kernel name.
+        device: String,
+        /// The loop device's kernel name.
+        by: String,
+        /// Where the part begins, bytes.
+        offset_bytes: u64,
+        /// Where the loop device, or a partition of it, is mounted.
+        at: Vec<PathBuf>,
+    },
     /// Another block device lies on it: LVM, RAID, LUKS, multipath.
     Held {
         /// Kernel name.
@@ -62,7 +81,43 @@ impl fmt::Display for Use {
         match self {
             Self::Mounted { device, at } => write!(f, "{device} is mounted on {}", at.display()),
             Self::Swap { device } => write!(f, "{device} is swap"),
+            Self::Member { device, file_system } => write!(f, "{device} is a part of {file_system}, which is mounted"),
+            Self::Loop { device, .. } => write!(f, "{device} is in use by {}", self.user()),
             Self::Held { device, by } => write!(f, "{device} is in use by {by}"),
+        }
+    }
+}
+
+impl Use {
+    /// Kernel name of the disk or partition.
+    pub fn device(&self) -> &str {
+        match self {
+            Self::Mounted { device, .. }
+            | Self::Swap { device }
+            | Self::Member { device, .. }
+            | Self::Loop { device, .. }
+            | Self::Held { device, .. } => device,
+        }
+    }
+
+    /// Who uses it, for people: `loop3, from byte 1048576 on, mounted on /mnt`.
+    pub(crate) fn user(&self) -> String {
+        match self {
+            Self::Mounted { at, .. } => format!("the mount at {}", at.display()),
+            Self::Swap { .. } => "swap".to_owned(),
+            Self::Member { file_system, .. } => file_system.clone(),
+            Self::Held { by, .. } => by.clone(),
+            Self::Loop { by, offset_bytes, at, .. } => {
+                let mut text = by.clone();
+                if *offset_bytes > 0 {
+                    text += &format!(", from byte {offset_bytes} on");
+                }
+                if !at.is_empty() {
+                    let at: Vec<String> = at.iter().map(|at| at.display().to_string()).collect();
+                    text += &format!(", mounted on {}", at.join(", "));
+                }
+                text
+            }
         }
     }
 }
@@ -114,6 +169,15 @@ struct Mount {
     source: PathBuf,
 }
 
+impl Mount {
+    /// bcachefs names all its devices, joined by colons.
+    fn sources(&self) -> impl Iterator<Item = &Path> {
+        use std::os::unix::ffi::OsStrExt;
+        let parts = self.source.as_os_str().as_bytes().split(|byte| *byte == b':');
+        std::iter::once(self.source.as_path()).chain(parts.map(|part| Path::new(std::ffi::OsStr::from_bytes(part))))
+    }
+}
+
 /// Parses `/proc/PID/mountinfo`, see proc_pid_mountinfo(5); lines it can't read are left out.
 fn mounts(mountinfo: &str) -> Vec<Mount> {
     mountinfo
@@ -151,30 +215,43 @@ fn unescape(text: &str) -> PathBuf {
 
 /// All uses of these nodes, in the nodes' order. `number_of` gives the number of a block device by its path: a btrfs or
 /// overlay mount has a number of its own, and only its source names the disk.
-pub(crate) fn uses(
-    nodes: &[Node],
-    mountinfo: &str,
-    swap_list: &str,
-    number_of: &dyn Fn(&Path) -> Option<DevNumber>,
-) -> Vec<Use> {
-    let mounts = mounts(mountinfo);
-    let swaps = swaps(swap_list);
+pub(crate) fn uses(nodes: &[Node], usage: &Usage, number_of: &dyn Fn(&Path) -> Option<DevNumber>) -> Vec<Use> {
+    let mounts = mounts(&usage.mountinfo);
+    let swaps = swaps(&usage.swaps);
     let mut found = Vec::new();
     for node in nodes {
         let device = || node.name.clone();
         for mount in &mounts {
-            if mount.number == node.number || number_of(&mount.source) == Some(node.number) {
+            if mount.number == node.number || mount.sources().any(|path| number_of(path) == Some(node.number)) {
                 found.push(Use::Mounted { device: device(), at: mount.at.clone() });
             }
         }
         if swaps.iter().any(|path| number_of(path) == Some(node.number)) {
             found.push(Use::Swap { device: device() });
         }
+        for member in usage.members.iter().filter(|member| member.number == node.number) {
+            found.push(Use::Member { device: device(), file_system: member.file_system.clone() });
+        }
+        for LoopDevice { name, numbers, offset_bytes, .. } in
+            usage.loops.iter().filter(|device| device.backing == node.number)
+        {
+            let mut at: Vec<_> =
+                mounts.iter().filter(|mount| numbers.contains(&mount.number)).map(|mount| mount.at.clone()).collect();
+            at.dedup();
+            found.push(Use::Loop { device: device(), by: name.clone(), offset_bytes: *offset_bytes, at });
+        }
         for by in holders(&node.dir) {
             found.push(Use::Held { device: device(), by });
         }
     }
-    found
+    // Namespaces that were made of one another have the same mounts.
+    let mut unique: Vec<Use> = Vec::with_capacity(found.len());
+    for used in found {
+        if !unique.contains(&used) {
+            unique.push(used);
+        }
+    }
+    unique
 }
 
 /// The sysfs directories of the devices stacked on these nodes that have none stacked on themselves.
@@ -222,6 +299,7 @@ fn holders(dir: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::usage::Member;
 
     const MOUNTINFO: &str = "\
 22 1 8:3 / / rw,relatime shared:1 - ext4 /dev/sda3 rw
@@ -229,6 +307,11 @@ mod tests {
 24 22 0:30 /@home /home rw - btrfs /dev/sdb2 rw
 25 22 0:31 / /proc rw - proc proc rw
 broken line
+";
+
+    const LOOP_MOUNTS: &str = "\
+30 22 259:9 / /mnt/loop rw - ext4 /dev/loop3p1 rw
+31 22 0:40 / /pool rw - bcachefs /dev/sdb1:/dev/sdb2 rw
 ";
 
     fn sysfs() -> tempfile::TempDir {
@@ -261,13 +344,31 @@ broken line
             _ => None,
         };
         let swaps = "Filename\tType\n/dev/disk/by-id/swap partition 1 0 -2\n/swap\\011file file 1 0 -3\n";
-        let found: Vec<_> = uses(&nodes, MOUNTINFO, swaps, &number_of).iter().map(Use::to_string).collect();
+        let numbers = ["7:3", "259:9"].map(|number| DevNumber::parse(number).unwrap());
+        let number = |text: &str| DevNumber::parse(text).unwrap();
+        let usage = Usage {
+            // A second namespace has the same mount.
+            mountinfo: format!("{MOUNTINFO}{LOOP_MOUNTS}{MOUNTINFO}"),
+            swaps: swaps.into(),
+            loops: vec![LoopDevice {
+                name: "loop3".into(),
+                numbers: numbers.into(),
+                backing: number("8:16"),
+                offset_bytes: 1 << 20,
+            }],
+            members: vec![Member { number: number("8:17"), file_system: "btrfs 11-22".into() }],
+        };
+        let found: Vec<_> = uses(&nodes, &usage, &number_of).iter().map(Use::to_string).collect();
         assert_eq!(
             found,
             [
+                "sdb is in use by loop3, from byte 1048576 on, mounted on /mnt/loop",
                 "sdb1 is mounted on /mnt/a b",
+                "sdb1 is mounted on /pool",
+                "sdb1 is a part of btrfs 11-22, which is mounted",
                 "sdb1 is in use by md127",
                 "sdb2 is mounted on /home",
+                "sdb2 is mounted on /pool",
                 "sdb2 is swap",
                 "sdb2 is in use by dm-4 (vg0-root)",
             ]
@@ -299,7 +400,8 @@ broken line
         fs::remove_dir_all(dir.path().join("sdb/sdb1")).unwrap();
         fs::remove_dir_all(dir.path().join("sdb/sdb2")).unwrap();
         let nodes = nodes(&dir.path().join("sdb")).unwrap();
-        assert_eq!(uses(&nodes, MOUNTINFO, "Filename\n", &|_| None), []);
+        let usage = Usage { mountinfo: MOUNTINFO.into(), ..Usage::default() };
+        assert_eq!(uses(&nodes, &usage, &|_| None), []);
     }
 
     #[test]

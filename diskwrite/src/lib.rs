@@ -41,6 +41,7 @@ mod stream;
 mod sys;
 mod threads;
 mod trust;
+mod usage;
 mod verify;
 pub mod wipe;
 mod write;

@@ -9,14 +9,13 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{chroot, fchdir};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io,
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::Duration,
 };
+use tempfile::TempDir;
 
 /// Something may look at the mount for a moment: as patient as the installer this replaces.
 const UMOUNT_TRIES: u32 = 20;
@@ -136,18 +135,18 @@ fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<R
     step("unsharing the namespace", unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS))?;
     step("making it private", mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE))?;
     let outside = step("opening /", File::open("/"))?;
-    let dir = MountPoint::new()?;
+    let dir = mount_point()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    let mount_as = |kind: &str| mount(Some(device), &dir.0, Some(kind), flags, NONE);
+    let mount_as = |kind: &str| mount(Some(device), dir.path(), Some(kind), flags, NONE);
     if let Err(ext4) = mount_as("ext4") {
         mount_as("xfs").map_err(|xfs| MountError::Mount { device: device.to_owned(), ext4, xfs })?;
     }
-    let result = step("entering it", chroot(&dir.0)).and_then(|()| {
+    let result = step("entering it", chroot(dir.path())).and_then(|()| {
         let result = step("entering it", std::env::set_current_dir("/")).map(|()| inside());
         step("leaving it", fchdir(&outside).and_then(|()| chroot(".")))?;
         result
     });
-    unmount(&dir.0).map_err(|source| MountError::Unmount { device: device.to_owned(), source })?;
+    unmount(dir.path()).map_err(|source| MountError::Unmount { device: device.to_owned(), source })?;
     result
 }
 
@@ -162,32 +161,11 @@ pub(crate) fn unmount(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// An empty directory of our own that goes when it is dropped.
-struct MountPoint(PathBuf);
-
-impl MountPoint {
-    fn new() -> Result<Self, MountError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("landfall-boot-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let run = Path::new("/run").join(&name);
-        let path = match fs::DirBuilder::new().mode(0o700).create(&run) {
-            Ok(()) => run,
-            Err(_) => {
-                let path = std::env::temp_dir().join(&name);
-                step("making a directory", fs::DirBuilder::new().mode(0o700).create(&path))?;
-                path
-            }
-        };
-        Ok(Self(path))
-    }
-}
-
-impl Drop for MountPoint {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir(&self.0) {
-            tracing::debug!(path = %self.0.display(), %error, "cannot remove the mount point");
-        }
-    }
+/// An empty directory that goes when it is dropped.
+fn mount_point() -> Result<TempDir, MountError> {
+    let mut names = tempfile::Builder::new();
+    names.prefix("landfall-boot-");
+    step("making a directory", names.tempdir_in("/run").or_else(|_| names.tempdir()))
 }
 
 #[cfg(test)]

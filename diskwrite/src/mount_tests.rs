@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::{ENTRY, Image, LoopDisk, MIB, skipped};
+use std::fs;
 use std::sync::mpsc::channel;
 
 fn boot(image: &Image) -> Partition {

@@ -11,17 +11,8 @@ use crate::gpt::{
 };
 use crate::stream::HEAD_BYTES;
 use serde::{Deserialize, Serialize};
-use std::{
-    env, fmt,
-    fs::{File, OpenOptions},
-    io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
-    path::PathBuf,
-};
+use std::{fmt, fs::File, io, os::unix::fs::FileExt, path::PathBuf};
 use uuid::Uuid;
-
-/// Random names of a stash that are taken already before giving up.
-const STASH_TRIES: u32 = 100;
 
 /// Why partitions can't be kept. Raised before the first write, but for a collision that only the image's end shows.
 #[derive(Debug, thiserror::Error)]
@@ -238,16 +229,7 @@ impl Saved {
     /// Writes the saved partitions' table to a sparse file of the disk's size in the directory for temporary files, for
     /// whoever has to restore it.
     pub fn stash(&self) -> io::Result<PathBuf> {
-        let mut tries = 0;
-        let (path, file) = loop {
-            let name = std::iter::repeat_with(fastrand::alphanumeric).take(10).collect::<String>();
-            let path = env::temp_dir().join(format!("coreos-installer-partitions.{name}"));
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(file) => break (path, file),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < STASH_TRIES => tries += 1,
-                Err(error) => return Err(error),
-            }
-        };
+        let (file, path) = tempfile::Builder::new().prefix("coreos-installer-partitions.").tempfile()?.keep()?;
         file.set_len(self.disk_bytes)?;
         if let Some(table) = &self.table {
             let head = BOOT_CODE_BYTES.max(usize::try_from(table.sector_bytes).unwrap_or(0)) + table.primary().len();

@@ -61,6 +61,24 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
+impl LoopInfo {
+    const EMPTY: Self = Self {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        sizelimit: 0,
+        number: 0,
+        encrypt_type: 0,
+        encrypt_key_size: 0,
+        flags: 0,
+        file_name: [0; 64],
+        crypt_name: [0; 64],
+        encrypt_key: [0; 32],
+        init: [0; 2],
+    };
+}
+
 /// `struct loop_config`.
 #[repr(C)]
 struct LoopConfig {
@@ -71,13 +89,14 @@ struct LoopConfig {
 }
 
 mod ioctl {
-    use super::{BlkpgArg, LoopConfig};
+    use super::{BlkpgArg, LoopConfig, LoopInfo};
     // Numbers as in linux/fs.h, linux/blkpg.h and linux/loop.h; the _IO ones carry no size in them.
     nix::ioctl_none!(blkrrpart, 0x12, 95);
     nix::ioctl_none!(blkflsbuf, 0x12, 97);
     nix::ioctl_write_ptr_bad!(blkdiscard, 0x1277, [u64; 2]);
     nix::ioctl_read_bad!(blksszget, 0x1268, libc::c_int);
     nix::ioctl_write_ptr_bad!(blkpg, 0x1269, BlkpgArg);
+    nix::ioctl_read_bad!(loop_get_status64, 0x4C05, LoopInfo);
     nix::ioctl_read!(blkgetsize64, 0x12, 114, libc::size_t);
     nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
     nix::ioctl_none_bad!(loop_ctl_get_free, 0x4C82);
@@ -152,6 +171,16 @@ pub fn delete_partition(disk: &File, number: u32) -> io::Result<()> {
     partition_op(disk, BLKPG_DEL, number, 0, 0)
 }
 
+/// The number (`st_rdev`) of the block device that a loop device shows; none where that is a file.
+pub fn loop_backing(device: &File) -> io::Result<Option<u64>> {
+    let mut info = LoopInfo::EMPTY;
+    // SAFETY: the descriptor is open, and the structure has the kernel's layout and outlives the call.
+    done(unsafe { ioctl::loop_get_status64(device.as_raw_fd(), &mut info) })?;
+    // huge_encode_dev of linux/kdev_t.h.
+    let (major, minor) = ((info.rdevice >> 8) & 0xfff, (info.rdevice & 0xff) | ((info.rdevice >> 12) & 0xf_ff00));
+    Ok((info.rdevice != 0).then(|| nix::sys::stat::makedev(major, minor)))
+}
+
 /// The number of a loop device nobody uses at the moment (`LOOP_CTL_GET_FREE` on `/dev/loop-control`).
 pub fn free_loop(control: &File) -> io::Result<u32> {
     // SAFETY: the descriptor is open; the call takes no argument.
@@ -166,21 +195,7 @@ pub fn bind_loop(device: &File, backing: &File, offset: u64, len: u64) -> io::Re
     let config = LoopConfig {
         fd: u32::try_from(fd).map_err(io::Error::other)?,
         block_size: 0,
-        info: LoopInfo {
-            device: 0,
-            inode: 0,
-            rdevice: 0,
-            offset,
-            sizelimit: len,
-            number: 0,
-            encrypt_type: 0,
-            encrypt_key_size: 0,
-            flags: LO_FLAGS_AUTOCLEAR,
-            file_name: [0; 64],
-            crypt_name: [0; 64],
-            encrypt_key: [0; 32],
-            init: [0; 2],
-        },
+        info: LoopInfo { offset, sizelimit: len, flags: LO_FLAGS_AUTOCLEAR, ..LoopInfo::EMPTY },
         reserved: [0; 8],
     };
     // SAFETY: both descriptors are open and the structure has the kernel's layout and outlives the call.

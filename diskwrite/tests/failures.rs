@@ -152,6 +152,37 @@ fn disk_in_use_is_refused_by_name() {
     assert!(matches!(cause, Failure::Disk(DiskError::InUse { .. })), "{cause}");
 }
 
+/// A loop device claims nothing of the disk that it shows: opening the disk for itself alone succeeds, also while it is mounted.
+#[test]
+fn a_mounted_loop_device_on_the_disk_is_a_use_of_it() {
+    if skipped() {
+        return;
+    }
+    let image = Image::new(512);
+    let disk = LoopDisk::new(64 * MIB, 512, false);
+    let device = disk.path().display().to_string();
+    let offset = 8 * MIB;
+    let above = run("losetup", &["--find", "--show", "--offset", &offset.to_string(), &device]).trim().to_owned();
+    let mount_point = image.dir.path().join("mnt").display().to_string();
+    fs::create_dir(&mount_point).unwrap();
+    run("mke2fs", &["-q", "-t", "ext4", &above]);
+    run("mount", &[&above, &mount_point]);
+    let before = disk.read(0, offset);
+    let options = from_file(&disk, &image.packed(None));
+    let outcome = fail(&options);
+    let released = diskwrite::release::plan(&disk.path()).unwrap().refusals;
+    run("umount", &[&mount_point]);
+    let idle = fail(&options).1.to_string();
+    run("losetup", &["--detach", &above]);
+    let by = above.trim_start_matches("/dev/");
+    let user = format!("{} is in use by {by}, from byte {offset} on", disk.name());
+    assert_eq!(outcome.1.to_string(), format!("{device} is in use: {user}, mounted on {mount_point}"));
+    assert_eq!(released, [format!("{user}, mounted on {mount_point}")]);
+    assert_eq!(idle, format!("{device} is in use: {user}"));
+    assert!(disk.read(0, offset) == before, "nothing was written before the file system");
+    go(&options).0.unwrap();
+}
+
 #[test]
 fn partition_somebody_reads_is_not_taken_away() {
     if skipped() {

@@ -13,6 +13,7 @@ use flate2::{Compression, write::GzEncoder};
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -96,7 +97,10 @@ fn run(
 
 /// Packs what the scripts have so far. Only on disk: it changes while it is read.
 fn add_partial(artifacts: &Path, collected: &mut Collected) -> io::Result<bool> {
-    let Some(path) = collected.path_for(PARTIAL).filter(|_| artifacts.is_dir()) else { return Ok(false) };
+    // The scripts' directory has a name that can be guessed, in one that everybody writes to.
+    let made_by_us = fs::symlink_metadata(artifacts)
+        .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
+    let Some(path) = collected.path_for(PARTIAL).filter(|_| made_by_us) else { return Ok(false) };
     path.parent().map(fs::create_dir_all).transpose()?;
     let limit = collected.room();
     let counting = super::item::Counting { out: File::create(&path)?, count: 0, limit };

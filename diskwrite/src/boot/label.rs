@@ -3,11 +3,11 @@
 
 use crate::gpt::Partition;
 use crate::image::ImageError;
-use crate::in_use::{DevNumber, Use, nodes, uses};
+use crate::in_use::{Use, nodes, uses};
+use crate::usage::{Usage, number_of};
 use std::{
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -106,12 +106,7 @@ fn boot_uuid(device: &mut (impl Read + Seek)) -> Option<[u8; 16]> {
 /// Disks and partitions other than `disk`'s own with a file system labelled `boot`, of which boot loader and system may
 /// take the wrong one. Disks the running system has mounted are left out; all are only read.
 pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
-    let text = |path| fs::read_to_string(path).unwrap_or_default();
-    let (mounts, swaps) = (text("/proc/self/mountinfo"), text("/proc/swaps"));
-    let number_of = |path: &Path| {
-        let meta = fs::metadata(path).ok().filter(|meta| meta.file_type().is_block_device())?;
-        Some(DevNumber::from_raw(meta.rdev()))
-    };
+    let usage = Usage::read().unwrap_or_default();
     let mut own = Vec::new();
     let mut candidates = Vec::new();
     let mut dirs: Vec<_> = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|dir| dir.path()).collect();
@@ -125,8 +120,7 @@ pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
         }
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         let taken = |taken: &Use| !matches!(taken, Use::Held { .. });
-        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix))
-            && !uses(&nodes, &mounts, &swaps, &number_of).iter().any(taken)
+        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix)) && !uses(&nodes, &usage, &number_of).iter().any(taken)
         {
             candidates.extend(devices);
         }

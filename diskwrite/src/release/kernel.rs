@@ -2,11 +2,12 @@
 
 use super::mapper::{Mapped, Mapper};
 use crate::in_use::DevNumber;
+use crate::usage::{Usage, names, number_of};
 use std::{
     collections::BTreeSet,
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -21,14 +22,10 @@ pub(super) struct Opener {
 
 /// The kernel; tests have one of their own.
 pub(super) trait Kernel {
-    /// `/proc/PID/mountinfo` of all mount namespaces that can be seen.
-    fn mounts(&self) -> io::Result<String>;
-    /// `/proc/swaps`.
-    fn swaps(&self) -> String;
+    /// Who uses what.
+    fn usage(&self) -> io::Result<Usage>;
     /// The number of the block device at a path.
     fn number_of(&self, path: &Path) -> Option<DevNumber>;
-    /// Loop devices whose file is a block device, with its number.
-    fn loops(&self) -> Vec<(String, DevNumber)>;
     /// Processes that have one of these open.
     fn openers(&self, numbers: &BTreeSet<DevNumber>) -> Vec<Opener>;
     /// Whether somebody has claimed the device of this kernel name, or a part of it, for themselves.
@@ -48,39 +45,13 @@ pub(super) trait Kernel {
 /// The running one.
 pub(super) struct Live;
 
-/// A mount namespace of ours sees only its own mounts; those of the host's first process are told too.
-const MOUNTINFO: [&str; 2] = ["/proc/self/mountinfo", "/proc/1/mountinfo"];
-
 impl Kernel for Live {
-    fn mounts(&self) -> io::Result<String> {
-        let [own, first] = MOUNTINFO;
-        let mut all = fs::read_to_string(own)?;
-        for line in fs::read_to_string(first).unwrap_or_default().lines() {
-            if !all.lines().any(|known| known == line) {
-                all.push_str(line);
-                all.push('\n');
-            }
-        }
-        Ok(all)
-    }
-
-    fn swaps(&self) -> String {
-        // A kernel without swap has no such file.
-        fs::read_to_string("/proc/swaps").unwrap_or_default()
+    fn usage(&self) -> io::Result<Usage> {
+        Usage::read()
     }
 
     fn number_of(&self, path: &Path) -> Option<DevNumber> {
-        let meta = fs::metadata(path).ok()?;
-        meta.file_type().is_block_device().then(|| DevNumber::from_raw(meta.rdev()))
-    }
-
-    fn loops(&self) -> Vec<(String, DevNumber)> {
-        let file = |name: &str| fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok();
-        let backed = names(Path::new("/sys/block")).into_iter().filter_map(|name| {
-            let number = self.number_of(Path::new(file(&name)?.trim_end()))?;
-            Some((name, number))
-        });
-        backed.collect()
+        number_of(path)
     }
 
     fn openers(&self, numbers: &BTreeSet<DevNumber>) -> Vec<Opener> {
@@ -129,9 +100,4 @@ impl Kernel for Live {
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
     }
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

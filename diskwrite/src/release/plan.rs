@@ -105,21 +105,18 @@ fn refusals(stack: &Stack, kernel: &dyn Kernel) -> io::Result<Vec<Refusal>> {
     let nodes: Vec<_> = stack.devices.values().map(|device| device.node.clone()).collect();
     let number_of = |path: &Path| kernel.number_of(path);
     let mut in_use = BTreeSet::new();
-    for used in uses(&nodes, &kernel.mounts()?, &kernel.swaps(), &number_of) {
-        let (Use::Mounted { device, .. } | Use::Swap { device } | Use::Held { device, .. }) = &used;
-        let Some(number) = nodes.iter().find(|node| node.name == *device).map(|node| node.number) else { continue };
+    for used in uses(&nodes, &kernel.usage()?, &number_of) {
+        let number = nodes.iter().find(|node| node.name == used.device()).map(|node| node.number);
+        let Some(number) = number else { continue };
         let way = stack.way(number);
-        match used {
+        match &used {
             Use::Held { .. } => continue,
             Use::Mounted { at, .. } => {
-                found.push(lasting(format!("{way} is mounted on {}{}", at.display(), role(&at))));
+                found.push(lasting(format!("{way} is mounted on {}{}", at.display(), role(at))));
             }
             Use::Swap { .. } => found.push(lasting(format!("{way} is swap"))),
+            Use::Member { .. } | Use::Loop { .. } => found.push(lasting(format!("{way} is in use by {}", used.user()))),
         }
-        in_use.insert(number);
-    }
-    for (name, number) in kernel.loops().into_iter().filter(|(_, number)| stack.devices.contains_key(number)) {
-        found.push(lasting(format!("{} is in use by {name}", stack.way(number))));
         in_use.insert(number);
     }
     // Programs may have the disk itself open, as those that watch over its health have.

@@ -4,6 +4,7 @@ use super::kernel::Opener;
 use super::mapper::Mapped;
 use super::*;
 use crate::in_use::DevNumber;
+use crate::usage::{LoopDevice, Usage};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -88,7 +89,7 @@ struct State {
     mounts: String,
     swaps: String,
     nodes: BTreeMap<PathBuf, DevNumber>,
-    loops: Vec<(String, DevNumber)>,
+    loops: Vec<LoopDevice>,
     openers: Vec<Opener>,
     claimed: BTreeSet<String>,
     /// Opens of mapped devices but those by their holders.
@@ -135,20 +136,13 @@ impl Fake<'_> {
 }
 
 impl Kernel for Fake<'_> {
-    fn mounts(&self) -> io::Result<String> {
-        Ok(self.state.borrow().mounts.clone())
-    }
-
-    fn swaps(&self) -> String {
-        self.state.borrow().swaps.clone()
+    fn usage(&self) -> io::Result<Usage> {
+        let State { mounts, swaps, loops, .. } = &*self.state.borrow();
+        Ok(Usage { mountinfo: mounts.clone(), swaps: swaps.clone(), loops: loops.clone(), members: Vec::new() })
     }
 
     fn number_of(&self, path: &Path) -> Option<DevNumber> {
         self.state.borrow().nodes.get(path).copied()
-    }
-
-    fn loops(&self) -> Vec<(String, DevNumber)> {
-        self.state.borrow().loops.clone()
     }
 
     fn openers(&self, numbers: &BTreeSet<DevNumber>) -> Vec<Opener> {
@@ -368,7 +362,9 @@ fn whoever_uses_a_part_of_it_is_named_and_nothing_changes() {
         state.nodes.insert("/dev/dm-4".into(), number("253:4"));
     };
     assert_eq!(refused(swap), "sda3 → dm-4 (vg0-root) is swap");
-    assert_eq!(refused(|state| state.loops = vec![("loop3".into(), number("8:4"))]), "sda4 is in use by loop3");
+    let loop_device =
+        LoopDevice { name: "loop3".into(), numbers: vec![number("7:3")], backing: number("8:4"), offset_bytes: 0 };
+    assert_eq!(refused(|state| state.loops = vec![loop_device.clone()]), "sda4 is in use by loop3");
     let opener = |number| Opener { number, pid: 812, program: "qemu-kvm".into() };
     assert_eq!(
         refused(|state| state.openers = vec![opener(number("253:4"))]),

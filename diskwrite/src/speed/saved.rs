@@ -100,11 +100,8 @@ impl<'a> Saved<'a> {
 
     /// The last resort: a file to put back by hand.
     fn rescue(&self) -> Option<PathBuf> {
-        let name = format!("landfall-disk-speed-{}.saved", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let mut options = File::options();
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.write(true).create_new(true).open(&path).ok()?;
+        let named = tempfile::Builder::new().prefix("landfall-disk-speed-").suffix(".saved").tempfile();
+        let (file, path) = named.ok()?.keep().ok()?;
         file.write_all_at(&self.content, 0).and_then(|()| file.sync_all()).ok()?;
         Some(path)
     }

@@ -115,13 +115,11 @@ fn in_use(device: &Path, uses: &[Use]) -> String {
     let line = |used: &Use| match used {
         Use::Mounted { device, at } => format!("/dev/{device} mounted on {}", at.display()),
         Use::Swap { device } => format!("/dev/{device} is swap device"),
-        Use::Held { device, by } => format!("/dev/{device} in use by /dev/{by}"),
-    };
-    let name = |used: &Use| match used {
-        Use::Mounted { device, .. } | Use::Swap { device } | Use::Held { device, .. } => device.clone(),
+        Use::Held { device, by } | Use::Loop { device, by, .. } => format!("/dev/{device} in use by /dev/{by}"),
+        Use::Member { device, file_system } => format!("/dev/{device} in use by {file_system}"),
     };
     let mut uses: Vec<_> = uses.iter().collect();
-    uses.sort_by_key(|used| name(used));
+    uses.sort_by_key(|used| used.device());
     uses.iter()
         .fold(format!("Partitions in use on {}:", device.display()), |text, used| format!("{text}\n    {}", line(used)))
 }
