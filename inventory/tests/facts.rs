@@ -413,3 +413,22 @@ fn a_capture_of_a_capture_keeps_what_was_refused() {
         assert_eq!(found, expected, "{}", path.display());
     }
 }
+
+#[test]
+fn a_virtual_machine_names_its_hypervisor() {
+    let clocks = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let qemu = ("sys/class/dmi/id/sys_vendor", "QEMU\n");
+    for (files, expected) in [
+        (&[qemu, (clocks, "kvm-clock tsc acpi_pm\n")][..], Some("KVM")),
+        (&[qemu, (clocks, "tsc acpi_pm\n")], Some("QEMU")),
+        (&[("sys/class/dmi/id/product_name", "VMware Virtual Platform\n")], Some("VMware")),
+        (&[("proc/cpuinfo", "flags : hypervisor\n"), (clocks, "hyperv_clocksource_tsc_page\n")], Some("Hyper-V")),
+        (&[("proc/sysinfo", "VM00 Control Program: z/VM    7.2.0\n")], Some("z/VM    7.2.0")),
+        (&[("proc/device-tree/hypervisor/compatible", "linux,kvm\0")], Some("KVM")),
+        (&[("sys/hypervisor/type", "xen\n")], Some("Xen")),
+        (&[("proc/cpuinfo", "flags : hypervisor\n")], None),
+        (&[("sys/class/dmi/id/sys_vendor", "Dell Inc.\n"), (clocks, "kvm-clock\n")], None),
+    ] {
+        assert_eq!(report(&tree(files))["system"].get("hypervisor").and_then(Value::as_str), expected, "{files:?}");
+    }
+}
