@@ -94,6 +94,14 @@ fn notes_are_no_warnings_and_like_lines_are_one() {
 }
 
 #[test]
+fn the_state_of_a_scsi_disk_is_shown() {
+    let report = server(false);
+    let page = page(&report, &serde_json::to_value(&report).unwrap(), Look { columns: 100, colour: false });
+    let table: Vec<&str> = page.lines().skip_while(|line| !line.starts_with("  DISK")).take(4).collect();
+    assert_eq!(table, ["  DISK  STATE", "  sda   offline", "  sdb   running", "  sdc   offline"]);
+}
+
+#[test]
 fn a_virtual_machine_has_neither_sockets_nor_links() {
     let found = lines(&server(true)).join("\n");
     for hardware in ["socket", "memory module", "NUMA", "PCIe link", "Notes"] {
