@@ -1,71 +1,11 @@
 //! Processors (contract §7.4): what `lscpu` reports, from `/proc/cpuinfo` and sysfs.
 
-use crate::{Root, smbios::Smbios};
+use crate::{Root, arm, smbios::Smbios};
 use api::Cpu;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 /// Some 2 KiB a processor, and thousands of processors.
 const MAX_CPUINFO_BYTES: usize = 32 << 20;
-
-/// Arm's part numbers have no text in `/proc/cpuinfo`: implementer, part, name (from the vendors' reference manuals).
-const ARM_PARTS: [(&str, &str, &str); 56] = [
-    ("0x41", "0xd02", "Cortex-A34"),
-    ("0x41", "0xd03", "Cortex-A53"),
-    ("0x41", "0xd04", "Cortex-A35"),
-    ("0x41", "0xd05", "Cortex-A55"),
-    ("0x41", "0xd07", "Cortex-A57"),
-    ("0x41", "0xd08", "Cortex-A72"),
-    ("0x41", "0xd09", "Cortex-A73"),
-    ("0x41", "0xd0a", "Cortex-A75"),
-    ("0x41", "0xd0b", "Cortex-A76"),
-    ("0x41", "0xd0c", "Neoverse-N1"),
-    ("0x41", "0xd0d", "Cortex-A77"),
-    ("0x41", "0xd0e", "Cortex-A76AE"),
-    ("0x41", "0xd40", "Neoverse-V1"),
-    ("0x41", "0xd41", "Cortex-A78"),
-    ("0x41", "0xd42", "Cortex-A78AE"),
-    ("0x41", "0xd44", "Cortex-X1"),
-    ("0x41", "0xd46", "Cortex-A510"),
-    ("0x41", "0xd47", "Cortex-A710"),
-    ("0x41", "0xd48", "Cortex-X2"),
-    ("0x41", "0xd49", "Neoverse-N2"),
-    ("0x41", "0xd4a", "Neoverse-E1"),
-    ("0x41", "0xd4b", "Cortex-A78C"),
-    ("0x41", "0xd4d", "Cortex-A715"),
-    ("0x41", "0xd4e", "Cortex-X3"),
-    ("0x41", "0xd4f", "Neoverse-V2"),
-    ("0x41", "0xd80", "Cortex-A520"),
-    ("0x41", "0xd81", "Cortex-A720"),
-    ("0x41", "0xd82", "Cortex-X4"),
-    ("0x41", "0xd83", "Neoverse-V3AE"),
-    ("0x41", "0xd84", "Neoverse-V3"),
-    ("0x41", "0xd8e", "Neoverse-N3"),
-    ("0x42", "0x516", "ThunderX2"),
-    ("0x43", "0x0a0", "ThunderX"),
-    ("0x43", "0x0a1", "ThunderX-88XX"),
-    ("0x43", "0x0a2", "ThunderX-81XX"),
-    ("0x43", "0x0a3", "ThunderX-83XX"),
-    ("0x43", "0x0af", "ThunderX2-99xx"),
-    ("0x43", "0x0b0", "OcteonTX2"),
-    ("0x46", "0x001", "A64FX"),
-    ("0x46", "0x003", "MONAKA"),
-    ("0x48", "0xd01", "TaiShan-v110"),
-    ("0x48", "0xd02", "TaiShan-v120"),
-    ("0x4e", "0x004", "Carmel"),
-    ("0x50", "0x000", "X-Gene"),
-    ("0x51", "0xc00", "Falkor"),
-    ("0x51", "0xc01", "Saphira"),
-    ("0x6d", "0xd49", "Azure-Cobalt-100"),
-    ("0x70", "0x660", "FTC660"),
-    ("0x70", "0x661", "FTC661"),
-    ("0x70", "0x662", "FTC662"),
-    ("0x70", "0x663", "FTC663"),
-    ("0x70", "0x664", "FTC664"),
-    ("0x70", "0x862", "FTC862"),
-    ("0xc0", "0xac3", "Ampere-1"),
-    ("0xc0", "0xac4", "Ampere-1a"),
-    ("0xc0", "0xac5", "Ampere-1b"),
-];
 
 /// `cpu`.
 pub(crate) fn cpu(root: &Root, info: &CpuInfo, smbios: &Smbios) -> Cpu {
@@ -201,9 +141,7 @@ fn model_name(info: &CpuInfo, smbios: &Smbios) -> Option<String> {
         return Some(line.rsplit_once("machine =")?.1.trim().to_owned());
     }
     if let (Some(implementer), Some(part)) = (info.get("CPU implementer"), info.get("CPU part")) {
-        let known =
-            ARM_PARTS.iter().find(|(i, p, _)| *i == implementer && *p == part).map(|(_, _, name)| (*name).to_owned());
-        return known.or_else(|| smbios.processor());
+        return arm::part(implementer, part).map(str::to_owned).or_else(|| smbios.processor());
     }
     // x86 and LoongArch, POWER, RISC-V, MIPS.
     let keys = ["model name", "Model Name", "cpu", "uarch", "cpu model"];

@@ -5,6 +5,7 @@
 //! All files are read and all devices asked through a [`Root`], the running system or a captured machine. A fact that can't be
 //! read is left out, and the log says why; the same machine gives the same bytes.
 
+mod arm;
 mod ask;
 mod ata;
 mod bmc;
@@ -40,6 +41,11 @@ pub use root::{Root, RootError};
 use api::Inventory;
 use cpu::CpuInfo;
 use smbios::Smbios;
+
+/// A size, unless it is beyond the service's 64-bit integers: nothing that large was ever built.
+pub(crate) fn possible_bytes(bytes: u64) -> Option<u64> {
+    i64::try_from(bytes).is_ok().then_some(bytes)
+}
 
 /// What is reported where there is no management controller.
 const NO_BMC: (&str, &str) = ("0.0.0.0", "::/0");

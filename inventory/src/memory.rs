@@ -13,7 +13,9 @@ const BLOCKS: &str = "/sys/devices/system/memory";
 /// the kernel keeps to itself.
 pub(crate) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     let usable_bytes = root.text("/proc/meminfo", 64 << 10).and_then(|text| mem_total(&text)).unwrap_or(0);
-    let found = |method: &'static str, bytes: u64| (bytes != 0).then_some((method, bytes));
+    let found = |method: &'static str, bytes: u64| {
+        crate::possible_bytes(bytes).filter(|bytes| *bytes != 0).map(|bytes| (method, bytes))
+    };
     let (method, physical_bytes) = found("dmidecode", smbios.memory_bytes())
         .or_else(|| found("ghw", online_block_bytes(root)))
         .or_else(|| found("meminfo", usable_bytes))
@@ -30,7 +32,7 @@ fn mem_total(meminfo: &str) -> Option<u64> {
         None => 1,
         Some(_) => return None,
     };
-    count.checked_mul(unit)
+    count.checked_mul(unit).and_then(crate::possible_bytes)
 }
 
 fn online_block_bytes(root: &Root) -> u64 {

@@ -161,10 +161,10 @@ impl Root {
             }
         }
         let found = self.follow(path.as_ref(), true)?;
-        if let Some(errno) = self.refused.get(&found.path) {
-            return Err(io::Error::from_raw_os_error(*errno));
-        }
-        let read = self.read_found(&found, limit_bytes);
+        let read = match self.refused.get(&found.path) {
+            Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
+            None => self.read_found(&found, limit_bytes),
+        };
         if let Some(recorder) = &self.recorder {
             recorder.file(&found.path, &read);
         }

@@ -10,35 +10,39 @@ const UNKNOWN: &str = "unknown";
 
 /// DMI texts, in the order in which they are looked at: the first that begins like a maker of virtual machines counts.
 const TEXTS: [&str; 5] = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
-/// DMI texts of virtual machines, by how they begin (systemd's virt.c).
-const VIRTUAL_PREFIXES: [&str; 15] = [
-    "KVM",
-    "OpenStack",
-    "KubeVirt",
-    "QEMU",
-    "VMware",
-    "VMW",
-    "innotek GmbH",
-    "VirtualBox",
-    "Bochs",
-    "Parallels",
-    "BHYVE",
-    "Hyper-V",
-    "Apple Virtualization",
-    "Google Compute Engine",
-    "Xen",
+/// DMI texts of virtual machines, by how they begin (systemd's virt.c), and what runs such a machine.
+const VIRTUAL_PREFIXES: [(&str, &str); 15] = [
+    ("KVM", "KVM"),
+    ("OpenStack", "KVM"),
+    ("KubeVirt", "KVM"),
+    ("QEMU", "QEMU"),
+    ("VMware", "VMware"),
+    ("VMW", "VMware"),
+    ("innotek GmbH", "VirtualBox"),
+    ("VirtualBox", "VirtualBox"),
+    ("Bochs", "Bochs"),
+    ("Parallels", "Parallels"),
+    ("BHYVE", "bhyve"),
+    ("Hyper-V", "Hyper-V"),
+    ("Apple Virtualization", "Apple Virtualization"),
+    ("Google Compute Engine", "Google Compute Engine"),
+    ("Xen", "Xen"),
 ];
+/// Clock sources that only guests of a hypervisor have, by how they begin.
+const CLOCKS: [(&str, &str); 2] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V")];
+const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 /// Has virtual machines and real ones; the latter have `.metal` in their names.
 const EC2: &str = "Amazon EC2";
+/// What Linux runs on, where it knows.
+const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 /// On the boards of some virtual machines, but on all of its maker's servers too: there systemd errs, and only the processor
 /// or the firmware's own mark tell.
 const ORACLE: &str = "Oracle Corporation";
 
 /// `system_vendor`.
 pub(crate) fn system_vendor(root: &Root, info: &CpuInfo, smbios: &Smbios) -> SystemVendor {
-    let field = |name: &str| {
-        root.attribute(format!("{DMI}/{name}")).filter(|text| !text.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned())
-    };
+    // A text that the firmware leaves empty is empty: unknown is only what can't be read.
+    let field = |name: &str| root.attribute(format!("{DMI}/{name}")).unwrap_or_else(|| UNKNOWN.to_owned());
     let mut vendor = SystemVendor {
         manufacturer: field("sys_vendor"),
         product_name: field("product_name"),
@@ -59,31 +63,66 @@ pub(crate) fn system_vendor(root: &Root, info: &CpuInfo, smbios: &Smbios) -> Sys
 }
 
 /// Whether `systemd-detect-virt --vm` would find a virtual machine. A control program or the processor's hypervisor bit is
-/// proof. Firmware texts count only where they can't belong to a real machine, and a Xen host's own domain sees the
-/// hypervisor below it without being a guest.
+/// proof. Firmware texts count only where they can't belong to a real machine. A Xen host's own domain sees the hypervisor
+/// below it without being a guest; whether that hypervisor is one, only the firmware tells.
 pub(crate) fn is_virtual(root: &Root, info: &CpuInfo, smbios: &Smbios) -> bool {
     if is_xen_host(root) {
-        return false;
+        return firmware_tells(root, smbios);
     }
     let has_bit = info.flags().is_some_and(|mut flags| flags.any(|flag| flag == "hypervisor"));
     let is_user_mode = info.get("vendor_id") == Some("User Mode Linux");
     if has_bit || is_user_mode || control_program(root).is_some() || device_tree_tells(root) {
         return true;
     }
-    if root.attribute("/sys/hypervisor/type").is_some_and(|kind| !kind.is_empty()) {
-        return true;
-    }
+    root.attribute(HYPERVISOR_TYPE).is_some_and(|kind| !kind.is_empty()) || firmware_tells(root, smbios)
+}
+
+fn firmware_tells(root: &Root, smbios: &Smbios) -> bool {
     let marked = smbios.is_virtual();
-    let text = |name: &str| root.attribute(format!("{DMI}/{name}"));
-    let maker = TEXTS.iter().filter_map(|name| text(name)).find_map(|text| {
-        let begins = |prefix: &&&str| text.starts_with(**prefix);
-        VIRTUAL_PREFIXES.iter().chain([&EC2, &ORACLE]).find(begins).copied()
-    });
-    match maker {
+    match firmware_maker(root) {
         // Without a table, as on Arm, the name is what there is; most by far are virtual.
-        Some(EC2) => marked.unwrap_or_else(|| !text("product_name").is_some_and(|name| is_metal(&name))),
-        None | Some(ORACLE) => marked == Some(true),
+        Some((EC2, _)) => {
+            let name = root.attribute(format!("{DMI}/product_name"));
+            marked.unwrap_or_else(|| !name.is_some_and(|name| is_metal(&name)))
+        }
+        None | Some((ORACLE, _)) => marked == Some(true),
         Some(_) => true,
+    }
+}
+
+/// The first maker of virtual machines that a DMI text begins with, and what runs its machines.
+fn firmware_maker(root: &Root) -> Option<(&'static str, &'static str)> {
+    TEXTS.iter().filter_map(|name| root.attribute(format!("{DMI}/{name}"))).find_map(|text| {
+        let others = [(EC2, EC2), (ORACLE, ORACLE)];
+        VIRTUAL_PREFIXES.into_iter().chain(others).find(|(prefix, _)| text.starts_with(prefix))
+    })
+}
+
+/// What runs this virtual machine, as far as it shows itself.
+pub(crate) fn hypervisor(root: &Root) -> Option<String> {
+    let clocks = root.attribute(CLOCK_SOURCES).unwrap_or_default();
+    let has_clock = |prefix: &str| clocks.split_ascii_whitespace().any(|clock| clock.starts_with(prefix));
+    let clock = || CLOCKS.into_iter().find(|(prefix, _)| has_clock(prefix)).map(|(_, name)| name);
+    let by_firmware = match firmware_maker(root) {
+        // QEMU says no more of what it runs on.
+        Some((_, "QEMU")) => Some(clock().unwrap_or("QEMU")),
+        Some((_, ORACLE)) | None => None,
+        Some((_, name)) => Some(name),
+    };
+    let is_xen = || root.attribute(HYPERVISOR_TYPE).as_deref() == Some("xen") && !is_xen_host(root);
+    control_program(root)
+        .or_else(|| is_xen().then(|| "Xen".to_owned()))
+        .or_else(|| by_firmware.or_else(clock).or_else(|| device_tree_hypervisor(root)).map(str::to_owned))
+}
+
+fn device_tree_hypervisor(root: &Root) -> Option<&'static str> {
+    let compatible = root.attribute(format!("{DEVICE_TREE}/hypervisor/compatible")).unwrap_or_default();
+    match () {
+        () if compatible.contains("kvm") => Some("KVM"),
+        () if compatible.contains("xen") => Some("Xen"),
+        () if root.exists(format!("{DEVICE_TREE}/ibm,partition-name")) => Some("PowerVM"),
+        () if device_tree_tells(root) => Some("QEMU"),
+        () => None,
     }
 }
 

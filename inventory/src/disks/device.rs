@@ -66,7 +66,7 @@ impl Device {
             .collect();
         Some(Self {
             number,
-            size_bytes: attribute("size").and_then(|text| text.parse::<u64>().ok()?.checked_mul(512)).unwrap_or(0),
+            size_bytes: attribute("size").and_then(|text| sector_bytes(&text)).unwrap_or(0),
             holders: if has("holders") { root.list(sys.join("holders")) } else { Vec::new() },
             partitions,
             dm_name: of_mapper("dm/name").unwrap_or_default(),
@@ -129,6 +129,11 @@ impl Partition {
         let label = udev.get("ID_PART_ENTRY_NAME").map(str::to_owned).or_else(kernel_label).unwrap_or_default();
         Some(Self { name: name.to_owned(), number, holders: root.list(dir.join("holders")), label, udev })
     }
+}
+
+/// Bytes of so many sectors of 512.
+pub(crate) fn sector_bytes(count: &str) -> Option<u64> {
+    count.parse::<u64>().ok()?.checked_mul(512).and_then(crate::possible_bytes)
 }
 
 pub(super) fn parse_number(text: &str) -> Option<(u32, u32)> {

@@ -76,7 +76,15 @@ pub(super) fn has_device_identification(root: &Root, device: &Device) -> Option<
     (!speaks_scsi).then_some(false)
 }
 
+/// Of a disk that udev asks by ATA too. A RAID controller or SAS bridge speaks for its disks, and has names of its own.
 fn ata(root: &Root, device: &Device) -> Option<(String, String)> {
+    let is_fixed_usb = || {
+        device.sys.iter().any(|name| name.to_str().is_some_and(|name| name.starts_with("usb")))
+            && device.attribute(root, "removable").as_deref() == Some("0")
+    };
+    if device.attribute(root, "device/vendor").as_deref() != Some("ATA") && !is_fixed_usb() {
+        return None;
+    }
     vpd::ata_model_and_serial(&page(root, device, "vpd_pg89")?)
 }
 

@@ -92,8 +92,11 @@ fn dasd(root: &Root, device: &Device) -> DriveType {
     let ccw = device.sys.parent().and_then(|block| block.parent());
     let attribute = |file: &str| root.attribute(ccw?.join(file));
     match attribute("discipline").as_deref() {
-        Some("ECKD") if attribute("ese").as_deref() == Some("1") => DriveType::EckdEse,
-        Some("ECKD") => DriveType::Eckd,
+        Some("ECKD") => match attribute("ese").as_deref() {
+            Some("1") => DriveType::EckdEse,
+            Some(_) => DriveType::Eckd,
+            None => DriveType::Unknown,
+        },
         Some("FBA") => DriveType::Fba,
         _ => DriveType::Unknown,
     }

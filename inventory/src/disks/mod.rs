@@ -11,7 +11,8 @@ pub(crate) mod udev;
 mod usage;
 mod vpd;
 
-pub(crate) use vpd::serial as unit_serial;
+pub(crate) use device::sector_bytes;
+pub(crate) use vpd::{ata_identify, serial as unit_serial};
 
 use crate::{Root, ask::Question, mounts::Mount};
 use api::{Disk, Eligibility, Iscsi};

@@ -8,6 +8,7 @@ use std::{
 };
 
 const BTRFS: &str = "/sys/fs/btrfs";
+const BCACHEFS: &str = "/sys/fs/bcachefs";
 
 /// What a device is used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,14 +39,22 @@ impl Usage {
                 usage.above.insert(partition.name.clone(), partition.holders.clone());
             }
         }
-        let pools = if mounts.iter().any(|mount| mount.kind == "btrfs") { btrfs_pools(root) } else { Vec::new() };
+        let is_mounted = |kind: &str| mounts.iter().any(|mount| mount.kind == kind);
+        let mut pools = if is_mounted("btrfs") { btrfs_pools(root) } else { Vec::new() };
+        pools.extend(is_mounted("bcachefs").then(|| bcachefs_pools(root)).into_iter().flatten());
         for mount in mounts {
-            // The number is the kernel's word; file systems without one of their own (btrfs) have only the source's text.
-            let name = names.by_number.get(&mount.device).copied().or_else(|| names.by_source(root, &mount.source));
-            let Some(name) = name else { continue };
-            let pool = if mount.kind == "btrfs" { pools.iter().find(|pool| pool.contains(name)) } else { None };
-            let others = pool.into_iter().flatten().map(String::as_str).filter(|other| *other != name);
-            for name in std::iter::once(name).chain(others) {
+            // The number is the kernel's word; file systems without one of their own (btrfs, bcachefs) have only the
+            // source's text.
+            let named = match names.by_number.get(&mount.device) {
+                Some(name) => vec![*name],
+                None => sources(mount).filter_map(|source| names.by_source(root, source)).collect(),
+            };
+            let is_same = |pool: &&Pool| {
+                pool.kind == mount.kind
+                    && (named.iter().any(|name| pool.devices.contains(*name)) || mount.source.contains(&pool.id))
+            };
+            let pool = pools.iter().find(is_same).into_iter().flat_map(|pool| &pool.devices).map(String::as_str);
+            for name in named.iter().copied().chain(pool).collect::<BTreeSet<_>>() {
                 usage.direct.entry(name.to_owned()).or_default().push(Use::Mount(mount.target.clone()));
             }
         }
@@ -81,10 +90,40 @@ impl Usage {
     }
 }
 
-/// Kernel names of the devices of each btrfs in use. The mount table names but one of them.
-fn btrfs_pools(root: &Root) -> Vec<BTreeSet<String>> {
-    let devices = |id: String| root.list(format!("{BTRFS}/{id}/devices")).into_iter().collect::<BTreeSet<_>>();
-    root.list(BTRFS).into_iter().map(devices).filter(|pool| pool.len() > 1).collect()
+/// A file system in use that lies on several devices.
+struct Pool {
+    kind: &'static str,
+    /// Its UUID.
+    id: String,
+    /// Kernel names.
+    devices: BTreeSet<String>,
+}
+
+/// What a mount table names as the source. That of a bcachefs has all its devices in one text: `/dev/sda:/dev/sdb`.
+fn sources(mount: &Mount) -> impl Iterator<Item = &str> {
+    let end = if mount.kind == "bcachefs" { ':' } else { '\0' };
+    mount.source.split(end)
+}
+
+/// Each btrfs in use. The mount table names but one of its devices.
+fn btrfs_pools(root: &Root) -> Vec<Pool> {
+    let pool = |id: String| {
+        let devices = root.list(format!("{BTRFS}/{id}/devices")).into_iter().collect();
+        Pool { kind: "btrfs", id, devices }
+    };
+    root.list(BTRFS).into_iter().map(pool).filter(|pool| pool.devices.len() > 1).collect()
+}
+
+/// Each bcachefs in use: `dev-0/block` and so on are links to its devices.
+fn bcachefs_pools(root: &Root) -> Vec<Pool> {
+    let pool = |id: String| {
+        let dir = format!("{BCACHEFS}/{id}");
+        let members = root.list(&dir).into_iter().filter(|name| name.starts_with("dev-"));
+        let device =
+            |member: String| Some(root.link_target(format!("{dir}/{member}/block"))?.file_name()?.to_str()?.to_owned());
+        Pool { kind: "bcachefs", devices: members.filter_map(device).collect(), id }
+    };
+    root.list(BCACHEFS).into_iter().map(pool).filter(|pool| !pool.devices.is_empty()).collect()
 }
 
 /// Kernel names by all that a mount table may say instead.

@@ -35,9 +35,14 @@ pub(super) fn is_device_identification(page: &[u8]) -> bool {
 
 /// Model and serial number of an ATA disk (page 89h); SCSI's own fields cut the model short.
 pub(super) fn ata_model_and_serial(page: &[u8]) -> Option<(String, String)> {
-    body(page, 0x89)?;
-    let identify = page.get(IDENTIFY_OFFSET..IDENTIFY_OFFSET + IDENTIFY_BYTES)?;
+    let identify = ata_identify(page)?;
     Some((words(&identify[54..94])?, words(&identify[20..40])?))
+}
+
+/// IDENTIFY DEVICE data (page 89h).
+pub(crate) fn ata_identify(page: &[u8]) -> Option<&[u8; IDENTIFY_BYTES]> {
+    body(page, 0x89)?;
+    page.get(IDENTIFY_OFFSET..)?.first_chunk()
 }
 
 fn body(page: &[u8], code: u8) -> Option<&[u8]> {

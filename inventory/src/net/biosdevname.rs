@@ -28,11 +28,6 @@ impl Address {
         let segment = u32::from_str_radix(segment, 16).ok()?;
         Some(Self { segment, bus: byte(bus)?, device: byte(device)?, function: byte(function)? })
     }
-
-    /// All functions of a device sit in the same slot.
-    fn without_function(self) -> Self {
-        Self { function: 0, ..self }
-    }
 }
 
 /// A network port on the PCI bus.
@@ -50,7 +45,7 @@ struct Port {
 /// What the firmware knows of the machine's slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Firmware {
-    /// Number of the slot by the device in it, or by the bridge above it.
+    /// Number of the slot by the device in it, by one of its functions, or by the bridge above it.
     pub slots: BTreeMap<Address, u32>,
     /// Number of a port of the board by its function.
     pub on_board: BTreeMap<Address, u32>,
@@ -113,9 +108,17 @@ fn plan(ports: &[Port], firmware: &Firmware) -> BTreeMap<String, String> {
     names
 }
 
-/// The slot of the port's device, else of the nearest bridge above it.
+/// The slot of the port's device, else of the nearest bridge above it. A device is in its slot with all of its functions, but
+/// the functions of one device may be root ports of several slots.
 fn slot_of(port: &Port, firmware: &Firmware) -> Option<u32> {
-    port.path.iter().find_map(|address| firmware.slots.get(&address.without_function()).copied())
+    let root_port = port.path.last().filter(|_| port.path.len() > 1);
+    port.path.iter().find_map(|address| {
+        let functions = match root_port == Some(address) {
+            true => *address..=*address,
+            false => Address { function: 0, ..*address }..=Address { function: 7, ..*address },
+        };
+        firmware.slots.range(functions).next().map(|(_, number)| *number)
+    })
 }
 
 fn port(root: &Root, name: &str) -> Option<Port> {
@@ -144,7 +147,7 @@ fn smbios_places(smbios: &Smbios) -> Firmware {
     for slot in smbios.slots() {
         let address = slot.bus_address.as_deref().and_then(Address::parse);
         if let (Some(id @ 1..), Some(address)) = (slot.id, address) {
-            firmware.slots.entry(address.without_function()).or_insert(u32::from(id));
+            firmware.slots.entry(address).or_insert(u32::from(id));
         }
     }
     for device in smbios.onboard_devices() {

@@ -29,9 +29,10 @@ const STDIN: &str = "-";
 
 /// Report all that is known of this machine, and whether it is what was expected
 ///
-/// Prints one page for people, warnings first: memory slots left empty, PCIe links slower than they could be, devices that
-/// report errors or failing health, flaws of the processor that nothing guards against. Nothing is written to any disk. Root's
-/// rights are needed for many facts; a fact that cannot be read is left out, and LANDFALL_LOG=debug tells why.
+/// Prints one page for people, warnings first: PCIe links slower than they could be, devices that report errors or failing
+/// health, flaws of the processor that nothing guards against. Notes follow: memory slots left empty, modules that differ.
+/// Nothing is written to any disk. Root's rights are needed for many facts; a fact that cannot be read is left out, and
+/// LANDFALL_LOG=debug tells why.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = r#"An expectation is a TOML file shaped like the report. Only what it names is compared:

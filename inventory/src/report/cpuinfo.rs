@@ -1,8 +1,19 @@
 //! `/proc/cpuinfo`, where the model and the microcode of each processor stand.
 
-use std::collections::BTreeSet;
+use crate::arm;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What is told of one online processor. Keys of x86; other architectures tell less.
+/// Makers of RISC-V processors by `mvendorid` (JEDEC's numbers; the kernel's asm/vendorid_list.h).
+const RISC_V_VENDORS: [(&str, &str); 6] = [
+    ("0x127", "MIPS"),
+    ("0x29", "Microchip"),
+    ("0x31e", "Andes"),
+    ("0x489", "SiFive"),
+    ("0x5b7", "T-Head"),
+    ("0x710", "SpacemiT"),
+];
+
+/// What is told of one online processor. Family, model, stepping and microcode are x86's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Processor {
     pub cpu: u32,
@@ -29,12 +40,31 @@ pub(super) struct CpuInfo {
 pub(super) fn parse(text: &str) -> CpuInfo {
     let mut info = CpuInfo::default();
     let mut last_flags = None;
+    // s390x: what it says of all at once, and where each is.
+    let mut common_vendor = None;
+    let mut mainframe: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut current = None;
+    let mut implementer = None;
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
         let (key, value) = (key.trim(), value.trim());
         if key == "processor" {
+            implementer = None;
             if let Ok(cpu) = value.parse() {
+                current = Some(info.processors.len());
                 info.processors.push(Processor { cpu, ..Processor::default() });
             }
+            continue;
+        }
+        if let Some(cpu) = key.strip_prefix("processor ").and_then(|cpu| cpu.parse().ok())
+            && let Some((_, machine)) = value.rsplit_once("machine =")
+        {
+            mainframe.insert(cpu, info.processors.len());
+            let (vendor_id, model_name) = (common_vendor.clone(), Some(machine.trim().to_owned()));
+            info.processors.push(Processor { cpu, vendor_id, model_name, ..Processor::default() });
+            continue;
+        }
+        if key == "cpu number" {
+            current = value.parse().ok().and_then(|cpu: u32| mainframe.get(&cpu).copied());
             continue;
         }
         match key {
@@ -48,15 +78,31 @@ pub(super) fn parse(text: &str) -> CpuInfo {
                 }
                 last_flags = Some(value);
             }
-            "address sizes" => info.address_bits = info.address_bits.or_else(|| address_bits(value)),
+            "address sizes" | "Address Sizes" => info.address_bits = info.address_bits.or_else(|| address_bits(value)),
             _ => {}
         }
-        let Some(processor) = info.processors.last_mut() else { continue };
         let text = || Some(value.to_owned()).filter(|text| !text.is_empty());
+        if key == "vendor_id" && info.processors.is_empty() {
+            common_vendor = text();
+        }
+        let Some(processor) = current.and_then(|at| info.processors.get_mut(at)) else { continue };
         match key {
-            "physical id" => processor.package = value.parse().ok(),
+            "physical id" | "package" => processor.package = value.parse().ok(),
             "vendor_id" => processor.vendor_id = text(),
-            "model name" => processor.model_name = text(),
+            "model name" | "Model Name" | "uarch" => processor.model_name = text(),
+            "CPU implementer" => {
+                implementer = Some(value);
+                processor.vendor_id = arm::implementer(value).map(str::to_owned);
+            }
+            "CPU part" => processor.model_name = implementer.and_then(|by| arm::part(by, value)).map(str::to_owned),
+            // LoongArch: `Loongson-64bit`.
+            "CPU Family" => processor.vendor_id = value.split('-').next().map(str::to_owned),
+            "mvendorid" => processor.vendor_id = risc_v_vendor(value),
+            // POWER: `POWER9 (architected), altivec supported`.
+            "cpu" => {
+                processor.model_name = text();
+                processor.vendor_id = value.starts_with("POWER").then(|| "IBM".to_owned());
+            }
             "cpu family" => processor.family = value.parse().ok(),
             "model" => processor.model = value.parse().ok(),
             "stepping" => processor.stepping = value.parse().ok(),
@@ -65,6 +111,12 @@ pub(super) fn parse(text: &str) -> CpuInfo {
         }
     }
     info
+}
+
+/// The number itself where it stands for nobody known; 0 says that there is none.
+fn risc_v_vendor(id: &str) -> Option<String> {
+    let known = RISC_V_VENDORS.iter().find(|(known, _)| *known == id).map(|(_, name)| *name);
+    Some(known.unwrap_or(id).to_owned()).filter(|id| id != "0x0")
 }
 
 /// `43 bits physical, 48 bits virtual`
@@ -97,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn noise_never_panics(text in "(processor|flags|address sizes|[ -~]{0,9}|\t: |\n|7| bits physical, ){0,40}") {
+        fn noise_never_panics(text in "(processor|processor 3|cpu number|machine =|CPU implementer|CPU part|0x41|flags|address sizes|[ -~]{0,9}|\t: |\n|7| bits physical, ){0,40}") {
             parse(&text);
         }
     }

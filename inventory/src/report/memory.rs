@@ -1,7 +1,7 @@
 //! Memory: the modules the firmware tells of, and the errors the kernel counted.
 
 use crate::{
-    Root,
+    Root, possible_bytes,
     smbios::{MemoryArray, MemoryDevice, Smbios},
 };
 use schemars::JsonSchema;
@@ -119,11 +119,15 @@ pub(super) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     let capacity = system.iter().filter_map(|array| array.maximum_capacity_bytes).fold(0, u64::saturating_add);
     let usable = root.text("/proc/meminfo", 64 << 10);
     Memory {
-        installed_bytes: modules.iter().filter_map(|device| device.size_bytes).reduce(u64::saturating_add),
+        installed_bytes: modules
+            .iter()
+            .filter_map(|device| device.size_bytes)
+            .reduce(u64::saturating_add)
+            .and_then(possible_bytes),
         usable_bytes: usable.and_then(|text| {
             text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB").and_then(kib)
         }),
-        maximum_capacity_bytes: Some(capacity).filter(|bytes| *bytes > 0),
+        maximum_capacity_bytes: Some(capacity).filter(|bytes| *bytes > 0).and_then(possible_bytes),
         populated_sockets: sockets(true),
         empty_sockets: sockets(false),
         ecc: ecc(&system),
@@ -165,7 +169,7 @@ fn ecc(system: &[&MemoryArray]) -> Option<bool> {
 }
 
 fn kib(text: &str) -> Option<u64> {
-    text.trim().parse::<u64>().ok()?.checked_mul(1024)
+    text.trim().parse::<u64>().ok()?.checked_mul(1024).and_then(possible_bytes)
 }
 
 /// What should be the same for all modules. Ranks and sizes may differ by design, and are worth a look all the same.
@@ -236,7 +240,7 @@ fn module(root: &Root, controller: &str, name: String) -> CountedModule {
 }
 
 fn mib(root: &Root, path: &str) -> Option<u64> {
-    root.number::<u64>(path)?.checked_mul(1 << 20)
+    root.number::<u64>(path)?.checked_mul(1 << 20).and_then(possible_bytes)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod cli;
 mod condition;
 mod controllers;
 mod cpuinfo;
+mod devicetree;
 mod diff;
 mod expect;
 mod fields;

@@ -197,7 +197,10 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
         has_carrier,
         // Some drivers of old kernels give -1, which is no speed, as an unsigned number, cut to 16 bits or not.
         speed_mbps: root.number(format!("{dir}/speed")).filter(|speed| ![0, 0xffff, u32::MAX].contains(speed)),
-        duplex: duplex.or_else(|| root.attribute(format!("{dir}/duplex"))).filter(|text| text != "unknown"),
+        // Without a link, drivers tell the zero that they began with, which stands for half.
+        duplex: duplex
+            .or_else(|| root.attribute(format!("{dir}/duplex")))
+            .filter(|text| has_carrier != Some(false) && text != "unknown"),
         port: settings.and_then(|settings| settings.port).map(str::to_owned),
         is_autonegotiating: settings.and_then(|settings| settings.is_autonegotiating),
         mtu: root.number(format!("{dir}/mtu")),

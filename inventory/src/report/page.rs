@@ -1,4 +1,4 @@
-//! The report as a page for people: warnings, then a section for each part of it, in lines that fit.
+//! The report as a page for people: warnings and notes, then a section for each part of it, in lines that fit.
 //!
 //! What the sections say is laid out from the report's JSON, so that a new fact has its line at once; only the order of the
 //! parts and the columns of the longer tables are chosen here.
@@ -7,7 +7,7 @@ use super::{
     Report, by_name, fields,
     summary::summary,
     tables::{TABLES, Table},
-    warnings::warnings,
+    warnings::findings,
     words::{MANY, capitalized, chars, cut, label, printable, shortened, told},
 };
 use crate::ask::sys;
@@ -73,14 +73,9 @@ pub(super) fn page(report: &Report, value: &Value, look: Look) -> String {
     for (name, text) in summary(report) {
         page.wrapped(&format!("{name:12}"), &text);
     }
-    let warnings = warnings(report);
-    if !warnings.is_empty() {
-        page.text.push('\n');
-        page.heading(&format!("Warnings ({})", warnings.len()), RED);
-        for warning in warnings {
-            page.wrapped("! ", &warning);
-        }
-    }
+    let found = findings(report);
+    page.findings("Warnings", RED, "! ", &found.warnings.lines());
+    page.findings("Notes", BOLD, "- ", &found.notes.lines());
     let Value::Object(parts) = &by_name(value) else { return page.text };
     let placed = |name: &&str| FIRST.contains(name) || LAST.contains(name) || TOLD.contains(name);
     let rest = parts.keys().map(String::as_str).filter(|name| !placed(name));
@@ -106,6 +101,14 @@ impl Page {
     fn heading(&mut self, heading: &str, colour: &str) {
         let (on, off) = if self.colour { (colour, PLAIN) } else { ("", "") };
         let _ = writeln!(self.text, "{on}{}{off}", printable(heading));
+    }
+
+    fn findings(&mut self, title: &str, colour: &str, mark: &str, lines: &[String]) {
+        if !lines.is_empty() {
+            self.text.push('\n');
+            self.heading(&format!("{title} ({})", lines.len()), colour);
+            lines.iter().for_each(|line| self.wrapped(mark, line));
+        }
     }
 
     fn part(&mut self, name: &str, part: &Value) {

@@ -3,7 +3,7 @@
 use super::{
     caches::{self, Cache},
     cpuinfo::{self, CpuInfo},
-    lists,
+    devicetree, lists,
     numa::{self, NumaNode},
 };
 use crate::{
@@ -17,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const CPUS: &str = "/sys/devices/system/cpu";
 /// Some 2 KiB a processor, and thousands of processors.
 const MAX_CPUINFO_BYTES: usize = 32 << 20;
+/// The CPUs of one package, by either name.
+const PACKAGE_LISTS: [&str; 2] = ["package_cpus_list", "core_siblings_list"];
+/// Kinds of cores in one package.
+const MAX_MODELS: usize = 8;
 
 /// The processors. CPUs are the kernel's logical ones, and lists of them in its own form: `0-3,8`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -88,10 +92,11 @@ pub struct Processors {
 pub struct Package {
     /// The kernel's number of it (`physical_package_id`).
     pub id: u32,
-    /// Maker, by the processor's own word: GenuineIntel, AuthenticAMD.
+    /// Maker, by the processor's own word: GenuineIntel, AuthenticAMD, IBM/S390. Where it only has a number, the name behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
-    /// Model by the processor's own word.
+    /// Model by the processor's own word, or the name behind its number; several where the cores are of several kinds. The
+    /// machine type on s390x.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_name: Option<String>,
     /// Family (CPUID 1).
@@ -148,7 +153,7 @@ pub(super) fn processors(root: &Root, smbios: &Smbios) -> Processors {
     let info = cpuinfo::parse(&root.text("/proc/cpuinfo", MAX_CPUINFO_BYTES).unwrap_or_default());
     let online = text("online").map(|list| lists::parse(&list)).filter(|cpus| !cpus.is_empty());
     let online = online.unwrap_or_else(|| info.processors.iter().map(|processor| processor.cpu).collect());
-    let packages = packages(root, &info, &online);
+    let packages = packages(root, &info, &online, smbios);
     let has = |flag: &str| info.flags.contains(flag).then(|| flag.to_owned());
     Processors {
         cores: total(packages.iter().map(|package| package.cores)),
@@ -187,7 +192,8 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 /// Reads the topology once for each core and package, not for each of their CPUs.
-fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>) -> Vec<Package> {
+fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios) -> Vec<Package> {
+    let firmwares_model = smbios.processor().or_else(|| devicetree::processor(root));
     let told: BTreeMap<u32, &cpuinfo::Processor> = info.processors.iter().map(|told| (told.cpu, told)).collect();
     let siblings = |cpu: u32, names: [&str; 2]| {
         let read = |name| root.attribute(format!("{CPUS}/cpu{cpu}/topology/{name}"));
@@ -197,16 +203,28 @@ fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>) -> Vec<Package>
         cpus
     };
     let mut packages: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    let mut without_id: Vec<BTreeSet<u32>> = Vec::new();
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     for cpu in online {
         if !seen.contains(cpu) {
-            let id = root.number(format!("{CPUS}/cpu{cpu}/topology/physical_package_id"));
-            // A machine that tells nothing of packages is one.
-            let id = id.or_else(|| told.get(cpu)?.package).unwrap_or(0);
-            let cpus = siblings(*cpu, ["package_cpus_list", "core_siblings_list"]);
+            let topology = format!("{CPUS}/cpu{cpu}/topology");
+            let cpus = siblings(*cpu, PACKAGE_LISTS);
             seen.extend(&cpus);
-            packages.entry(id).or_default().extend(cpus);
+            // -1 stands for a firmware that gives no numbers.
+            let id = root.number(format!("{topology}/physical_package_id")).or_else(|| told.get(cpu)?.package);
+            match id {
+                Some(id) => packages.entry(id).or_default().extend(cpus),
+                None if PACKAGE_LISTS.iter().any(|name| root.exists(format!("{topology}/{name}"))) => {
+                    without_id.push(cpus);
+                }
+                // A machine that tells nothing of packages is one.
+                None => packages.entry(0).or_default().extend(cpus),
+            }
         }
+    }
+    let mut free = 0..;
+    for cpus in without_id {
+        packages.extend(free.find(|id| !packages.contains_key(id)).map(|id| (id, cpus)));
     }
     let count_of = |cpus: &BTreeSet<u32>, names| {
         let mut seen: BTreeSet<u32> = BTreeSet::new();
@@ -225,10 +243,17 @@ fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>) -> Vec<Package>
         let microcode = |cpu: &u32| told.get(cpu).and_then(|told| told.microcode.clone()).or_else(|| sysfs(*cpu));
         let microcode: BTreeSet<String> = cpus.iter().filter_map(microcode).collect();
         let knows_dies = cpus.first().is_some_and(|cpu| root.exists(format!("{CPUS}/cpu{cpu}/topology/die_cpus_list")));
+        // Mostly one; a map would sort them.
+        let mut models: Vec<&str> = Vec::new();
+        for model in cpus.iter().filter_map(|cpu| told.get(cpu)?.model_name.as_deref()) {
+            if !models.contains(&model) && models.len() < MAX_MODELS {
+                models.push(model);
+            }
+        }
         Package {
             id,
             vendor_id: first.vendor_id,
-            model_name: first.model_name,
+            model_name: Some(models.join(" + ")).filter(|names| !names.is_empty()).or_else(|| firmwares_model.clone()),
             family: first.family,
             model: first.model,
             stepping: first.stepping,

@@ -17,8 +17,6 @@ use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "/sys/block";
 const MAX_PAGE_BYTES: usize = 64 << 10;
-/// Where vital product data page 89h keeps IDENTIFY DEVICE data (SAT-4 12.4.2).
-const PAGE_IDENTIFY_OFFSET: usize = 60;
 
 /// Storage hardware.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,9 +52,15 @@ pub struct Disk {
     /// World-wide id in the kernel's form, such as naa.5000c500a1b2c3d4 or eui.0025385b71b00001.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwid: Option<String>,
-    /// nvme, sata, sas, fc, iscsi, usb, virtio, mmc, scsi or xen.
+    /// nvme, sata, sas, fc, iscsi, usb, virtio, mmc, scsi, ccw or xen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
+    /// Address on the channel subsystem, of a DASD: 0.0.0100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus_id: Option<String>,
+    /// How a DASD is spoken to: ECKD, FBA or DIAG.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<String>,
     /// SCSI address: host, channel, target, LUN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hctl: Option<String>,
@@ -96,7 +100,7 @@ pub struct Disk {
     /// Commands it takes at a time, for SCSI devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
-    /// State, for SCSI devices, such as running.
+    /// State, for SCSI devices: running, or such as offline for one that the kernel has given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// What an ATA disk says of itself.
@@ -145,6 +149,7 @@ fn disk(root: &Root, name: String) -> Option<Disk> {
     let is_nvme = name.starts_with("nvme");
     let vendor = text("device/vendor").filter(|_| !name.starts_with("vd"));
     let controllers = if is_nvme { controllers::nvme_controllers_of(root, &dir.join("device")) } else { Vec::new() };
+    let ccw = sys.parent().and_then(Path::parent).filter(|_| name.starts_with("dasd"));
     let address = pci_address(&sys).or_else(|| controllers::nvme_address(root, controllers.first()?));
     Some(Disk {
         transport: transport(&name, &sys, vendor.as_deref()).map(str::to_owned),
@@ -156,11 +161,13 @@ fn disk(root: &Root, name: String) -> Option<Disk> {
             .or_else(|| crate::disks::udev_serial(root, &text("dev")?)),
         firmware_version: text("device/firmware_rev").or_else(|| text("device/rev")).or_else(|| text("device/fwrev")),
         wwid: text("wwid").or_else(|| text("device/wwid")),
+        bus_id: ccw.and_then(|ccw| Some(ccw.file_name()?.to_str()?.to_owned())),
+        discipline: ccw.and_then(|ccw| root.attribute(ccw.join("discipline"))).filter(|text| !text.is_empty()),
         hctl: root.list(dir.join("device/scsi_device")).into_iter().next(),
         controller_driver: address.as_ref().and_then(|address| controllers::pci_driver(root, address)),
         pci_address: address,
         controllers,
-        size_bytes: root.number::<u64>(dir.join("size")).and_then(|sectors| sectors.checked_mul(512)),
+        size_bytes: text("size").and_then(|count| crate::disks::sector_bytes(&count)),
         logical_sector_bytes: root.number(dir.join("queue/logical_block_size")),
         physical_sector_bytes: root.number(dir.join("queue/physical_block_size")),
         is_rotational: flag("queue/rotational"),
@@ -185,6 +192,7 @@ fn transport(name: &str, sys: &Path, vendor: Option<&str>) -> Option<&'static st
         () if begins("vd") || below("virtio") => "virtio",
         () if begins("mmc") => "mmc",
         () if begins("xvd") => "xen",
+        () if begins("dasd") => "ccw",
         () if is_virtual(sys) && !below("session") => return None,
         () if below("usb") => "usb",
         () if below("session") => "iscsi",
@@ -206,7 +214,7 @@ fn identify(root: &Root, disks: &mut [Disk]) {
     let mut questions = Vec::new();
     for disk in disks.iter_mut().filter(|disk| is_ata(disk)) {
         let page = root.read(format!("{BLOCK}/{}/device/vpd_pg89", disk.name), MAX_PAGE_BYTES).unwrap_or_default();
-        disk.ata = page.get(PAGE_IDENTIFY_OFFSET..).and_then(ata::parse_identity);
+        disk.ata = crate::disks::ata_identify(&page).and_then(|identify| ata::parse_identity(identify));
         if disk.ata.is_none() {
             questions.push(Question::AtaIdentify { disk: disk.name.clone() });
         }
@@ -314,7 +322,7 @@ mod tests {
     fn the_kernels_page_spares_the_disk() {
         let tree = Tree::new(&[]);
         block(&tree, "sda", "pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0", &[("vendor", "ATA")]);
-        let page = [vec![0; PAGE_IDENTIFY_OFFSET], identify()].concat();
+        let page = [&[0, 0x89, 2, 0x38][..], &[0; 56], &identify()].concat();
         tree.add("sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/vpd_pg89", page);
         assert_eq!(storage(&tree.root()).disks[0].serial.as_deref(), Some("ABCD"));
     }

@@ -18,7 +18,8 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
 }
 
 fn system(report: &Report) -> String {
-    let is_virtual = (report.system.is_virtual == Some(true)).then(|| "a virtual machine".to_owned());
+    let hypervisor = report.system.hypervisor.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let is_virtual = (report.system.is_virtual == Some(true)).then(|| format!("a virtual machine{hypervisor}"));
     let Some(product) = &report.system.product else {
         return comma([is_virtual]);
     };

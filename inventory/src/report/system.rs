@@ -1,5 +1,6 @@
 //! The machine as its maker names it: model, boards, chassis.
 
+use super::devicetree;
 use crate::{
     Root,
     cpu::CpuInfo,
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub(super) const DMI: &str = "/sys/class/dmi/id";
 
-/// The machine, from SMBIOS, or from what the kernel shows of it in /sys/class/dmi/id where the table can't be read.
+/// The machine, from SMBIOS, or from what the kernel shows of it in /sys/class/dmi/id where the table can't be read. Where
+/// there is neither, from the device tree or from /proc/sysinfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct System {
     /// Maker, model, serial number.
@@ -29,15 +31,20 @@ pub struct System {
     /// Whether it is a virtual machine; absent where neither processor nor firmware is told of.
     #[serde(rename = "virtual", skip_serializing_if = "Option::is_none")]
     pub is_virtual: Option<bool>,
+    /// What runs a virtual machine, as far as it shows itself: KVM, QEMU, VMware, Hyper-V, Xen, z/VM and so on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
 }
 
 pub(super) fn system(root: &Root, smbios: &Smbios) -> System {
+    let is_virtual = is_virtual(root, smbios);
     let mut found = System {
         product: smbios.system(),
         baseboards: smbios.baseboards(),
         chassis: smbios.chassis(),
         oem_strings: smbios.oem_strings(),
-        is_virtual: is_virtual(root, smbios),
+        is_virtual,
+        hypervisor: is_virtual.filter(|is_virtual| *is_virtual).and_then(|_| vendor::hypervisor(root)),
     };
     if smbios.table_bytes().is_empty() {
         let text = |name: &str| root.attribute(format!("{DMI}/{name}")).filter(|text| !text.is_empty());
@@ -66,7 +73,8 @@ pub(super) fn system(root: &Root, smbios: &Smbios) -> System {
             asset_tag: text("chassis_asset_tag"),
             ..Chassis::default()
         };
-        found.product = Some(product).filter(|product| *product != smbios::System::default());
+        found.product =
+            Some(product).filter(|product| *product != smbios::System::default()).or_else(|| devicetree::product(root));
         found.baseboards.extend(Some(board).filter(|board| *board != Baseboard::default()));
         found.chassis.extend(Some(chassis).filter(|chassis| *chassis != Chassis::default()));
     }

@@ -77,6 +77,7 @@ pub(super) const TABLES: [Table; 22] = [
         list: "packages",
         columns: &[
             ("package", "{id}"),
+            ("maker", "{vendor_id}"),
             ("model", "{model_name}"),
             ("cores", "{cores}"),
             ("threads", "{threads}"),
@@ -204,6 +205,9 @@ pub(super) const TABLES: [Table; 22] = [
             ("model", "{model}"),
             ("firmware", "{firmware_version}"),
             ("serial", "{serial}"),
+            ("bus id", "{bus_id}"),
+            ("discipline", "{discipline}"),
+            ("state", "{state}"),
             ("now", "{smart.temperature_celsius}"),
             ("failing", "{smart.is_failing}"),
         ],

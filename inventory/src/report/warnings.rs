@@ -1,78 +1,158 @@
-//! What somebody should look at before this machine is used.
+//! What somebody should look at before this machine is used, and what is worth knowing of it.
 
-use super::{Function, Health, Memory, Processors, Report, memory::modules, wear};
+use super::{
+    Function, Health, Memory, Processors, Report,
+    memory::modules,
+    wear,
+    words::{label, told},
+};
 use crate::smbios::MemoryDevice;
+use std::collections::BTreeMap;
 
 /// States of a chassis that are no good news (SMBIOS 7.4.2).
 const BAD_STATES: [&str; 3] = ["Warning", "Critical", "Non-recoverable"];
+/// Names that stand before a line or in it; others are counted.
+const MAX_NAMES: usize = 4;
 
-/// One line for each thing that is not as it should be, the same for the same report.
-pub(super) fn warnings(report: &Report) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some(taints) = report.kernel.taints.as_ref().filter(|taints| taints.contains('M')) {
-        warnings.push(format!("the kernel has seen a machine check (taint {taints}): look for MCE in its log"));
-    }
-    firmware(report, &mut warnings);
-    memory(&report.memory, &mut warnings);
-    report.pci.iter().for_each(|function| pci(function, &mut warnings));
-    processors(&report.processors, &mut warnings);
-    wear::warnings(&report.storage, &mut warnings);
-    health(&report.health, &mut warnings);
-    warnings
+/// What was found in a report, the same for the same report.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// What is not as it should be.
+    pub warnings: Lines,
+    /// What may be meant to be so.
+    pub notes: Lines,
 }
 
-fn pci(function: &Function, warnings: &mut Vec<String>) {
-    let kind = function.device.as_ref().or(function.class.as_ref());
-    let name = format!("{}{}", function.address, kind.map(|kind| format!(" ({kind})")).unwrap_or_default());
-    if let Some(link) = function.link.as_ref().filter(|link| link.degraded == Some(true)) {
-        let reason = link.limited_by.as_deref().unwrap_or("below what both ends can do");
-        warnings.push(format!("{name}: PCIe link is degraded: {reason}"));
+/// Lines by what they say; those that say the same of several things are one.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// Texts, and the names they are said of.
+    said: Vec<(String, Vec<String>)>,
+    /// Where the text of a name is in them.
+    places: BTreeMap<String, usize>,
+}
+
+impl Lines {
+    /// Says something of the machine as a whole.
+    pub(super) fn say(&mut self, text: impl Into<String>) {
+        self.said.push((text.into(), Vec::new()));
     }
-    if let Some(aer) = &function.aer {
-        let counts = [("fatal", aer.fatal), ("nonfatal", aer.nonfatal), ("correctable", aer.correctable)];
-        let counts = counts.into_iter().filter_map(|(kind, count)| Some((kind, count.filter(|count| *count > 0)?)));
-        let counts: Vec<String> = counts.map(|(kind, count)| format!("{count} {kind}")).collect();
-        if !counts.is_empty() {
-            warnings.push(format!("{name}: PCIe errors since boot: {}", counts.join(", ")));
+
+    /// Says something of one thing in it.
+    pub(super) fn say_of(&mut self, name: impl Into<String>, text: impl Into<String>) {
+        let text = text.into();
+        let place = *self.places.entry(text.clone()).or_insert(self.said.len());
+        match self.said.get_mut(place) {
+            Some((_, names)) => names.push(name.into()),
+            None => self.said.push((text, vec![name.into()])),
         }
     }
+
+    /// The lines, in the order in which each was first said.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |(text, names): &(String, Vec<String>)| match &names[..] {
+            [] => text.clone(),
+            names => format!("{}: {text}", listed(names)),
+        };
+        self.said.iter().map(line).collect()
+    }
 }
 
-fn firmware(report: &Report, warnings: &mut Vec<String>) {
+/// `A1, A2 and 6 others`
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        1 => format!("{shown} and 1 other"),
+        others => format!("{shown} and {others} others"),
+    }
+}
+
+/// `1 error`, `2 errors`
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Looks through a report. A virtual machine has no sockets, modules and links: what its firmware tells of them is made up.
+pub(super) fn findings(report: &Report) -> Findings {
+    let mut found = Findings::default();
+    let is_real = report.system.is_virtual != Some(true);
+    if report.kernel.taints.as_ref().is_some_and(|taints| taints.contains('M')) {
+        found.warnings.say("the kernel has seen a machine check (taint M): look for MCE in its log");
+    }
+    firmware(report, &mut found.warnings);
+    memory_errors(&report.memory, &mut found.warnings);
+    report.pci.iter().for_each(|function| pci(function, is_real, &mut found));
+    processors(&report.processors, &mut found.warnings);
+    wear::findings(&report.storage, &mut found);
+    health(&report.health, &mut found.warnings);
+    if is_real {
+        memory(&report.memory, &mut found.notes);
+        cores_and_nodes(&report.processors, &mut found.notes);
+    } else {
+        found.notes = Lines::default();
+    }
+    found
+}
+
+fn pci(function: &Function, is_real: bool, found: &mut Findings) {
+    let kind = function.device.as_ref().or(function.class.as_ref());
+    let name = format!("{}{}", function.address, kind.map(|kind| format!(" ({kind})")).unwrap_or_default());
+    if let Some(link) = function.link.as_ref().filter(|link| is_real && link.degraded == Some(true)) {
+        let reason = link.limited_by.as_deref().unwrap_or("below what both ends can do");
+        found.warnings.say_of(&name, format!("PCIe link is degraded: {reason}"));
+    }
+    let Some(aer) = &function.aer else { return };
+    let counts = [("fatal", aer.fatal), ("nonfatal", aer.nonfatal)];
+    let counts = counts.into_iter().filter_map(|(kind, count)| Some((kind, count.filter(|count| *count > 0)?)));
+    let counts: Vec<String> = counts.map(|(kind, count)| counted(count, &format!("{kind} error"))).collect();
+    if !counts.is_empty() {
+        found.warnings.say_of(&name, format!("{} of PCIe since boot", counts.join(", ")));
+    }
+    if let Some(count @ 1..) = aer.correctable {
+        found.notes.say_of(&name, format!("{} of PCIe corrected since boot", counted(count, "error")));
+    }
+}
+
+fn firmware(report: &Report, warnings: &mut Lines) {
     let status = report.firmware.boot_status.as_ref().and_then(|boot| boot.status.as_ref());
     if let Some(status) = status.filter(|status| *status != "No errors detected") {
-        warnings.push(format!("firmware about the last boot: {status}"));
+        warnings.say_of("firmware about the last boot", status);
     }
     for chassis in &report.system.chassis {
         let states = [("power supply", &chassis.power_supply_state), ("temperature", &chassis.thermal_state)];
         for (name, state) in states {
             if let Some(state) = state.as_ref().filter(|state| BAD_STATES.contains(&state.as_str())) {
-                warnings.push(format!("chassis: {name} when last booted: {state}"));
+                warnings.say_of("chassis", format!("{name} when last booted: {state}"));
             }
         }
     }
     for resource in &report.firmware.resources {
         if let Some(status) = resource.last_attempt_status.as_ref().filter(|status| *status != "success") {
-            let version = resource.last_attempt_version.map(|version| format!(" to {version}")).unwrap_or_default();
-            warnings.push(format!("firmware {}: the last update{version} failed: {status}", resource.class));
+            warnings.say_of(format!("firmware {}", resource.class), format!("the last update failed: {status}"));
         }
     }
 }
 
-fn memory(memory: &Memory, warnings: &mut Vec<String>) {
+fn memory(memory: &Memory, notes: &mut Lines) {
     if let (Some(empty @ 1..), Some(full)) = (memory.empty_sockets, memory.populated_sockets) {
         let sockets = full.saturating_add(empty);
         let names = modules(memory).into_iter().filter(|device| device.installed == Some(false));
         let names: Vec<String> = names.map(socket).collect();
-        warnings.push(format!("{empty} of {sockets} memory sockets are empty: {}", names.join(", ")));
+        notes.say(format!("{empty} of {sockets} memory sockets are empty: {}", listed(&names)));
     }
     for mismatch in &memory.mismatches {
-        let name = mismatch.name.replace('_', " ");
-        warnings.push(format!("memory modules differ in {name}: {}", mismatch.values.join(", ")));
+        let value =
+            |text: &String| text.parse().map_or_else(|_| text.clone(), |n: u64| told(&mismatch.name, &n.into()));
+        let values: Vec<String> = mismatch.values.iter().map(value).collect();
+        notes.say(format!("memory modules differ in {}: {}", label(&mismatch.name), values.join(", ")));
     }
-    if !memory.below_rated_speed.is_empty() {
-        warnings.push(format!("memory runs below its rated speed in {}", memory.below_rated_speed.join(", ")));
+    for name in &memory.below_rated_speed {
+        notes.say_of(name, "the memory module runs below its rated speed");
     }
+}
+
+fn memory_errors(memory: &Memory, warnings: &mut Lines) {
     for controller in &memory.controllers {
         errors(&controller.name, controller.uncorrected_errors, controller.corrected_errors, warnings);
         for module in &controller.modules {
@@ -88,12 +168,13 @@ fn socket(device: &MemoryDevice) -> String {
     names.into_iter().filter_map(Option::as_deref).collect::<Vec<_>>().join(" ")
 }
 
-fn health(health: &Health, warnings: &mut Vec<String>) {
+fn health(health: &Health, warnings: &mut Lines) {
     if let Some(errors @ 1..) = health.pci_parity_errors {
-        warnings.push(format!("PCI: {errors} parity errors"));
+        warnings.say_of("PCI", counted(errors, "parity error"));
     }
     if !health.crash_records.is_empty() {
-        warnings.push(format!("the firmware keeps records of {} crashes (pstore)", health.crash_records.len()));
+        let count = u64::try_from(health.crash_records.len()).unwrap_or(u64::MAX);
+        warnings.say(format!("the firmware keeps {} (pstore)", counted(count, "crash record")));
     }
     for chip in &health.sensors {
         for temperature in &chip.temperatures {
@@ -104,7 +185,7 @@ fn health(health: &Health, warnings: &mut Vec<String>) {
         let fans = chip.fans.iter().map(|sensor| (&sensor.name, sensor.alarm));
         let voltages = chip.voltages.iter().map(|sensor| (&sensor.name, sensor.alarm));
         for (name, _) in temperatures.chain(fans).chain(voltages).filter(|(_, alarm)| *alarm == Some(true)) {
-            warnings.push(format!("{} {name}: the sensor raises an alarm", chip.name));
+            warnings.say_of(format!("{} {name}", chip.name), "the sensor raises an alarm");
         }
     }
     for zone in &health.thermal_zones {
@@ -112,148 +193,64 @@ fn health(health: &Health, warnings: &mut Vec<String>) {
     }
     for supply in &health.power_supplies {
         if let Some(health) = supply.health.as_ref().filter(|health| !["Good", "Unknown"].contains(&health.as_str())) {
-            warnings.push(format!("power supply {}: {health}", supply.name));
+            warnings.say_of(format!("power supply {}", supply.name), health);
         }
     }
 }
 
-fn hot(name: &str, now: Option<f64>, critical: Option<f64>, warnings: &mut Vec<String>) {
+fn hot(name: &str, now: Option<f64>, critical: Option<f64>, warnings: &mut Lines) {
     // Some drivers say 0 for what the chip does not know.
     if let (Some(now), Some(critical)) = (now, critical)
         && critical > 0.0
         && now >= critical
     {
-        warnings.push(format!("{name}: {now} °C, critical is {critical} °C"));
+        warnings.say_of(name, format!("{now} °C, critical is {critical} °C"));
     }
 }
 
-fn errors(name: &str, uncorrected: Option<u64>, corrected: Option<u64>, warnings: &mut Vec<String>) {
+fn errors(name: &str, uncorrected: Option<u64>, corrected: Option<u64>, warnings: &mut Lines) {
     for (kind, count) in [("uncorrected", uncorrected), ("corrected", corrected)] {
         if let Some(count @ 1..) = count {
-            warnings.push(format!("memory {name}: {count} {kind} errors"));
+            warnings.say_of(format!("memory {name}"), counted(count, &format!("{kind} error")));
         }
     }
 }
 
-fn processors(processors: &Processors, warnings: &mut Vec<String>) {
+fn processors(processors: &Processors, warnings: &mut Lines) {
     for package in processors.packages.iter().filter(|package| package.microcode.len() > 1) {
         let revisions = package.microcode.join(", ");
-        warnings.push(format!("package {}: its CPUs run different microcode: {revisions}", package.id));
+        warnings.say_of(format!("package {}", package.id), format!("its CPUs run different microcode: {revisions}"));
     }
     for socket in processors.sockets.iter().filter(|socket| socket.populated == Some(true)) {
-        let name = socket.socket.as_deref().unwrap_or("processor socket");
         if let Some(status) = socket.status.as_ref().filter(|status| status.starts_with("Disabled")) {
-            warnings.push(format!("{name}: processor is {}", status.to_lowercase()));
-        }
-        if let (Some(enabled), Some(count)) = (socket.core_enabled, socket.core_count)
-            && enabled < count
-        {
-            warnings.push(format!("{name}: {enabled} of {count} cores are enabled"));
+            warnings.say_of(socket_name(socket.socket.as_ref()), format!("processor is {}", status.to_lowercase()));
         }
     }
     let models: Vec<_> = processors.packages.iter().map(|package| (&package.model_name, package.stepping)).collect();
     if models.windows(2).any(|pair| pair[0] != pair[1]) {
-        warnings.push("packages hold different processors, which few makers support".to_owned());
-    }
-    for node in processors.numa_nodes.iter().filter(|node| node.memory_bytes == Some(0)) {
-        warnings.push(format!("NUMA node {} has no memory of its own", node.id));
+        warnings.say("packages hold different processors, which few makers support");
     }
     for (name, state) in processors.vulnerabilities.iter().filter(|(_, state)| state.starts_with("Vulnerable")) {
-        warnings.push(format!("{}: {state}", name.replace('_', " ")));
+        warnings.say_of(name.replace('_', " "), state);
     }
+}
+
+fn cores_and_nodes(processors: &Processors, notes: &mut Lines) {
+    for socket in processors.sockets.iter().filter(|socket| socket.populated == Some(true)) {
+        if let (Some(enabled), Some(count)) = (socket.core_enabled, socket.core_count)
+            && enabled < count
+        {
+            notes.say_of(socket_name(socket.socket.as_ref()), format!("{enabled} of {count} cores are enabled"));
+        }
+    }
+    for node in processors.numa_nodes.iter().filter(|node| node.memory_bytes == Some(0)) {
+        notes.say_of(format!("NUMA node {}", node.id), "no memory of its own");
+    }
+}
+
+fn socket_name(name: Option<&String>) -> String {
+    name.cloned().unwrap_or_else(|| "processor socket".to_owned())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        report::{
-            Aer, CountedModule, FirmwareResource, Link, MemoryController, Mismatch, NumaNode, Package, ThermalZone,
-        },
-        smbios::{BootStatus, Chassis, Processor},
-    };
-
-    #[test]
-    fn a_machine_in_order_has_none() {
-        assert_eq!(warnings(&Report::default()), [""; 0]);
-        let mut report = Report::default();
-        report.kernel.taints = Some("PO".to_owned());
-        let link = Link { degraded: Some(false), limited_by: Some("port: at most".to_owned()), ..Link::default() };
-        let aer = Aer { correctable: Some(0), ..Aer::default() };
-        report.pci = vec![Function { link: Some(link), aer: Some(aer), ..Function::default() }];
-        report.processors.packages = vec![Package { microcode: vec!["0x1".to_owned()], ..Package::default() }; 2];
-        report.processors.vulnerabilities.insert("l1tf".to_owned(), "Not affected".to_owned());
-        assert_eq!(warnings(&report), [""; 0]);
-    }
-
-    #[test]
-    fn each_fault_has_its_line() {
-        let mut report = Report::default();
-        report.kernel.taints = Some("M".to_owned());
-        let link = Link { degraded: Some(true), limited_by: Some("training: 8 GT/s x4".to_owned()), ..Link::default() };
-        let aer = Aer { correctable: Some(7), fatal: Some(1), ..Aer::default() };
-        let (address, device) = ("0000:41:00.0".to_owned(), Some("ConnectX-5".to_owned()));
-        report.pci = vec![Function { address, device, link: Some(link), aer: Some(aer), ..Function::default() }];
-        let microcode = vec!["0x1".to_owned(), "0x2".to_owned()];
-        report.processors.packages =
-            vec![Package { microcode, ..Package::default() }, Package { stepping: Some(2), ..Package::default() }];
-        report.processors.numa_nodes = vec![NumaNode { id: 1, memory_bytes: Some(0), ..NumaNode::default() }];
-        report.processors.vulnerabilities.insert("spectre_v2".to_owned(), "Vulnerable: no IBPB".to_owned());
-        let text = |text: &str| Some(text.to_owned());
-        report.firmware.boot_status = Some(BootStatus { status: text("No bootable media"), ..BootStatus::default() });
-        let (class, last_attempt_status) = ("ddc0ee61".to_owned(), text("out of resources"));
-        report.firmware.resources =
-            vec![FirmwareResource { class, last_attempt_status, ..FirmwareResource::default() }];
-        report.system.chassis = vec![Chassis { thermal_state: text("Critical"), ..Chassis::default() }];
-        report.memory.empty_sockets = Some(1);
-        report.memory.populated_sockets = Some(7);
-        let (bank_locator, locator, installed) = (text("P0"), text("DIMM B2"), Some(false));
-        report.memory.devices = vec![MemoryDevice { bank_locator, locator, installed, ..MemoryDevice::default() }];
-        let values = vec!["16 GiB".to_owned(), "32 GiB".to_owned()];
-        report.memory.mismatches = vec![Mismatch { name: "size_bytes".to_owned(), values }];
-        report.memory.below_rated_speed = vec!["DIMM A1".to_owned()];
-        let module = CountedModule { label: text("DIMM A1"), corrected_errors: Some(2), ..CountedModule::default() };
-        let controller = MemoryController {
-            name: "mc0".to_owned(),
-            uncorrected_errors: Some(1),
-            corrected_errors: Some(0),
-            modules: vec![module],
-            ..MemoryController::default()
-        };
-        report.memory.controllers = vec![controller];
-        report.processors.sockets = vec![Processor {
-            socket: text("CPU1"),
-            populated: Some(true),
-            status: text("Disabled By BIOS"),
-            core_count: Some(8),
-            core_enabled: Some(6),
-            ..Processor::default()
-        }];
-        let (now, critical) = (Some(105.0), Some(95.0));
-        let zone = ThermalZone { temperature_celsius: now, critical_celsius: critical, ..ThermalZone::default() };
-        report.health.thermal_zones = vec![ThermalZone { name: "thermal_zone0".to_owned(), ..zone }];
-        report.health.crash_records = vec!["dmesg-efi-1".to_owned()];
-        let lines = [
-            "the kernel has seen a machine check (taint M): look for MCE in its log",
-            "firmware about the last boot: No bootable media",
-            "chassis: temperature when last booted: Critical",
-            "firmware ddc0ee61: the last update failed: out of resources",
-            "1 of 8 memory sockets are empty: P0 DIMM B2",
-            "memory modules differ in size bytes: 16 GiB, 32 GiB",
-            "memory runs below its rated speed in DIMM A1",
-            "memory mc0: 1 uncorrected errors",
-            "memory mc0 DIMM A1: 2 corrected errors",
-            "0000:41:00.0 (ConnectX-5): PCIe link is degraded: training: 8 GT/s x4",
-            "0000:41:00.0 (ConnectX-5): PCIe errors since boot: 1 fatal, 7 correctable",
-            "package 0: its CPUs run different microcode: 0x1, 0x2",
-            "CPU1: processor is disabled by bios",
-            "CPU1: 6 of 8 cores are enabled",
-            "packages hold different processors, which few makers support",
-            "NUMA node 1 has no memory of its own",
-            "spectre v2: Vulnerable: no IBPB",
-            "the firmware keeps records of 1 crashes (pstore)",
-            "thermal_zone0: 105 °C, critical is 95 °C",
-        ];
-        assert_eq!(warnings(&report), lines);
-    }
-}
+mod tests;

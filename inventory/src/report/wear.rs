@@ -1,62 +1,74 @@
 //! Warnings of disks: what they say of their own health.
 
-use super::Storage;
+use super::{
+    Storage,
+    warnings::{Findings, counted},
+};
 
 /// Percent of the endurance that its maker promises.
 const WORN_OUT_PERCENT: u8 = 100;
 /// SMART attributes of which all makers count sectors that can't be read: pending and offline uncorrectable ones.
 const LOST_SECTORS: [u8; 2] = [197, 198];
 
-/// One line for each fault of a disk or its controller.
-pub(super) fn warnings(storage: &Storage, warnings: &mut Vec<String>) {
+/// States of a SCSI device that takes commands, or will in a moment.
+const GOOD_STATES: [&str; 3] = ["running", "created", "quiesce"];
+
+/// Faults of disks and their controllers.
+pub(super) fn findings(storage: &Storage, found: &mut Findings) {
+    let Findings { warnings, notes } = found;
     for disk in &storage.disks {
+        let name = format!("disk {}", disk.name);
+        if let Some(state) = disk.state.as_ref().filter(|state| !GOOD_STATES.contains(&state.as_str())) {
+            warnings.say_of(&name, format!("the SCSI state is {state}, not running"));
+        }
         if let Some(ata) = &disk.ata {
             if ata.is_locked {
-                warnings.push(format!("disk {}: it is locked by a password", disk.name));
+                warnings.say_of(&name, "locked by a password");
             }
             if ata.has_smart && !ata.is_smart_enabled {
-                warnings.push(format!("disk {}: SMART is switched off", disk.name));
+                notes.say_of(&name, "SMART is switched off");
             }
         }
         let Some(smart) = &disk.smart else { continue };
         if smart.is_failing == Some(true) {
-            warnings.push(format!("disk {}: SMART foretells its failure", disk.name));
+            warnings.say_of(&name, "SMART foretells its failure");
         }
         for attribute in &smart.attributes {
             if attribute.raw > 0 && LOST_SECTORS.contains(&attribute.id) {
-                let name = attribute.name.as_deref().unwrap_or("bad sectors");
-                warnings.push(format!("disk {}: {} {name}", disk.name, attribute.raw));
+                let kind = attribute.name.as_deref().unwrap_or("bad sectors");
+                warnings.say_of(&name, format!("{} {kind}", attribute.raw));
             }
             if let Some(when) = &attribute.failed {
-                let name = attribute.name.as_deref().unwrap_or("attribute");
-                warnings.push(format!("disk {}: SMART {} {name} at its threshold: {when}", disk.name, attribute.id));
+                let number = || format!("attribute {}", attribute.id);
+                let kind = attribute.name.clone().unwrap_or_else(number);
+                warnings.say_of(&name, format!("SMART {kind} at its threshold: {when}"));
             }
         }
     }
     for controller in &storage.nvme_controllers {
         let name = &controller.name;
         if let Some(state) = controller.state.as_ref().filter(|state| *state != "live") {
-            warnings.push(format!("{name}: the controller is {state}, not live"));
+            warnings.say_of(name, format!("the controller is {state}, not live"));
         }
         let Some(smart) = &controller.smart else { continue };
         let critical = controller.identity.as_ref().and_then(|identity| identity.critical_temperature_celsius);
         if let (Some(now), Some(critical)) = (smart.temperature_celsius, critical)
             && now >= critical
         {
-            warnings.push(format!("{name}: {now} °C, critical is {critical} °C"));
+            warnings.say_of(name, format!("{now} °C, critical is {critical} °C"));
         }
         if !smart.critical_warnings.is_empty() {
-            warnings.push(format!("{name}: the drive warns: {}", smart.critical_warnings.join(", ")));
+            warnings.say_of(name, format!("the drive warns: {}", smart.critical_warnings.join(", ")));
         }
         if smart.available_spare_percent < smart.spare_threshold_percent {
             let (left, wanted) = (smart.available_spare_percent, smart.spare_threshold_percent);
-            warnings.push(format!("{name}: {left} % of its spare blocks are left, it warns below {wanted} %"));
+            warnings.say_of(name, format!("{left} % of its spare blocks are left, it warns below {wanted} %"));
         }
         if smart.used_percent >= WORN_OUT_PERCENT {
-            warnings.push(format!("{name}: {} % of its endurance are used", smart.used_percent));
+            warnings.say_of(name, format!("{} % of its endurance is used", smart.used_percent));
         }
         if let Some(errors @ 1..) = smart.media_errors {
-            warnings.push(format!("{name}: {errors} media errors that could not be corrected"));
+            warnings.say_of(name, format!("{} that could not be corrected", counted(errors, "media error")));
         }
     }
 }
@@ -84,9 +96,12 @@ mod tests {
         storage.disks[1].name = "sdb".to_owned();
         storage.nvme_controllers.resize_with(2, Default::default);
         storage.nvme_controllers[0].smart = Some(serde_json::from_value(nvme(10, 99, 0, &[])).unwrap());
-        let mut found = Vec::new();
-        warnings(&storage, &mut found);
-        assert_eq!(found, [""; 0]);
+        let lines = |storage: &Storage| {
+            let mut found = Findings::default();
+            findings(storage, &mut found);
+            (found.warnings.lines(), found.notes.lines())
+        };
+        assert_eq!(lines(&storage), (vec![], vec![]));
         storage.disks[1].smart = Some(serde_json::from_value(disk(true, Some("now"))).unwrap());
         let sick = storage.disks[1].smart.get_or_insert_default();
         let lost =
@@ -100,20 +115,19 @@ mod tests {
         storage.nvme_controllers[1].identity = Some(identity);
         storage.nvme_controllers[1].smart = Some(serde_json::from_value(nvme(9, 100, 3, &["read only"])).unwrap());
         storage.nvme_controllers[1].smart.as_mut().unwrap().temperature_celsius = Some(85);
-        warnings(&storage, &mut found);
-        let lines = [
-            "disk sdb: it is locked by a password",
-            "disk sdb: SMART is switched off",
+        let expected = [
+            "disk sdb: locked by a password",
             "disk sdb: SMART foretells its failure",
-            "disk sdb: SMART 5 reallocated at its threshold: now",
+            "disk sdb: SMART reallocated at its threshold: now",
             "disk sdb: 8 pending sectors",
             "nvme1: the controller is dead, not live",
             "nvme1: 85 °C, critical is 85 °C",
             "nvme1: the drive warns: read only",
             "nvme1: 9 % of its spare blocks are left, it warns below 10 %",
-            "nvme1: 100 % of its endurance are used",
+            "nvme1: 100 % of its endurance is used",
             "nvme1: 3 media errors that could not be corrected",
         ];
-        assert_eq!(found, lines);
+        let notes = vec!["disk sdb: SMART is switched off".to_owned()];
+        assert_eq!(lines(&storage), (expected.map(str::to_owned).into(), notes));
     }
 }

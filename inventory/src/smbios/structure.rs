@@ -9,6 +9,9 @@ const END_OF_TABLE: u8 = 127;
 /// The largest machines have some thousands; the shortest structure takes six bytes.
 const MAX_STRUCTURES: usize = 16_384;
 
+/// Where the 32-bit entry point has the version.
+const OLD_VERSION_AT: usize = 6;
+
 /// Names of a field's values: the first value and the names from it on.
 pub(super) type Names = [(u8, &'static [&'static str])];
 
@@ -24,14 +27,20 @@ pub struct Version {
 }
 
 impl Version {
-    /// What the entry point says, in its 32-bit or its 64-bit form (DSP0134, 5.2.1 and 5.2.2).
+    /// What the entry point says, in its 32-bit or its 64-bit form (DSP0134, 5.2.1 and 5.2.2). Firmware that writes 2.31,
+    /// 2.33 or 2.51 means 2.3 and 2.6 (the kernel's drivers/firmware/dmi_scan.c); VMware's is such.
     pub(super) fn parse(entry_point: &[u8]) -> Option<Self> {
         let at = match entry_point {
             [b'_', b'S', b'M', b'3', b'_', ..] => 7,
-            [b'_', b'S', b'M', b'_', ..] => 6,
+            [b'_', b'S', b'M', b'_', ..] => OLD_VERSION_AT,
             _ => return None,
         };
         let [major, minor] = *entry_point.get(at..)?.first_chunk()?;
+        let minor = match (at, major, minor) {
+            (OLD_VERSION_AT, 2, 31 | 33) => 3,
+            (OLD_VERSION_AT, 2, 51) => 6,
+            _ => minor,
+        };
         Some(Self { major, minor })
     }
 }

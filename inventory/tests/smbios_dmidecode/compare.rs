@@ -324,7 +324,9 @@ impl Compare<'_> {
         self.name("Length", length);
         if let Some(printed) = self.printed("ID") {
             let [low, high] = id.unwrap().to_le_bytes();
-            let words = [low.to_string(), format!("Adapter {low}, Socket {high}")];
+            // Some versions print the low byte of a number that is a word (7.10.5).
+            let whole = u16::from_le_bytes([low, high]);
+            let words = [whole.to_string(), low.to_string(), format!("Adapter {low}, Socket {high}")];
             assert!(words.contains(&printed.to_owned()), "{id:?} {printed}");
         }
         self.bus_address(bus_address);

@@ -53,7 +53,7 @@ fn a_machine_with_nothing_plugged_in() {
         "bmc_address": "0.0.0.0", "bmc_v6address": "::/0", "disks": [], "gpus": [], "routes": [],
         "interfaces": [{"name": "lo"}],
         "tpm_version": "none",
-        "system_vendor": {"manufacturer": "QEMU", "serial_number": "unknown", "virtual": true},
+        "system_vendor": {"manufacturer": "QEMU", "serial_number": null, "virtual": true},
     });
     facts.contains("inventory", &inventory, &expected);
     let report = facts.report();

@@ -266,3 +266,21 @@ fn a_scrubbed_machine_is_of_the_same_make() {
     }
     assert!(count > 0);
 }
+
+#[test]
+fn serial_numbers_of_the_device_tree_go() {
+    let entries = BTreeMap::from([
+        file("/sys/firmware/devicetree/base/serial-number", "0123ABCD4711\0"),
+        file("/sys/firmware/devicetree/base/model", "Board 0123ABCD4711\0"),
+        file("/proc/device-tree/system-id", "78AB\0"),
+    ]);
+    let scrubbed = scrub(entries, b"key");
+    for (path, secret) in [
+        ("/sys/firmware/devicetree/base/serial-number", "0123ABCD4711"),
+        ("/sys/firmware/devicetree/base/model", "0123ABCD4711"),
+        ("/proc/device-tree/system-id", "78AB"),
+    ] {
+        let text = String::from_utf8_lossy(content(&scrubbed, path)).into_owned();
+        assert!(!text.contains(secret) && text.ends_with('\0'), "{path}: {text:?}");
+    }
+}

@@ -35,8 +35,8 @@ const MAKES: [&str; 8] = [
     "bios_vendor",
 ];
 
-/// Files of sysfs that hold nothing but such a value, by their last component.
-const VALUE_FILES: [&str; 24] = [
+/// Files of sysfs, the device tree among them, that hold nothing but such a value, by their last component.
+const VALUE_FILES: [&str; 26] = [
     "board_serial",
     "board_asset_tag",
     "chassis_serial",
@@ -45,6 +45,8 @@ const VALUE_FILES: [&str; 24] = [
     "product_uuid",
     "serial",
     "serial_number",
+    "serial-number",
+    "system-id",
     "wwid",
     "wwn",
     "nguid",
@@ -131,7 +133,7 @@ impl Values {
             }
         };
         if is_value_file(path) {
-            add(core(text.trim()));
+            add(core(clean(text)));
         } else if path.starts_with("/run/udev/data") {
             text.lines().filter_map(property).for_each(add);
         } else if path == Path::new("/proc/cpuinfo") {
@@ -155,7 +157,7 @@ fn is_value_file(path: &Path) -> bool {
     // PCI slots have addresses, too, which are no secret.
     let is_slot = path.starts_with("/sys/bus/pci/slots");
     let is_known = path.file_name().is_some_and(|name| VALUE_FILES.iter().any(|known| name == *known));
-    is_known && !is_slot && path.starts_with("/sys")
+    is_known && !is_slot && (path.starts_with("/sys") || path.starts_with("/proc/device-tree"))
 }
 
 fn property(line: &str) -> Option<&str> {
