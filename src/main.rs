@@ -239,6 +239,9 @@ fn main() -> ExitCode {
         Some("ignition-validate") => {
             return ignition::cli::ignition_validate(std::env::args_os()).unwrap_or(ExitCode::FAILURE);
         }
+        Some("ignition-apply") => {
+            return ignition::cli::ignition_apply(std::env::args_os()).unwrap_or(ExitCode::FAILURE);
+        }
         _ => {}
     }
     if let Some(code) = drop_in(&program, &called, &words) {
