@@ -34,7 +34,7 @@ const NAME: &str = "landfall";
 
 /// From a bare machine booted from a CoreOS-style live ISO to an installed node
 #[derive(Debug, Parser)]
-#[command(name = "landfall", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "landfall", version, propagate_version = true, max_term_width = 80)]
 #[command(after_help = "\
 Results go to standard output, the log to standard error. LANDFALL_LOG sets its level: error, warn, info, debug or \
 trace, also by part as in info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \

@@ -123,7 +123,8 @@ pub fn fetch(
         if cancel.is_cancelled() {
             return Err(IgnitionSourceError::Cancelled { url: shown });
         }
-        let error = match attempt(&agent, url, &shown, !anybody) {
+        let https_only = scheme.as_deref() == Some("https") && hash.is_none();
+        let error = match attempt(&agent, url, &shown, https_only) {
             Ok(config) => break config,
             Err(error) if may_pass(&error) => error,
             Err(error) => return Err(error),
