@@ -97,7 +97,7 @@ fn bounded(config: Vec<u8>, name: impl FnOnce() -> String) -> Result<Vec<u8>, Ig
 }
 
 /// Fetches a config, anew after each failure that may pass, and checks its `hash`. Plain http is refused unless there is a
-/// hash or `insecure` says that nothing need vouch for the config; nor does an https server then redirect to it.
+/// hash or `insecure` says that nothing need vouch for the config. An https server can redirect to it only where there is a hash.
 pub fn fetch(
     url: &str,
     hash: Option<&str>,
