@@ -69,7 +69,7 @@ pub fn parse(program: &OsStr, words: Vec<OsString>) -> Result<Command, clap::Err
 /// What [`Cli`] says of the whole, with this command only.
 fn alone(command: clap::Command) -> clap::Command {
     let whole = clap::Command::new(NAME).version(env!("CARGO_PKG_VERSION")).propagate_version(true);
-    whole.max_term_width(100).subcommand_required(true).arg_required_else_help(true).subcommand(command)
+    whole.max_term_width(80).subcommand_required(true).arg_required_else_help(true).subcommand(command)
 }
 
 /// All that is said of a command and those below it.
@@ -99,6 +99,28 @@ mod tests {
             let alone = alone.find_subcommand(among.get_name()).unwrap();
             assert_eq!(said(alone), said(among), "{}", among.get_name());
         }
+    }
+
+    /// Lines of the help of a command, and of those below it, that a terminal of 80 columns has to break.
+    fn long_lines(path: &str, command: &mut clap::Command, found: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        let texts = [command.render_help().to_string(), command.render_long_help().to_string()];
+        for line in texts.iter().flat_map(|text| text.lines()).filter(|line| line.chars().count() > 80) {
+            found.push(format!("{path}: {line}"));
+        }
+        command.get_subcommands_mut().for_each(|command| long_lines(&path, command, found));
+    }
+
+    #[test]
+    fn help_fits_80_columns() {
+        let mut found = Vec::new();
+        let mut whole = Cli::command();
+        whole.build();
+        long_lines("", &mut whole, &mut found);
+        let mut coreos_installer = crate::coreos_installer::command(None);
+        coreos_installer.build();
+        long_lines("", &mut coreos_installer, &mut found);
+        assert!(found.is_empty(), "{} lines are too long:\n{}", found.len(), found.join("\n"));
     }
 
     #[test]

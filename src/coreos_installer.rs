@@ -9,7 +9,7 @@ const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")
 
 /// Installer for Fedora CoreOS and RHEL CoreOS, as landfall does it
 #[derive(Debug, Parser)]
-#[command(name = NAME, version = VERSION, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = NAME, version = VERSION, max_term_width = 80, disable_help_subcommand = true)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
@@ -37,11 +37,11 @@ enum Command {
 }
 
 /// Its command line, of which that of the first word is enough if it is a command.
-fn command(first: Option<&str>) -> clap::Command {
+pub(crate) fn command(first: Option<&str>) -> clap::Command {
     let Some(one) = first.and_then(one) else {
         return Cli::command().mut_subcommand("iso", without_bake).mut_subcommand("pxe", without_bake);
     };
-    let whole = clap::Command::new(NAME).version(VERSION).max_term_width(100).disable_help_subcommand(true);
+    let whole = clap::Command::new(NAME).version(VERSION).max_term_width(80).disable_help_subcommand(true);
     whole.subcommand_required(true).arg_required_else_help(true).subcommand(one)
 }
 

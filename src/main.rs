@@ -34,7 +34,7 @@ const NAME: &str = "landfall";
 
 /// From a bare machine booted from a CoreOS-style live ISO to an installed node
 #[derive(Debug, Parser)]
-#[command(name = "landfall", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "landfall", version, propagate_version = true, max_term_width = 80)]
 #[command(after_help = "\
 Results go to standard output, the log to standard error. LANDFALL_LOG sets its level: error, warn, info, debug or \
 trace, also by part as in info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \
@@ -238,6 +238,9 @@ fn main() -> ExitCode {
         // Only a standard stream that nobody reads is an error.
         Some("ignition-validate") => {
             return ignition::cli::ignition_validate(std::env::args_os()).unwrap_or(ExitCode::FAILURE);
+        }
+        Some("ignition-apply") => {
+            return ignition::cli::ignition_apply(std::env::args_os()).unwrap_or(ExitCode::FAILURE);
         }
         _ => {}
     }

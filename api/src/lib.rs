@@ -9,6 +9,7 @@ mod client;
 mod clock;
 mod cluster;
 mod connectivity;
+pub mod der;
 mod dial;
 pub mod endpoint;
 mod error;
@@ -28,6 +29,7 @@ mod stage;
 mod step;
 mod through;
 mod timestamp;
+pub mod trust;
 
 pub use body::{BodyError, BodyFault, read_body};
 pub use checks::*;

@@ -7,6 +7,7 @@
 use crate::{
     dial::{Dialer, Lookup},
     proxy::{Choice, ProxyServer, ProxyVariables},
+    trust::TlsConnector,
 };
 use std::sync::Arc;
 use ureq::{
@@ -15,9 +16,7 @@ use ureq::{
     http::Uri,
     unversioned::{
         resolver::{ResolvedSocketAddrs, Resolver},
-        transport::{
-            Buffers, ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, RustlsConnector, Transport,
-        },
+        transport::{Buffers, ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, Transport},
     },
 };
 
@@ -27,13 +26,13 @@ type Direct = Arc<dyn Fn(&ConnectionDetails) -> Result<Box<dyn Transport>, Error
 pub(crate) fn agent(config: Config, variables: ProxyVariables) -> Agent {
     let lookup = Lookup::default();
     let resolver = ByUrl { variables: variables.clone(), lookup: lookup.clone() };
-    let chain = ().chain(Dialer).chain(RustlsConnector::default());
+    let chain = ().chain(Dialer).chain(TlsConnector::default());
     let direct: Direct = Arc::new(move |details| match chain.connect(details, None)? {
-        Some(transport) => Ok(Box::new(transport)),
+        Some(transport) => Ok(transport),
         None => Err(Error::ConnectionFailed),
     });
     let connector = ProxyConnector { variables, lookup, direct };
-    let connector = ().chain(connector).chain(Dialer).chain(RustlsConnector::default());
+    let connector = ().chain(connector).chain(Dialer).chain(TlsConnector::default());
     Agent::with_parts(config, connector, resolver)
 }
 

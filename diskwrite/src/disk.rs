@@ -47,6 +47,14 @@ pub enum DiskError {
         /// Kernel name of its disk.
         disk: String,
     },
+    /// The image would be read from where it is written to.
+    #[error("the image {image} is {} or a partition of it, to which it would be written: name another disk", path.display())]
+    OwnImage {
+        /// Links resolved.
+        path: PathBuf,
+        /// The image as given.
+        image: String,
+    },
     /// An optical drive, or a card reader without a card.
     #[error("{} has no medium that an image could be written to", path.display())]
     NoMedium {

@@ -1,7 +1,7 @@
 //! What an image's first MiB tells, and whether it fits a disk; all before anything is written.
 
 use crate::disk::Geometry;
-use crate::gpt::{Partition, TableError, image_sector_bytes, partitions};
+use crate::gpt::{Partition, TableError, backup_end, image_sector_bytes, partitions};
 use crate::stream::HEAD_BYTES;
 
 /// GPT name of the partition with kernels, boot loader entries and the Ignition config.
@@ -59,6 +59,14 @@ pub enum ImageError {
         /// Byte after its last.
         end: u64,
     },
+    /// Cut off behind its last partition: it lacks the backup table, or the zeros before that.
+    #[error("the image is truncated: it has {image_bytes} bytes, but its backup partition table ends at byte {end}")]
+    NoBackup {
+        /// Unpacked size.
+        image_bytes: u64,
+        /// Byte after the backup's header, by the primary's word.
+        end: u64,
+    },
     /// A damaged table.
     #[error("the image's partition table is unusable")]
     Table(#[from] TableError),
@@ -105,6 +113,8 @@ pub enum ImageError {
 #[derive(Debug)]
 pub(crate) struct Image {
     pub partitions: Vec<Partition>,
+    /// Byte after its backup table; 0 without any.
+    pub backup_end: u64,
     /// The partition to configure, if that was asked for and its name tells.
     pub boot: Option<Partition>,
     /// Whether it is to be found by its file system's label, which shows only when it is written.
@@ -132,7 +142,7 @@ pub(crate) fn check(
         return if needs_boot {
             Err(ImageError::NoTable)
         } else {
-            Ok(Image { partitions: Vec::new(), boot: None, boot_by_label: false })
+            Ok(Image { partitions: Vec::new(), backup_end: 0, boot: None, boot_by_label: false })
         };
     };
     let partitions = partitions(head, sector)?;
@@ -146,7 +156,7 @@ pub(crate) fn check(
     }
     let boot = if needs_boot { boot_partition(&partitions)? } else { None };
     let boot_by_label = needs_boot && boot.is_none();
-    let image = Image { partitions, boot, boot_by_label };
+    let image = Image { partitions, backup_end: backup_end(head, sector)?, boot, boot_by_label };
     raw_bytes.map_or(Ok(()), |bytes| image.check_complete(bytes))?;
     Ok(image)
 }
@@ -188,6 +198,7 @@ impl Image {
                 name: last.name.clone(),
                 end: last.end(),
             }),
+            _ if self.backup_end > image_bytes => Err(ImageError::NoBackup { image_bytes, end: self.backup_end }),
             _ => Ok(()),
         }
     }
@@ -210,6 +221,11 @@ mod tests {
         let image = check(&head, Some(10 << 20), &disk(10, 512), true).unwrap();
         assert_eq!(image.boot.as_ref().map(|boot| boot.number), Some(1));
         assert!(image.check_complete(10 << 20).is_ok());
+        // Its partitions end there; the backup table follows.
+        let whole = Image { backup_end: (10 << 20) + 512 * 33, ..image };
+        let error = whole.check_complete(10 << 20).unwrap_err();
+        assert!(matches!(error, ImageError::NoBackup { image_bytes: 10_485_760, end: 10_502_656 }), "{error}");
+        assert!(whole.check_complete(whole.backup_end).is_ok());
         assert!(check(&head, None, &disk(10, 512), false).unwrap().boot.is_none());
         assert!(check(&vec![0; HEAD_BYTES], None, &disk(10, 512), false).is_ok());
     }

@@ -14,6 +14,7 @@ use crate::gpt::Partition;
 use crate::image::{Image, ImageError, check, writable};
 use crate::mount::{MountError, PartitionDevice};
 use crate::options::InstallOptions;
+use crate::own_source;
 use crate::partitions::{self, PartitionError};
 use crate::prepare::{BootConfig, OptionsError, prepare};
 use crate::record::{ReadBack, Record};
@@ -199,6 +200,7 @@ fn run(
     }
     let disk = Disk::open(&options.device)?;
     let geometry = disk.geometry().clone();
+    own_source::check(&options.source, &geometry.path)?;
     let saved = Saved::find_on(disk.file(), &geometry, &filters)?;
     let taps = verify::taps(options)?;
     let mut stream = Stream { options, on_event, pump: Pump::start(options, taps)?, meter: Meter::new(None) };

@@ -9,6 +9,7 @@ use crate::gpt::FindError;
 use crate::identity::DiskIdentity;
 use crate::install::{DiskState, Failure, InstallError, fit};
 use crate::options::{InstallOptions, Retries, Source};
+use crate::own_source;
 use crate::prepare::{BootConfig, prepare};
 use crate::probe::{PartitionContents, Signature};
 use crate::saved::{Saved, SavedError, SavedPartition};
@@ -279,6 +280,7 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     let config = prepare(options).map_err(|error| fail(error.into()))?;
     let found = Disk::inspect(&options.device).map_err(|error| fail(error.into()))?;
     let mut refusals: Vec<_> = found.refusals.iter().map(|error| in_full(error)).collect();
+    refusals.extend(own_source::check(&options.source, &found.geometry.path).err().map(|error| in_full(&error)));
     let saved = saved(options, &found.geometry).map_err(|error| fail(error.into()))?;
     let mut warnings = warnings(&found);
     match image(options, &found.geometry, &saved) {
@@ -388,10 +390,10 @@ fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig, options
     }
     steps.push(Step::WriteImage { offset: head });
     let trust = &options.trust;
-    let sha256 = trust.sha256.is_some() || trust.sha256_sums.is_some();
+    let sha256 = trust.has_sum() || trust.published_sha256.is_some();
     let signature = signature_at(options).map(|at| at.to_string());
-    // What lies in the running system needs no signature.
-    let required = trust.required && !matches!(options.source, Source::Osmet(_));
+    // What lies in the running system needs no signature, nor does what a sum vouches for.
+    let required = trust.required && !trust.has_sum() && !matches!(options.source, Source::Osmet(_));
     if sha256 || signature.is_some() || required {
         steps.push(Step::VerifyImage { signature, required, sha256 });
     }
@@ -477,7 +479,7 @@ mod tests {
             steps(&disk, &[], &config, options).iter().skip(4).map(Step::to_string).collect()
         };
         let expected = [
-            "check the image's SHA-256 and signature (https://h/i.raw.xz.sig; there must be one)",
+            "check the image's SHA-256 and signature (https://h/i.raw.xz.sig; if there is one)",
             "read the disk back and compare",
             "set the Ignition platform to qemu, with its kernel arguments and GRUB commands in place of metal's",
             "set the consoles of kernel and GRUB to [ttyS0,9600n8 tty0]",

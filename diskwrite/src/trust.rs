@@ -25,19 +25,33 @@ impl fmt::Display for SignatureAt {
 /// What must vouch for an image before it may boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// Whether a signature must: without it an image that none is found for is taken as it is. A signature that is there and
-    /// bad, or a sum that differs, is refused in any case.
+    /// Whether a signature or a sum must: without it an image that none is found for is taken as it is. A signature that is there
+    /// and bad, or a sum that differs, is refused in any case.
     pub required: bool,
     /// The detached signature; None looks for it beside the image: its path, or its URL's, with `.sig` added.
     pub signature: Option<SignatureAt>,
-    /// OpenPGP key rings, armored or binary; none means the keys the running system has of those CoreOS signs with.
+    /// OpenPGP key rings, armored or binary; none means the keys CoreOS signs with.
     pub keyrings: Vec<PathBuf>,
     /// A minisign public key file; then the signature is minisign's, beside the image `.minisig`.
     pub minisign_key: Option<PathBuf>,
-    /// The SHA-256 of the source as it comes.
+    /// The SHA-256 of the source as it comes; vouches for it alone.
     pub sha256: Option<[u8; 32]>,
+    /// The same as published where the image is: it must fit, and vouches for nothing.
+    pub published_sha256: Option<[u8; 32]>,
     /// A file as `sha256sum` writes it, with a line for the image's name, or with one line.
     pub sha256_sums: Option<PathBuf>,
+}
+
+impl Trust {
+    /// Whether a sum says that the image is good.
+    pub(crate) fn has_sum(&self) -> bool {
+        self.sha256.is_some() || self.sha256_sums.is_some()
+    }
+
+    /// Whether an image that something else than its server vouches for is all that is taken.
+    pub(crate) fn must_be_vouched_for(&self) -> bool {
+        self.required || self.has_sum()
+    }
 }
 
 /// 64 hexadecimal digits as a SHA-256.

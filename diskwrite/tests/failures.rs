@@ -64,6 +64,50 @@ fn truncated_raw_image_is_told_by_its_table() {
     disk.assert_cleared();
 }
 
+/// What follows the last partition is zeros, and then the backup table.
+#[test]
+fn raw_image_without_its_backup_table_is_refused() {
+    if skipped() {
+        return;
+    }
+    let image = Image::new(512);
+    let disk = LoopDisk::new(64 * MIB, 512, true);
+    disk.put_old_tables(512);
+    let raw = image.packed(None);
+    let whole = fs::metadata(&raw).unwrap().len();
+    for (tool, is_untouched) in [(None, true), (Some("gzip"), false)] {
+        fs::OpenOptions::new().write(true).open(&raw).unwrap().set_len(whole - 512 * 33).unwrap();
+        let (error, cause) = fail(&from_file(&disk, &image.packed(tool)));
+        assert!(
+            matches!(cause, Failure::Image(ImageError::NoBackup { image_bytes, end })
+            if image_bytes == whole - 512 * 33 && end == whole),
+            "{cause}"
+        );
+        assert_eq!(matches!(error.disk, DiskState::Untouched), is_untouched, "{error}");
+    }
+}
+
+#[test]
+fn image_that_is_its_own_target_is_refused() {
+    if skipped() {
+        return;
+    }
+    let image = Image::new(512);
+    let disk = LoopDisk::new(64 * MIB, 512, true);
+    disk.write(0, &fs::read(image.packed(None)).unwrap());
+    let link = image.dir.path().join("link");
+    std::os::unix::fs::symlink(disk.path(), &link).unwrap();
+    for path in [disk.path(), link] {
+        let before = disk.read(0, 4 * MIB);
+        let (error, cause) = fail(&from_file(&disk, &path));
+        assert!(matches!(cause, Failure::Disk(DiskError::OwnImage { .. })), "{cause}");
+        assert!(matches!(error.disk, DiskState::Untouched), "{error}");
+        assert_eq!(disk.read(0, 4 * MIB), before);
+        let plan = plan(&from_file(&disk, &path)).unwrap();
+        assert!(plan.refusals.iter().any(|refusal| refusal.contains("to which it would be written")), "{plan:?}");
+    }
+}
+
 #[test]
 fn larger_image_is_refused_as_soon_as_it_shows() {
     if skipped() {

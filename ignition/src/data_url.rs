@@ -23,8 +23,8 @@ pub struct DataUrl<'a> {
 /// Why text is no `data:` URL Ignition reads. Offsets are in bytes from its start; the text itself may be secret and isn't shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DataUrlError {
-    /// Another scheme, or none.
-    #[error("not a data: URL")]
+    /// Another scheme, none, or `data:` in capitals, which Ignition's reader does not know.
+    #[error("missing data prefix")]
     Scheme,
     /// No comma between what describes the data and the data.
     #[error("the data: URL has no ',' before its data")]
@@ -133,7 +133,7 @@ const PIECE_BYTES: usize = 4096;
 /// What stands before the data, and those.
 fn split(url: &str) -> Result<(Header, &[u8]), DataUrlError> {
     let scheme_len = "data:".len();
-    if !url.get(..scheme_len).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
+    if !url.starts_with("data:") {
         return Err(DataUrlError::Scheme);
     }
     let header = Header::read(url.as_bytes(), scheme_len)?;
@@ -259,7 +259,7 @@ mod tests {
         for (url, expected) in [
             ("data:,", Ok("")),
             ("data:,a%20b", Ok("a b")),
-            ("DATA:,a", Ok("a")),
+            ("DATA:,a", Err(DataUrlError::Scheme)),
             ("data:text/plain;charset=utf-8;base64,aGk=", Ok("hi")),
             ("data:;charset=\"a,b\\\"\",x", Ok("x")),
             ("data:;base64,aG\nk=", Ok("hi")),

@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(error(&json!({"ignition": {"version": found}}).to_string()), version(found));
         }
         assert_eq!(error("{}"), version("missing"));
-        assert_eq!(error("{\"secret\""), "it can't be read: error: unexpected end of JSON input");
+        assert_eq!(error("{\"secret\""), "it can't be read: error at line 0 col 0: unexpected end of JSON input");
         let many = format!(
             r#"{{"ignition":{{"version":"3.2.0"}},"storage":{{"luks":[{{}}{}]}}}}"#,
             r#",{"":0}"#.repeat(40_000)
@@ -119,7 +119,12 @@ mod tests {
         );
         assert!(error("[]").starts_with("it can't be read: error at line 1 col"), "{}", error("[]"));
         let files = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":"secret"}}"#;
-        assert!(error(files).ends_with("cannot unmarshal string into a value of type list"), "{}", error(files));
+        assert!(
+            error(files)
+                .ends_with("cannot unmarshal string into Go struct field Config.storage.files of type []types.File"),
+            "{}",
+            error(files)
+        );
         let relative = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"secret"}]}}"#;
         assert!(error(relative).ends_with("path not absolute"), "{}", error(relative));
     }

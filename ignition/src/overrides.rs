@@ -96,7 +96,7 @@ mod tests {
         let refused = |text: &str| merged(text).unwrap_err();
         let files = |file: &str| format!(r#"{{"ignition":{{"version":"3.2.0"}},"storage":{{"files":{file}}}}}"#);
         for (text, expected) in [
-            ("{", "it can't be read: error: unexpected end of JSON input"),
+            ("{", "it can't be read: error at line 0 col 0: unexpected end of JSON input"),
             ("{}", "its ignition.version is missing; 3.1.0 to 3.7.0-experimental can be merged"),
             (
                 r#"{"ignition":{"version":"2.2.0"}}"#,
@@ -108,7 +108,7 @@ mod tests {
             ),
             (
                 &files(r#"[{"path":"/a","mode":"0644"}]"#),
-                "it can't be read: error at line 1 col 79: json: cannot unmarshal string into a value of type int",
+                "it can't be read: error at line 1 col 79: json: cannot unmarshal string into Go struct field Config.storage.files.0.mode of type int",
             ),
             (
                 &files(r#"[{"path":"hunter2"}, {"path":"/a","mode":-1}]"#),

@@ -1,6 +1,6 @@
 //! What is wrong with a config, where, and how bad it is; in the words and the form of `ignition-validate`.
 
-use crate::json::{Document, Lines, Position, Value};
+use crate::json::{Document, Kind, Lines, Position, Value};
 use crate::model::Version;
 use serde::Serialize;
 use std::{collections::HashMap, fmt};
@@ -145,6 +145,16 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.push(Severity::Warning, path, self.lines.position(offset), format!("unused key {key}"));
     }
 
+    /// A null in the place of an object. What is in it can't be told apart from what isn't there.
+    pub fn null_object(&mut self, offset: usize) {
+        let path = text(&self.path, &[]);
+        let message = format!(
+            "context tree does not match content tree at {path}. Line and column reporting may be inconsistent. Unused keys \
+             may not be reported"
+        );
+        self.push(Severity::Warning, path, self.lines.position(offset), message);
+    }
+
     /// How many findings are still looked for.
     pub fn room(&self) -> usize {
         MAX_ENTRIES.saturating_sub(self.report.entries.len())
@@ -161,6 +171,16 @@ impl<'w, 'a> Walk<'w, 'a> {
         if self.room() > 0 {
             self.report.entries.push(Entry { severity, path: Some(path), position: Some(position), message });
         }
+    }
+
+    /// Whether there is an object below the place reached, even an empty one.
+    pub fn is_object(&self, below: &[Step<'_>]) -> bool {
+        let mut path = self.path.iter().chain(below);
+        let found = path.try_fold(self.document.root(), |value, step| match step {
+            Step::Key(key) => value.member(key),
+            Step::Index(index) => value.items().nth(*index),
+        });
+        found.is_some_and(|value| value.kind() == Kind::Object)
     }
 
     /// The deepest value on the way.

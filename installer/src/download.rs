@@ -159,7 +159,12 @@ impl Download {
             let signature = artifact.signature.clone().filter(|url| !url.is_empty()).map(SignatureAt::Url);
             let sha256 = artifact.sha256.as_deref().map(sum).transpose()?;
             let url = &artifact.location;
-            Ok(self.image(name, url, Trust { signature, sha256, ..Trust::default() }, Source::Url(url.clone())))
+            Ok(self.image(
+                name,
+                url,
+                Trust { signature, published_sha256: sha256, ..Trust::default() },
+                Source::Url(url.clone()),
+            ))
         });
         each.collect()
     }

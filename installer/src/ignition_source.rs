@@ -97,7 +97,7 @@ fn bounded(config: Vec<u8>, name: impl FnOnce() -> String) -> Result<Vec<u8>, Ig
 }
 
 /// Fetches a config, anew after each failure that may pass, and checks its `hash`. Plain http is refused unless there is a
-/// hash or `insecure` says that nothing need vouch for the config; nor does an https server then redirect to it.
+/// hash or `insecure` says that nothing need vouch for the config. An https server can redirect to it only where there is a hash.
 pub fn fetch(
     url: &str,
     hash: Option<&str>,
@@ -123,7 +123,8 @@ pub fn fetch(
         if cancel.is_cancelled() {
             return Err(IgnitionSourceError::Cancelled { url: shown });
         }
-        let error = match attempt(&agent, url, &shown, !anybody) {
+        let https_only = scheme.as_deref() == Some("https") && hash.is_none();
+        let error = match attempt(&agent, url, &shown, https_only) {
             Ok(config) => break config,
             Err(error) if may_pass(&error) => error,
             Err(error) => return Err(error),

@@ -130,3 +130,55 @@ fn reads_files() {
     File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
     assert!(matches!(read(&path), Err(IgnitionSourceError::Size { .. })));
 }
+
+/// Serves `answer` over https, once for each of `count` clients, with a certificate as openssl makes it; its URL and that
+/// certificate's file.
+fn serve_securely(answer: String, count: usize) -> (String, tempfile::TempDir) {
+    use rustls::{
+        ServerConfig, ServerConnection, StreamOwned,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let args = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=s -addext \
+                subjectAltName=IP:127.0.0.1 -keyout key.pem -out ca.pem";
+    let output = std::process::Command::new("openssl").args(args.split(' ')).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let certificate = CertificateDer::from_pem_file(dir.path().join("ca.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(dir.path().join("key.pem")).unwrap();
+    let config = ServerConfig::builder_with_provider(std::sync::Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let (config, listener) = (std::sync::Arc::new(config), TcpListener::bind("127.0.0.1:0").unwrap());
+    let url = format!("https://{}/c.ign", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok).take(count) {
+            let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+            if stream.read(&mut [0; 4096]).is_ok() {
+                let _ = stream.write_all(answer.as_bytes());
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+        }
+    });
+    (url, dir)
+}
+
+#[test]
+fn https_is_left_for_http_only_with_a_hash() {
+    let (address, plain) = serve(vec![good()]);
+    let redirect = format!("HTTP/1.1 302 Found\r\nLocation: http://{address}/c.ign\r\nContent-Length: 0\r\n\r\n");
+    let (url, dir) = serve_securely(redirect, 3);
+    let http = HttpConfig { ca_cert: Some(dir.path().join("ca.pem")), ..HttpConfig::default() };
+    let get = |hash, insecure| fetch(&url, hash, insecure, &http, Retries::Count(0), &Cancel::default());
+    for insecure in [false, true] {
+        let error = format!("{:?}", get(None, insecure).unwrap_err());
+        assert!(error.contains("RequireHttpsOnly"), "{insecure}: {error}");
+    }
+    // It comes, and is not what the hash says.
+    assert!(matches!(get(Some(HASH), true), Err(IgnitionSourceError::Hash(_))));
+    assert_eq!(plain.join().unwrap().len(), 1);
+}

@@ -76,8 +76,8 @@ pub fn choose(choice: &Choice, options: &mut InstallOptions) -> anyhow::Result<S
     let trust = &mut options.trust;
     trust.signature = trust.signature.take().or(image.signature_url.map(SignatureAt::Url));
     // What the caller says of the sum stands.
-    if trust.sha256_sums.is_none() {
-        trust.sha256 = trust.sha256.or(image.sha256);
+    if trust.sha256_sums.is_none() && trust.sha256.is_none() {
+        trust.published_sha256 = image.sha256;
     }
     options.source = Source::Url(image.image_url);
     Ok(image.description)

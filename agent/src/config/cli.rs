@@ -18,7 +18,8 @@ https_proxy, no_proxy, rendezvous. KEY is given as
   KEY = \"…\"                             in /etc/landfall/agent.toml
   landfall.KEY=…                        to the kernel; everybody on the host can read it there
   io.landfall.KEY=…                     as an SMBIOS OEM string (type 11), or io.systemd.credential:landfall.KEY=…, or
-                                        io.systemd.credential.binary:landfall.KEY=BASE64 for PEM text
+                                        with io.systemd.credential.binary: and
+                                        BASE64 for PEM text
   opt/landfall/KEY                      in QEMU's fw_cfg: -fw_cfg name=opt/landfall/url,string=https://…
 
 Exit codes:

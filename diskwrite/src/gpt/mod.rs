@@ -59,6 +59,14 @@ pub(crate) fn image_table(head: &[u8], sector_bytes: u32) -> Result<Table, Table
     Table::read(&header, array, sector_bytes)
 }
 
+/// Byte after the backup's header, which is the last of the image; 0 if the primary's does not say.
+pub(crate) fn backup_end(head: &[u8], sector_bytes: u32) -> Result<u64, TableError> {
+    let sector = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
+    let header = Header::parse(head.get(sector..sector.saturating_mul(2)).unwrap_or_default(), 1)?;
+    let sectors = if header.alternate_lba > 1 { header.alternate_lba.saturating_add(1) } else { 0 };
+    Ok(sectors.saturating_mul(sector_bytes.into()))
+}
+
 /// The partitions of [`image_table`].
 pub(crate) fn partitions(head: &[u8], sector_bytes: u32) -> Result<Vec<Partition>, TableError> {
     image_table(head, sector_bytes)?.partitions()

@@ -77,6 +77,8 @@ pub(super) struct HttpReader {
     agent: ureq::Agent,
     url: String,
     shown: String,
+    /// Whether nothing but the server's certificate speaks for the image, so that no other may take its place.
+    https_only: bool,
     cancel: Arc<AtomicBool>,
     stall_timeout: Duration,
     retries: Retries,
@@ -107,6 +109,7 @@ impl HttpReader {
             agent: api::http::agent(&options.http)?,
             url: url.to_owned(),
             shown,
+            https_only: is_https_only(url, options),
             cancel: options.cancel.clone(),
             stall_timeout: options.stall_timeout,
             retries: options.retries,
@@ -146,11 +149,13 @@ impl HttpReader {
             request = request.header(header::IF_RANGE, validator);
         }
         let silence = SILENCE.min(self.stall_timeout).max(Duration::from_secs(1));
-        match request.config().timeout_per_read(Some(silence)).build().call() {
+        let request = request.config().https_only(self.https_only).timeout_per_read(Some(silence));
+        match request.build().call() {
             Ok(response) => self.accept(response),
             Err(error) => {
                 let patient = self.retries == Retries::Forever && may_pass_one_day(&error);
-                let passes = self.identity.is_some() || may_pass(&error) || patient;
+                let is_refused = matches!(error, ureq::Error::RequireHttpsOnly(_));
+                let passes = !is_refused && (self.identity.is_some() || may_pass(&error) || patient);
                 let error =
                     SourceError::Transport { url: self.shown.clone(), offset: self.offset, source: Box::new(error) };
                 if passes { Ok(Attempt::Later(error)) } else { Err(error) }
@@ -293,6 +298,12 @@ impl Read for HttpReader {
             }
         }
     }
+}
+
+/// Whether a redirect from `url` may not lead away from https: where nothing has to vouch for what comes.
+pub(crate) fn is_https_only(url: &str, options: &InstallOptions) -> bool {
+    let is_https = url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"));
+    is_https && !options.trust.must_be_vouched_for()
 }
 
 /// Whether a server never heard of may yet answer. A name that can't be resolved and a certificate nobody trusts stay so;

@@ -1,6 +1,7 @@
 //! Where the bytes come from: a file, standard input, or a server that may go away for a while.
 
 mod http;
+pub(crate) use http::is_https_only;
 pub(crate) mod osmet;
 
 use crate::options::{InstallOptions, Source};

@@ -2,6 +2,7 @@
 
 use super::VerifyError;
 use crate::options::{InstallOptions, Retries, Source};
+use crate::source::is_https_only;
 use crate::trust::SignatureAt;
 use api::{
     backoff,
@@ -72,7 +73,7 @@ pub(super) fn fetch(options: &InstallOptions, url: &str) -> Result<Vec<u8>, Stri
     let started = Instant::now();
     let mut failures = 0;
     loop {
-        let (error, passes) = match ask(&agent, url) {
+        let (error, passes) = match ask(&agent, url, is_https_only(url, options)) {
             Ok(bytes) => return Ok(bytes),
             Err(failure) => failure,
         };
@@ -95,8 +96,8 @@ pub(super) fn fetch(options: &InstallOptions, url: &str) -> Result<Vec<u8>, Stri
 }
 
 /// One request; with a failure goes whether it may pass.
-fn ask(agent: &ureq::Agent, url: &str) -> Result<Vec<u8>, (String, bool)> {
-    let request = agent.get(url).config().timeout_global(Some(ANSWER_TIME)).build();
+fn ask(agent: &ureq::Agent, url: &str, https_only: bool) -> Result<Vec<u8>, (String, bool)> {
+    let request = agent.get(url).config().https_only(https_only).timeout_global(Some(ANSWER_TIME)).build();
     let mut response = request.call().map_err(|error| {
         let passes = matches!(error, ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed);
         (error.to_string(), passes || matches!(error, ureq::Error::HostNotFound))

@@ -9,6 +9,7 @@ use crate::options::{InstallOptions, Source};
 use crate::trust::{SignatureAt, Trust};
 use gpg::{Gpg, lacks};
 use pgp::composed::{Deserializable, SignedPublicKey};
+use sha2::Digest;
 use std::{path::Path, process::Command};
 
 const DATA: &[u8] = b"an image\r\nof two lines\n";
@@ -232,8 +233,60 @@ fn of_the_systems_keys_only_coreos_are_trusted() {
     std::fs::write(dir.join("RPM-GPG-KEY-b"), gpg.export(&[&signs, &other], true)).unwrap();
     std::fs::write(dir.join("RPM-GPG-KEY-a"), gpg.export(&[&signs], true)).unwrap();
     std::fs::write(dir.join("junk"), "junk").unwrap();
-    let found = keyring::from_dirs(&[&dir, Path::new("/nonexistent")], &[&signs]);
-    assert_eq!(found.iter().map(|key| &key.fingerprint).collect::<Vec<_>>(), [&signs]);
+    let next = gpg.key("Fedora (99)", "ed25519", "sign,cert", "never", &[]);
+    std::fs::write(dir.join("RPM-GPG-KEY-fedora-99-primary"), gpg.export(&[&next], true)).unwrap();
+    let known = keyring::parse(&gpg.export(&[&signs], true)).keys;
+    let found = keyring::with_dirs(&[&dir, Path::new("/nonexistent")], known);
+    assert_eq!(found.iter().map(|key| &key.fingerprint).collect::<Vec<_>>(), [&signs, &next]);
+    // Without any in the system there are those built in.
+    assert!(keyring::of_coreos().len() >= 5);
+}
+
+/// Where a log is written to.
+#[derive(Clone, Default)]
+struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// As with an installation that a service drives: nothing is required of the image.
+#[test]
+fn an_image_that_nothing_vouches_for_is_named_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    std::fs::write(&image, DATA).unwrap();
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let taps = tracing::subscriber::with_default(subscriber, || run(&options(&image, Trust::default())));
+    assert_eq!(taps.unwrap(), 0);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let expected = format!("looked for {}.sig): nothing vouches for the image", image.display());
+    assert!(text.contains("WARN") && text.contains(&expected), "{text}");
+}
+
+#[test]
+fn a_sum_vouches_without_a_signature() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    std::fs::write(&image, DATA).unwrap();
+    let sum = sha2::Sha256::digest(DATA).into();
+    let trust = Trust { required: true, sha256: Some(sum), ..Default::default() };
+    assert_eq!(run(&options(&image, trust.clone())).unwrap(), 1);
+    let wrong = Trust { sha256: Some([7; 32]), ..trust.clone() };
+    assert!(matches!(run(&options(&image, wrong)), Err(VerifyError::Sha256 { .. })));
+    // Not one that came with the image, nor where a signature is named.
+    let published = Trust { sha256: None, published_sha256: Some(sum), ..trust.clone() };
+    assert!(matches!(run(&options(&image, published)), Err(VerifyError::Missing { .. })));
+    let named = Trust { signature: Some(SignatureAt::File(dir.path().join("none"))), ..trust };
+    assert!(matches!(run(&options(&image, named)), Err(VerifyError::ReadSignature { .. })));
 }
 
 fn options(image: &Path, trust: Trust) -> InstallOptions {

@@ -18,7 +18,8 @@ use std::{
 /// All of Fedora's keys together have less than 200 KiB.
 const RING_BYTES: u64 = 4 << 20;
 const RING_KEYS: usize = 1000;
-/// Where Fedora, RHEL and their CoreOS live images have keys; the second is the first as the image was built.
+/// Where Fedora, RHEL and their CoreOS live images have keys, of which those below are taken, and Fedora's of later releases; the
+/// second is the first as the image was built.
 const SYSTEM_DIRS: [&str; 4] = [
     "/etc/pki/rpm-gpg",
     "/usr/etc/pki/rpm-gpg",
@@ -27,14 +28,8 @@ const SYSTEM_DIRS: [&str; 4] = [
 ];
 const DIR_FILES: usize = 1000;
 
-/// Primary keys that CoreOS images are signed with, as coreos-installer 0.27 has them. Fedora's change with each release: for
-/// those that come later the operator gives a key ring.
-const COREOS_KEYS: [&str; 4] = [
-    "567E347AD0044ADE55BA8A5F199E2F91FD431D51", // Red Hat, release key 2
-    "C6E7F081CF80E13146676E88829B606631645531", // Fedora 43
-    "36F612DCF27F7D1A48A835E4DBFCF71C6D9F90A6", // Fedora 44
-    "4F50A6114CD5C6976A7F1179655A4B02F577861E", // Fedora 45
-];
+/// Public keys that CoreOS images are signed with, as published; `coreos.tsv` beside them says which.
+const COREOS_KEYS: &[u8] = include_bytes!("../../keys/coreos.asc");
 
 /// A primary key or subkey.
 #[derive(Clone, Debug)]
@@ -147,27 +142,46 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Key>, VerifyError> {
     Ok(all)
 }
 
-/// The keys CoreOS signs with, as far as the running system has them.
-pub(super) fn of_system() -> Vec<Key> {
-    from_dirs(&SYSTEM_DIRS.map(Path::new), &COREOS_KEYS)
+/// The keys CoreOS signs with: those built in, and what the running system has of them and of Fedora's later ones.
+pub(super) fn of_coreos() -> Vec<Key> {
+    with_dirs(&SYSTEM_DIRS.map(Path::new), parse(COREOS_KEYS).keys)
 }
 
-/// The keys with these primary fingerprints that lie in these directories. What can't be read is as if it were not there.
-pub(super) fn from_dirs(dirs: &[&Path], wanted: &[&str]) -> Vec<Key> {
-    let mut found: Vec<Key> = Vec::new();
+/// `RPM-GPG-KEY-fedora-47-primary`: only root can have put it among the system's keys.
+fn is_fedoras(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let release = name.strip_prefix("RPM-GPG-KEY-fedora-").and_then(|rest| rest.strip_suffix("-primary"));
+    release.is_some_and(|release| !release.is_empty() && release.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// `known`, and what lies in these directories of the same primary keys (a subkey, or a later date) and of Fedora's own. What
+/// can't be read is as if it were not there.
+pub(super) fn with_dirs(dirs: &[&Path], known: Vec<Key>) -> Vec<Key> {
+    let primaries: Vec<_> = known.iter().map(|key| key.primary.clone()).collect();
+    let mut found = known;
     for dir in dirs {
         let Ok(entries) = fs::read_dir(dir) else { continue };
         let mut paths: Vec<_> = entries.take(DIR_FILES).filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
         for path in paths.iter().filter(|path| path.is_file()) {
             let keys = read(path).map(|bytes| parse(&bytes).keys).unwrap_or_default();
-            // The same key lies there under several names.
-            let known: Vec<_> = found.iter().map(|key| key.fingerprint.clone()).collect();
-            let is_new = |key: &Key| wanted.contains(&key.primary.as_str()) && !known.contains(&key.fingerprint);
-            found.extend(keys.into_iter().filter(is_new));
+            for key in keys.into_iter().filter(|key| is_fedoras(path) || primaries.contains(&key.primary)) {
+                // The same key lies there under several names, and may have got a later date.
+                match found.iter_mut().find(|known| known.fingerprint == key.fingerprint) {
+                    Some(known) if known.flaw.is_none() && is_later(key.expires, known.expires) => *known = key,
+                    Some(known) if key.flaw.is_some() => *known = key,
+                    Some(_) => {}
+                    None => found.push(key),
+                }
+            }
         }
     }
     found
+}
+
+/// None is never.
+fn is_later(expires: Option<i64>, than: Option<i64>) -> bool {
+    than.is_some_and(|than| expires.is_none_or(|expires| expires > than))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -340,5 +354,41 @@ fn subkey(key: &SignedPublicKey, sub: &SignedPublicSubKey, primary: &Key) -> Key
         created: i64::from(own.created_at().as_secs()),
         expires: expires.into_iter().chain(primary.expires).min(),
         flaw,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = include_str!("../../keys/coreos.tsv");
+
+    #[test]
+    fn the_built_in_keys_are_those_of_the_table() {
+        let date = |seconds: i64| Timestamp::from_unix_seconds(seconds).to_string()[..10].to_owned();
+        let line = |key: &Key| {
+            let expires = key.expires.map_or_else(|| "never".to_owned(), date);
+            [&key.fingerprint, &key.user, &date(key.created), &expires].map(String::as_str).join("\t")
+        };
+        let Keys { keys, error } = parse(COREOS_KEYS);
+        assert_eq!(error, None);
+        let lines: Vec<_> = keys.iter().map(line).collect();
+        let table: Vec<_> = TABLE.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines, table);
+        assert!(keys.iter().all(|key| key.flaw.is_none()), "{keys:?}");
+    }
+
+    #[test]
+    fn fedoras_keys_are_known_by_their_files() {
+        for (name, expected) in [
+            ("RPM-GPG-KEY-fedora-47-primary", true),
+            ("RPM-GPG-KEY-fedora-primary", false),
+            ("RPM-GPG-KEY-fedora--primary", false),
+            ("RPM-GPG-KEY-fedora-47-secondary", false),
+            ("RPM-GPG-KEY-EPEL-9", false),
+            ("x-RPM-GPG-KEY-fedora-47-primary", false),
+        ] {
+            assert_eq!(is_fedoras(&Path::new("/etc/pki/rpm-gpg").join(name)), expected, "{name}");
+        }
     }
 }

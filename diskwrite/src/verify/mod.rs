@@ -172,7 +172,8 @@ pub(crate) fn taps(options: &InstallOptions) -> Result<Vec<Box<dyn Tap>>, Verify
     let trust = &options.trust;
     let mut taps: Vec<Box<dyn Tap>> = Vec::new();
     let from_file = trust.sha256_sums.as_ref().map(|path| sha256::from_sums(path, &options.source)).transpose()?;
-    taps.extend(trust.sha256.into_iter().chain(from_file).map(|sum| Box::new(Sum::new(sum)) as Box<dyn Tap>));
+    let sums = [trust.sha256, trust.published_sha256, from_file];
+    taps.extend(sums.into_iter().flatten().map(|sum| Box::new(Sum::new(sum)) as Box<dyn Tap>));
     let at = signature_at(options);
     let signature = at.as_ref().map(|at| find::read(options, at)).transpose()?.flatten();
     match (at, signature) {
@@ -185,11 +186,17 @@ pub(crate) fn taps(options: &InstallOptions) -> Result<Vec<Box<dyn Tap>>, Verify
         }
         // It lies in the running system, and its own sum is checked.
         _ if matches!(options.source, Source::Osmet(_)) => {}
+        _ if trust.has_sum() => {}
         (at, _) if trust.required => {
             let looked = at.map_or_else(|| "standard input has none; name it".into(), |at| format!("looked for {at}"));
             return Err(VerifyError::Missing { looked });
         }
-        _ => tracing::warn!("Signature not found; skipping verification as requested"),
+        (at, _) => {
+            let looked = at.map_or_else(|| "nowhere to look".into(), |at| format!("looked for {at}"));
+            tracing::warn!(
+                "Signature not found; skipping verification as requested ({looked}): nothing vouches for the image"
+            );
+        }
     }
     Ok(taps)
 }
@@ -211,7 +218,8 @@ pub(crate) fn signed(
     signature: Option<(&SignatureAt, &[u8])>,
 ) -> Result<Vec<Box<dyn Tap>>, VerifyError> {
     let mut taps: Vec<Box<dyn Tap>> = Vec::new();
-    taps.extend(options.trust.sha256.map(|sum| Box::new(Sum::new(sum)) as Box<dyn Tap>));
+    let sums = [options.trust.sha256, options.trust.published_sha256];
+    taps.extend(sums.into_iter().flatten().map(|sum| Box::new(Sum::new(sum)) as Box<dyn Tap>));
     if let Some((at, bytes)) = signature {
         taps.extend(openpgp(options, at.to_string(), bytes)?);
     }
@@ -223,11 +231,13 @@ pub(crate) fn signed(
 fn openpgp(options: &InstallOptions, at: String, signature: &[u8]) -> Result<Option<Box<dyn Tap>>, VerifyError> {
     let trust = &options.trust;
     let keys = match &trust.keyrings[..] {
-        [] => keyring::of_system(),
+        [] => keyring::of_coreos(),
         paths => keyring::read_all(paths)?,
     };
     match openpgp::OpenPgp::new(at, signature, &keys, api::Timestamp::now().unix_seconds()) {
-        Err(error @ VerifyError::UnknownKey { .. }) if !trust.required && trust.keyrings.is_empty() => {
+        Err(error @ VerifyError::UnknownKey { .. })
+            if trust.keyrings.is_empty() && (!trust.required || trust.has_sum()) =>
+        {
             tracing::warn!("Signature not checked, as none is required: {error}");
             Ok(None)
         }

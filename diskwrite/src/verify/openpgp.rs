@@ -59,7 +59,7 @@ impl OpenPgp {
             return Ok(Self { at, candidates });
         }
         let known = || match keys.iter().map(|key| key.primary.clone()).collect::<std::collections::BTreeSet<_>>() {
-            known if known.is_empty() => "none, as this system has none of CoreOS's keys".into(),
+            known if known.is_empty() => "none".into(),
             known => known.into_iter().collect::<Vec<_>>().join(", "),
         };
         Err(objection.unwrap_or_else(|| VerifyError::UnknownKey { at, made_by: unknown.join(", "), trusted: known() }))

@@ -33,7 +33,7 @@ const RESULT: &str = "/etc/.ignition-result.json";
 pub struct Now {
     /// Days since 1970.
     pub days: u64,
-    /// By RFC 3339.
+    /// By RFC 3339, in whole seconds.
     pub date: String,
     /// The kernel's identifier of this boot, if there is one.
     pub boot_id: String,
@@ -42,9 +42,13 @@ pub struct Now {
 impl Now {
     /// Now.
     pub fn read() -> Self {
-        let now = time::OffsetDateTime::now_utc();
+        Self::at(time::OffsetDateTime::now_utc())
+    }
+
+    fn at(now: time::OffsetDateTime) -> Self {
         let days = u64::try_from(now.unix_timestamp()).unwrap_or_default() / 86_400;
-        let date = now.format(&time::format_description::well_known::Rfc3339).unwrap_or_default();
+        let whole_seconds = now.replace_nanosecond(0).unwrap_or(now);
+        let date = whole_seconds.format(&time::format_description::well_known::Rfc3339).unwrap_or_default();
         let boot_id = std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
         Self { days, date, boot_id }
     }
@@ -52,6 +56,12 @@ impl Now {
 
 /// Carries out a config: its files stage. The config is valid and of the newest version (see [`newest`]).
 pub fn apply(root: &Root, config: &Document<'_>, now: &Now, fetcher: &Fetcher) -> Result<(), ApplyError> {
+    apply_live(root, config, now, fetcher)?;
+    write_result(root, now)
+}
+
+/// The same as `ignition-apply` does it in a container's image, any number of times: without the file that says so.
+pub fn apply_live(root: &Root, config: &Document<'_>, now: &Now, fetcher: &Fetcher) -> Result<(), ApplyError> {
     let accounts = Accounts::new(root, now.days);
     accounts.groups(&config.passwd.groups)?;
     accounts.users(&config.passwd.users)?;
@@ -59,8 +69,7 @@ pub fn apply(root: &Root, config: &Document<'_>, now: &Now, fetcher: &Fetcher) -
     for entry in Entry::all(root, config)? {
         entry.write(root, &accounts, fetcher)?;
     }
-    units::write(root, &config.systemd)?;
-    write_result(root, now)
+    units::write(root, &config.systemd)
 }
 
 /// What [`apply_running`] leaves to its caller.
@@ -133,4 +142,16 @@ fn write_result(root: &Root, now: &Now) -> Result<(), ApplyError> {
         |source| ApplyError::Path { at: "the result".to_owned(), doing: "writing", path: RESULT.to_owned(), source };
     let place = root.resolve(RESULT).map_err(fail)?;
     root.write(&place, Access { uid: 0, gid: 0, mode: 0o600 }, &[&bytes]).map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn the_date_of_the_result_is_in_whole_seconds() {
+        let now = Now::at(datetime!(2026-02-03 04:05:06.789 UTC));
+        assert_eq!((now.date.as_str(), now.days), ("2026-02-03T04:05:06Z", 20_487));
+    }
 }

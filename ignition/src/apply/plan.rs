@@ -50,7 +50,7 @@ pub fn plan(root: &Root, config: &Document<'_>) -> Result<(Vec<Action>, Vec<Unsu
     let mut actions = Vec::new();
     for (number, group) in config.passwd.groups.iter().enumerate() {
         let with = [group.gid.map(|gid| format!("number {gid}")), flag(group.system, "system")];
-        let what = if group.should_exist == Some(false) { "delete group" } else { "add group" };
+        let what = if group.should_exist == Some(false) { "delete group" } else { "add or change group" };
         actions.push(action(format!("$.passwd.groups.{number}"), what, &group.name, with));
     }
     for (number, user) in config.passwd.users.iter().enumerate() {
@@ -69,12 +69,15 @@ pub fn plan(root: &Root, config: &Document<'_>) -> Result<(Vec<Action>, Vec<Unsu
         if has_text(&unit.contents) {
             actions.push(action(at.clone(), "write unit", &unit.name, []));
         }
-        if unit.mask == Some(true) {
-            actions.push(action(at, "mask unit", &unit.name, []));
+        match unit.mask {
+            Some(true) => actions.push(action(at, "mask unit", &unit.name, [])),
+            Some(false) => actions.push(action(at, "unmask unit", &unit.name, [Some("if it is masked".to_owned())])),
+            None => {}
         }
     }
-    for line in presets(&config.systemd.units) {
-        actions.push(action("$.systemd.units".to_owned(), "preset", &line, []));
+    for preset in presets(&config.systemd.units) {
+        let condition = (!preset.enabled).then(|| "if it is enabled".to_owned());
+        actions.push(action("$.systemd.units".to_owned(), "preset", &preset.line(), [condition]));
     }
     Ok((actions, unsupported(root, config)))
 }

@@ -4,7 +4,7 @@ use super::ApplyError;
 use super::root::{Access, Place, Root, is_directory, is_link};
 use crate::model::{Systemd, Unit};
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     io,
     path::Path,
 };
@@ -41,18 +41,26 @@ pub(super) fn write(root: &Root, systemd: &Systemd<'_>) -> Result<(), ApplyError
         if let Some(contents) = unit.contents.as_deref().filter(|contents| !contents.is_empty()) {
             write_text(root, &at, &path, contents)?;
         }
-        if unit.mask == Some(true) {
-            mask(root, &path).map_err(|source| fail(&at, "masking", &path, source))?;
+        match unit.mask {
+            Some(true) => mask(root, &path).map_err(|source| fail(&at, "masking", &path, source))?,
+            Some(false) => unmask(root, &path).map_err(|source| fail(&at, "unmasking", &path, source))?,
+            None => {}
         }
     }
-    let lines = presets(&systemd.units);
-    if lines.is_empty() {
-        return Ok(());
-    }
-    append(root, &lines).map_err(|source| fail("$.systemd.units", "writing the presets to", PRESET, source))?;
-    for (number, unit) in systemd.units.iter().enumerate().filter(|(_, unit)| unit.enabled == Some(false)) {
-        let at = format!("$.systemd.units.{number}");
-        disable(root, &unit.name).map_err(|source| fail(&at, "removing links to the unit in", UNIT_DIR, source))?;
+    let at = "$.systemd.units";
+    for preset in presets(&systemd.units) {
+        let mut names = preset.names;
+        if !preset.enabled {
+            let source = |source| fail(at, "looking for links to the unit in", UNIT_DIR, source);
+            let enabled = names.iter().map(|name| Ok(is_enabled(root, name)?.then(|| name.clone())));
+            names = enabled.filter_map(Result::transpose).collect::<io::Result<_>>().map_err(source)?;
+            let source = |source| fail(at, "removing links to the unit in", UNIT_DIR, source);
+            names.iter().try_for_each(|name| disable(root, name)).map_err(source)?;
+        }
+        if !names.is_empty() {
+            let line = Preset { names, ..preset }.line();
+            append(root, &line).map_err(|source| fail(at, "writing the presets to", PRESET, source))?;
+        }
     }
     Ok(())
 }
@@ -72,26 +80,43 @@ fn mask(root: &Root, path: &str) -> io::Result<()> {
     root.symlink(MASK, &place, 0, 0)
 }
 
-/// Lines of the preset file, in the order of the config. Instances of a template share a line.
-pub(super) fn presets(units: &[Unit<'_>]) -> Vec<String> {
-    let mut lines: Vec<(Option<String>, String)> = Vec::new();
+/// Takes the link to nothing away; a unit that is not masked stays as it is.
+fn unmask(root: &Root, path: &str) -> io::Result<()> {
+    let place = root.resolve(path)?;
+    let is_masked = match root.stat(&place)? {
+        Some(stat) if is_link(&stat) => root.link_target(&place)? == MASK,
+        _ => false,
+    };
+    if is_masked { root.remove(&place) } else { Ok(()) }
+}
+
+/// A line of the preset file: a unit, or the instances of a template.
+pub(super) struct Preset {
+    pub enabled: bool,
+    /// At least one.
+    names: Vec<String>,
+}
+
+impl Preset {
+    pub fn line(&self) -> String {
+        let verb = if self.enabled { "enable" } else { "disable" };
+        let template = self.names.first().and_then(|name| split_instance(name)).map(|(template, _)| template);
+        let Some(template) = template else { return format!("{verb} {}", self.names.join(" ")) };
+        let instances = self.names.iter().filter_map(|name| Some(split_instance(name)?.1));
+        instances.fold(format!("{verb} {template}"), |line, instance| format!("{line} {instance}"))
+    }
+}
+
+/// The lines of the preset file, in Ignition's order: by unit or template, what is disabled first.
+pub(super) fn presets(units: &[Unit<'_>]) -> Vec<Preset> {
+    let mut lines: BTreeMap<String, Preset> = BTreeMap::new();
     for unit in units {
         let Some(enabled) = unit.enabled else { continue };
-        let verb = if enabled { "enable" } else { "disable" };
-        let Some((template, instance)) = split_instance(&unit.name) else {
-            lines.push((None, format!("{verb} {}", unit.name)));
-            continue;
-        };
-        let key = format!("{verb} {template}");
-        match lines.iter_mut().find(|(known, _)| known.as_ref() == Some(&key)) {
-            Some((_, line)) => {
-                line.push(' ');
-                line.push_str(instance);
-            }
-            None => lines.push((Some(key.clone()), format!("{key} {instance}"))),
-        }
+        let stem = split_instance(&unit.name).map_or_else(|| unit.name.to_string(), |(template, _)| template);
+        let key = format!("{stem}-{}", if enabled { "enabled" } else { "disabled" });
+        lines.entry(key).or_insert_with(|| Preset { enabled, names: Vec::new() }).names.push(unit.name.to_string());
     }
-    lines.into_iter().map(|(_, line)| line).collect()
+    lines.into_values().collect()
 }
 
 /// `a@b.service` is `b` of `a@.service`.
@@ -101,7 +126,7 @@ fn split_instance(name: &str) -> Option<(String, &str)> {
     Some((format!("{prefix}@.{extension}"), instance))
 }
 
-fn append(root: &Root, lines: &[String]) -> io::Result<()> {
+fn append(root: &Root, line: &str) -> io::Result<()> {
     let place = root.resolve(PRESET)?;
     let (before, access) = match root.stat(&place)? {
         Some(stat) => {
@@ -110,19 +135,41 @@ fn append(root: &Root, lines: &[String]) -> io::Result<()> {
         }
         None => (Vec::new(), FILE),
     };
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    root.write(&place, access, &[&before, text.as_bytes()])
+    root.write(&place, access, &[&before, line.as_bytes(), b"\n"])
 }
 
 /// Removes the links by which a unit, and those it names in `Also=`, would be started or known by another name, as
 /// `systemctl disable` does.
 fn disable(root: &Root, name: &str) -> io::Result<()> {
-    let names = with_also(root, name)?;
+    let (links, parents) = links(root, &with_also(root, name)?)?;
+    links.iter().try_for_each(|link| root.remove(link))?;
+    let top = root.resolve(UNIT_DIR)?;
+    for dir in parents.iter().filter(|dir| **dir != top) {
+        if root.names(dir)?.is_empty() {
+            root.remove(dir)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `systemctl is-enabled` says so, which it does as well of what can't be enabled: units without `[Install]`, and other
+/// names of a unit.
+fn is_enabled(root: &Root, name: &str) -> io::Result<bool> {
+    let Found::Unit { text, link } = find_or_template(root, name)? else { return Ok(false) };
+    let is_other_name = link.as_deref().is_some_and(|target| target != name);
+    let (found, _) = links(root, &HashSet::from([name.to_owned()]))?;
+    let itself = root.resolve(format!("{UNIT_DIR}/{name}"))?;
+    let is_linked = found.iter().any(|link| *link != itself);
+    Ok(is_other_name || is_linked || !install(&text).has_rules)
+}
+
+/// Links by which these units would be started or known by another name, and the directories they are in.
+fn links(root: &Root, names: &HashSet<String>) -> io::Result<(Vec<Place>, BTreeSet<Place>)> {
+    let (mut found, mut parents) = (Vec::new(), BTreeSet::new());
     let top = root.resolve(UNIT_DIR)?;
     if !root.stat(&top)?.is_some_and(|stat| is_directory(&stat)) {
-        return Ok(());
+        return Ok((found, parents));
     }
-    let (mut found, mut parents) = (Vec::new(), BTreeSet::new());
     root.visit(&top, &mut |dir, above, name, stat| {
         let Some((_, below)) = above.split_first() else { return Ok(()) };
         if !is_link(stat) {
@@ -142,13 +189,7 @@ fn disable(root: &Root, name: &str) -> io::Result<()> {
         }
         Ok(())
     })?;
-    found.iter().try_for_each(|link| root.remove(link))?;
-    for dir in parents.iter().filter(|dir| **dir != top) {
-        if root.names(dir)?.is_empty() {
-            root.remove(dir)?;
-        }
-    }
-    Ok(())
+    Ok((found, parents))
 }
 
 /// The unit and those that go with it; none if it is masked.
@@ -158,17 +199,15 @@ fn with_also(root: &Root, name: &str) -> io::Result<HashSet<String>> {
         if names.len() >= MAX_ALSO || names.contains(&name) {
             continue;
         }
-        let template = split_instance(&name).map(|(template, _)| template);
-        let text = match find(root, &name)? {
+        let text = match find_or_template(root, &name)? {
             Found::Masked => continue,
-            Found::Text(text) => text,
-            Found::Nothing => match template.as_deref().map(|template| find(root, template)).transpose()? {
-                Some(Found::Masked) => continue,
-                Some(Found::Text(text)) => text,
-                Some(Found::Nothing) | None => String::new(),
-            },
+            Found::Unit { text, link } => {
+                pending.extend(link);
+                text
+            }
+            Found::Nothing => String::new(),
         };
-        pending.extend(also(&text));
+        pending.extend(install(&text).also);
         names.insert(name);
     }
     Ok(names)
@@ -177,7 +216,19 @@ fn with_also(root: &Root, name: &str) -> io::Result<HashSet<String>> {
 enum Found {
     Nothing,
     Masked,
-    Text(String),
+    Unit {
+        text: String,
+        /// Where it leads, if it is a link: the last part of that.
+        link: Option<String>,
+    },
+}
+
+/// A unit, or the template that it is an instance of.
+fn find_or_template(root: &Root, name: &str) -> io::Result<Found> {
+    match (find(root, name)?, split_instance(name)) {
+        (Found::Nothing, Some((template, _))) => find(root, &template),
+        (found, _) => Ok(found),
+    }
 }
 
 fn find(root: &Root, name: &str) -> io::Result<Found> {
@@ -185,27 +236,39 @@ fn find(root: &Root, name: &str) -> io::Result<Found> {
         let path = format!("{dir}/{name}");
         let place: Place = root.resolve(&path)?;
         let Some(stat) = root.stat(&place)? else { continue };
-        if is_link(&stat) && root.link_target(&place)? == MASK {
+        let target = if is_link(&stat) { Some(root.link_target(&place)?) } else { None };
+        if target.as_ref().is_some_and(|target| target == MASK) {
             return Ok(Found::Masked);
         }
+        let link = target.and_then(|target| Some(Path::new(&target).file_name()?.to_str()?.to_owned()));
         // What can't be read names no others.
         let text = root.read(&path, UNIT_BYTES).ok().flatten().unwrap_or_default();
-        return Ok(Found::Text(String::from_utf8_lossy(&text).into_owned()));
+        return Ok(Found::Unit { text: String::from_utf8_lossy(&text).into_owned(), link });
     }
     Ok(Found::Nothing)
 }
 
-/// Names in the `Also=` lines of `[Install]`.
-fn also(text: &str) -> Vec<String> {
-    let (mut names, mut in_install) = (Vec::new(), false);
+/// What `[Install]` says.
+#[derive(Default)]
+struct Install {
+    /// Units that are enabled and disabled with this one.
+    also: Vec<String>,
+    /// Whether it names anything that the unit could be linked to.
+    has_rules: bool,
+}
+
+fn install(text: &str) -> Install {
+    let (mut install, mut in_install) = (Install::default(), false);
     for line in text.lines().map(str::trim) {
         if line.starts_with('[') {
             in_install = line == "[Install]";
-        } else if let Some((key, value)) = line.split_once('=').filter(|_| in_install)
-            && key.trim() == "Also"
-        {
-            names.extend(value.split_whitespace().map(str::to_owned));
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| in_install) {
+            match key.trim() {
+                "Also" => install.also.extend(value.split_whitespace().map(str::to_owned)),
+                "Alias" | "RequiredBy" | "UpheldBy" | "WantedBy" => install.has_rules |= !value.trim().is_empty(),
+                _ => {}
+            }
         }
     }
-    names
+    install
 }

@@ -6,7 +6,8 @@ mod text;
 mod unit;
 pub(crate) mod url;
 
-use crate::json::{JsonError, Kind, Lines, MAX_VALUES, Value, parse as parse_json};
+use crate::json::{JsonError, Kind, Lines, MAX_VALUES, Position, Value, parse as parse_json};
+use crate::model::go_types::{CONFIG, STUB};
 use crate::model::part::{Decoder, Mismatch, Part, Seen, parts};
 use crate::model::{
     Cex, Document, HttpHeader, Ignition, KernelArguments, Owner, Passwd, PasswdGroup, PasswdUser, Proxy, Reference,
@@ -49,14 +50,14 @@ pub(crate) fn parse_bounded(text: &[u8], max_values: usize) -> Result<(Document<
     let json = parse_json(text, max_values).map_err(|error| invalid_json(text, &error))?;
     let lines = Lines::of(text);
     let version = version(&json).map_err(|fault| match fault {
-        Fault::Shape(mismatch) => invalid_shape(&lines, &mismatch),
+        Fault::Shape(mismatch) => invalid_shape(text, &mismatch),
         Fault::Version(error) => error.into(),
     })?;
-    let mut decoder = Decoder::new(version);
+    let mut decoder = Decoder::new(CONFIG, version);
     let mut config = Document::default();
     config.decode(json.root(), &mut decoder);
     if let Some(mismatch) = decoder.mismatch {
-        return Err(invalid_shape(&lines, &mismatch));
+        return Err(invalid_shape(text, &mismatch));
     }
     let mut walk = Walk::new(version, &json, &lines);
     config.walk(&mut walk);
@@ -76,13 +77,13 @@ enum Fault {
 pub(crate) fn version_text(text: &[u8]) -> Option<String> {
     let json = parse_json(text, MAX_VALUES).ok()?;
     let mut stub = Stub::default();
-    stub.decode(json.root(), &mut Decoder::new(Version::V3_0));
+    stub.decode(json.root(), &mut Decoder::new(STUB, Version::V3_0));
     Some(stub.ignition.version.into_owned()).filter(|version| !version.is_empty())
 }
 
 /// The version a document says it is of. Nothing else is looked at: its shape depends on it.
 fn version(json: &crate::json::Document<'_>) -> Result<Version, Fault> {
-    let mut decoder = Decoder::new(Version::V3_0);
+    let mut decoder = Decoder::new(STUB, Version::V3_0);
     let mut stub = Stub::default();
     stub.decode(json.root(), &mut decoder);
     match decoder.mismatch {
@@ -108,15 +109,25 @@ parts! {
 impl Check for Stub<'_> {}
 impl Check for StubIgnition<'_> {}
 
+/// Go counts the bytes it has read, the one it stumbles over among them.
 fn invalid_json(text: &[u8], error: &JsonError) -> ParseError {
-    let position = error.offset().map(|offset| Lines::of(text).position(offset));
-    let entry = Entry { severity: Severity::Error, path: None, position, message: error.to_string() };
-    ParseError::Invalid(Report { entries: vec![entry] })
+    let read_bytes = match error {
+        JsonError::Size { .. } => None,
+        error => Some(error.offset().map_or(text.len(), |offset| offset.saturating_add(1))),
+    };
+    invalid(text, read_bytes, error.to_string())
 }
 
-fn invalid_shape(lines: &Lines, mismatch: &Mismatch) -> ParseError {
-    let message = format!("json: cannot unmarshal {} into a value of type {}", mismatch.found, mismatch.wanted);
-    let position = Some(lines.position(mismatch.end));
+fn invalid_shape(text: &[u8], mismatch: &Mismatch) -> ParseError {
+    invalid(text, Some(mismatch.end), mismatch.message.clone())
+}
+
+/// One finding, at the byte that follows what was read.
+fn invalid(text: &[u8], read_bytes: Option<usize>, message: String) -> ParseError {
+    let position = read_bytes.map(|offset| match offset < text.len() {
+        true => Lines::of(text).position(offset),
+        false => Position::END,
+    });
     ParseError::Invalid(Report { entries: vec![Entry { severity: Severity::Error, path: None, position, message }] })
 }
 

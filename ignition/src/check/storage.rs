@@ -145,12 +145,6 @@ impl Check for Disk<'_> {
         };
         found(walk, self.same_number(), "partition numbers collide");
         found(walk, self.overlap(), "partitions overlap");
-        let has = |is: fn(&Partition<'_>) -> bool| self.partitions.iter().any(is);
-        if has(|partition| partition.number == 0) && has(|partition| partition.should_exist == Some(false)) {
-            // What is to take the next free number can't know which numbers will be free.
-            let message = "shouldExist is false for a partition and other partition(s) has start or size 0";
-            walk.error(&["partitions".into()], message);
-        }
         found(walk, self.same_label(), "cannot use the same partition label twice");
     }
 }
@@ -251,12 +245,15 @@ impl Check for Filesystem<'_> {
             check_path("path", path, walk);
         }
         if is_virtual {
-            self.check_virtual(walk);
+            self.check_tag(walk);
         } else {
             check_path("device", &self.device, walk);
         }
         self.check_format(format, is_virtual, walk);
-        self.check_label(format, walk);
+        self.check_label(format, is_virtual, walk);
+        if is_virtual {
+            self.check_without_block_device(walk);
+        }
     }
 }
 
@@ -281,7 +278,7 @@ impl Filesystem<'_> {
         message.into_iter().for_each(|message| walk.error(&["format".into()], message));
     }
 
-    fn check_label(&self, format: &str, walk: &mut Walk<'_, '_>) {
+    fn check_label(&self, format: &str, is_virtual: bool, walk: &mut Walk<'_, '_>) {
         let Some(label) = self.label.as_deref().filter(|label| !label.is_empty()) else { return };
         let most = match format {
             "" => {
@@ -293,6 +290,10 @@ impl Filesystem<'_> {
             "xfs" => 12,
             "swap" => 15,
             "vfat" => 11,
+            _ if is_virtual => {
+                walk.error(&["label".into()], "filesystem labels cannot be set when using virtiofs");
+                return;
+            }
             _ => return,
         };
         if label.len() > most {
@@ -303,22 +304,24 @@ impl Filesystem<'_> {
         }
     }
 
-    /// What a file system of another machine can't have.
-    fn check_virtual(&self, walk: &mut Walk<'_, '_>) {
+    /// The host's directories are known by tags.
+    fn check_tag(&self, walk: &mut Walk<'_, '_>) {
         if self.device.is_empty() {
             walk.error(&["device".into()], "device not specified");
         } else if self.device.len() > 36 {
             walk.error(&["device".into()], "virtiofs device tag cannot be longer than 36 bytes");
         }
-        let is_set = |text: &Option<Text<'_>>| text.as_deref().is_some_and(|text| !text.is_empty());
+    }
+
+    fn check_without_block_device(&self, walk: &mut Walk<'_, '_>) {
+        let has_uuid = self.uuid.as_deref().is_some_and(|uuid| !uuid.is_empty());
         for (key, what, is_set) in [
-            ("label", "label", is_set(&self.label)),
-            ("uuid", "uuid", is_set(&self.uuid)),
+            ("uuid", "filesystem uuid", has_uuid),
             ("wipeFilesystem", "wipeFilesystem", self.wipe_filesystem == Some(true)),
-            ("options", "options", !self.options.is_empty()),
+            ("options", "filesystem options (mkfs)", !self.options.is_empty()),
         ] {
             if is_set {
-                walk.error(&[key.into()], format!("filesystem {what} cannot be set for non-block-device filesystems"));
+                walk.error(&[key.into()], format!("{what} cannot be set for non-block-device filesystems"));
             }
         }
     }
@@ -338,7 +341,12 @@ impl Check for Luks<'_> {
         }
         let Clevis { custom, tang, threshold, tpm2 } = &self.clevis;
         let has_pins = *tpm2 == Some(true) || !tang.is_empty() || threshold.is_some_and(|threshold| threshold != 0);
-        if custom.pin.as_deref().is_some_and(|pin| !pin.is_empty()) && has_pins {
+        let has_custom = match walk.version {
+            // There an empty one counts as well.
+            Version::V3_2 => walk.is_object(&["clevis".into(), "custom".into()]),
+            _ => custom.pin.as_deref().is_some_and(|pin| !pin.is_empty()),
+        };
+        if has_custom && has_pins {
             walk.error(&["clevis".into()], "cannot use custom clevis config with tpm2, tang, or threshold");
         }
         if let Some(source) = self.key_file.source.as_deref().filter(|source| !source.is_empty())

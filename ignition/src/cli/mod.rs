@@ -2,6 +2,7 @@
 
 mod apply;
 mod build;
+mod ignition_apply;
 mod merge;
 mod network;
 mod render;
@@ -9,6 +10,7 @@ mod size;
 mod translate;
 mod validate;
 
+pub use ignition_apply::ignition_apply;
 pub use validate::ignition_validate;
 
 use anyhow::Context;

@@ -123,7 +123,7 @@ mod tests {
         for (role, expected) in [
             ("", "the role's config is of version missing, of which nothing is known"),
             (r#"{"ignition":{"version":"9.0.0"}}"#, "the role's config is of version 9.0.0, of which nothing is known"),
-            ("[", "the role's config can't be used: error: unexpected end of JSON input"),
+            ("[", "the role's config can't be used: error at line 0 col 0: unexpected end of JSON input"),
         ] {
             let host = HostConfig { role_config: Some(role.into()), ..worker() };
             assert_eq!(build(&host).unwrap_err().to_string(), expected);

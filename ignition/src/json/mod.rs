@@ -211,13 +211,18 @@ impl<'d, 'a> Value<'d, 'a> {
     }
 }
 
-/// A place for people: line and column, both from 1, the column in bytes.
+/// A place for people: line and column, both from 1, the column in bytes; both are 0 at the end of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Position {
     /// Line.
     pub line: usize,
     /// Byte in it.
     pub column: usize,
+}
+
+impl Position {
+    /// What Ignition says of the end of the text.
+    pub(crate) const END: Self = Self { line: 0, column: 0 };
 }
 
 /// Turns offsets into positions, cheaply when there are many.

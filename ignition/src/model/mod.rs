@@ -1,6 +1,7 @@
 //! An Ignition config, whole: spec 3.0 to 3.7-experimental in one set of types, each field with the version it came with
 //! (installer contract E.2). Text is borrowed from the document, so that the data in a config of many megabytes are not copied.
 
+pub(crate) mod go_types;
 pub(crate) mod part;
 pub(crate) mod version;
 

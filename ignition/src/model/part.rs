@@ -1,5 +1,6 @@
 //! What every part of a config can do: be read, merged, written, and walked for its faults.
 
+use super::go_types::{Wanted, type_name};
 use super::version::Version;
 use crate::json::{Kind, Value};
 use crate::report::{DUPLICATE, Walk};
@@ -17,39 +18,83 @@ pub(crate) type Seen<'s> = HashSet<(&'static str, Cow<'s, str>)>;
 
 /// What is known while a document is read.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct Decoder<'a> {
     pub version: Version,
-    /// The first value that has the wrong type: what it is, what it should be, and where Go saw it.
+    /// The first value of a wrong type.
     pub mismatch: Option<Mismatch>,
+    /// What Go calls the struct that is read.
+    root: &'static str,
+    path: Vec<Place<'a>>,
 }
 
-/// A value of a type that has no place where it is.
+/// A step down to the value that is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Place<'a> {
+    /// A field, with its name as the document spells it.
+    Field(&'static str, Text<'a>),
+    Item(usize),
+}
+
+/// A value of a wrong type, in Go's words, and where Go saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    pub found: String,
-    pub wanted: &'static str,
+    pub message: String,
     pub end: usize,
 }
 
-impl Decoder {
-    pub fn new(version: Version) -> Self {
-        Self { version, mismatch: None }
+impl<'a> Decoder<'a> {
+    pub fn new(root: &'static str, version: Version) -> Self {
+        Self { version, mismatch: None, root, path: Vec::new() }
+    }
+
+    /// One step further down.
+    pub fn within(&mut self, place: Place<'a>, read: impl FnOnce(&mut Self)) {
+        self.path.push(place);
+        read(self);
+        self.path.pop();
     }
 
     /// Reading goes on, as Go's does; the first counts.
-    pub fn mismatch(&mut self, value: Value<'_, '_>, wanted: &'static str) {
+    pub fn mismatch(&mut self, value: Value<'_, '_>, wanted: Wanted) {
+        if self.mismatch.is_some() {
+            return;
+        }
         let number = || format!("number {}", String::from_utf8_lossy(value.source()));
-        let found =
-            if value.kind() == Kind::Number && wanted == "int" { number() } else { value.kind_name().to_owned() };
+        let is_bad_int = value.kind() == Kind::Number && wanted == Wanted::Scalar("int");
+        let found = if is_bad_int { number() } else { value.kind_name().to_owned() };
         let end = if matches!(value.kind(), Kind::Array | Kind::Object) { value.told() } else { value.end() };
-        self.mismatch.get_or_insert(Mismatch { found, wanted, end });
+        let into = match self.path.last() {
+            None => "Go value".to_owned(),
+            Some(Place::Field(..)) => format!("Go struct field {}", self.path_text()),
+            Some(Place::Item(_)) => self.path_text(),
+        };
+        let wanted = type_name(self.root, self.version, &self.path, wanted);
+        let message = format!("json: cannot unmarshal {found} into {into} of type {wanted}");
+        self.mismatch = Some(Mismatch { message, end });
     }
+
+    fn path_text(&self) -> String {
+        self.path.iter().fold(self.root.to_owned(), |text, place| match place {
+            Place::Field(_, name) => format!("{text}.{name}"),
+            Place::Item(index) => format!("{text}.{index}"),
+        })
+    }
+}
+
+/// Whether Go takes `text` for the field `key`: case is ignored by Unicode's simple folding, to which U+017F is an s and U+212A a k.
+pub(crate) fn is_key(text: &str, key: &str) -> bool {
+    let fold = |char: char| match char {
+        '\u{17F}' => 's',
+        '\u{212A}' => 'k',
+        char => char.to_ascii_lowercase(),
+    };
+    text.eq_ignore_ascii_case(key) || !text.is_ascii() && text.chars().map(fold).eq(key.chars().map(fold))
 }
 
 /// A part of a config.
 pub(crate) trait Part<'a>: Clone + Default + PartialEq {
     /// Takes what `value` has. Read twice, as from a key given twice, the later wins.
-    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder);
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>);
 
     /// This as the parent of `child`, by Ignition's rules (installer contract E.4).
     fn merge(self, child: Self) -> Self;
@@ -84,11 +129,11 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 }
 
 impl<'a> Part<'a> for Text<'a> {
-    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         match value.text() {
             Some(text) => *self = text,
             None if value.kind() == Kind::Null => {}
-            None => decoder.mismatch(value, "string"),
+            None => decoder.mismatch(value, Wanted::Scalar("string")),
         }
     }
 
@@ -117,12 +162,12 @@ impl Keyed for Text<'_> {
 }
 
 impl<'a> Part<'a> for i64 {
-    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         let number = (value.kind() == Kind::Number).then(|| std::str::from_utf8(value.source()).ok()?.parse().ok());
         match number.flatten() {
             Some(number) => *self = number,
             None if value.kind() == Kind::Null => {}
-            None => decoder.mismatch(value, "int"),
+            None => decoder.mismatch(value, Wanted::Scalar("int")),
         }
     }
 
@@ -140,12 +185,12 @@ impl<'a> Part<'a> for i64 {
 }
 
 impl<'a> Part<'a> for bool {
-    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         match value.kind() {
             Kind::True => *self = true,
             Kind::False => *self = false,
             Kind::Null => {}
-            _ => decoder.mismatch(value, "bool"),
+            _ => decoder.mismatch(value, Wanted::Scalar("bool")),
         }
     }
 
@@ -164,7 +209,7 @@ impl<'a> Part<'a> for bool {
 
 /// Null, or a scalar.
 impl<'a, T: Part<'a>> Part<'a> for Option<T> {
-    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         if value.kind() == Kind::Null {
             *self = None;
         } else {
@@ -188,18 +233,18 @@ impl<'a, T: Part<'a>> Part<'a> for Option<T> {
     }
 }
 
-fn decode_list<'a, T: Part<'a>>(list: &mut Vec<T>, value: Value<'_, 'a>, decoder: &mut Decoder) {
+fn decode_list<'a, T: Part<'a>>(list: &mut Vec<T>, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
     match value.kind() {
         Kind::Null => list.clear(),
         Kind::Array => {
             list.clear();
-            list.extend(value.items().map(|item| {
+            list.extend(value.items().enumerate().map(|(index, item)| {
                 let mut part = T::default();
-                part.decode(item, decoder);
+                decoder.within(Place::Item(index), |decoder| part.decode(item, decoder));
                 part
             }));
         }
-        _ => decoder.mismatch(value, "list"),
+        _ => decoder.mismatch(value, Wanted::List),
     }
 }
 
@@ -216,7 +261,7 @@ fn write_list<'a, T: Part<'a>>(list: &[T], out: &mut Vec<u8>) {
 
 /// Entries told apart by their keys.
 impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
-    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         decode_list(self, value, decoder);
     }
 
@@ -287,7 +332,7 @@ impl<T> Deref for Sequence<T> {
 }
 
 impl<'a, T: Part<'a>> Part<'a> for Sequence<T> {
-    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+    fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         decode_list(&mut self.0, value, decoder);
     }
 
@@ -340,14 +385,15 @@ macro_rules! parts {
         }
 
         impl<'a> Part<'a> for $name $(<$life>)? {
-            fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder) {
+            fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
                 if !matches!(value.kind(), Kind::Object | Kind::Null) {
-                    decoder.mismatch(value, "object");
+                    decoder.mismatch(value, crate::model::go_types::Wanted::Object);
                 }
                 for (key, value) in value.members() {
                     let key = key.text().unwrap_or_default();
-                    $(if key.eq_ignore_ascii_case($key) $(&& decoder.version >= Version::$since)? {
-                        self.$field.decode(value, decoder);
+                    $(if crate::model::part::is_key(&key, $key) $(&& decoder.version >= Version::$since)? {
+                        let place = crate::model::part::Place::Field($key, key.clone());
+                        decoder.within(place, |decoder| self.$field.decode(value, decoder));
                     })*
                 }
             }
@@ -394,6 +440,9 @@ macro_rules! parts {
             }
 
             fn unused(value: Value<'_, '_>, walk: &mut Walk<'_, '_>) {
+                if value.kind() == Kind::Null {
+                    walk.null_object(value.start());
+                }
                 for (key, value) in value.members() {
                     match &*key.text().unwrap_or_default() {
                         $($key $(if walk.version >= Version::$since)? => {

@@ -51,15 +51,32 @@ impl Version {
 
     /// Reads what stands in a config: a semantic version, and a known one.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
-        let (plain, build) = text.split_once('+').map_or((text, None), |(plain, build)| (plain, Some(build)));
-        let numbers = plain.split_once('-').map_or(plain, |(numbers, _)| numbers);
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        let parts: Vec<_> = numbers.split('.').collect();
-        if parts.len() != 3 || !parts.iter().all(|part| is_number(part)) {
-            return Err(VersionError::Invalid);
-        }
-        let known = Self::ALL.into_iter().find(|version| version.name() == plain && build.is_none());
+        let asked = Semantic::parse(text).ok_or(VersionError::Invalid)?;
+        let known = Self::ALL.into_iter().find(|version| Semantic::parse(version.name()) == Some(asked));
         known.ok_or(VersionError::Unsupported)
+    }
+}
+
+/// A semantic version as go-semver reads it: zeros may lead a number, and what follows `-` or `+` may be empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Semantic<'a> {
+    numbers: [i64; 3],
+    pre_release: &'a str,
+    metadata: &'a str,
+}
+
+impl<'a> Semantic<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (text, metadata) = text.split_once('+').unwrap_or((text, ""));
+        let (text, pre_release) = text.split_once('-').unwrap_or((text, ""));
+        let is_identifier =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let is_suffix = |suffix: &str| suffix.is_empty() || suffix.split('.').all(is_identifier);
+        let mut parts = text.split('.');
+        let numbers = [(); 3].map(|()| parts.next()?.parse().ok());
+        let [Some(major), Some(minor), Some(patch)] = numbers else { return None };
+        let is_whole = parts.next().is_none() && is_suffix(pre_release) && is_suffix(metadata);
+        is_whole.then_some(Self { numbers: [major, minor, patch], pre_release, metadata })
     }
 }
 
@@ -78,10 +95,16 @@ mod tests {
         for version in Version::ALL {
             assert_eq!(Version::parse(version.name()), Ok(version));
         }
-        for text in ["", "3", "3.0", "x", "3.0.0.0", "3.a.0", "-", "3..0"] {
+        for text in ["03.3.0", "3.03.0", "3.3.00", "3.3.0-", "3.3.0+", "3.3.0-+"] {
+            assert_eq!(Version::parse(text), Ok(Version::V3_3), "{text}");
+        }
+        assert_eq!(Version::parse("3.07.0-experimental"), Ok(Version::V3_7));
+        for text in
+            ["", "3", "3.0", "x", "3.0.0.0", "3.a.0", "-", "3..0", "3.3.0-a_b", "3.3.0+a..b", "9223372036854775808.0.0"]
+        {
             assert_eq!(Version::parse(text), Err(VersionError::Invalid), "{text}");
         }
-        for text in ["2.2.0", "3.6.0-experimental", "3.7.0", "3.9.0", "3.3.0+x", "4.0.0"] {
+        for text in ["3.7.0-Experimental", "2.2.0", "3.6.0-experimental", "3.7.0", "3.9.0", "3.3.0+x", "4.0.0"] {
             assert_eq!(Version::parse(text), Err(VersionError::Unsupported), "{text}");
         }
     }

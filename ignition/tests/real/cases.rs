@@ -320,6 +320,31 @@ pub fn good() -> Vec<Case> {
                 json!([{"name": "m.service", "mask": true}, {"name": "n.service", "mask": true, "contents": unit}, {"name": "alias.service", "mask": true}, {"name": "o.service", "mask": false}]),
             ),
         ),
+        (
+            "units unmasked",
+            "3.2.0",
+            units(
+                json!([{"name": "masked.service", "mask": false, "enabled": true}, {"name": "b.service", "mask": false}, {"name": "alias.service", "mask": false}, {"name": "nothing.service", "mask": false}]),
+            ),
+        ),
+        (
+            "presets in order",
+            "3.3.0",
+            units(
+                json!([{"name": "z.service", "enabled": true}, {"name": "b.service", "enabled": false}, {"name": "a@x.service", "enabled": true}, {"name": "a.service", "enabled": true}, {"name": "a@a.service", "enabled": true}, {"name": "Z.service", "enabled": true}]),
+            ),
+        ),
+        ("disabled unit disabled", "3.0.0", units(json!([{"name": "off.service", "enabled": false}]))),
+        ("masked unit disabled", "3.0.0", units(json!([{"name": "masked.service", "enabled": false}]))),
+        ("linked unit disabled", "3.0.0", units(json!([{"name": "linked.service", "enabled": false}]))),
+        ("unit of no rules disabled", "3.0.0", units(json!([{"name": "static.service", "enabled": false}]))),
+        ("unit of others' rules disabled", "3.0.0", units(json!([{"name": "indirect.service", "enabled": false}]))),
+        ("unit disabled by another name", "3.0.0", units(json!([{"name": "alias.service", "enabled": false}]))),
+        (
+            "unit written and disabled",
+            "3.0.0",
+            units(json!([{"name": "new.service", "enabled": false, "contents": unit}])),
+        ),
         ("unit masked and disabled", "3.1.0", units(json!([{"name": "c.service", "mask": true, "enabled": false}]))),
         (
             "instances enabled",
@@ -341,6 +366,22 @@ pub fn good() -> Vec<Case> {
                 "storage": {"directories": [{"path": "/opt/app", "user": {"name": "core"}, "group": {"name": "app"}, "mode": 488}], "files": [{"path": "/opt/app/bin/run", "mode": 493, "contents": hi}, {"path": "/etc/hostname", "contents": hi, "overwrite": true}], "links": [{"path": "/etc/localtime", "target": "../usr/share/zoneinfo/UTC"}, {"path": "/opt/run", "target": "/opt/app/bin/run", "hard": true}]},
                 "systemd": {"units": [{"name": "app.service", "enabled": true, "contents": unit, "dropins": [{"name": "a.conf", "contents": "[Unit]\n"}]}, {"name": "b.service", "mask": true}]},
             }),
+        ),
+    ]
+}
+
+/// Those that it carries out since [`super::real::RULES_SINCE`].
+pub fn newer() -> Vec<Case> {
+    vec![
+        ("group that is there", "3.0.0", groups(json!([{"name": "wheel"}]))),
+        ("group with its own number", "3.0.0", groups(json!([{"name": "wheel", "gid": 10, "system": true}]))),
+        ("group with another number", "3.1.0", groups(json!([{"name": "users", "gid": 1500}, {"name": "new"}]))),
+        ("group with a password", "3.2.0", groups(json!([{"name": "sudo", "passwordHash": "hash"}]))),
+        ("group with an empty password", "3.2.0", groups(json!([{"name": "sudo", "passwordHash": ""}]))),
+        (
+            "group with both, and a user in it",
+            "3.3.0",
+            json!({"passwd": {"groups": [{"name": "old", "gid": 1234, "passwordHash": "x"}], "users": [{"name": "core", "groups": ["old"]}]}}),
         ),
     ]
 }
@@ -374,7 +415,7 @@ pub fn bad() -> Vec<Case> {
             links(json!([{"path": "/home/old/f", "target": "/home/old/g", "hard": true}])),
         ),
         ("hard link to nothing", "3.3.0", links(json!([{"path": "/a", "target": "/nothing", "hard": true}]))),
-        ("group that is there", "3.0.0", groups(json!([{"name": "wheel"}]))),
+        ("group's number taken by another", "3.0.0", groups(json!([{"name": "wheel", "gid": 8}]))),
         ("group's number taken", "3.1.0", groups(json!([{"name": "new", "gid": 10}]))),
         ("primary group deleted", "3.2.0", groups(json!([{"name": "users", "shouldExist": false}]))),
         ("user's number taken", "3.3.0", users(json!([{"name": "core", "uid": 1005}]))),

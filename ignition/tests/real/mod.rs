@@ -43,6 +43,12 @@ l /etc/systemd/system/multi-user.target.wants/keep.service - 0 0 /usr/lib/system
 l /etc/systemd/system/multi-user.target.wants/t@one.service - 0 0 /usr/lib/systemd/system/t@.service
 l /etc/systemd/system/x.target.requires/b.service - 0 0 ../b.service
 l /etc/systemd/system/alias.service - 0 0 /usr/lib/systemd/system/b.service
+l /etc/systemd/system/masked.service - 0 0 /dev/null
+l /etc/systemd/system/linked.service - 0 0 /opt/linked.service
+f /opt/linked.service 644 0 0 [Install]|WantedBy=multi-user.target
+f /usr/lib/systemd/system/off.service 644 0 0 [Install]|WantedBy=multi-user.target
+f /usr/lib/systemd/system/static.service 644 0 0 [Service]|ExecStart=/bin/true
+f /usr/lib/systemd/system/indirect.service 644 0 0 [Install]|Also=c.service
 f /usr/lib/systemd/system/b.service 644 0 0 [Install]|WantedBy=multi-user.target|Also=c.service
 f /usr/lib/systemd/system/c.service 644 0 0 [Install]|WantedBy=multi-user.target
 f /usr/lib/systemd/system/keep.service 644 0 0 [Install]|WantedBy=multi-user.target
@@ -135,16 +141,21 @@ pub fn snapshot(root: &Path) -> BTreeMap<String, Node> {
 }
 
 /// What Ignition starts.
-const PROGRAMS: [&str; 7] = ["useradd", "usermod", "userdel", "groupadd", "groupdel", "systemctl", "unshare"];
+const PROGRAMS: [&str; 8] =
+    ["useradd", "usermod", "userdel", "groupadd", "groupdel", "groupmod", "systemctl", "unshare"];
+/// Its rules are those held to; some of what older ones do differs.
+const RULES_SINCE: (u32, u32) = (2, 25);
 
 /// Ignition, and a systemd that says its version, for which Ignition asks when it has written presets of templates.
 pub struct Real {
     binary: PathBuf,
     dir: TempDir,
+    /// Whether it is older than the rules we hold to.
+    pub is_old: bool,
 }
 
 impl Real {
-    /// None where it can't be had.
+    /// The program named by LANDFALL_IGNITION or unpacked below the target directory; None where it can't be had.
     pub fn find() -> Option<Self> {
         let unpacked = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../target/vm/packages/ignition/usr/lib/dracut/modules.d/30ignition/ignition");
@@ -152,7 +163,7 @@ impl Real {
             ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().any(|dir| Path::new(dir).join(name).exists())
         };
         let missing: Vec<_> = PROGRAMS.into_iter().filter(|name| !path(name)).collect();
-        let binary = unpacked.canonicalize();
+        let binary = std::env::var_os("LANDFALL_IGNITION").map_or(unpacked.clone(), PathBuf::from).canonicalize();
         let is_root = nix::unistd::geteuid().is_root();
         let Some(binary) = binary.ok().filter(|_| is_root && missing.is_empty()) else {
             let why = format!("it needs root, {} (make setup unpacks it) and {missing:?}", unpacked.display());
@@ -173,7 +184,9 @@ impl Real {
                 thread::spawn(move || answer(stream));
             }
         });
-        Some(Self { binary, dir })
+        let version = Command::new(&binary).arg("--version").output().unwrap().stdout;
+        let is_old = version_of(&String::from_utf8_lossy(&version)).is_some_and(|version| version < RULES_SINCE);
+        Some(Self { binary, dir, is_old })
     }
 
     /// Applies a config to a root. The error is what it says.
@@ -202,6 +215,13 @@ impl Real {
         let told = log.lines().filter(|line| line.starts_with("CRITICAL")).collect::<Vec<_>>().join("\n");
         if output.status.success() { Ok(()) } else { Err(if told.is_empty() { log.into_owned() } else { told }) }
     }
+}
+
+/// `2.14` of `Ignition Debian 2.14.0+ds1`; one that is built by hand says nothing.
+fn version_of(text: &str) -> Option<(u32, u32)> {
+    let numbers = text.split(|char: char| !char.is_ascii_digit() && char != '.').find(|word| word.contains('.'))?;
+    let mut numbers = numbers.split('.').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 /// Speaks enough of D-Bus to say `Version`.

@@ -133,7 +133,7 @@ fn errors_tell_the_way() {
     for (text, expected) in [
         ("", "not a config (empty): Ignition would forget all the others, too, and go on without a config"),
         (r#"{"ignition":{"version":"4.0.0"}}"#, "unsupported config version"),
-        ("{", "config is not valid:\nerror: unexpected end of JSON input\n"),
+        ("{", "config is not valid:\nerror at line 0 col 0: unexpected end of JSON input\n"),
     ] {
         let reference = json!({"source": data_url::base64(text.as_bytes())});
         assert_eq!(root(&reference), format!("{way}{expected}"));

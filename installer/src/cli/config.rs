@@ -186,6 +186,7 @@ impl InstallConfig {
                 keyrings: self.keyring.clone(),
                 minisign_key: self.minisign_key.clone(),
                 sha256: self.sha256.map(|sum| sum.0),
+                published_sha256: None,
                 sha256_sums: self.sha256_sums.clone(),
             },
             retries: self.fetch_retries.unwrap_or_default().into(),

@@ -24,7 +24,8 @@ const LISTEN_S: u64 = 5;
 /// No offer is a result: the exit status is 0. Without both leases it is 1.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a dhcp-lease-allocate step, for example:
-  {"interface":"ens3","api_vip_mac":"00:1a:4a:10:20:30","ingress_vip_mac":"00:1a:4a:40:50:60"}
+  {"interface":"ens3","api_vip_mac":"00:1a:4a:10:20:30",
+   "ingress_vip_mac":"00:1a:4a:40:50:60"}
 
 Examples:
   landfall netcheck dhcp --interface ens3

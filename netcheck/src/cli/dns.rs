@@ -18,7 +18,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// A name that does not resolve is a result, not an error: the exit status is 0 whenever the check took place.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a domain-resolution step, for example:
-  {"domains":[{"domain_name":"api.prod.example.com"},{"domain_name":"validateNoWildcardDNS.prod.example.com."}]}
+  {"domains":[{"domain_name":"api.prod.example.com"},
+    {"domain_name":"validateNoWildcardDNS.prod.example.com."}]}
 
 Examples:
   landfall netcheck dns api.prod.example.com validateNoWildcardDNS.prod.example.com.

@@ -22,7 +22,8 @@ use std::{
 /// That nothing could be fetched is a result, not an error: the exit status is 0, the reply says why, and so does stderr.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with an api-vip-connectivity-check step, for example:
-  {"url":"https://api-int.prod.example.com:22623/config/worker","ca_certificate":"LS0tLS1CRUdJTi...",
+  {"url":"https://api-int.prod.example.com:22623/config/worker",
+   "ca_certificate":"LS0tLS1CRUdJTi...",
    "request_headers":[{"key":"X-Auth","value":"..."}]}
 
 Examples:

@@ -41,7 +41,8 @@ ours, where podman is always told.
 CA certificates: the system's, --ca, and /etc/containers/certs.d/HOST:PORT/*.crt or /etc/docker/certs.d/HOST:PORT/*.crt.
 
 The request is what the service sends with a container-image-availability step, for example:
-  {"images":["quay.io/openshift-release-dev/ocp-release:4.22.9-x86_64"],"timeout":960}
+  {"images":["quay.io/openshift-release-dev/ocp-release:4.22.9-x86_64"],
+   "timeout":960}
 
 Examples:
   landfall netcheck image quay.io/edge-infrastructure/assisted-installer:latest

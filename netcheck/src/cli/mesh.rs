@@ -18,7 +18,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a connectivity-check step, for example:
   [{"host_id":"856f4f9c-3c08-4d97-8ec7-ea0ad7d4cadf",
-    "nics":[{"name":"ens3","mac":"52:54:00:aa:bb:02","ip_addresses":["192.168.126.12","fd00::12"]}]}]
+    "nics":[{"name":"ens3","mac":"52:54:00:aa:bb:02",
+      "ip_addresses":["192.168.126.12","fd00::12"]}]}]
 
 Examples:
   landfall netcheck mesh --request hosts.json

@@ -17,7 +17,8 @@ use std::{
 /// and the exit status is then 1.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a tang-connectivity-check step, for example:
-  {"tang_servers":"[{\"url\":\"http://tang.example.com:7500\",\"thumbprint\":\"PLjNyRdGw03zlRoGjQYMahSZGu9\"}]"}
+  {"tang_servers":
+    "[{\"url\":\"http://tang:7500\",\"thumbprint\":\"PLjNyRdGw03zlRoG...\"}]"}
 
 Examples:
   landfall netcheck tang http://tang.example.com:7500 PLjNyRdGw03zlRoGjQYMahSZGu9

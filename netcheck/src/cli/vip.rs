@@ -16,7 +16,8 @@ use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 #[command(
     after_help = r#"The request is what the service sends with a verify-vips step; its reply says "failed" of an address that anybody
 holds, this host included:
-  [{"vip":"192.168.126.100","vip_type":"api"},{"vip":"192.168.126.101","vip_type":"ingress"}]
+  [{"vip":"192.168.126.100","vip_type":"api"},
+   {"vip":"192.168.126.101","vip_type":"ingress"}]
 
 Examples:
   landfall netcheck vip 192.168.126.100 fd00::100

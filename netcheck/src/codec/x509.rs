@@ -3,14 +3,10 @@
 //! For messages only: what is to be trusted is rustls's to decide, and it reads certificates with a reader of its own.
 
 use super::text::printable;
+use api::der::{CertificateParts, OBJECT, SEQUENCE, element, elements, expect};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use time::{Date, Month, OffsetDateTime, Time};
+use time::OffsetDateTime;
 
-const SEQUENCE: u8 = 0x30;
-const OBJECT: u8 = 0x06;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const EXTENSIONS: u8 = 0xa3;
 const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
@@ -38,59 +34,16 @@ pub struct Certificate {
 impl Certificate {
     /// Reads DER; `None` if it is no certificate.
     pub fn parse(der: &[u8]) -> Option<Self> {
-        let (certificate, _) = expect(der, SEQUENCE)?;
-        let (mut rest, _) = expect(certificate, SEQUENCE)?;
-        // The version is optional, with a tag of its own.
-        if let Some((0xa0, _, after)) = element(rest) {
-            rest = after;
-        }
-        let (_, _serial, rest) = element(rest)?;
-        let (_algorithm, rest) = expect(rest, SEQUENCE)?;
-        let (issuer, rest) = expect(rest, SEQUENCE)?;
-        let (validity, rest) = expect(rest, SEQUENCE)?;
-        let (subject, rest) = expect(rest, SEQUENCE)?;
-        let (_key, rest) = expect(rest, SEQUENCE)?;
-        let (not_before, after) = moment(validity)?;
-        let (not_after, _) = moment(after)?;
+        let parts = CertificateParts::parse(der)?;
         Some(Self {
-            subject: name(subject),
-            issuer: name(issuer),
-            is_self_issued: subject == issuer,
-            not_before,
-            not_after,
-            names: alternative_names(rest),
+            subject: name(parts.subject),
+            issuer: name(parts.issuer),
+            is_self_issued: parts.subject == parts.issuer,
+            not_before: parts.not_before,
+            not_after: parts.not_after,
+            names: alternative_names(&parts),
         })
     }
-}
-
-/// The first element: tag, content, what follows. Only tags of one byte and lengths up to 2^32 occur in certificates.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&[tag, first], rest) = bytes.split_first_chunk()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81..=0x84 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            let length = digits.iter().fold(0u64, |value, digit| (value << 8) | u64::from(*digit));
-            (usize::try_from(length).ok()?, rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
-}
-
-fn expect(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
-    let (tag, content, rest) = element(bytes)?;
-    (tag == wanted).then_some((content, rest))
-}
-
-fn elements(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let (tag, content, after) = element(rest)?;
-        rest = after;
-        Some((tag, content))
-    })
 }
 
 /// A distinguished name in words.
@@ -128,36 +81,9 @@ fn text(tag: u8, value: &[u8]) -> String {
     plain.chars().take(MAX_TEXT_CHARS).collect()
 }
 
-fn moment(bytes: &[u8]) -> Option<(OffsetDateTime, &[u8])> {
-    let (tag, content, rest) = element(bytes)?;
-    let digits = content.strip_suffix(b"Z")?;
-    let number = |from: usize, length: usize| -> Option<u16> {
-        let digits = digits.get(from..from.checked_add(length)?)?;
-        digits
-            .iter()
-            .try_fold(0u16, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u16::from(digit - b'0')))
-    };
-    let (year, at) = match tag {
-        // Two digits: 1950 to 2049.
-        UTC_TIME => (number(0, 2).map(|year| if year < 50 { 2000 + year } else { 1900 + year })?, 2),
-        GENERALIZED_TIME => (number(0, 4)?, 4),
-        _ => return None,
-    };
-    let two = |position: usize| u8::try_from(number(at + 2 * position, 2)?).ok();
-    let month = Month::try_from(two(0)?).ok()?;
-    let date = Date::from_calendar_date(i32::from(year), month, two(1)?).ok()?;
-    let time = Time::from_hms(two(2)?, two(3)?, two(4)?).ok()?;
-    Some((OffsetDateTime::new_utc(date, time), rest))
-}
-
-fn alternative_names(rest: &[u8]) -> Vec<String> {
-    let extensions = elements(rest).find(|(tag, _)| *tag == EXTENSIONS).and_then(|(_, list)| expect(list, SEQUENCE));
-    let Some((extensions, _)) = extensions else { return Vec::new() };
-    let value = elements(extensions).find_map(|(_, extension)| {
-        let (object, _) = expect(extension, OBJECT)?;
-        (object == SUBJECT_ALTERNATIVE_NAME).then(|| elements(extension).last())?
-    });
-    let Some((names, _)) = value.and_then(|(_, octets)| expect(octets, SEQUENCE)) else { return Vec::new() };
+fn alternative_names(certificate: &CertificateParts<'_>) -> Vec<String> {
+    let value = certificate.extension(SUBJECT_ALTERNATIVE_NAME);
+    let Some((names, _)) = value.and_then(|value| expect(value, SEQUENCE)) else { return Vec::new() };
     let named = elements(names).filter_map(|(tag, value)| match tag {
         DNS_NAME => Some(text(tag, value)),
         IP_ADDRESS => {

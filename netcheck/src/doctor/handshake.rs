@@ -6,10 +6,7 @@ use api::http::HttpConfig;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
     StreamOwned,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
@@ -55,7 +52,7 @@ pub(super) enum TlsFailure {
 /// Whom to trust.
 #[derive(Clone, Debug)]
 pub(super) struct Roots {
-    pub store: Arc<RootCertStore>,
+    verifier: Arc<dyn ServerCertVerifier>,
 }
 
 /// Why the CA bundle is of no use.
@@ -80,17 +77,17 @@ pub enum RootsError {
 impl Roots {
     /// The system's, and those of the bundle unless all is overlooked anyway.
     pub fn load(config: &HttpConfig) -> Result<Self, RootsError> {
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let mut roots = rustls_native_certs::load_native_certs().certs;
         if let Some(path) = config.ca_cert.as_ref().filter(|_| !config.insecure) {
             let read = |source| RootsError::Read { path: path.clone(), source };
             let bundle: Vec<_> =
                 CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<_, _>>).map_err(read)?;
-            if store.add_parsable_certificates(bundle).0 == 0 {
+            if RootCertStore::empty().add_parsable_certificates(bundle.iter().cloned()).0 == 0 {
                 return Err(RootsError::Empty { path: path.clone() });
             }
+            roots.extend(bundle);
         }
-        Ok(Self { store: Arc::new(store) })
+        Ok(Self { verifier: api::trust::verifier(roots) })
     }
 }
 
@@ -221,16 +218,14 @@ struct Seen {
 /// Lets every certificate pass, and keeps it with what the real verifier says.
 #[derive(Debug)]
 struct Witness {
-    /// `None` without a single root.
-    real: Option<Arc<WebPkiServerVerifier>>,
+    real: Arc<dyn ServerCertVerifier>,
     provider: Arc<CryptoProvider>,
     seen: Mutex<Seen>,
 }
 
 impl Witness {
     fn new(roots: &Roots, provider: &Arc<CryptoProvider>) -> Self {
-        let real = WebPkiServerVerifier::builder_with_provider(roots.store.clone(), provider.clone()).build().ok();
-        Self { real, provider: provider.clone(), seen: Mutex::default() }
+        Self { real: roots.verifier.clone(), provider: provider.clone(), seen: Mutex::default() }
     }
 }
 
@@ -243,12 +238,8 @@ impl ServerCertVerifier for Witness {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified = match &self.real {
-            Some(real) => real.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now).map(drop),
-            None => Err(CertificateError::UnknownIssuer.into()),
-        };
-        let distrust = match verified {
-            Ok(()) => None,
+        let distrust = match self.real.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Ok(_) => None,
             Err(rustls::Error::InvalidCertificate(error)) => Some(error),
             Err(_) => Some(CertificateError::BadEncoding),
         };

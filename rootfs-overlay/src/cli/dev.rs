@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, create_dir_all};
 use std::io::BufReader;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// The version that descriptions of minimal ISOs are marked with: that of the program whose format it is.
 const APP_VERSION: &str = "0.27.0";
@@ -224,7 +224,7 @@ struct ShowInitrd {
 
 impl ShowInitrd {
     fn run(self) -> anyhow::Result<()> {
-        let archive = read_initrd(&self.input, &self.filter)?;
+        let archive = read_initrd(&self.input, Names::new(&self.filter)?)?;
         let names: String = archive.members().map(|(name, _)| format!("{name}\n")).collect();
         print(names.as_bytes())
     }
@@ -249,13 +249,9 @@ struct ExtractInitrd {
 
 impl ExtractInitrd {
     fn run(self) -> anyhow::Result<()> {
-        let archive = read_initrd(&self.input, &self.filter)?;
+        // Nothing is written before all names are known to be good.
+        let archive = read_initrd(&self.input, Names::new(&self.filter)?.to_extract())?;
         for (name, _) in archive.members() {
-            let is_inside =
-                Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-            if !is_inside {
-                bail!("path {name} contains path traversal");
-            }
             let path = self.directory.join(name);
             if self.verbose {
                 print(format!("{}\n", path.display()).as_bytes())?;
@@ -268,8 +264,7 @@ impl ExtractInitrd {
     }
 }
 
-fn read_initrd(path: &Path, filter: &[String]) -> anyhow::Result<Archive> {
-    let names = Names::new(filter)?;
+fn read_initrd(path: &Path, names: Names) -> anyhow::Result<Archive> {
     let path = Some(path).filter(|path| *path != Path::new("-"));
     scan(pxe::open(path)?, &names).context("decoding initrd")
 }
@@ -339,4 +334,36 @@ fn files(iso: &mut Iso<BufReader<File>>, path: &Path) -> anyhow::Result<BTreeMap
         bail!("No files found in {}", path.display());
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ignition::newc;
+
+    #[test]
+    fn an_initrd_that_leads_out_of_the_directory_is_refused() {
+        for name in ["../evil", "a/../../evil", "/evil"] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut bytes = Vec::new();
+            newc::append(&mut bytes, 1, newc::REGULAR | 0o644, "a/good", b"x").unwrap();
+            newc::append(&mut bytes, 2, newc::REGULAR | 0o644, name, b"x").unwrap();
+            newc::finish(&mut bytes);
+            let input = dir.path().join("initrd");
+            std::fs::write(&input, bytes).unwrap();
+            let directory = dir.path().join("out");
+            let extract = |filter: &[&str]| ExtractInitrd {
+                directory: directory.clone(),
+                verbose: false,
+                input: input.clone(),
+                filter: filter.iter().map(|glob| (*glob).to_owned()).collect(),
+            };
+            let error = format!("{:#}", extract(&[]).run().unwrap_err());
+            assert_eq!(error, format!("decoding initrd: path {name} contains path traversal"));
+            assert!(!directory.exists());
+            // What is not asked for does no harm.
+            extract(&["a/good"]).run().unwrap();
+            assert_eq!(std::fs::read(directory.join("a/good")).unwrap(), b"x");
+        }
+    }
 }

@@ -15,7 +15,10 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// Which files are kept: those that any of some patterns matches. `*` also matches `/`.
 #[derive(Clone, Debug)]
-pub struct Names(Vec<glob::Pattern>);
+pub struct Names {
+    patterns: Vec<glob::Pattern>,
+    refuses_traversal: bool,
+}
 
 /// A pattern that is none.
 #[derive(Debug, thiserror::Error)]
@@ -27,11 +30,17 @@ impl Names {
     pub fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, NamesError> {
         let all = if patterns.is_empty() { Some("*") } else { None };
         let patterns = patterns.iter().map(S::as_ref).chain(all);
-        Ok(Self(patterns.map(glob::Pattern::new).collect::<Result<_, _>>()?))
+        let patterns = patterns.map(glob::Pattern::new).collect::<Result<_, _>>()?;
+        Ok(Self { patterns, refuses_traversal: false })
+    }
+
+    /// The same, for files that are put into a directory: a matching name that leads out of it is an error.
+    pub fn to_extract(self) -> Self {
+        Self { refuses_traversal: true, ..self }
     }
 
     fn matches(&self, name: &str) -> bool {
-        self.0.iter().any(|pattern| pattern.matches(name))
+        self.patterns.iter().any(|pattern| pattern.matches(name))
     }
 }
 
@@ -49,6 +58,12 @@ pub enum ScanError {
     /// What is no archive follows one.
     #[error("found trailing garbage inside compressed archive")]
     Garbage,
+    /// A name that is absolute, or leads upwards.
+    #[error("path {name} contains path traversal")]
+    Traversal {
+        /// As it is in the archive.
+        name: String,
+    },
     /// Too much is kept.
     #[error("the files that are wanted have more than {MAX_KEPT_BYTES} bytes together")]
     TooLarge,
@@ -117,6 +132,9 @@ impl Found {
             let is_trailer = name == newc::TRAILER;
             let clean = clean_name(&name);
             let wanted = !is_trailer && mode & newc::TYPE_MASK == newc::REGULAR && names.matches(&name);
+            if wanted && names.refuses_traversal && leads_out(&name) {
+                return Err(ScanError::Traversal { name });
+            }
             if let (true, Ok(name)) = (wanted, clean) {
                 self.bytes = self.bytes.saturating_add(len);
                 if self.bytes > MAX_KEPT_BYTES {
@@ -141,6 +159,10 @@ impl Found {
             }
         }
     }
+}
+
+fn leads_out(name: &str) -> bool {
+    name.starts_with('/') || name.split('/').any(|part| part == "..")
 }
 
 /// A member's header.

@@ -128,6 +128,8 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "landfall cluster create [OPTIONS] --openshift-version <VERSION>\n       \
+    --pull-secret-file <FILE> <NAME>")]
 struct Create {
     /// Name, a DNS label
     name: String,

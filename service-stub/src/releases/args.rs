@@ -12,9 +12,9 @@ pub struct CatalogueArgs {
     pub openshift_versions: Vec<String>,
 
     /// Release images that can be installed, a JSON list: [{"openshift_version":"4.22","cpu_architecture":"x86_64",
-    /// "cpu_architectures":["x86_64"],"url":"IMAGE","version":"4.22.9","default":true,"support_level":"production"}]. A cluster
-    /// that asks for 4.22 gets the latest of them, and other versions and architectures are refused. Without it any version is
-    /// taken as it is written
+    /// "cpu_architectures":["x86_64"], "url":"IMAGE", "version":"4.22.9", "default":true, "support_level":"production"}]. A
+    /// cluster that asks for 4.22 gets the latest of them, and other versions and architectures are refused. Without it any
+    /// version is taken as it is written
     #[arg(long, value_name = "FILE")]
     pub release_images: Option<PathBuf>,
 

@@ -22,7 +22,9 @@ pub(crate) enum XzError {
     #[error("a block header is damaged or of an unknown kind")]
     BlockHeader,
     /// The dictionary, in bytes.
-    #[error("it needs a dictionary of {needed} bytes, which is above the memory limit of {limit} bytes")]
+    #[error(
+        "it needs a dictionary of {needed} bytes, which is above the memory limit of {limit} bytes, by what is available here"
+    )]
     Memory {
         /// As its block header says.
         needed: u64,

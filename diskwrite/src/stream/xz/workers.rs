@@ -6,6 +6,7 @@ use super::{XzError, format::BlockHeader};
 use crate::buffer::{SLICE, lock};
 use crate::decode::{DecodeError, classify};
 use crate::event::Format;
+use crate::memory::available_bytes;
 use crate::stream::chunk::{Chunk, Feed};
 use crate::stream::{BLOCKS, CHUNK_BYTES, CHUNKS, FIXED_BYTES, Output, gone};
 use liblzma::stream::{Action, Status, Stream};
@@ -21,9 +22,13 @@ use std::{
 
 /// What a decoder needs besides its dictionary; liblzma takes 40 KiB.
 const DECODER_BYTES: u64 = 2 << 20;
-/// `xz -9` makes 64 MiB; a stream that asks for more than this is refused.
-const DICT_LIMIT_BYTES: u64 = 192 << 20;
-/// The whole process, at most.
+/// `xz -9` makes 64 MiB; so much is given to a stream whatever the machine has.
+const DICT_BYTES: u64 = 192 << 20;
+/// As much as `xz` makes.
+const MAX_DICT_BYTES: u64 = 1536 << 20;
+/// Left to the rest of the system by a stream that needs more than [`DICT_BYTES`].
+const SPARED_BYTES: u64 = 256 << 20;
+/// The whole process, at most, unless a single dictionary takes more.
 const PEAK_BYTES: u64 = 320 << 20;
 /// Packed data held at most: at the next block's start while the last but one is unpacked.
 const HELD_BYTES: u64 = 128 << 20;
@@ -132,12 +137,16 @@ impl<'scope, 'env> Stage<'scope, 'env> {
     fn assign(&mut self, job: Job, header: &BlockHeader) -> Result<(), DecodeError> {
         let is_first = self.workers.is_none();
         if self.workers.as_ref().is_none_or(|workers| workers.dict_bytes < header.dict_bytes) {
-            if header.dict_bytes > DICT_LIMIT_BYTES {
-                let error = XzError::Memory { needed: header.dict_bytes, limit: DICT_LIMIT_BYTES };
-                return Err(corrupt(error, job.packed_offset));
-            }
             // The old ones' memory must be free before the new ones take theirs.
             self.workers.take().map_or(Ok(()), Workers::finish)?;
+            let limit = dictionary_limit(available_bytes());
+            if header.dict_bytes > limit {
+                let error = XzError::Memory { needed: header.dict_bytes, limit };
+                return Err(corrupt(error, job.packed_offset));
+            }
+            if header.dict_bytes > DICT_BYTES {
+                tracing::info!(dictionary_mib = header.dict_bytes >> 20, "the image takes much memory to unpack");
+            }
             self.workers = Some(self.hire(header)?);
         }
         let Some(workers) = &self.workers else { return Err(gone()) };
@@ -191,9 +200,15 @@ impl Plan {
         let fit = room.saturating_sub(LEAST_HELD_BYTES) / worker_bytes;
         let workers = usize::try_from(fit).unwrap_or(usize::MAX).min(BLOCKS - 2).clamp(1, cores.max(1));
         let left = room.saturating_sub(worker_bytes.saturating_mul(u64::try_from(workers).unwrap_or(u64::MAX)));
-        let ahead = usize::try_from(left.min(HELD_BYTES) / bytes(CHUNK_BYTES)).unwrap_or(usize::MAX);
+        let ahead = usize::try_from(left.min(HELD_BYTES) / bytes(CHUNK_BYTES)).unwrap_or(usize::MAX).max(CHUNKS);
         Self { workers, chunks: if followed { ahead } else { CHUNKS }, ahead }
     }
+}
+
+/// The largest dictionary a stream may ask for where so much memory is available.
+pub(super) fn dictionary_limit(available_bytes: Option<u64>) -> u64 {
+    let taken = SPARED_BYTES + FIXED_BYTES + bytes(CHUNKS * CHUNK_BYTES) + DECODER_BYTES;
+    available_bytes.unwrap_or(0).saturating_sub(taken).clamp(DICT_BYTES, MAX_DICT_BYTES)
 }
 
 fn corrupt(error: impl Into<Box<dyn std::error::Error + Send + Sync>>, offset: u64) -> DecodeError {

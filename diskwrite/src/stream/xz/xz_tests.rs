@@ -1,7 +1,7 @@
 //! Against liblzma's serial decoder, which the parallel one must never differ from.
 
 use super::format::{BlockHeader, stream_header};
-use super::workers::Plan;
+use super::workers::{Plan, dictionary_limit};
 use crate::decode::DecodeError;
 use crate::event::Format;
 use crate::stream::tests::{large, sample, unpack, xz, xz_blocks};
@@ -89,6 +89,24 @@ fn memory_is_bounded() {
         other => panic!("{other:?}"),
     }
     assert_eq!(parallel(&with_dictionary(xz(&data), 31)).unwrap(), data);
+    // 384 MiB, of which next to nothing is touched.
+    assert_eq!(parallel(&with_dictionary(xz(&data), 33)).unwrap(), data);
+}
+
+#[test]
+fn large_dictionaries_are_taken_where_memory_allows() {
+    let mib = |n: u64| n << 20;
+    for (available, limit) in [
+        (None, mib(192)),
+        (Some(0), mib(192)),
+        (Some(mib(314 + 400)), mib(400)),
+        (Some(mib(314 + 1536)), mib(1536)),
+        (Some(mib(1 << 20)), mib(1536)),
+    ] {
+        assert_eq!(dictionary_limit(available), limit, "{available:?}");
+    }
+    let plan = Plan::new(&BlockHeader { dict_bytes: mib(1536), packed_bytes: Some(mib(40)) }, Some(mib(500)), 8);
+    assert_eq!(plan, Plan { workers: 1, chunks: 8, ahead: 8 });
 }
 
 #[test]

@@ -89,6 +89,42 @@ impl Database {
         self.gshadow.push(&[name, password, "", ""]);
     }
 
+    /// Gives a group that is in /etc/group another number, which its users take over, or another password.
+    pub fn change_group(&mut self, name: &str, numbers: Option<(u32, u32)>, password: Option<&str>) {
+        let is_it = |row: &Row| row.get(0) == name;
+        let before = self.group.find(name);
+        let is_in_shadow = self.gshadow.exists();
+        self.group.change(|row| {
+            if is_it(row) {
+                numbers.iter().for_each(|(_, new)| row.set(2, &new.to_string()));
+                if let Some(password) = password.filter(|_| !is_in_shadow || row.get(1) != PASSWORD_IN_SHADOW) {
+                    row.set(1, password);
+                }
+            }
+            is_it(row)
+        });
+        if let Some((old, new)) = numbers {
+            self.passwd.change(|row| {
+                let is_user = row.number(3) == Some(old);
+                if is_user {
+                    row.set(3, &new.to_string());
+                }
+                is_user
+            });
+        }
+        let Some(password) = password else { return };
+        if self.gshadow.find(name).is_some() {
+            self.gshadow.change(|row| {
+                if is_it(row) {
+                    row.set(1, password);
+                }
+                is_it(row)
+            });
+        } else if let Some(before) = before.filter(|before| before.get(1) == PASSWORD_IN_SHADOW) {
+            self.gshadow.push(&[name, password, "", before.get(3)]);
+        }
+    }
+
     /// Puts a user into these groups beside those it is in.
     pub fn join(&mut self, user: &str, groups: &[String]) {
         for table in [&mut self.group, &mut self.gshadow] {

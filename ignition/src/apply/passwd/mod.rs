@@ -20,6 +20,8 @@ use std::{cell::OnceCell, io};
 const PASSWORD_IN_SHADOW: &str = "x";
 /// A password nobody has.
 const NO_PASSWORD: &str = "*";
+/// The same as groupadd writes it.
+const NO_GROUP_PASSWORD: &str = "!";
 
 /// Makes, changes and removes accounts below a root.
 pub(super) struct Accounts<'r> {
@@ -68,7 +70,7 @@ impl<'r> Accounts<'r> {
     pub fn groups(&self, groups: &[PasswdGroup<'_>]) -> Result<(), ApplyError> {
         groups.iter().enumerate().try_for_each(|(number, group)| {
             let done =
-                if group.should_exist == Some(false) { self.delete_group(&group.name) } else { self.add_group(group) };
+                if group.should_exist == Some(false) { self.delete_group(&group.name) } else { self.put_group(group) };
             done.map_err(|fault| fault.at(&format!("$.passwd.groups.{number}")))
         })
     }
@@ -114,12 +116,22 @@ impl<'r> Accounts<'r> {
             .map_err(|source| Fault::System("reading", "/etc/login.defs or /etc/default/useradd".to_owned(), source))
     }
 
-    fn add_group(&self, group: &PasswdGroup<'_>) -> Result<(), Fault> {
+    /// Adds a group, or changes what the config says of one that is there, as groupmod does.
+    fn put_group(&self, group: &PasswdGroup<'_>) -> Result<(), Fault> {
         let mut database = self.open()?;
         let name = &*group.name;
         check_name(name)?;
+        let password = group.password_hash.as_deref().filter(|hash| !hash.is_empty());
+        check_field("passwordHash", password.unwrap_or_default())?;
         if database.group(name).is_some() {
-            return Err(wrong(format!("the group {name} is there already; Ignition can't change groups")));
+            let not_here = || wrong(format!("the group {name} is not in /etc/group, so that it can't be changed"));
+            let old_gid = database.group.find(name).and_then(|row| row.number(2)).ok_or_else(not_here)?;
+            let gid = match group.gid {
+                Some(gid) if gid != i64::from(old_gid) => Some(free_number(gid, &database.numbers(Kind::Group))?),
+                _ => None,
+            };
+            database.change_group(name, gid.map(|gid| (old_gid, gid)), password);
+            return self.save(&database);
         }
         let system = group.system == Some(true);
         let used = database.numbers(Kind::Group);
@@ -127,9 +139,7 @@ impl<'r> Accounts<'r> {
             Some(gid) => free_number(gid, &used)?,
             None => self.choose(Kind::Group, &database, system, None)?,
         };
-        let password = group.password_hash.as_deref().filter(|hash| !hash.is_empty()).unwrap_or(NO_PASSWORD);
-        check_field("passwordHash", password)?;
-        database.add_group(name, gid, password);
+        database.add_group(name, gid, password.unwrap_or(NO_GROUP_PASSWORD));
         self.save(&database)
     }
 
@@ -190,7 +200,7 @@ impl<'r> Accounts<'r> {
         let today = self.today.to_string();
         database.shadow.push(&[name, hash, &today, &least, &most, &warn, "", "", ""]);
         if has_own_group {
-            database.add_group(name, gid, "!");
+            database.add_group(name, gid, NO_GROUP_PASSWORD);
         }
         database.join(name, &groups);
         if !system {

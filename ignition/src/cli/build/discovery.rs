@@ -24,6 +24,7 @@ enum Shape {
 /// The native shape has the settings of our own live ISO; with --agent-url it brings our agent to any other. The assisted shape is
 /// what the assisted service makes, for its agent and a CoreOS live ISO. Overrides are Ignition configs, merged last.
 #[derive(Debug, Args)]
+#[command(override_usage = "landfall ignition build discovery [OPTIONS] --url <URL>\n       --infra-env-id <ID>")]
 #[command(after_help = "Examples:\n  \
     landfall ignition build discovery --url https://service:8090 --infra-env-id ID --ca ca.pem --ssh-keys id.pub\n  \
     landfall ignition build discovery --shape assisted --url https://service:8090 --infra-env-id ID \\\n    \
