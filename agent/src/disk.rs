@@ -28,6 +28,7 @@ pub(crate) fn speed(step: &Step) -> Result<Run, Refusal> {
         // By SIGTERM, at which it stops and puts the contents back.
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: Some(parsed.path.into()),
     })
 }
 
