@@ -48,6 +48,8 @@ pub struct Rules {
     pub writes: &'static [&'static str],
     /// Whether it writes to the disk that its request names.
     pub writes_its_disk: bool,
+    /// Files of each process's directory in /proc to read. The rest of it has secrets in it.
+    pub reads_of_processes: &'static [&'static str],
     /// Environment variables that name files or directories to read.
     pub reads_named_by: &'static [&'static str],
     /// What it opens besides its way to the journal.
@@ -85,6 +87,7 @@ const NOTHING: Rules = Rules {
     reads_disks: false,
     writes: &["/dev/null"],
     writes_its_disk: false,
+    reads_of_processes: &[],
     reads_named_by: &[],
     sockets: &[],
     tcp_ports: &[],
@@ -165,7 +168,8 @@ const INVENTORY: Rules = Rules {
 
 /// The disk of the request, and everything that tells who uses it.
 const DISK_SPEED: Rules = Rules {
-    reads: &["/proc", "/run/udev/data", "/sys"],
+    reads: &["/proc/cmdline", "/proc/misc", "/proc/self", "/proc/swaps", "/run/udev/data", "/sys"],
+    reads_of_processes: &["comm", "mountinfo"],
     writes_its_disk: true,
     // If the contents can't be put back they are saved there.
     writes: &["/dev/null", "/tmp"],
@@ -179,7 +183,7 @@ const NTP: Rules = Rules { writes: &["/dev/null", "/run/chrony"], calls: &[CHANG
 
 /// The running installation's lock and process.
 const STOP: Rules = Rules {
-    reads: &["/proc"],
+    reads_of_processes: &["stat"],
     writes: &["/dev/null", "/run/landfall-install.lock"],
     signals_others: true,
     calls: &[SIGNAL],

@@ -37,6 +37,14 @@ pub(super) fn restrict(rules: &Rules, disk: Option<&Path>) -> Result<(), Ruleset
     for path in rules.reads {
         ruleset = allow(ruleset, Path::new(path), read)?;
     }
+    if !rules.reads_of_processes.is_empty() {
+        ruleset = allow(ruleset, Path::new("/proc"), AccessFs::ReadDir.into())?;
+        for process in entries("/proc").filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+            for file in rules.reads_of_processes {
+                ruleset = allow(ruleset, &Path::new("/proc").join(&process).join(file), read)?;
+            }
+        }
+    }
     if rules.reads_disks {
         for node in disks() {
             ruleset = allow(ruleset, &node, AccessFs::ReadFile | AccessFs::IoctlDev)?;
@@ -67,7 +75,11 @@ fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Re
 
 /// The nodes of all block devices and NVMe controllers: where a driver's name has a `!`, the node has a `/`.
 fn disks() -> impl Iterator<Item = PathBuf> {
-    let entries =
-        ["/sys/class/block", "/sys/class/nvme"].into_iter().flat_map(|class| fs::read_dir(class).into_iter().flatten());
-    entries.flatten().map(|entry| Path::new("/dev").join(entry.file_name().to_string_lossy().replace('!', "/")))
+    let names = ["/sys/class/block", "/sys/class/nvme"].into_iter().flat_map(entries);
+    names.map(|name| Path::new("/dev").join(name.replace('!', "/")))
+}
+
+fn entries(directory: &str) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
 }

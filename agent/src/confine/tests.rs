@@ -8,7 +8,10 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     net::{TcpStream, UdpSocket},
-    os::{fd::FromRawFd, unix::net::UnixStream},
+    os::{
+        fd::FromRawFd,
+        unix::{net::UnixStream, process::parent_id},
+    },
     process::Command,
 };
 
@@ -65,7 +68,8 @@ const ATTEMPTS: &[Attempt] = &[
     ("read /proc/meminfo", || open("/proc/meminfo")),
     ("read /etc/shadow", || open("/etc/shadow")),
     ("read /root", || fs::read_dir("/root").map(drop)),
-    ("read /proc/1/environ", || open("/proc/1/environ")),
+    ("read another's environment", || open(&format!("/proc/{}/environ", parent_id()))),
+    ("read another's status", || open(&format!("/proc/{}/stat", parent_id()))),
     ("write /etc/hosts", || open_to_write("/etc/hosts")),
     ("create in /tmp", || create("/tmp")),
     ("create in /var/tmp", || create("/var/tmp")),
@@ -155,15 +159,9 @@ const STEPS: &[(&str, Option<&[&str]>)] = &[
     ("tang-connectivity-check", Some(FETCHES)),
     (
         "installation-disk-speed-check",
-        Some(&[
-            "read /sys/class/net",
-            "read /proc/meminfo",
-            "create in /tmp",
-            "write to its request's disk",
-            "ioctl BLKFLSBUF",
-        ]),
+        Some(&["read /sys/class/net", "create in /tmp", "write to its request's disk", "ioctl BLKFLSBUF"]),
     ),
-    ("stop-installation", Some(&["read /proc/meminfo", "signal process 1"])),
+    ("stop-installation", Some(&["read another's status", "signal process 1"])),
     ("execute", Some(&[])),
     ("from-a-newer-service", Some(&[])),
     ("container-image-availability", None),
