@@ -466,10 +466,13 @@ mod tests {
     #[test]
     fn a_child_has_its_own_session_and_no_token() {
         // Field 6 of stat(5) is the session, 1 the process itself.
-        let outcome = script("cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP", None);
+        let outcome = script(
+            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_DISK-none}",
+            None,
+        );
         let mut words = outcome.output.split_whitespace();
         assert_eq!(words.next(), words.next());
-        assert_eq!(words.collect::<Vec<_>>(), ["none", "x-1"]);
+        assert_eq!(words.collect::<Vec<_>>(), ["none", "x-1", "domain-resolution", "none"]);
     }
 
     impl Outcome {
