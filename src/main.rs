@@ -10,6 +10,7 @@ mod man;
 mod memory;
 
 use agent::{
+    confine,
     dropin::{self, Landfall, Logging, Name, UnknownName, cp},
     logs,
 };
@@ -265,6 +266,10 @@ fn main() -> ExitCode {
         ALLOCATOR.serve_many_threads();
     }
     log::start("info", &command.logging(), command.tag());
+    if let Err(error) = confine::enter_if_step() {
+        complain(format_args!("this step cannot be held to its rules and is not run: {:#}", anyhow::Error::new(error)));
+        return ExitCode::FAILURE;
+    }
     command.carry_out()
 }
 

@@ -24,6 +24,8 @@ pub struct Run {
     pub dies_with_agent: bool,
     /// Whether its standard error is part of the answer also when it succeeds; else that is a log, and ours alone.
     pub answers_on_stderr: bool,
+    /// The disk that it may write to, if it is a step that writes to one.
+    pub disk: Option<PathBuf>,
 }
 
 impl fmt::Debug for Run {
@@ -35,6 +37,7 @@ impl fmt::Debug for Run {
             .field("deadline", &self.deadline)
             .field("dies_with_agent", &self.dies_with_agent)
             .field("answers_on_stderr", &self.answers_on_stderr)
+            .field("disk", &self.disk)
             .finish()
     }
 }
@@ -188,6 +191,7 @@ fn inventory(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
         deadline: Some(settings.pace.inventory),
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: None,
     })
 }
 
@@ -214,6 +218,7 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
         deadline: Some(INSTALL_DEADLINE),
         dies_with_agent: false,
         answers_on_stderr: false,
+        disk: None,
     })
 }
 
@@ -225,6 +230,7 @@ fn stop_installation(step: &Step) -> Result<Run, Refusal> {
         deadline: Some(STOP_DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: None,
     })
 }
 
@@ -248,6 +254,7 @@ fn reclaim<R: Serialize + DeserializeOwned>(
         deadline: Some(deadline),
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: None,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     action::Run,
+    confine,
     journal::RELAYED,
     privileges,
     stop::Stop,
@@ -143,7 +144,10 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
     let mut command = Command::new(program);
     command.args(run.args.iter().map(AsRef::<str>::as_ref));
     command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.env(STEP_VARIABLE, printable(step_id));
+    command.env(STEP_VARIABLE, printable(step_id)).env(confine::TYPE_VARIABLE, kind.to_string());
+    if let Some(disk) = &run.disk {
+        command.env(confine::DISK_VARIABLE, disk);
+    }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if program == Path::new(OURSELVES) {
         // What ps and usage texts show.
@@ -389,6 +393,7 @@ mod tests {
             deadline,
             dies_with_agent: true,
             answers_on_stderr: false,
+            disk: None,
         };
         super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Stop::default())
     }
@@ -405,7 +410,14 @@ mod tests {
 
     #[test]
     fn what_cannot_start_is_a_failed_step() {
-        let run = Run { args: vec![], stdin: vec![], deadline: None, dies_with_agent: true, answers_on_stderr: false };
+        let run = Run {
+            args: vec![],
+            stdin: vec![],
+            deadline: None,
+            dies_with_agent: true,
+            answers_on_stderr: false,
+            disk: None,
+        };
         let outcome = super::run(
             Path::new("/nonexistent/landfall"),
             &run,
@@ -443,6 +455,7 @@ mod tests {
                 deadline: None,
                 dies_with_agent,
                 answers_on_stderr: false,
+                disk: None,
             };
             super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", Limits::default(), &stop)
         };
@@ -453,10 +466,13 @@ mod tests {
     #[test]
     fn a_child_has_its_own_session_and_no_token() {
         // Field 6 of stat(5) is the session, 1 the process itself.
-        let outcome = script("cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP", None);
+        let outcome = script(
+            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_DISK-none}",
+            None,
+        );
         let mut words = outcome.output.split_whitespace();
         assert_eq!(words.next(), words.next());
-        assert_eq!(words.collect::<Vec<_>>(), ["none", "x-1"]);
+        assert_eq!(words.collect::<Vec<_>>(), ["none", "x-1", "domain-resolution", "none"]);
     }
 
     impl Outcome {

@@ -10,6 +10,7 @@ pub mod child;
 pub mod cli;
 mod clock;
 pub mod config;
+pub mod confine;
 mod disk;
 pub mod dropin;
 pub mod dry;

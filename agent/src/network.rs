@@ -57,6 +57,7 @@ fn run(subcommand: &'static str, request: &str, deadline: Duration) -> Run {
         deadline: Some(deadline),
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: None,
     }
 }
 

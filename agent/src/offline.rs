@@ -85,6 +85,7 @@ fn children() -> [(&'static str, StepType, Run); 3] {
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: None,
     };
     [
         ("inventory", StepType::Inventory, run(&["inventory"], "")),

@@ -3,8 +3,10 @@
 //! A child of the agent keeps the capabilities named here and can get no others (its bounding set, capabilities(7), and
 //! `PR_SET_NO_NEW_PRIVS`). Many give up even these once their sockets are open.
 
+use crate::confine::{CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, SIGNAL};
 use api::StepType;
 use caps::Capability::{self, *};
+use libc::c_long;
 
 /// Bounds of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +20,195 @@ pub struct Privileges {
     pub oom_score_adj: u16,
     /// Whether it is told of the proxies, whose URLs may hold passwords.
     pub proxies: bool,
+    /// What it may touch.
+    pub reach: Reach,
 }
 
+/// What a step may touch, whatever its capabilities: held by [`crate::confine`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing but this. It executes no program.
+    Only(Rules),
+    /// Any file and port. It mounts, or starts programs that do (podman, rpm-ostree, scripts with podman in them), and the kernel
+    /// refuses every mount to a process that Landlock restricts.
+    Mounts {
+        /// System calls that it does not make, besides those no step makes.
+        forbidden: &'static [c_long],
+    },
+}
+
+/// What a step needs that starts no program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Files and directories to read.
+    pub reads: &'static [&'static str],
+    /// Whether it reads from any disk and NVMe controller, and sends them [`Rules::ioctls`].
+    pub reads_disks: bool,
+    /// Files to change, and directories to create and remove files in.
+    pub writes: &'static [&'static str],
+    /// Whether it writes to the disk that its request names.
+    pub writes_its_disk: bool,
+    /// Files of each process's directory in /proc to read. The rest of it has secrets in it.
+    pub reads_of_processes: &'static [&'static str],
+    /// Environment variables that name files or directories to read.
+    pub reads_named_by: &'static [&'static str],
+    /// What it opens besides its way to the journal.
+    pub sockets: &'static [Socket],
+    /// Ports its TCP connections may lead to; none stands for all. Landlock knows no rules for UDP.
+    pub tcp_ports: &'static [u16],
+    /// Whether it signals processes that it did not start.
+    pub signals_others: bool,
+    /// Requests to devices and interfaces.
+    pub ioctls: &'static [u64],
+    /// System calls besides those of every step.
+    pub calls: &'static [&'static [c_long]],
+}
+
+/// A kind of socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// The journal's. chronyd's is one, too.
+    Journal,
+    /// UDP, also to ask for an interface's facts.
+    Udp,
+    /// TCP connections; none listens.
+    Tcp,
+    /// Raw ICMP.
+    Echo,
+    /// Frames.
+    Packet,
+    /// The kernel's tables of interfaces and routes.
+    Route,
+}
+
+/// Nothing beyond itself.
+const NOTHING: Rules = Rules {
+    reads: &["/proc/self"],
+    reads_disks: false,
+    writes: &["/dev/null"],
+    writes_its_disk: false,
+    reads_of_processes: &[],
+    reads_named_by: &[],
+    sockets: &[],
+    tcp_ports: &[],
+    signals_others: false,
+    ioctls: &[],
+    calls: &[],
+};
+
+/// Names, and the servers that know them.
+const RESOLVE: Rules = Rules {
+    reads: &["/proc/self", "/etc/resolv.conf", "/etc/hosts"],
+    sockets: &[Socket::Udp, Socket::Tcp],
+    tcp_ports: &[53],
+    ..NOTHING
+};
+
+/// URLs on any port, and the certificates that this system trusts.
+const FETCH: Rules = Rules {
+    reads: &[
+        "/proc/self",
+        "/etc/resolv.conf",
+        "/etc/hosts",
+        "/etc/ca-certificates",
+        "/etc/pki/ca-trust",
+        "/etc/pki/tls/cert.pem",
+        "/etc/pki/tls/certs",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/cert.pem",
+        "/etc/ssl/certs",
+        "/usr/local/share/ca-certificates",
+        "/usr/share/ca-certificates",
+        "/usr/share/pki",
+        "/var/lib/ca-certificates",
+    ],
+    reads_named_by: &["SSL_CERT_FILE", "SSL_CERT_DIR"],
+    tcp_ports: &[],
+    ..RESOLVE
+};
+
+/// Frames and echoes through the interfaces of this host, whose facts are in sysfs.
+const PROBE: Rules = Rules {
+    reads: &["/proc/self", "/sys/class/net", "/sys/devices"],
+    sockets: &[Socket::Udp, Socket::Echo, Socket::Packet, Socket::Route],
+    ioctls: &[SIOCGIFMTU],
+    ..NOTHING
+};
+
+/// The kernel's and udev's facts, and what devices say of themselves. No more of /proc, where a kcore is.
+const INVENTORY: Rules = Rules {
+    reads: &[
+        "/dev/disk",
+        "/proc/1/mountinfo",
+        "/proc/cmdline",
+        "/proc/cpuinfo",
+        "/proc/device-tree",
+        "/proc/meminfo",
+        "/proc/self",
+        "/proc/swaps",
+        "/proc/sys",
+        "/proc/sysinfo",
+        "/proc/uptime",
+        "/proc/xen",
+        "/run/udev/data",
+        "/sys",
+        "/usr/share/hwdata",
+        "/usr/share/misc",
+    ],
+    reads_named_by: &["PCIDB_PATH"],
+    reads_disks: true,
+    // The management controller answers what was written to it.
+    writes: &["/dev/null", "/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"],
+    sockets: &[Socket::Udp, Socket::Route],
+    ioctls: &[SIOCETHTOOL, SG_IO, NVME_IOCTL_ADMIN_CMD, IPMICTL_SEND_COMMAND, IPMICTL_RECEIVE_MSG_TRUNC],
+    // Each question is asked by a process that can be ended.
+    calls: &[SIGNAL, FORK],
+    ..NOTHING
+};
+
+/// The disk of the request, and everything that tells who uses it.
+const DISK_SPEED: Rules = Rules {
+    reads: &["/proc/cmdline", "/proc/misc", "/proc/self", "/proc/swaps", "/run/udev/data", "/sys"],
+    reads_of_processes: &["comm", "mountinfo"],
+    writes_its_disk: true,
+    // If the contents can't be put back they are saved there.
+    writes: &["/dev/null", "/tmp"],
+    ioctls: &[BLKFLSBUF, BLKGETSIZE64, BLKSSZGET],
+    calls: &[CHANGE_FILES],
+    ..NOTHING
+};
+
+/// Servers by name, and chronyd, which answers to sockets in a directory of its own.
+const NTP: Rules = Rules { writes: &["/dev/null", "/run/chrony"], calls: &[CHANGE_FILES, FILE_USER], ..RESOLVE };
+
+/// The running installation's lock and process.
+const STOP: Rules = Rules {
+    reads_of_processes: &["stat"],
+    writes: &["/dev/null", "/run/landfall-install.lock"],
+    signals_others: true,
+    calls: &[SIGNAL],
+    ..NOTHING
+};
+
+// Numbers of linux/sockios.h, linux/fs.h, scsi/sg.h, linux/nvme_ioctl.h and linux/ipmi.h, which 64-bit machines share.
+const SIOCGIFMTU: u64 = 0x8921;
+const SIOCETHTOOL: u64 = 0x8946;
+const BLKFLSBUF: u64 = 0x1261;
+const BLKSSZGET: u64 = 0x1268;
+const BLKGETSIZE64: u64 = 0x8008_1272;
+const SG_IO: u64 = 0x2285;
+const NVME_IOCTL_ADMIN_CMD: u64 = 0xc048_4e41;
+const IPMICTL_SEND_COMMAND: u64 = 0x8028_690d;
+const IPMICTL_RECEIVE_MSG_TRUNC: u64 = 0xc030_690b;
+
 /// A check of a host: small, and worth nothing next to the agent or an installation.
-const CHECK: Privileges = Privileges { capabilities: &[], memory_bytes: 1 << 30, oom_score_adj: 500, proxies: false };
+const CHECK: Privileges = Privileges {
+    capabilities: &[],
+    memory_bytes: 1 << 30,
+    oom_score_adj: 500,
+    proxies: false,
+    reach: Reach::Only(NOTHING),
+};
 
 /// What podman needs to unpack images, with owners, devices and file capabilities, into overlays of its own.
 const PODMAN: &[Capability] = &[
@@ -64,45 +251,58 @@ const INSTALL: &[Capability] = &[
 
 /// Bounds of a step of this type.
 pub fn of(kind: &StepType) -> Privileges {
-    let check = |capabilities| Privileges { capabilities, ..CHECK };
-    let fetch = |capabilities| Privileges { proxies: true, ..check(capabilities) };
+    let check = |capabilities, rules| Privileges { capabilities, reach: Reach::Only(rules), ..CHECK };
+    let fetch = |capabilities, reach| Privileges { capabilities, proxies: true, reach, ..CHECK };
+    let mounts = Reach::Mounts { forbidden: OF_INSTALLATIONS };
     match kind {
         // NVMe and SCSI commands, a card's module.
-        StepType::Inventory => check(&[CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO]),
+        StepType::Inventory => check(&[CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO], INVENTORY),
         // Raw sockets, and buffers for bursts of answers.
         StepType::ConnectivityCheck
         | StepType::DhcpLeaseAllocate
         | StepType::FreeNetworkAddresses
-        | StepType::VerifyVips => check(&[CAP_NET_ADMIN, CAP_NET_RAW]),
+        | StepType::VerifyVips => check(&[CAP_NET_ADMIN, CAP_NET_RAW], PROBE),
         // chronyd listens to its own user.
-        StepType::NtpSynchronizer => check(&[CAP_SETGID, CAP_SETUID]),
-        StepType::ApiVipConnectivityCheck | StepType::TangConnectivityCheck => fetch(&[]),
+        StepType::NtpSynchronizer => check(&[CAP_SETGID, CAP_SETUID], NTP),
+        StepType::ApiVipConnectivityCheck | StepType::TangConnectivityCheck => fetch(&[], Reach::Only(FETCH)),
+        StepType::DomainResolution => check(&[], RESOLVE),
         StepType::ContainerImageAvailability | StepType::UpgradeAgent => {
-            Privileges { memory_bytes: 4 << 30, ..fetch(PODMAN) }
+            Privileges { memory_bytes: 4 << 30, ..fetch(PODMAN, mounts) }
         }
         // Locked buffers of the writer.
-        StepType::InstallationDiskSpeedCheck => check(&[CAP_IPC_LOCK, CAP_SYS_ADMIN]),
-        StepType::Install => {
-            Privileges { capabilities: INSTALL, memory_bytes: 16 << 30, oom_score_adj: 0, proxies: true }
-        }
-        StepType::StopInstallation => check(&[CAP_KILL]),
+        StepType::InstallationDiskSpeedCheck => check(&[CAP_IPC_LOCK, CAP_SYS_ADMIN], DISK_SPEED),
+        StepType::Install => Privileges {
+            capabilities: INSTALL,
+            memory_bytes: 16 << 30,
+            oom_score_adj: 0,
+            proxies: true,
+            reach: Reach::Mounts { forbidden: &[] },
+        },
+        StepType::StopInstallation => check(&[CAP_KILL], STOP),
         // The kernel's log, what others have written, and the cluster's own gathering scripts, which ask its containers.
-        StepType::LogsGather => fetch(&[
-            CAP_CHOWN,
-            CAP_DAC_OVERRIDE,
-            CAP_DAC_READ_SEARCH,
-            CAP_FOWNER,
-            CAP_NET_ADMIN,
-            CAP_SETGID,
-            CAP_SETUID,
-            CAP_SYSLOG,
-            CAP_SYS_ADMIN,
-            CAP_SYS_PTRACE,
-        ]),
+        StepType::LogsGather => fetch(
+            &[
+                CAP_CHOWN,
+                CAP_DAC_OVERRIDE,
+                CAP_DAC_READ_SEARCH,
+                CAP_FOWNER,
+                CAP_NET_ADMIN,
+                CAP_SETGID,
+                CAP_SETUID,
+                CAP_SYSLOG,
+                CAP_SYS_ADMIN,
+                CAP_SYS_PTRACE,
+            ],
+            mounts,
+        ),
         // To make /boot writable, and for the node's own rpm-ostree.
-        StepType::DownloadBootArtifacts => fetch(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT]),
-        StepType::RebootForReclaim => check(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_SYS_CHROOT]),
-        StepType::DomainResolution | StepType::Execute | StepType::NextStepRunner | StepType::Other(_) => check(&[]),
+        StepType::DownloadBootArtifacts => fetch(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT], mounts),
+        StepType::RebootForReclaim => Privileges {
+            capabilities: &[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_SYS_CHROOT],
+            reach: mounts,
+            ..CHECK
+        },
+        StepType::Execute | StepType::NextStepRunner | StepType::Other(_) => CHECK,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     action::{Refusal, action},
     child::{self, Outcome},
+    confine,
     media::EXIT_MEDIA_LOST,
     outbox::{Outbox, Route},
     settings::Settings,
@@ -56,6 +57,7 @@ impl Drop for Turn {
 
 impl Steps {
     pub(crate) fn new(settings: Arc<Settings>, outbox: Arc<Outbox>, status: Arc<Status>, stop: Stop) -> Self {
+        confine::log_means();
         Self { settings, outbox, status, stop, running: Arc::default(), upgraded: Arc::default(), threads: Vec::new() }
     }
 

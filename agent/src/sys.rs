@@ -1,4 +1,4 @@
-//! The one place with `unsafe`: what a child does between fork and exec.
+//! The one place with `unsafe`: what a child does between fork and exec, and before its work.
 #![allow(unsafe_code)]
 
 use nix::sys::{
@@ -51,6 +51,13 @@ struct CapabilityData {
     effective: u32,
     permitted: u32,
     inheritable: u32,
+}
+
+/// `struct sock_fprog` of linux/filter.h.
+#[repr(C)]
+struct FilterProgram {
+    len: libc::c_ushort,
+    filter: *const seccompiler::sock_filter,
 }
 
 /// Gives the child a session, and so a process group, of its own: a terminal's or a group's signals meant for us don't
@@ -152,6 +159,34 @@ fn drop_capabilities(kept: u64) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Landlock's version (landlock_create_ruleset(2)); 0 where the kernel has none, or has it turned off.
+pub(crate) fn landlock_version() -> i64 {
+    const VERSION: libc::c_uint = 1;
+    let (none, empty): (*const libc::c_void, libc::size_t) = (std::ptr::null(), 0);
+    // SAFETY: with this flag the call only gives a number.
+    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, empty, VERSION) }.max(0)
+}
+
+/// Whether the kernel filters system calls, with errors as an outcome.
+pub(crate) fn has_seccomp() -> bool {
+    let action = libc::SECCOMP_RET_ERRNO;
+    // SAFETY: only reads the number that it is given.
+    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }
+}
+
+/// Filters the system calls of this thread, and of all it starts, for good. `logged` has the kernel log those it refuses.
+///
+/// seccompiler makes filters and can't have them logged.
+pub(crate) fn filter_calls(filter: &[seccompiler::sock_filter], logged: bool) -> io::Result<()> {
+    prctl::set_no_new_privs()?;
+    let len = libc::c_ushort::try_from(filter.len()).map_err(io::Error::other)?;
+    let program = FilterProgram { len, filter: filter.as_ptr() };
+    let flags = if logged { libc::SECCOMP_FILTER_FLAG_LOG } else { 0 };
+    // SAFETY: the program has the shape that the kernel wants, and is copied by it.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Lets go of the pages of this program that are in memory, for the kernel to bring back those that are used again: starting needs

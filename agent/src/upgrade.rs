@@ -60,6 +60,7 @@ pub(crate) fn action(step: &Step) -> Result<Run, Refusal> {
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: None,
     })
 }
 

@@ -24,6 +24,7 @@ fn run_as(kind: &StepType, script: &str) -> Outcome {
         deadline: Some(Duration::from_secs(60)),
         dies_with_agent: true,
         answers_on_stderr: true,
+        disk: None,
     };
     child::run(Path::new(&program), &run, kind, "x-1", Limits::default(), &Stop::default())
 }

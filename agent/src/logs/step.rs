@@ -32,6 +32,7 @@ pub(crate) fn action(step: &Step, settings: &Settings, host: HostId) -> Result<R
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
+        disk: None,
     })
 }
 

@@ -1,0 +1,271 @@
+//! Each step tries what it may not do. The attempts are made by this very test program, started as the agent starts a step, with all
+//! of root's capabilities left: whatever is refused is refused by Landlock or seccomp.
+#![allow(unsafe_code)]
+
+use super::*;
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io,
+    net::{TcpStream, UdpSocket},
+    os::{
+        fd::FromRawFd,
+        unix::{net::UnixStream, process::parent_id},
+    },
+    process::Command,
+};
+
+/// A disk of no importance, and the one that the step's request names. They are only opened.
+const DISKS: [&str; 2] = ["/dev/loop0", "/dev/loop1"];
+const NOWHERE: *const libc::c_char = c"/nonexistent/landfall".as_ptr();
+
+/// What is tried, and how.
+type Attempt = (&'static str, fn() -> io::Result<()>);
+
+/// A call whose arguments make it harmless where it is allowed.
+macro_rules! call {
+    ($name:ident $(, $argument:expr)*) => {
+        // SAFETY: a number, and pointers that are null or to a constant text: the kernel checks both.
+        match unsafe { libc::syscall(libc::$name $(, $argument)*) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+}
+
+fn open(path: &str) -> io::Result<()> {
+    File::open(path).map(drop)
+}
+
+fn open_to_write(path: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path).map(drop)
+}
+
+fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<()> {
+    // SAFETY: numbers alone; the descriptor is ours.
+    unsafe {
+        match libc::socket(domain, kind, protocol) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => {
+                drop(File::from_raw_fd(fd));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn ioctl(request: u64) -> io::Result<()> {
+    call!(SYS_ioctl, -1, request, std::ptr::null::<u8>())
+}
+
+const NULL: *const u8 = std::ptr::null();
+
+const ATTEMPTS: &[Attempt] = &[
+    ("read /proc/self/status", || open("/proc/self/status")),
+    ("read /etc/hosts", || open("/etc/hosts")),
+    ("read a certificate", || open("/etc/ssl/certs/ca-certificates.crt")),
+    ("read /sys/class/net", || fs::read_dir("/sys/class/net").map(drop)),
+    ("read /proc/meminfo", || open("/proc/meminfo")),
+    ("read /etc/shadow", || open("/etc/shadow")),
+    ("read /root", || fs::read_dir("/root").map(drop)),
+    ("read another's environment", || open(&format!("/proc/{}/environ", parent_id()))),
+    ("read another's status", || open(&format!("/proc/{}/stat", parent_id()))),
+    ("write /etc/hosts", || open_to_write("/etc/hosts")),
+    ("create in /tmp", || create("/tmp")),
+    ("create in /var/tmp", || create("/var/tmp")),
+    ("create in /etc", || create("/etc")),
+    ("read a disk", || open(DISKS[0])),
+    ("write to a disk", || open_to_write(DISKS[0])),
+    ("write to its request's disk", || open_to_write(DISKS[1])),
+    ("make a disk's node", || call!(SYS_mknodat, libc::AT_FDCWD, NOWHERE, libc::S_IFBLK, 0)),
+    ("execute /bin/true", || Command::new("/bin/true").status().map(drop)),
+    ("UDP socket", || UdpSocket::bind("127.0.0.1:0").map(drop)),
+    ("TCP to port 53", || TcpStream::connect("127.0.0.1:53").map(drop)),
+    ("TCP to port 22", || TcpStream::connect("127.0.0.1:22").map(drop)),
+    ("TCP listener", || std::net::TcpListener::bind("127.0.0.1:0").map(drop)),
+    ("raw ICMP", || socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)),
+    ("raw TCP", || socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP)),
+    ("packet socket", || socket(libc::AF_PACKET, libc::SOCK_RAW, 0)),
+    ("routes (netlink)", || socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)),
+    ("uevents (netlink)", || socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT)),
+    ("Unix stream", || UnixStream::connect("/nonexistent/landfall").map(drop)),
+    ("ioctl SG_IO", || ioctl(0x2285)),
+    ("ioctl SIOCETHTOOL", || ioctl(0x8946)),
+    ("ioctl SIOCGIFMTU", || ioctl(0x8921)),
+    ("ioctl BLKFLSBUF", || ioctl(0x1261)),
+    ("ioctl BLKPG", || ioctl(0x1269)),
+    ("ioctl SIOCSIFFLAGS", || ioctl(0x8914)),
+    ("ioctl TIOCSTI", || ioctl(0x5412)),
+    ("signal process 1", || call!(SYS_kill, 1, 0)),
+    ("become another user", || call!(SYS_setresuid, -1, -1, -1)),
+    ("change an owner", || call!(SYS_fchownat, libc::AT_FDCWD, NOWHERE, 0, 0, 0)),
+    ("rename", || call!(SYS_renameat2, libc::AT_FDCWD, NOWHERE, libc::AT_FDCWD, NOWHERE, 0)),
+    ("mount", || call!(SYS_mount, NULL, NOWHERE, NULL, 0, NULL)),
+    ("unmount", || call!(SYS_umount2, NOWHERE, 0)),
+    ("chroot", || call!(SYS_chroot, NOWHERE)),
+    ("own name space", || call!(SYS_unshare, 0)),
+    ("other name space", || call!(SYS_setns, -1, 0)),
+    ("ptrace", || call!(SYS_ptrace, libc::PTRACE_CONT, 0, 0, 0)),
+    ("bpf", || call!(SYS_bpf, -1, NULL, 0)),
+    ("io_uring", || call!(SYS_io_uring_setup, 0, NULL)),
+    ("keyctl", || call!(SYS_keyctl, -1, 0, 0, 0, 0)),
+    ("perf_event_open", || call!(SYS_perf_event_open, NULL, 0, 0, -1, 0)),
+    ("userfaultfd", || call!(SYS_userfaultfd, -1)),
+    ("process_vm_writev", || call!(SYS_process_vm_writev, 0, NULL, 0, NULL, 0, 0)),
+    ("open_by_handle_at", || call!(SYS_open_by_handle_at, -1, NULL, 0)),
+    ("load a module", || call!(SYS_finit_module, -1, c"".as_ptr(), 0)),
+    ("kexec_load", || call!(SYS_kexec_load, 0, 0, NULL, -1)),
+    ("swapon", || call!(SYS_swapon, NOWHERE, 0)),
+    ("set the clock", || call!(SYS_clock_settime, -1, NULL)),
+    ("set the host's name", || call!(SYS_sethostname, NULL, -1)),
+    ("reboot", || call!(SYS_reboot, 0, 0, 0, NULL)),
+];
+
+/// What no step gets.
+const NEVER: [&str; 8] = [
+    "perf_event_open",
+    "userfaultfd",
+    "process_vm_writev",
+    "open_by_handle_at",
+    "load a module",
+    "kexec_load",
+    "swapon",
+    "set the clock",
+];
+/// What only an installation gets besides.
+const INSTALLATIONS: [&str; 4] = ["ptrace", "bpf", "io_uring", "keyctl"];
+
+/// What each step gets; all else is refused. `None` stands for steps that mount, or start what mounts.
+const STEPS: &[(&str, Option<&[&str]>)] = &[
+    (
+        "inventory",
+        Some(&[
+            "read /sys/class/net",
+            "read /proc/meminfo",
+            "read a disk",
+            "UDP socket",
+            "routes (netlink)",
+            "ioctl SG_IO",
+            "ioctl SIOCETHTOOL",
+        ]),
+    ),
+    ("connectivity-check", Some(PROBES)),
+    ("dhcp-lease-allocate", Some(PROBES)),
+    ("free-network-addresses", Some(PROBES)),
+    ("verify-vips", Some(PROBES)),
+    ("ntp-synchronizer", Some(&["read /etc/hosts", "UDP socket", "TCP to port 53"])),
+    ("domain-resolution", Some(&["read /etc/hosts", "UDP socket", "TCP to port 53"])),
+    ("api-vip-connectivity-check", Some(FETCHES)),
+    ("tang-connectivity-check", Some(FETCHES)),
+    (
+        "installation-disk-speed-check",
+        Some(&["read /sys/class/net", "create in /tmp", "write to its request's disk", "ioctl BLKFLSBUF"]),
+    ),
+    ("stop-installation", Some(&["read another's status", "signal process 1"])),
+    ("execute", Some(&[])),
+    ("from-a-newer-service", Some(&[])),
+    ("container-image-availability", None),
+    ("upgrade-agent", None),
+    ("logs-gather", None),
+    ("download-boot-artifacts", None),
+    ("reboot-for-reclaim", None),
+    ("install", None),
+];
+const PROBES: &[&str] =
+    &["read /sys/class/net", "UDP socket", "raw ICMP", "packet socket", "routes (netlink)", "ioctl SIOCGIFMTU"];
+const FETCHES: &[&str] = &["read /etc/hosts", "read a certificate", "UDP socket", "TCP to port 53", "TCP to port 22"];
+
+fn create(directory: &str) -> io::Result<()> {
+    let path = format!("{directory}/landfall-attempt-{}", std::process::id());
+    let made = OpenOptions::new().write(true).create_new(true).open(&path).map(drop);
+    let _ = fs::remove_file(path);
+    made
+}
+
+#[test]
+#[ignore = "the process that the next test starts as a step"]
+fn attempts() {
+    enter_if_step().unwrap();
+    for (name, attempt) in ATTEMPTS {
+        let got = match attempt() {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => error
+                .raw_os_error()
+                .map_or(error.to_string(), |code| format!("{:?}", nix::errno::Errno::from_raw(code))),
+        };
+        println!("\nattempt\t{name}\t{got}");
+    }
+}
+
+/// What came of each attempt.
+fn attempts_as(step: Option<&str>) -> BTreeMap<String, String> {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["confine::tests::attempts", "--exact", "--ignored", "--nocapture"]);
+    command.env_remove(TYPE_VARIABLE).env(DISK_VARIABLE, DISKS[1]);
+    if let Some(step) = step {
+        command.env(TYPE_VARIABLE, step);
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{step:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    let rows = text.lines().filter_map(|line| line.strip_prefix("attempt\t")?.split_once('\t'));
+    let rows: BTreeMap<_, _> = rows.map(|(name, got)| (name.to_owned(), got.to_owned())).collect();
+    assert_eq!(rows.len(), ATTEMPTS.len(), "{step:?}: {text}");
+    rows
+}
+
+fn is_refused(got: &str) -> bool {
+    ["EPERM", "EACCES"].contains(&got)
+}
+
+/// Run with `--nocapture` to read what each step tried beyond its rules and what it got.
+#[test]
+fn a_step_is_refused_what_its_rules_do_not_allow() {
+    let means = Means::detect();
+    if !nix::unistd::geteuid().is_root() || means.landlock == 0 || !means.seccomp {
+        assert!(
+            env::var_os("LANDFALL_NO_SKIPS").is_none(),
+            "this test may not be skipped, but needs root, Landlock and seccomp"
+        );
+        eprintln!("skipped: needs root, Landlock and seccomp, which are {means:?}");
+        return;
+    }
+    let is_held = |name: &str| match name {
+        "TCP to port 22" => means.landlock >= 4,
+        "signal process 1" => means.landlock >= 6,
+        _ => true,
+    };
+    let free = attempts_as(None);
+    let refused: Vec<_> = free.iter().filter(|(_, got)| is_refused(got)).collect();
+    assert!(refused.is_empty(), "not held to any rules, and refused all the same: {refused:?}");
+    for (step, allowed) in STEPS {
+        let got = attempts_as(Some(step));
+        println!("\n{step}");
+        for (name, _) in ATTEMPTS {
+            let expected = match allowed {
+                Some(allowed) => *name == "read /proc/self/status" || allowed.contains(name),
+                None => !NEVER.contains(name) && (*step == "install" || !INSTALLATIONS.contains(name)),
+            };
+            println!("  {name:28} {:14} {}", got[*name], if expected { "within its rules" } else { "" });
+            assert!(!is_held(name) || is_refused(&got[*name]) != expected, "{step}: {name}: {}", got[*name]);
+        }
+    }
+}
+
+#[test]
+fn every_step_has_a_row_in_that_test() {
+    for name in StepType::NAMES.into_iter().filter(|name| *name != "next-step-runner") {
+        assert!(STEPS.iter().any(|(step, _)| *step == name), "{name}");
+    }
+}
+
+#[test]
+fn what_a_kernel_lacks_is_named() {
+    assert!(Means { landlock: 7, seccomp: true }.missing().is_empty());
+    let missing = Means { landlock: 3, seccomp: false }.missing().join(", ");
+    assert!(
+        missing.starts_with("TCP ports (Landlock before version 4), ") && missing.contains("no seccomp"),
+        "{missing}"
+    );
+    assert_eq!(Means { landlock: 0, seccomp: true }.missing()[0], "files (no Landlock)");
+}
