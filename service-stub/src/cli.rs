@@ -272,7 +272,8 @@ impl Serve {
             None => {}
         }
         let announce = self.rendezvous.announce;
-        let rendezvous = match self.rendezvous.read(self.releases.openshift_versions.last().map(String::as_str))? {
+        let version = self.releases.openshift_versions.last().map(String::as_str);
+        let rendezvous = match self.rendezvous.read(version, self.auth_key.as_deref())? {
             Outcome::None => None,
             Outcome::Done => return Ok(()),
             Outcome::Serve(rendezvous) => Some(rendezvous),
@@ -371,6 +372,12 @@ impl Serve {
             }
             let announced = match &service.settings.rendezvous {
                 Some(rendezvous) if announce => {
+                    if rendezvous.key.is_none() && !secure && at.is_none() {
+                        tracing::warn!(
+                            "the announcement is not proven: agents that look for it refuse it (--rendezvous-key), unless they have \
+                             rendezvous_unsigned = true"
+                        );
+                    }
                     let begun = Announcement::begin(rendezvous, &service.settings.url, address.port(), at);
                     Some(begun.context("cannot tell the rack by multicast DNS where this service is")?)
                 }
