@@ -1,10 +1,13 @@
 //! An agent that knows neither the address nor the identifiers of its service, on a network with nothing else: multicast DNS tells
-//! where it is, its certificate and the token are what the image carries.
+//! where it is, and what the image carries proves it. An attacker on the same network has told so before.
 #![allow(clippy::unwrap_used)]
 
+#[path = "announce/attacker.rs"]
+mod attacker;
 #[path = "../netcheck/tests/common/mod.rs"]
 mod net;
 
+use attacker::{Attacker, Play};
 use net::{Host, Segment};
 use serde_json::{Value, json};
 use std::{
@@ -74,47 +77,192 @@ fn plan(directory: &Path) {
     fs::write(directory.join("rack.yaml"), text).unwrap();
 }
 
-#[test]
-fn an_agent_finds_a_service_that_tells_where_it_is_and_trusts_it() {
-    let Some(segment) = Segment::new() else { return };
-    let serving = segment.host("serving", "52:54:00:00:02:01", &["192.0.2.1/24"]);
-    let other = segment.host("other", "52:54:00:00:02:02", &["192.0.2.2/24"]);
-    let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name);
-    plan(&at("rack"));
-    said(Command::new("openssl").args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"]).arg(at("key")));
-    let shown = said(landfall().args(["serve", "--check", "--json", "--rendezvous"]).arg(at("rack")));
-    let planned: Value = serde_json::from_str(&shown).unwrap();
-    let infra_env = planned["infra_env_id"].as_str().unwrap();
-    let token = |kind: &[&str]| {
-        said(landfall().args(["serve", "token", "--auth-key"]).arg(at("key")).args(kind)).trim().to_owned()
+/// One host that serves, one that looks for it, and one that is in nobody's plan.
+struct World {
+    _segment: Segment,
+    serving: Host,
+    other: Host,
+    attacking: Host,
+    directory: tempfile::TempDir,
+    genuine: String,
+    infra_env: String,
+}
+
+const GENUINE: &str = "192.0.2.1:8090";
+const ATTACKER: &str = "192.0.2.66";
+const HOST_ID: &str = "4c616e64-6661-6c6c-8000-000000000001";
+
+impl World {
+    fn new() -> Option<Self> {
+        Self::with("192.0.2.1", ATTACKER)
+    }
+
+    /// With these addresses of the service and the attacker.
+    fn with(serving: &str, attacking: &str) -> Option<Self> {
+        let segment = Segment::new()?;
+        let genuine = format!("{serving}:8090");
+        let serving = segment.host("serving", "52:54:00:00:02:01", &[&format!("{serving}/24")]);
+        let other = segment.host("other", "52:54:00:00:02:02", &["192.0.2.2/24"]);
+        let attacking = segment.host("attacking", "52:54:00:00:02:42", &[&format!("{attacking}/24")]);
+        let directory = tempfile::tempdir().unwrap();
+        let key = directory.path().join("key");
+        plan(&directory.path().join("rack"));
+        said(Command::new("openssl").args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"]).arg(key));
+        let infra_env = String::new();
+        let mut world = Self { _segment: segment, serving, other, attacking, directory, genuine, infra_env };
+        world.infra_env = world.planned()["infra_env_id"].as_str().unwrap().to_owned();
+        Some(world)
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// What the service says of the plan before it is carried out.
+    fn planned(&self) -> Value {
+        let mut check = landfall();
+        check.args(["serve", "--check", "--json", "--rendezvous"]).arg(self.at("rack"));
+        check.arg("--rendezvous-key").arg(self.at("key"));
+        serde_json::from_str(&said(&mut check)).unwrap()
+    }
+
+    fn serve(&self, options: &[&str]) -> Running {
+        let mut serve = landfall();
+        serve.args(["serve", "--listen", "0.0.0.0:8090", "--poll-interval", "1", "--rendezvous"]).arg(self.at("rack"));
+        serve.arg("--state-dir").arg(self.at("state")).args(options);
+        let running = Running::start(&self.serving, serve, &self.at("service.log"));
+        await_some("service", &self.at("service.log"), || {
+            self.attacking.namespace.enter(|| std::net::TcpStream::connect(&self.genuine)).ok()
+        });
+        running
+    }
+
+    fn agent(&self, config: &str) -> Running {
+        fs::write(self.at("agent.toml"), config).unwrap();
+        let mut agent = landfall();
+        agent.args(["agent", "--no-reboot", "--config"]).arg(self.at("agent.toml"));
+        agent.arg("--state-dir").arg(self.at("agent")).args(["--host-id", HOST_ID]);
+        Running::start(&self.other, agent, &self.at("agent.log"))
+    }
+
+    /// Waits until the service lists the agent's host with an inventory.
+    fn await_host(&self, options: &[&str]) {
+        let host = await_some("host with an inventory", &self.at("agent.log"), || {
+            let mut list = landfall();
+            list.args(["host", "list", "--json", "--infra-env", &self.infra_env]).args(options);
+            let output = self.other.namespace.enter(|| list.output().unwrap());
+            let hosts: Value = serde_json::from_slice(&output.stdout).ok()?;
+            let told = |host: &&Value| host["inventory"].as_str().is_some_and(|text| text.len() > 2);
+            hosts.as_array()?.iter().find(told).cloned()
+        });
+        assert_eq!(host["id"], HOST_ID);
+    }
+
+    fn token(&self, kind: &[&str]) -> String {
+        said(landfall().args(["serve", "token", "--auth-key"]).arg(self.at("key")).args(kind)).trim().to_owned()
+    }
+
+    fn agent_log(&self) -> String {
+        fs::read_to_string(self.at("agent.log")).unwrap_or_default()
+    }
+}
+
+/// Plain HTTP and no token: the signature alone tells the service from others.
+fn only_what_is_signed_is_believed(play: &Play) {
+    let Some(world) = World::new() else { return };
+    let play = match play {
+        Play::Lie(_) => &Play::Lie(world.infra_env.clone()),
+        other => other,
     };
+    let key = world.at("key");
+    let signed = ["--url", "http://192.0.2.1:8090", "--rendezvous-key", key.to_str().unwrap()];
+    let silent = world.serve(&signed);
+    let attacker = Attacker::begin(&world.attacking, ATTACKER, play);
+    let public = world.planned()["rendezvous_key"].as_str().unwrap().to_owned();
+    let _agent = world.agent(&format!("rendezvous = 'mdns'\nrendezvous_key = '{public}'\n"));
+    await_some("second question", &world.at("agent.log"), || (attacker.requests().len() > 1).then_some(()));
+    attacker.assert_got_nothing();
+    // Only now the service says where it is; the attacker goes on.
+    drop(silent);
+    let _service = world.serve(&[&signed[..], &["--announce"]].concat());
+    world.await_host(&["--url", "http://192.0.2.1:8090"]);
+    attacker.assert_got_nothing();
+    let log = world.agent_log();
+    assert!(log.contains("http://192.0.2.66:8090: "), "{log}");
+    println!("{play:?}: the attacker got {} questions and nothing else", attacker.requests().len());
+}
 
-    let mut serve = landfall();
-    serve.args(["serve", "--announce", "--tls", "self-signed", "--auth", "local", "--listen", "0.0.0.0:8090"]);
-    serve.args(["--url", "https://192.0.2.1:8090", "--poll-interval", "1", "--rendezvous"]).arg(at("rack"));
-    serve.arg("--auth-key").arg(at("key")).arg("--state-dir").arg(at("state"));
-    let _service = Running::start(&serving, serve, &at("service.log"));
-    let authority = await_some("certificate", &at("service.log"), || fs::read_to_string(at("state/tls-ca.pem")).ok());
+#[test]
+fn an_attacker_who_answers_first_gets_nothing() {
+    only_what_is_signed_is_believed(&Play::Lie(String::new()));
+}
 
-    let agent_token = token(&["--kind", "agent", "--infra-env", infra_env, "--expires", "never"]);
-    let config = format!("rendezvous = 'mdns'\ntoken = '{agent_token}'\ncacert = '''\n{authority}'''\n");
-    fs::write(at("agent.toml"), config).unwrap();
-    let mut agent = landfall();
-    agent.args(["agent", "--no-reboot", "--config"]).arg(at("agent.toml")).arg("--state-dir").arg(at("agent"));
-    agent.args(["--host-id", "4c616e64-6661-6c6c-8000-000000000001"]);
-    let _agent = Running::start(&other, agent, &at("agent.log"));
+#[test]
+fn an_attacker_who_replays_an_answer_gets_nothing() {
+    only_what_is_signed_is_believed(&Play::Replay(GENUINE.to_owned()));
+}
 
-    fs::write(at("user.token"), token(&["--kind", "user"])).unwrap();
-    let host = await_some("host with an inventory", &at("agent.log"), || {
-        let mut list = landfall();
-        list.args(["host", "list", "--json", "--url", "https://192.0.2.1:8090", "--infra-env", infra_env, "--cacert"]);
-        list.arg(at("state/tls-ca.pem")).arg("--token-file").arg(at("user.token"));
-        let output = other.namespace.enter(|| list.output().unwrap());
-        let hosts: Value = serde_json::from_slice(&output.stdout).ok()?;
-        hosts.as_array()?.iter().find(|host| host["inventory"].as_str().is_some_and(|text| text.len() > 2)).cloned()
+#[test]
+fn an_attacker_who_relays_the_question_gets_nothing() {
+    only_what_is_signed_is_believed(&Play::Relay(GENUINE.to_owned()));
+}
+
+/// HTTPS and a token. `proof` makes what the agent's configuration has beside it.
+fn a_token_goes_to_the_service_alone(proof: impl FnOnce(&World) -> String) {
+    let Some(world) = World::new() else { return };
+    let key = world.at("key");
+    let secured = ["--tls", "self-signed", "--auth", "local", "--auth-key", key.to_str().unwrap()];
+    let secured = [&secured[..], &["--url", "https://192.0.2.1:8090"]].concat();
+    let silent = world.serve(&secured);
+    let attacker = Attacker::begin(&world.attacking, ATTACKER, &Play::Lie(world.infra_env.clone()));
+    let token = world.token(&["--kind", "agent", "--infra-env", &world.infra_env, "--expires", "never"]);
+    let _agent = world.agent(&format!("rendezvous = 'mdns'\ntoken = '{token}'\n{}", proof(&world)));
+    await_some("word of the attacker", &world.at("agent.log"), || {
+        (world.agent_log().contains("http://192.0.2.66:8090") || !attacker.requests().is_empty()).then_some(())
     });
-    assert_eq!(host["id"], "4c616e64-6661-6c6c-8000-000000000001");
-    let log = fs::read_to_string(at("agent.log")).unwrap();
-    assert!(log.contains("https://192.0.2.1:8090"), "{log}");
+    attacker.assert_got_nothing();
+    drop(silent);
+    let _service = world.serve(&[&secured[..], &["--announce"]].concat());
+    fs::write(world.at("user.token"), world.token(&["--kind", "user"])).unwrap();
+    let (authority, user) = (world.at("state/tls-ca.pem"), world.at("user.token"));
+    let [authority, user] = [&authority, &user].map(|path| path.to_str().unwrap());
+    world.await_host(&["--url", "https://192.0.2.1:8090", "--cacert", authority, "--token-file", user]);
+    assert_eq!(attacker.requests(), Vec::<String>::new(), "it is not even asked: its address is not https");
+    assert!(world.agent_log().contains("https://192.0.2.1:8090"), "{}", world.agent_log());
+}
+
+#[test]
+fn an_agent_finds_a_service_that_tells_where_it_is_and_trusts_its_certificate() {
+    a_token_goes_to_the_service_alone(|world| {
+        let authority = fs::read_to_string(world.at("state/tls-ca.pem")).unwrap();
+        format!("cacert = '''\n{authority}'''\n")
+    });
+}
+
+#[test]
+fn an_agent_learns_the_authority_of_a_service_by_its_signature() {
+    a_token_goes_to_the_service_alone(|world| {
+        format!("rendezvous_key = '{}'\n", world.planned()["rendezvous_key"].as_str().unwrap())
+    });
+}
+
+#[test]
+fn an_attacker_who_has_the_services_address_gets_no_token() {
+    let Some(world) = World::with("192.0.2.9", "192.0.2.1") else { return };
+    let key = world.at("key");
+    let secured = ["--tls", "self-signed", "--auth", "local", "--auth-key", key.to_str().unwrap(), "--announce"];
+    let _service = world.serve(&[&secured[..], &["--url", "https://192.0.2.1:8090"]].concat());
+    let requests = attacker::intercept(&world.attacking, "192.0.2.1", &world.genuine, world.directory.path());
+    let token = world.token(&["--kind", "agent", "--infra-env", &world.infra_env, "--expires", "never"]);
+    let public = world.planned()["rendezvous_key"].as_str().unwrap().to_owned();
+    let _agent = world.agent(&format!("rendezvous = 'mdns'\ntoken = '{token}'\nrendezvous_key = '{public}'\n"));
+    // What is signed is right, and passed on as it is; the certificate is not the one that is signed.
+    await_some("refusal", &world.at("agent.log"), || {
+        let asked_twice = requests.lock().unwrap().len() > 1;
+        (asked_twice || world.agent_log().contains("UnknownIssuer")).then_some(())
+    });
+    attacker::assert_got_nothing(&requests.lock().unwrap());
+    let log = world.agent_log();
+    assert!(log.contains("https://192.0.2.1:8090: ") && log.contains("UnknownIssuer"), "{log}");
+    assert!(!log.contains("the rendezvous answers"), "{log}");
 }

@@ -39,14 +39,14 @@ const CA_FILE: &str = "ca.pem";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What is not given here comes from the environment (LANDFALL_URL, LANDFALL_INFRA_ENV_ID, LANDFALL_CACERT, LANDFALL_INSECURE, \
-LANDFALL_AGENT_VERSION, LANDFALL_HOST_ID, LANDFALL_INTERVAL, LANDFALL_RENDEZVOUS; the token: PULL_SECRET_TOKEN; proxies: HTTP_PROXY, HTTPS_PROXY, \
+LANDFALL_AGENT_VERSION, LANDFALL_HOST_ID, LANDFALL_INTERVAL, LANDFALL_RENDEZVOUS, LANDFALL_RENDEZVOUS_KEY, LANDFALL_RENDEZVOUS_UNSIGNED; the token: PULL_SECRET_TOKEN; proxies: HTTP_PROXY, HTTPS_PROXY, \
 NO_PROXY), else from /etc/landfall/agent.toml, the kernel's arguments, the firmware or QEMU: `landfall agent config --help` \
 has the names, `landfall agent config` shows what is in force. Empty values count as absent.
 
 Examples:
   PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
   landfall agent --rendezvous 192.168.7.10   # one of the rack's own hosts serves
-  landfall agent --rendezvous mdns           # the same, wherever it is
+  landfall agent --rendezvous mdns --rendezvous-key rack.pub   # the same, wherever it is
   landfall agent config        # what is in force, and from where
   landfall agent status        # how the agent of this host is
   landfall agent beacon        # on the installed node, with the variables set")]
@@ -78,6 +78,12 @@ pub struct Agent {
     /// (https://ADDRESS[:PORT] if it has a certificate), or `mdns`: the one that tells where it is by multicast DNS
     #[arg(long, value_name = "ADDRESS[:PORT]|mdns")]
     rendezvous: Option<String>,
+    /// Public key that the service's answer must be signed with: a file, PEM text, or its base64
+    #[arg(long, value_name = "KEY")]
+    rendezvous_key: Option<String>,
+    /// Believe whoever answers first to `--rendezvous mdns`
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    rendezvous_unsigned: Option<String>,
     #[command(flatten)]
     dry: DryArgs,
     #[command(flatten)]
@@ -221,6 +227,8 @@ impl Agent {
             (Key::AgentVersion, &self.agent_version),
             (Key::Interval, &self.interval),
             (Key::Rendezvous, &self.rendezvous),
+            (Key::RendezvousKey, &self.rendezvous_key),
+            (Key::RendezvousUnsigned, &self.rendezvous_unsigned),
         ];
         given.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect()
     }
@@ -232,11 +240,10 @@ impl Agent {
         let environment = |name: &str| env::var(name).ok();
         let mut config =
             Config::read(&Sources { command_line, environment: &environment, file, root: &Root::open("/")? })?;
-        if let Some(place) = config.rendezvous()? {
+        if let Some((place, trust)) = config.rendezvous()? {
             let ca_file = self.state_directory().join(CA_FILE);
-            let found = rendezvous::find(&place, &config.http(&ca_file)?, &Stop::default())?;
-            let (url, infra_env_id) = found.context("nobody waits for the rendezvous any longer")?;
-            config.found(&url, infra_env_id);
+            let found = rendezvous::find(&place, trust, &config.http(&ca_file)?, &Stop::default())?;
+            config.found(&found.context("nobody waits for the rendezvous any longer")?);
         }
         let resolved = config.resolve()?;
         if !resolved.proxies.is_empty() {

@@ -22,6 +22,7 @@ mod inventory;
 mod json;
 pub mod media;
 pub mod proxy;
+pub mod rendezvous;
 mod retry;
 mod rules;
 mod secret;
@@ -51,11 +52,6 @@ pub use secret::Secret;
 pub use stage::{HostRole, HostStage, StageList};
 pub use step::*;
 pub use timestamp::Timestamp;
-
-/// Service type (RFC 6763 §4.1.2) by which the service on one of a rack's own hosts is found.
-pub const RENDEZVOUS_SERVICE: &str = "_landfall._tcp.local.";
-/// Key of its TXT record with the service's base URL.
-pub const RENDEZVOUS_URL_KEY: &str = "url";
 
 /// `skip_serializing_if` helper: true for a value equal to its type's zero, which Go's `omitempty` leaves out.
 pub fn is_zero<T: Default + PartialEq>(value: &T) -> bool {

@@ -1,9 +1,11 @@
 //! `landfall serve`.
 
+use crate::addresses::{base_url, default_listen, host_of, is_loopback, names, who_may};
 use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::handlers::validations;
+use crate::http::hosts::Hosts;
 use crate::http::limits::Limits;
 use crate::http::tls::Tls;
 use crate::instructions::options::StepOptions;
@@ -20,7 +22,7 @@ use anyhow::{Context, bail};
 use netcheck::image::registries::Registries;
 use std::{
     io::Write,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -31,16 +33,16 @@ const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
 
 const AFTER_HELP: &str = "\
 Examples:
-  One rack, our own ISO, one image:
-    landfall serve --state-dir /var/lib/landfall --url http://10.0.0.5:8090 \\
+  One rack, our own ISO, one image, on a network where everybody may do everything:
+    landfall serve --state-dir /var/lib/landfall --listen 0.0.0.0:8090 --url http://10.0.0.5:8090 \\
         --iso landfall-live.iso --image os-metal.x86_64.raw.gz
 
   An ISO of a distribution, which doesn't carry the agent:
-    landfall serve --state-dir ./state --iso live.x86_64.iso --deliver-agent --image os.raw.xz
+    landfall serve --state-dir ./state --auth local --iso live.x86_64.iso --deliver-agent --image os.raw.xz
 
   Clusters with a control plane, of what openshift-install has made:
     openshift-install create ignition-configs --dir ./rack
-    landfall serve --state-dir ./state --iso live.iso --image os.raw.gz --cluster-files ./rack
+    landfall serve --state-dir ./state --auth local --iso live.iso --image os.raw.gz --cluster-files ./rack
 
   What can happen to hosts and clusters, as tables:
     landfall serve states
@@ -54,12 +56,14 @@ Examples:
 
   On one of the rack's own hosts, started from the live ISO:
     landfall serve --rendezvous /etc/landfall/rendezvous --check
-    landfall serve --rendezvous /etc/landfall/rendezvous --state-dir /var/lib/landfall/service --image os.raw.gz
+    landfall serve --rendezvous /etc/landfall/rendezvous --state-dir /var/lib/landfall/service --image os.raw.gz \\
+        --listen 0.0.0.0:8090
 
   With HTTPS, which the hosts are told to trust:
     landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local --tls self-signed
 
-Without --auth local whoever reaches the port may do everything: listen on a management network only then.";
+Without --auth local whoever reaches the port may do everything, so only this machine does: let others in (--listen) on a \
+management network alone.";
 
 /// Serve the assisted-installer API: discover, check and install hosts, without a hub.
 ///
@@ -76,9 +80,15 @@ pub struct Serve {
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required_unless_present = "check")]
     pub state_dir: Option<PathBuf>,
 
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:8090", env = "LANDFALL_LISTEN")]
-    pub listen: SocketAddr,
+    /// Address and port to listen on; port 0 takes a free one. Without it: 127.0.0.1:8090, which other machines cannot reach, and
+    /// with --auth local 0.0.0.0:8090
+    #[arg(long, value_name = "ADDR:PORT", env = "LANDFALL_LISTEN")]
+    pub listen: Option<SocketAddr>,
+
+    /// Further name that clients may call this service by. Requests for others are refused: addresses, localhost and the host of
+    /// --url are always right. May be given several times
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
 
     /// Base URL that hosts reach this service by. It goes into every ISO and config. Port 0 in it stands for the port
     /// listened on. Without it: the address listened on, or for a wildcard the one this machine's default route uses
@@ -272,7 +282,8 @@ impl Serve {
             None => {}
         }
         let announce = self.rendezvous.announce;
-        let rendezvous = match self.rendezvous.read(self.releases.openshift_versions.last().map(String::as_str))? {
+        let version = self.releases.openshift_versions.last().map(String::as_str);
+        let rendezvous = match self.rendezvous.read(version, self.auth_key.as_deref())? {
             Outcome::None => None,
             Outcome::Done => return Ok(()),
             Outcome::Serve(rendezvous) => Some(rendezvous),
@@ -315,13 +326,21 @@ impl Serve {
             // Before anything is said: a signal that comes early must stop us as well.
             let mut terminate = unix::signal(unix::SignalKind::terminate())?;
             let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
-            let listener = server::listen(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
+            let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
+            let listener = server::listen(wanted).with_context(|| format!("cannot listen on {wanted}"))?;
             let address = listener.local_addr()?;
             let secure = self.tls.is_some() || self.tls_cert.is_some();
             let scheme = if secure { "https" } else { "http" };
             let at = rendezvous.as_ref().and_then(|rendezvous| rendezvous.rack.address);
             let own_url = at.map(|at| format!("{scheme}://{}", SocketAddr::new(at, address.port())));
             let url = base_url(self.url.as_deref().or(own_url.as_deref()), address, secure)?;
+            match auth {
+                Auth::None => tracing::warn!("{}", who_may(&auth, address)),
+                Auth::Local(_) => tracing::info!("{}", who_may(&auth, address)),
+            }
+            if self.listen.is_none() && address.ip().is_loopback() && !is_loopback(&url) {
+                tracing::warn!("hosts are told {url}, but only this machine reaches {address}: --listen lets them in");
+            }
             let tls = match (self.tls, &self.tls_cert, &self.tls_key) {
                 (Some(TlsKind::SelfSigned), ..) => Some(Tls::own(&state_dir, &names(&url, address))?),
                 (None, Some(certificate), Some(key)) => Some(Tls::given(certificate, key, self.tls_ca.as_deref())?),
@@ -337,6 +356,7 @@ impl Serve {
                 None => url.clone(),
             };
             let settings = Settings {
+                hosts: Hosts::new(&url, &self.allow_host),
                 url,
                 boot_url,
                 poll_interval: self.poll_interval,
@@ -371,6 +391,12 @@ impl Serve {
             }
             let announced = match &service.settings.rendezvous {
                 Some(rendezvous) if announce => {
+                    if rendezvous.key.is_none() && !secure && at.is_none() {
+                        tracing::warn!(
+                            "the announcement is not proven: agents that look for it refuse it (--rendezvous-key), unless they have \
+                             rendezvous_unsigned = true"
+                        );
+                    }
                     let begun = Announcement::begin(rendezvous, &service.settings.url, address.port(), at);
                     Some(begun.context("cannot tell the rack by multicast DNS where this service is")?)
                 }
@@ -415,63 +441,6 @@ fn connections_of(descriptors: u64) -> u64 {
     descriptors.saturating_sub(2048).max(descriptors / 2).max(1)
 }
 
-/// The base URL hosts are given: without a slash at the end, with a real port.
-fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -> anyhow::Result<String> {
-    let Some(given) = given else {
-        let ip = if address.ip().is_unspecified() { own_address()? } else { address.ip() };
-        let scheme = if secure { "https" } else { "http" };
-        return Ok(format!("{scheme}://{}", SocketAddr::new(ip, address.port())));
-    };
-    let url = given.trim_end_matches('/');
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || url.contains(char::is_whitespace)) {
-        bail!(
-            "--url '{given}' is not a URL that hosts can reach: it must start with http:// or https:// and name a host"
-        );
-    }
-    if secure && url.starts_with("http://") {
-        bail!("--url '{given}' is not what is served: with TLS it must start with https://");
-    }
-    Ok(match url.strip_suffix(":0") {
-        Some(host) => format!("{host}:{}", address.port()),
-        None => url.to_owned(),
-    })
-}
-
-/// The host of a URL as it stands there: an IPv6 address has its brackets.
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?']).next().unwrap_or(rest);
-    match authority.find(']') {
-        Some(end) => &authority[..=end],
-        None => authority.split(':').next().unwrap_or(authority),
-    }
-}
-
-/// Host names and addresses that the certificate is for: the one hosts use, the one listened on, and this machine itself.
-fn names(url: &str, address: SocketAddr) -> Vec<String> {
-    let host = host_of(url);
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let mut names = vec![bare.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    if !address.ip().is_unspecified() {
-        names.push(address.ip().to_string());
-    }
-    names.sort();
-    names.dedup();
-    names
-}
-
-/// The address this machine would reach others from, by its routing table. Nothing is sent.
-fn own_address() -> anyhow::Result<IpAddr> {
-    const OTHERS: [IpAddr; 2] =
-        [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
-    let found = OTHERS.into_iter().find_map(|other| resolve::source_towards((other, 9).into()));
-    let found =
-        found.context("this machine has no default route to tell its address by: give --url http://ADDRESS:PORT")?;
-    tracing::info!(address = %found, "hosts are told the address of the default route; --url says otherwise");
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -492,15 +461,6 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_certificate() {
-        let of = |url: &str, address: &str| names(url, address.parse().unwrap()).join(" ");
-        assert_eq!(of("https://rack.example.com:8090/x", "0.0.0.0:1"), "127.0.0.1 ::1 localhost rack.example.com");
-        assert_eq!(of("https://[fd00::5]:8090", "[fd00::5]:1"), "127.0.0.1 ::1 fd00::5 localhost");
-        assert_eq!(of("https://10.0.0.5", "127.0.0.1:1"), "10.0.0.5 127.0.0.1 ::1 localhost");
-        assert!(base_url(Some("http://10.0.0.5"), "127.0.0.1:1".parse().unwrap(), true).is_err());
-    }
-
-    #[test]
     fn descriptors_are_left_for_files() {
         assert_eq!([20_000, 4096, 1024, 1].map(connections_of), [17_952, 2048, 512, 1]);
     }
@@ -518,17 +478,5 @@ mod tests {
         assert!(parse(&["serve", "states", "song"]).is_err());
         assert!(matches!(parse(&["serve", "--state-dir", "x"]), Ok(None)));
         assert!(parse(&["serve", "--state-dir", "x", "--await-controller"]).is_err(), "there is no control plane");
-    }
-
-    #[test]
-    fn base_urls() {
-        let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
-        let url = |given: Option<&str>| base_url(given, address, false).map_err(drop);
-        assert_eq!(url(None), Ok("http://127.0.0.1:4711".into()));
-        assert_eq!(url(Some("http://10.0.2.2:0/")), Ok("http://10.0.2.2:4711".into()));
-        assert_eq!(url(Some("https://landfall.example.com/x/")), Ok("https://landfall.example.com/x".into()));
-        for bad in ["", "10.0.2.2:80", "ftp://x", "http://", "http:///x", "http://a b"] {
-            assert!(url(Some(bad)).is_err(), "{bad}");
-        }
     }
 }

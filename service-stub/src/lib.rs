@@ -26,6 +26,7 @@
 //! records, [`store`] keeps the records, [`handlers`] are the endpoints, [`http`] and [`server`] carry them. [`page`] shows all
 //! this to people, [`control`] is the command line that talks to such a service, [`rendezvous`] installs a rack from within.
 
+pub mod addresses;
 pub mod auth;
 pub mod check;
 pub mod cli;

@@ -342,6 +342,9 @@ pub struct InfraEnvRecord {
     /// Addresses signed with another one are no longer good.
     #[serde(default)]
     pub signing_key: String,
+    /// How many times that key was made anew. Agents with a token of another generation are not let in.
+    #[serde(default)]
+    pub key_generation: u64,
 }
 
 /// All records. A change is made on a clone that becomes current once it is on disk; cloned is what is changed, no more.

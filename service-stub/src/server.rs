@@ -1,6 +1,6 @@
 //! The HTTP server: routes, what every request goes through, and the ticking refresh.
 
-use crate::auth::{self, Caller};
+use crate::auth::{self, Caller, Watches};
 use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
 use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
 use crate::http::{Answer, Call, Refusal, connections, negotiate::Resumed};
@@ -95,7 +95,8 @@ pub fn router(service: Arc<Service>) -> Router {
 
 /// What every request goes through: it must be one that can be looked at, and waits until there is a place for it.
 async fn admit(State(service): Shared, request: Request, next: Next) -> Response {
-    if let Err(refusal) = limits::check(request.uri(), request.headers()) {
+    let (uri, headers) = (request.uri(), request.headers());
+    if let Err(refusal) = service.settings.hosts.check(uri, headers).and_then(|()| limits::check(uri, headers)) {
         return refusal.into_response();
     }
     let place = match service.gates.enter(Kind::of(request.method(), request.uri().path())).await {
@@ -176,7 +177,14 @@ async fn handle(
         let (body, place) = read_body(&service, body, body_limit).await?;
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Ok::<_, Refusal>((
-            Call { path, query, headers: parts.headers, body, caller: caller_of(&parts.extensions) },
+            Call {
+                path,
+                query,
+                headers: parts.headers,
+                body,
+                caller: caller_of(&parts.extensions),
+                watches: watches(&parts.extensions),
+            },
             place,
         ))
     };
@@ -275,12 +283,16 @@ pub fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (query, headers, caller) =
         (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller_of(&parts.extensions));
-    Ok(Call { path, query, headers, body: Bytes::new(), caller })
+    Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions) })
 }
 
 /// Nobody, where nobody was asked.
 fn caller_of(extensions: &Extensions) -> Caller {
     extensions.get().copied().unwrap_or_default()
+}
+
+fn watches(extensions: &Extensions) -> bool {
+    extensions.get::<Watches>().is_some()
 }
 
 /// The runtime to serve on: one thread for all connections, and so many for what blocks.

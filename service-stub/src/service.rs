@@ -3,7 +3,10 @@
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
-use crate::http::limits::{Gates, Limits};
+use crate::http::{
+    hosts::Hosts,
+    limits::{Gates, Limits},
+};
 use crate::instructions::{options::StepOptions, outstanding::Outstanding};
 use crate::media::Media;
 use crate::metrics::Metrics;
@@ -35,6 +38,8 @@ pub struct Settings {
     pub url: String,
     /// The same for firmware and initramfs, which check no certificate of ours.
     pub boot_url: String,
+    /// What clients may call this service.
+    pub hosts: Hosts,
     /// Seconds between two polls of a host.
     pub poll_interval: u64,
     /// What hardware is needed.
@@ -181,7 +186,7 @@ impl Service {
         self.store.change("", |change| {
             for record in change.model().infra_envs.clone().values().filter(|record| !auth.fits(record)) {
                 let mut record = InfraEnvRecord::clone(record);
-                record.agent_token = auth.agent_token(record.infra_env.id).unwrap_or_default();
+                record.agent_token = auth.agent_token(record.infra_env.id, record.key_generation).unwrap_or_default();
                 change.put_infra_env(record);
             }
             Ok(())

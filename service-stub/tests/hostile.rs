@@ -9,6 +9,8 @@ mod iso;
 mod bounds;
 #[path = "hostile/messages.rs"]
 mod messages;
+#[path = "hostile/rebinding.rs"]
+mod rebinding;
 #[path = "hostile/secrets.rs"]
 mod secrets;
 #[path = "hostile/secured.rs"]
@@ -42,13 +44,13 @@ fn raw(running: &Running, bytes: &[u8]) -> String {
 fn a_body_larger_than_the_bound_is_refused_before_it_is_read() {
     let running = Running::start(Files::default());
     let head = format!(
-        "POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
+        "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
     );
     let answer = raw(&running, head.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("\"code\":413"), "{answer}");
     // Without a length it is read up to the bound.
     let mut chunked = format!(
-        "POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     .into_bytes();
     let chunk = vec![b' '; 8 << 20];
@@ -69,7 +71,7 @@ fn only_replies_may_be_large() {
     let id = infra_env(&running);
     let head = |method: &str, path: &str, length: usize| {
         let head = format!(
-            "{method} {API}{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+            "{method} {API}{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
         );
         raw(&running, head.as_bytes())
     };

@@ -31,6 +31,7 @@ use service_stub::state::{ClusterState, HostState};
 use service_stub::store::{Store, StoreError};
 
 const VARY: Meant = meant("*", "header vary", "ours says so where an answer may be compressed, in lower case");
+const NOSNIFF: Meant = meant("*", "header x-content-type-options", "no browser takes a client's words for a page");
 
 const NO_CATALOGUE: &str = "the replay's service has no catalogue of releases";
 
@@ -84,5 +85,6 @@ fn infra_env(id: InfraEnvId, cluster: ClusterId) -> InfraEnvRecord {
         pull_secret: Secret::new("{}"),
         agent_token: Secret::default(),
         signing_key: String::new(),
+        key_generation: 0,
     }
 }

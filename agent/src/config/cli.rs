@@ -14,7 +14,7 @@ const SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys: url, infra_env_id, token, cacert (a path or PEM text), insecure, agent_version, host_id, interval, proxy, http_proxy, \
-https_proxy, no_proxy, rendezvous. KEY is given as
+https_proxy, no_proxy, rendezvous, rendezvous_key (a path, PEM text or its base64), rendezvous_unsigned. KEY is given as
   KEY = \"…\"                             in /etc/landfall/agent.toml
   landfall.KEY=…                        to the kernel; everybody on the host can read it there
   io.landfall.KEY=…                     as an SMBIOS OEM string (type 11), or io.systemd.credential:landfall.KEY=…, or
@@ -75,7 +75,7 @@ impl Show {
             format!("{json:#}\n")
         } else {
             let line = |(key, value): (Key, &super::Value)| {
-                format!("{:<14}{}  (from {})\n", key.name(), value.shown(key), value.source)
+                format!("{:<20}{}  (from {})\n", key.name(), value.shown(key), value.source)
             };
             config.values().map(line).collect()
         };

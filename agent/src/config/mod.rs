@@ -6,8 +6,8 @@ mod sources;
 
 pub use resolve::{CaCert, Resolved};
 
-use crate::rendezvous::Place;
-use api::{InfraEnvId, Secret, http::public_url};
+use crate::rendezvous::{Found, Place, Trust};
+use api::{Secret, http::public_url};
 use inventory::Root;
 use std::{
     collections::BTreeMap,
@@ -52,11 +52,15 @@ pub enum Key {
     NoProxy,
     /// Where to ask for the service, and for the infra-env.
     Rendezvous,
+    /// Public key that what is told there is signed with: text, or the path of a file.
+    RendezvousKey,
+    /// Whether anybody's announcement is believed.
+    RendezvousUnsigned,
 }
 
 impl Key {
     /// Each of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Url,
         Self::InfraEnvId,
         Self::Token,
@@ -70,6 +74,8 @@ impl Key {
         Self::HttpsProxy,
         Self::NoProxy,
         Self::Rendezvous,
+        Self::RendezvousKey,
+        Self::RendezvousUnsigned,
     ];
 
     /// Its name in the file, and after a prefix everywhere else.
@@ -88,6 +94,8 @@ impl Key {
             Self::HttpsProxy => "https_proxy",
             Self::NoProxy => "no_proxy",
             Self::Rendezvous => "rendezvous",
+            Self::RendezvousKey => "rendezvous_key",
+            Self::RendezvousUnsigned => "rendezvous_unsigned",
         }
     }
 
@@ -112,7 +120,19 @@ impl Key {
             Self::HttpsProxy => &["HTTPS_PROXY", "https_proxy"],
             Self::NoProxy => &["NO_PROXY", "no_proxy"],
             Self::Rendezvous => &["LANDFALL_RENDEZVOUS"],
+            Self::RendezvousKey => &["LANDFALL_RENDEZVOUS_KEY"],
+            Self::RendezvousUnsigned => &["LANDFALL_RENDEZVOUS_UNSIGNED"],
         }
+    }
+
+    /// Whether it is a truth value, which a bare name sets.
+    fn is_switch(self) -> bool {
+        matches!(self, Self::Insecure | Self::RendezvousUnsigned)
+    }
+
+    /// Whether its value may be PEM text, of several lines.
+    fn may_be_pem(self) -> bool {
+        matches!(self, Self::CaCert | Self::RendezvousKey)
     }
 
     fn max_bytes(self) -> usize {
@@ -174,7 +194,7 @@ impl Value {
         let text = self.text.expose();
         match key {
             Key::Token => format!("(a secret of {} bytes)", text.len()),
-            Key::CaCert if is_pem(text) => format!("(PEM text of {} bytes)", text.len()),
+            _ if key.may_be_pem() && is_pem(text) => format!("(PEM text of {} bytes)", text.len()),
             Key::Url | Key::Proxy | Key::HttpProxy | Key::HttpsProxy => public_url(text),
             _ => text.to_owned(),
         }
@@ -300,7 +320,7 @@ impl Config {
             if text.len() > key.max_bytes() {
                 return fail(format!("it has {} bytes, {} at most make sense", text.len(), key.max_bytes()));
             }
-            let allowed = |c: char| !c.is_control() || (key == Key::CaCert && matches!(c, '\n' | '\r' | '\t'));
+            let allowed = |c: char| !c.is_control() || (key.may_be_pem() && matches!(c, '\n' | '\r' | '\t'));
             if let Some(c) = text.chars().find(|&c| !allowed(c) || c == char::REPLACEMENT_CHARACTER) {
                 return fail(format!("it has the character {c:?} in it"));
             }
@@ -323,15 +343,21 @@ impl Config {
         self.values.contains_key(&Key::Url) || self.values.contains_key(&Key::Rendezvous)
     }
 
-    /// Where to ask for what isn't told: a service that is named needs no asking.
-    pub fn rendezvous(&self) -> Result<Option<Place>, ConfigError> {
-        if self.values.contains_key(&Key::Url) { Ok(None) } else { self.parsed(Key::Rendezvous) }
+    /// Where to ask for what isn't told, and what the answer must be proven by: a service that is named needs no asking.
+    pub fn rendezvous(&self) -> Result<Option<(Place, Trust)>, ConfigError> {
+        if self.values.contains_key(&Key::Url) {
+            return Ok(None);
+        }
+        let Some(place) = self.parsed(Key::Rendezvous)? else { return Ok(None) };
+        let trust = self.trust(&place)?;
+        Ok(Some((place, trust)))
     }
 
     /// Takes what was found there.
-    pub fn found(&mut self, url: &str, infra_env_id: InfraEnvId) {
-        self.put(Key::Url, url, Source::Rendezvous);
-        self.put(Key::InfraEnvId, &infra_env_id.to_string(), Source::Rendezvous);
+    pub fn found(&mut self, found: &Found) {
+        self.put(Key::Url, &found.url, Source::Rendezvous);
+        self.put(Key::InfraEnvId, &found.infra_env_id.to_string(), Source::Rendezvous);
+        self.put(Key::CaCert, found.ca_pem.as_deref().unwrap_or_default(), Source::Rendezvous);
     }
 
     /// Where `key` was looked for.

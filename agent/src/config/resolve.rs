@@ -1,6 +1,7 @@
 //! What the values mean.
 
 use super::{Config, ConfigError, Key, is_pem};
+use crate::rendezvous::{self, ParseKeyError, Place, PublicKey, Trust};
 use api::{
     HostId, InfraEnvId, Secret,
     http::{HttpConfig, has_certificate},
@@ -77,6 +78,42 @@ impl Config {
             None => None,
         };
         Ok(HttpConfig { ca_cert, insecure: self.switch(Key::Insecure)?, proxies: None })
+    }
+
+    /// What the answer at `place` must be proven by. An address was chosen by whoever configured it; an announcement is anybody's.
+    pub(super) fn trust(&self, place: &Place) -> Result<Trust, ConfigError> {
+        let key = self.rendezvous_key()?;
+        let authority = self.ca_cert()?.is_some();
+        let unsigned = self.switch(Key::RendezvousUnsigned)?;
+        let is_announced = *place == Place::Announced;
+        if unsigned && key.is_some() {
+            return Err(self.unusable(Key::RendezvousUnsigned, "there is a rendezvous_key as well".to_owned()));
+        }
+        if is_announced && !unsigned && key.is_none() && !authority {
+            let reason = "anybody can announce a service by multicast DNS: give rendezvous_key, the public half of the key that the \
+                          service signs with (`landfall serve --rendezvous DIR --check --rendezvous-key FILE` prints it), or cacert \
+                          for a service with https. rendezvous_unsigned = true believes whoever answers first";
+            return Err(self.unusable(Key::Rendezvous, reason.to_owned()));
+        }
+        let strict = is_announced && !unsigned;
+        if strict && self.switch(Key::Insecure)? {
+            let reason = "it checks no certificate, so that an announced service could be anybody: give cacert, or rendezvous_key";
+            return Err(self.unusable(Key::Insecure, reason.to_owned()));
+        }
+        Ok(Trust {
+            key,
+            https_only: strict && (authority || self.get(Key::Token).is_some()),
+            authority_only: strict && authority,
+        })
+    }
+
+    fn rendezvous_key(&self) -> Result<Option<PublicKey>, ConfigError> {
+        let Some(text) = self.text(Key::RendezvousKey) else { return Ok(None) };
+        let key = text.parse().or_else(|error: ParseKeyError| match rendezvous::read_key(Path::new(text)) {
+            Ok(text) => text.parse().map_err(|error: ParseKeyError| error.to_string()),
+            Err(no_file) => Err(format!("{error}, and not a file: {no_file}")),
+        });
+        key.map(Some).map_err(|error: String| self.unusable(Key::RendezvousKey, format!("'{}': {error}", start(text))))
     }
 
     fn text(&self, key: Key) -> Option<&str> {

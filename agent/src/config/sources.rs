@@ -139,7 +139,7 @@ fn ours(text: &str) -> Option<(Key, String, String)> {
     let rest = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix))?;
     let (name, value) = rest.split_once('=').unwrap_or((rest, "true"));
     let key = Key::named(name).filter(|key| is_given(*key))?;
-    if value == "true" && !rest.contains('=') && key != Key::Insecure {
+    if value == "true" && !rest.contains('=') && !key.is_switch() {
         return None;
     }
     Some((key, value.to_owned(), text.split('=').next().unwrap_or_default().to_owned()))

@@ -189,3 +189,41 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_announcement_must_be_proven_by_something() {
+    let key = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9Q==";
+    let dir =
+        system(&[("rack.pub", format!("-----BEGIN PUBLIC KEY-----\n{key}\n-----END PUBLIC KEY-----\n").as_bytes())]);
+    let file = dir.path().join("rack.pub");
+    let trust = |line: &[(Key, &str)]| {
+        let config = read(&system(&[]), line, &[]).unwrap();
+        config.rendezvous().map(|found| found.unwrap().1).map_err(|error| error.to_string())
+    };
+    let mdns = (Key::Rendezvous, "mdns");
+    let (token, ca, ours) = ((Key::Token, "t"), (Key::CaCert, "/ca.pem"), (Key::RendezvousKey, key));
+    let unsigned = (Key::RendezvousUnsigned, "true");
+    for line in [&[mdns][..], &[mdns, token], &[mdns, (Key::RendezvousUnsigned, "false")]] {
+        let refused = trust(line).unwrap_err();
+        assert!(refused.contains("anybody can announce a service by multicast DNS"), "{refused}");
+    }
+    let form = |line: &[(Key, &str)]| {
+        let trust = trust(line).unwrap();
+        (trust.key.is_some(), trust.https_only, trust.authority_only)
+    };
+    assert_eq!(form(&[mdns, ca]), (false, true, true));
+    assert_eq!(form(&[mdns, ca, token]), (false, true, true));
+    assert_eq!(form(&[mdns, ours]), (true, false, false));
+    assert_eq!(form(&[mdns, ours, token]), (true, true, false));
+    assert_eq!(form(&[mdns, ours, ca]), (true, true, true));
+    assert_eq!(form(&[mdns, (Key::RendezvousKey, file.to_str().unwrap())]), (true, false, false));
+    assert_eq!(form(&[mdns, unsigned, token]), (false, false, false));
+    // An address is a choice already.
+    assert_eq!(form(&[(Key::Rendezvous, "192.0.2.1"), token]), (false, false, false));
+    assert_eq!(form(&[(Key::Rendezvous, "192.0.2.1"), ours]), (true, false, false));
+    assert!(trust(&[mdns, ours, (Key::Insecure, "true")]).unwrap_err().contains("it checks no certificate"));
+    assert!(trust(&[mdns, ours, unsigned]).unwrap_err().contains("there is a rendezvous_key as well"));
+    assert!(
+        trust(&[mdns, (Key::RendezvousKey, "/nonexistent")]).unwrap_err().contains("not a public key on curve P-256")
+    );
+}

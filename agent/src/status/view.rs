@@ -46,7 +46,7 @@ pub(super) enum Told {
 impl Told {
     fn of(config: Result<Config, ConfigError>) -> Self {
         let read = config.and_then(|config| {
-            if let Some(place) = config.rendezvous()? {
+            if let Some((place, _)) = config.rendezvous()? {
                 return Ok(Self::Rendezvous(place));
             }
             let Some(url) = config.get(Key::Url).map(|url| url.shown(Key::Url)) else { return Ok(Self::Nothing) };

@@ -12,6 +12,8 @@ pub enum Credential {
     User,
     /// `Watcher-Authorization`: a watcher's.
     Watcher,
+    /// `Authorization: Bearer`, a watcher's: programs that collect counts can often send no other header.
+    WatcherBearer,
     /// Query `api_key`: a presigned address's.
     Url,
     /// `Image-Token`: an image's.
@@ -82,7 +84,8 @@ pub fn of(method: &Method, pattern: &str) -> Access {
     let under = |prefix: &str| pattern.starts_with(prefix);
     match pattern {
         // Ids are no secret: what they name takes a token.
-        "/health" | "/ready" | "/metrics" | "/landfall/rendezvous" => Access::Open,
+        "/health" | "/ready" | "/landfall/rendezvous" => Access::Open,
+        "/metrics" => Access::One(&[C::User, C::Watcher, C::WatcherBearer]),
         // Kernels, images and programs are nobody's secret, and firmware that fetches them has no token.
         _ if under("/boot-artifacts/") => Access::Open,
         _ if under("/images/") || under("/byid/") => Access::One(IMAGE),

@@ -2,7 +2,7 @@
 
 use super::access::{self, Access, Credential};
 use super::token::{self, Claims, Scheme, TokenError};
-use super::{Auth, Caller};
+use super::{Auth, Caller, Watches};
 use crate::http::{Call, Refusal, call, limits::Limits};
 use crate::model::Model;
 use crate::server::{in_time, next_piece};
@@ -29,8 +29,11 @@ pub async fn authorize(
     let (mut parts, body) = request.into_parts();
     let path: Vec<(&str, &str)> = params.iter().collect();
     match caller(&service, matched.as_str(), &path, &parts) {
-        Ok(caller) => {
+        Ok((caller, watches)) => {
             parts.extensions.insert(caller);
+            if watches {
+                parts.extensions.insert(Watches);
+            }
             next.run(Request::from_parts(parts, body)).await
         }
         Err(refusal) => {
@@ -67,14 +70,17 @@ async fn taken(mut body: Body, limits: &Limits) -> bool {
     in_time(Duration::from_secs(1), all).await.unwrap_or(false)
 }
 
-fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts) -> Result<Caller, Refusal> {
+/// Who asks, and whether to look only.
+fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts) -> Result<(Caller, bool), Refusal> {
     let query = Call::parse_query(&parts.uri)?;
     let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let Auth::Local(key) = &service.settings.auth else {
         same_site(&parts.method, &parts.headers)?;
-        return Ok(Caller::Everyone);
+        return Ok((Caller::Everyone, false));
     };
-    let Access::One(credentials) = access::of(&parts.method, pattern) else { return Ok(Caller::Everyone) };
+    let Access::One(credentials) = access::of(&parts.method, pattern) else {
+        return Ok((Caller::Everyone, false));
+    };
     let shown = credentials.iter().filter_map(|kind| Some((*kind, shown(*kind, path, &query, &parts.headers)?)));
     let mut refused = Refusal::Request(StatusCode::UNAUTHORIZED, missing(credentials));
     let now = Timestamp::now().unix_seconds();
@@ -89,7 +95,7 @@ fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts
                     same_site(&parts.method, &parts.headers)?;
                 }
                 within(caller, &model, pattern, path, &query, &parts.method)?;
-                return Ok(caller);
+                return Ok((caller, matches!(kind, Credential::Watcher | Credential::WatcherBearer)));
             }
             Err(message) => refused = Refusal::Request(StatusCode::UNAUTHORIZED, message),
         }
@@ -106,7 +112,7 @@ fn shown(kind: Credential, path: &[(&str, &str)], query: &[(&str, &str)], header
     let bearer = |text: &str| text.strip_prefix("Bearer ").unwrap_or(text).trim().to_owned();
     match kind {
         Credential::Agent => header("x-secret-key").map(str::to_owned),
-        Credential::User => match header("authorization")?.split_once(' ') {
+        Credential::User | Credential::WatcherBearer => match header("authorization")?.split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.trim().to_owned()),
             Some((scheme, pair)) if scheme.eq_ignore_ascii_case("basic") => {
                 let pair = String::from_utf8(STANDARD.decode(pair.trim()).ok()?).ok()?;
@@ -142,6 +148,7 @@ fn missing(credentials: &[Credential]) -> String {
         Credential::Agent => "X-Secret-Key",
         Credential::User => "Authorization: Bearer",
         Credential::Watcher => "Watcher-Authorization",
+        Credential::WatcherBearer => "the same with a watcher's",
         Credential::Url => "query api_key",
         Credential::ImageHeader => "Image-Token",
         Credential::ImageUrl => "query image_token",
@@ -155,7 +162,7 @@ fn of_claims(claims: &Claims, kind: Credential, uri: &Uri, model: &Model) -> Res
     let wanted: &[Scheme] = match kind {
         Credential::Agent => &[Scheme::AgentAuth],
         Credential::User => &[Scheme::UserAuth],
-        Credential::Watcher => &[Scheme::WatcherAuth],
+        Credential::Watcher | Credential::WatcherBearer => &[Scheme::WatcherAuth],
         Credential::Url => &[Scheme::UrlAuth],
         Credential::ImageHeader | Credential::ImageUrl | Credential::Path => &[Scheme::ImageAuth],
     };
@@ -171,14 +178,14 @@ fn of_claims(claims: &Claims, kind: Credential, uri: &Uri, model: &Model) -> Res
         (None, None, Scheme::UserAuth | Scheme::WatcherAuth) => Caller::Everyone,
         _ => return Err("the token is for no infra-env and no cluster, or for both".to_owned()),
     };
-    match (caller, &claims.signing_key) {
-        (Caller::InfraEnv(id), Some(key))
-            if model.infra_envs.get(&id).is_none_or(|record| record.signing_key != *key) =>
-        {
-            Err("the token was withdrawn".to_owned())
-        }
-        _ => Ok(caller),
-    }
+    let Caller::InfraEnv(id) = caller else { return Ok(caller) };
+    let withdrawn = match (model.infra_envs.get(&id), &claims.signing_key, claims.auth_scheme) {
+        (Some(record), _, Scheme::AgentAuth) => record.key_generation != claims.key_generation,
+        (Some(record), Some(key), _) => record.signing_key != *key,
+        (None, key, _) => key.is_some(),
+        (Some(_), None, _) => false,
+    };
+    if withdrawn { Err("the token was withdrawn".to_owned()) } else { Ok(caller) }
 }
 
 /// Whatever the path and the query name must be there for the caller.
@@ -208,7 +215,8 @@ fn within(
     // Making a cluster or infra-env, or moving a host into another, would reach beyond what the token is for.
     let reads = matches!(*method, Method::GET | Method::HEAD);
     let own_events = pattern.ends_with("/v2/events");
-    if (reads || named || own_events) && !pattern.ends_with("/actions/bind") {
+    // Counts are of everything.
+    if (reads || named || own_events) && !pattern.ends_with("/actions/bind") && pattern != "/metrics" {
         return Ok(());
     }
     Err(Refusal::Request(StatusCode::FORBIDDEN, "the token is for one infra-env or cluster only".to_owned()))

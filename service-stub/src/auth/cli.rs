@@ -17,7 +17,7 @@ Examples:
     landfall serve token --state-dir /var/lib/landfall --kind watcher --expires 365d
 
 The web page asks for a name and a password: any name, and the token. A token can't be withdrawn before it expires but by \
-changing the key, which ends all of them.";
+changing the key, which ends all of them, and an agent's for an infra-env by the infra-env's regenerate-signing-key.";
 
 /// Print a token for a service with --auth local
 ///
@@ -44,6 +44,11 @@ pub struct Token {
     /// Good for this cluster and its infra-envs only
     #[arg(long, value_name = "ID")]
     cluster: Option<ClusterId>,
+
+    /// How many times the infra-env's signing key was made anew (regenerate-signing-key, the service's log says it): agents' tokens
+    /// of before are withdrawn
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "infra_env")]
+    key_generation: u64,
 
     /// How long it is good: 30m, 24h, 7d, or never for one that doesn't expire
     #[arg(long, value_name = "TIME", default_value = "24h")]
@@ -110,6 +115,7 @@ impl Token {
                 Kind::Watcher => Scheme::WatcherAuth,
                 Kind::Agent => Scheme::AgentAuth,
             },
+            key_generation: self.key_generation,
             exp: self.expires.0.map(|seconds| now.saturating_add(seconds)),
             ..Claims::default()
         })

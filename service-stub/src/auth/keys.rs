@@ -16,6 +16,11 @@ use std::{
 
 /// Name of the kept key in the state directory.
 pub const FILE: &str = "auth-key.pem";
+/// What comes before the point: algorithm ecPublicKey with curve P-256, and a bit string.
+const SPKI_HEAD: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7, 3,
+    0x42, 0,
+];
 /// A key's file is not larger, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
@@ -113,6 +118,11 @@ impl SigningKey {
     /// The public key, an uncompressed point.
     pub fn public(&self) -> &[u8] {
         self.pair.public_key().as_ref()
+    }
+
+    /// The public key as others are told it: SubjectPublicKeyInfo (RFC 5480) in base64, as in a file of `openssl ec -pubout`.
+    pub fn public_text(&self) -> String {
+        STANDARD.encode([SPKI_HEAD.as_slice(), self.public()].concat())
     }
 }
 

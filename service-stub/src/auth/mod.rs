@@ -44,6 +44,10 @@ pub enum Caller {
     Cluster(ClusterId),
 }
 
+/// Extension of a request whose caller may only look.
+#[derive(Clone, Copy, Debug)]
+pub struct Watches;
+
 impl Caller {
     /// Whether an infra-env is there for this caller.
     pub fn sees_infra_env(self, model: &Model, id: InfraEnvId) -> bool {
@@ -89,12 +93,12 @@ impl Caller {
 }
 
 impl Auth {
-    /// The token that agents of an infra-env show, for ever; none when they aren't asked.
+    /// The token that agents of an infra-env show, until its signing key is made anew; none when they aren't asked.
     ///
     /// Each signature is another, and an ISO must be the same bytes whichever part of it is asked for: so it is made once
     /// and kept with the infra-env.
-    pub fn agent_token(&self, infra_env: InfraEnvId) -> Option<Secret> {
-        let claims = Claims { infra_env_id: Some(infra_env), ..Claims::default() };
+    pub fn agent_token(&self, infra_env: InfraEnvId, key_generation: u64) -> Option<Secret> {
+        let claims = Claims { infra_env_id: Some(infra_env), key_generation, ..Claims::default() };
         self.sign(&claims).map(Secret::new)
     }
 
@@ -102,7 +106,8 @@ impl Auth {
     pub fn fits(&self, record: &InfraEnvRecord) -> bool {
         let Self::Local(key) = self else { return true };
         let claims = token::verify(key, record.agent_token.expose(), Timestamp::now().unix_seconds());
-        claims.is_ok_and(|claims| claims.infra_env_id == Some(record.infra_env.id))
+        let ours = |claims: Claims| (claims.infra_env_id, claims.key_generation);
+        claims.is_ok_and(|claims| ours(claims) == (Some(record.infra_env.id), record.key_generation))
     }
 
     /// A token that opens an infra-env's images until the moment returned with it.

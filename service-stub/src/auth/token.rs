@@ -51,6 +51,10 @@ pub struct Claims {
     /// Good as long as the infra-env has this signing key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key: Option<String>,
+    /// For an agent, good as long as the infra-env's signing key is the first (0), or has been made anew so many times. Tokens of the
+    /// real service don't say so, nor do those made before there is an infra-env.
+    #[serde(default, skip_serializing_if = "api::is_zero")]
+    pub key_generation: u64,
 }
 
 fn is_agent(scheme: &Scheme) -> bool {

@@ -53,9 +53,10 @@ fn create_from(
         user_name: "admin".into(),
         ..InfraEnv::default()
     };
-    let agent_token = service.settings.auth.agent_token(id).unwrap_or_default();
+    let agent_token = service.settings.auth.agent_token(id, 0).unwrap_or_default();
     let signing_key = auth::new_signing_key();
-    let mut record = InfraEnvRecord { infra_env, pull_secret: Secret::default(), agent_token, signing_key };
+    let mut record =
+        InfraEnvRecord { infra_env, pull_secret: Secret::default(), agent_token, signing_key, key_generation: 0 };
     let settings = InfraEnvUpdateParams {
         additional_ntp_sources: params.additional_ntp_sources,
         additional_trust_bundle: params.additional_trust_bundle,
@@ -177,12 +178,17 @@ pub fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timesta
     (format!("{}/{place}/{}/{}/{file}", service.settings.url, part(version), part(architecture)), expires_at)
 }
 
-/// POST /v2/infra-envs/{id}/regenerate-signing-key: addresses signed before are no longer good.
+/// POST /v2/infra-envs/{id}/regenerate-signing-key: addresses signed before are no longer good, nor are agents' tokens, which
+/// everybody who had such an address may have.
 pub fn regenerate_signing_key(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(&*find_infra_env(change.model(), id)?);
         record.signing_key = auth::new_signing_key();
+        record.key_generation = record.key_generation.saturating_add(1);
+        record.agent_token = service.settings.auth.agent_token(id, record.key_generation).unwrap_or_default();
+        let generation = record.key_generation;
+        tracing::warn!(infra_env = %id, generation, "new signing key: agents need an image with their new token");
         change.put_infra_env(record);
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })
@@ -200,7 +206,14 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             && call.caller.sees_infra_env(&model, infra_env.id)
     };
     let infra_envs = model.infra_envs.values().map(AsRef::as_ref);
-    let all: Vec<InfraEnv> = infra_envs.filter(wanted).map(|record| shown(service, record)).collect();
+    let all: Vec<InfraEnv> = infra_envs
+        .filter(wanted)
+        .map(|record| match call.watches {
+            // An image has the agents' token in it.
+            true => InfraEnv { download_url: String::new(), expires_at: Timestamp::ZERO, ..shown(service, record) },
+            false => shown(service, record),
+        })
+        .collect();
     Ok(Answer::json(StatusCode::OK, &all))
 }
 

@@ -74,6 +74,8 @@ impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = self.status;
+        // Parts of a document are clients' own words: a browser must not take them for a page.
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);
         }

@@ -27,6 +27,8 @@ pub struct Call {
     pub body: Bytes,
     /// Who asks.
     pub caller: Caller,
+    /// Whether the caller may only look: what leads to more than that is not shown.
+    pub watches: bool,
 }
 
 impl Call {

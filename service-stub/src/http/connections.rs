@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// What a connection beyond the bound is told.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 70\r\n\
-    Connection: close\r\nRetry-After: 5\r\n\r\n\
+    X-Content-Type-Options: nosniff\r\nConnection: close\r\nRetry-After: 5\r\n\r\n\
     {\"code\":503,\"message\":\"too many connections at once: try again later\"}";
 /// When the system has no file descriptor left for a connection, one may have got free after this.
 const BREATH: Duration = Duration::from_millis(100);

@@ -6,6 +6,7 @@ pub mod call;
 pub mod connections;
 pub mod file;
 pub mod gzip;
+pub mod hosts;
 pub mod joined;
 pub mod limits;
 pub mod multipart;

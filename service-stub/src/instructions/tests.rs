@@ -24,6 +24,7 @@ fn settings(files: &std::path::Path) -> Settings {
     Settings {
         url: "http://10.0.0.5:8090".into(),
         boot_url: "http://10.0.0.5:8090".into(),
+        hosts: Default::default(),
         ca_pem: None,
         poll_interval: 60,
         requirements: Requirements::default(),

@@ -21,21 +21,18 @@ impl Announcement {
         port: u16,
         address: Option<IpAddr>,
     ) -> Result<Self, mdns_sd::Error> {
-        let id = rendezvous.infra_env.to_string();
-        // Unlike the cluster's name it fits into a label, and is another one on each rack.
-        let label = format!("landfall-{}", id.split('-').next().unwrap_or(&id));
+        let (id, label) = (rendezvous.infra_env.to_string(), rendezvous.label());
         let host = format!("{label}.local.");
-        let properties = [(api::RENDEZVOUS_URL_KEY, url), ("infra_env_id", &id)];
+        let properties = [(api::rendezvous::URL_KEY, url), ("infra_env_id", &id)];
         let daemon = ServiceDaemon::new()?;
         let info = match address {
             Some(address) => {
                 daemon.disable_interface(IfKind::All)?;
                 daemon.enable_interface(IfKind::Addr(address))?;
-                ServiceInfo::new(api::RENDEZVOUS_SERVICE, &label, &host, address, port, &properties[..])?
+                ServiceInfo::new(api::rendezvous::SERVICE_TYPE, &label, &host, address, port, &properties[..])?
             }
-            None => {
-                ServiceInfo::new(api::RENDEZVOUS_SERVICE, &label, &host, "", port, &properties[..])?.enable_addr_auto()
-            }
+            None => ServiceInfo::new(api::rendezvous::SERVICE_TYPE, &label, &host, "", port, &properties[..])?
+                .enable_addr_auto(),
         };
         let name = info.get_fullname().to_owned();
         daemon.register(info)?;

@@ -1,9 +1,15 @@
 //! The options of `landfall serve` for a rack with nothing else around.
 
 use super::{Rendezvous, as_json, directory, here, lines};
+use crate::auth::keys::SigningKey;
 use anyhow::Context;
 use inventory::{Root, identity::host_id};
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Where the plan is, and what to do with it.
 #[derive(clap::Args, Debug)]
@@ -22,6 +28,11 @@ pub struct RendezvousArgs {
     /// Tell the rack by multicast DNS where this service is, for agents with `rendezvous = "mdns"`
     #[arg(long, requires = "rendezvous")]
     pub announce: bool,
+
+    /// Private key on curve P-256, PEM, that proves to agents with `rendezvous = "mdns"` that this is their rack's service. They have
+    /// its public half as `rendezvous_key`, which --check prints. Without this option the key of --auth-key does it
+    #[arg(long, value_name = "FILE", requires = "rendezvous")]
+    rendezvous_key: Option<PathBuf>,
 
     /// Print the plan, and what of the files is not understood; serve nothing
     #[arg(long, requires = "rendezvous")]
@@ -44,12 +55,13 @@ pub enum Outcome {
 
 impl RendezvousArgs {
     /// Reads the plan; prints it, or finds out whether it is ours to carry out. `version` is what to install where no file says
-    /// it.
-    pub fn read(&self, version: Option<&str>) -> anyhow::Result<Outcome> {
+    /// it; `auth_key` is the key of tokens.
+    pub fn read(&self, version: Option<&str>, auth_key: Option<&Path>) -> anyhow::Result<Outcome> {
         let Some(path) = &self.rendezvous else { return Ok(Outcome::None) };
+        let key = self.rendezvous_key.as_deref().or(auth_key).map(SigningKey::read).transpose()?.map(Arc::new);
         let rack = directory(path, version).with_context(|| format!("{} is no plan of a rack", path.display()))?;
         if self.check {
-            let rendezvous = Rendezvous::new(rack, None);
+            let rendezvous = Rendezvous { key, ..Rendezvous::new(rack, None) };
             let text = match self.json {
                 true => format!("{:#}\n", as_json(&rendezvous)),
                 false => lines(&rendezvous).iter().map(|line| format!("{line}\n")).collect(),
@@ -71,6 +83,6 @@ impl RendezvousArgs {
             }
         }
         let identity = host_id(&Root::open("/").context("cannot find out this machine's identity")?);
-        Ok(Outcome::Serve(Rendezvous::new(rack, Some(identity.id))))
+        Ok(Outcome::Serve(Rendezvous { key, ..Rendezvous::new(rack, Some(identity.id)) }))
     }
 }

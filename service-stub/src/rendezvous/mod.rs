@@ -29,11 +29,12 @@ pub use read::{Document, parse};
 pub use show::{as_json, lines};
 pub use wait::here;
 
+use crate::auth::keys::SigningKey;
 use api::{ClusterCreateParams, ClusterId, HostId, InfraEnvCreateParams, InfraEnvId};
 use sha2::{Digest, Sha256};
 use std::{
     net::IpAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 use uuid::Uuid;
 
@@ -69,6 +70,8 @@ pub struct Rendezvous {
     pub cluster: ClusterId,
     /// Its infra-env.
     pub infra_env: InfraEnvId,
+    /// Signs what agents are told of it; without one nothing is proven to them.
+    pub key: Option<Arc<SigningKey>>,
     /// What was told last of what is waited for.
     told: Mutex<String>,
 }
@@ -83,7 +86,20 @@ impl Rendezvous {
             uuid::Builder::from_custom_bytes(bytes).into_uuid()
         };
         let (cluster, infra_env): (Uuid, Uuid) = (id("cluster"), id("infra-env"));
-        Self { rack, own, cluster: ClusterId(cluster), infra_env: InfraEnvId(infra_env), told: Mutex::default() }
+        Self {
+            rack,
+            own,
+            cluster: ClusterId(cluster),
+            infra_env: InfraEnvId(infra_env),
+            key: None,
+            told: Mutex::default(),
+        }
+    }
+
+    /// Its name in multicast DNS. Unlike the cluster's name it fits into a label, and is another one on each rack.
+    fn label(&self) -> String {
+        let id = self.infra_env.to_string();
+        format!("landfall-{}", id.split('-').next().unwrap_or(&id))
     }
 
     /// Whether a text is another one than the last.

@@ -1,27 +1,48 @@
 //! The plan carried out: records made, hosts told what they are to be, the installation started.
 
 use super::{PlannedHost, Rendezvous};
-use crate::auth::Caller;
+use crate::auth::{Caller, keys::SigningKey};
 use crate::handlers::{clusters, host_settings, hosts, infra_envs, new_cluster};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
-use api::{HostRole, HostStage};
+use api::{
+    HostRole, HostStage,
+    rendezvous::{Answer as Told, Proof, is_nonce, signed_text},
+};
 use axum::http::StatusCode;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Longest text about what is waited for, in characters.
 const MAX_TEXT_CHARS: usize = 2000;
 
-/// GET /landfall/rendezvous: what an agent that only knows our address needs.
-pub fn tell(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+/// GET /landfall/rendezvous: what an agent that only knows our address needs. With a nonce it comes with a proof.
+pub fn tell(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let rendezvous = service.settings.rendezvous.as_deref();
     let rendezvous = rendezvous.ok_or_else(|| {
         Refusal::not_found("this service is no rendezvous: it was started without --rendezvous".to_owned())
     })?;
-    let ids = json!({"cluster_id": rendezvous.cluster, "infra_env_id": rendezvous.infra_env});
-    Ok(Answer::json(StatusCode::OK, &ids))
+    let proof = match (call.query("nonce"), &rendezvous.key) {
+        (Some(nonce), _) if !is_nonce(nonce) => {
+            return Err(Refusal::bad_request("nonce in query must be 22 to 128 characters of base64url"));
+        }
+        (Some(nonce), Some(key)) => Some(proof(service, rendezvous, key, nonce)?),
+        _ => None,
+    };
+    let answer = Told { cluster_id: Some(rendezvous.cluster), infra_env_id: rendezvous.infra_env, proof };
+    Ok(Answer::json(StatusCode::OK, &answer))
+}
+
+/// The URL is the one we were started with, whatever name the request has for us: who passes it on has another.
+fn proof(service: &Service, rendezvous: &Rendezvous, key: &SigningKey, nonce: &str) -> Result<Proof, Refusal> {
+    let (name, url, ca_pem) = (rendezvous.label(), &service.settings.url, &service.settings.ca_pem);
+    let text = signed_text(&name, url, ca_pem.as_deref(), rendezvous.infra_env, nonce);
+    let no_random =
+        || Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers".to_owned());
+    let signature = key.sign(text.as_bytes()).ok_or_else(no_random)?;
+    Ok(Proof { name, url: url.clone(), ca_pem: ca_pem.clone(), signature: STANDARD.encode(signature) })
 }
 
 /// Makes the cluster and its infra-env, unless they are there from an earlier start.
@@ -43,7 +64,8 @@ pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> 
 fn call(path: &[(&str, String)], body: Value) -> Call {
     let path = path.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let body = body.to_string().into();
-    Call { path, query: Vec::new(), headers: axum::http::HeaderMap::new(), body, caller: Caller::Everyone }
+    let headers = axum::http::HeaderMap::new();
+    Call { path, query: Vec::new(), headers, body, caller: Caller::Everyone, watches: false }
 }
 
 /// One look at the rack: what is planned for hosts that have come is set, and the installation is started when nothing is in its

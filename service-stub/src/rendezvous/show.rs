@@ -31,6 +31,7 @@ pub fn as_json(rendezvous: &Rendezvous) -> Value {
         "control_plane": rack.masters,
         "total": rack.total,
         "rendezvous_ip": rack.address,
+        "rendezvous_key": rendezvous.key.as_ref().map(|key| key.public_text()),
         "hold": rack.hold,
         "warnings": rack.warnings,
     })
@@ -54,6 +55,7 @@ pub fn lines(rendezvous: &Rendezvous) -> Vec<String> {
             false => "start        when all hosts are there and ready".to_owned(),
         },
     ];
+    lines.extend(rendezvous.key.as_ref().map(|key| format!("agent.toml   rendezvous_key = '{}'", key.public_text())));
     for host in hosts {
         let disk = serde_json::to_string(&host.hints).unwrap_or_default();
         let disk = if host.hints.is_empty() { "the service's choice".to_owned() } else { disk };

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use service_stub::auth::Auth;
 use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::ClusterFiles;
+use service_stub::http::hosts::Hosts;
 use service_stub::http::limits::Limits;
 use service_stub::http::tls::Tls;
 use service_stub::instructions::options::StepOptions;
@@ -84,6 +85,7 @@ impl Running {
         let plain_url = plain.as_ref().map(|plain| format!("http://{}", plain.local_addr().unwrap()));
         let settings = Settings {
             url: url.clone(),
+            hosts: Hosts::new(&url, &[]),
             boot_url: plain_url.clone().unwrap_or_else(|| url.clone()),
             poll_interval: 60,
             requirements: Requirements::parse(REQUIREMENTS).unwrap(),

@@ -56,10 +56,10 @@ fn the_slow_are_cut_off() {
     let limits = Limits { header: ms(400), piece: ms(300), body: ms(700), ..Limits::default() };
     let running = Running::start(Files { limits, ..Files::default() });
     let post = format!(
-        "POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+        "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     );
     let chunked = format!(
-        "POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     for (what, head, piece, expected, at_least) in [
         (
@@ -82,7 +82,7 @@ fn the_slow_are_cut_off() {
     }
     // A connection that is kept is one that idles, too.
     let mut kept = connect(&running);
-    kept.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    kept.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let started = Instant::now();
     assert_eq!(status(&rest(&mut kept)), "200");
     println!("| one request, then nothing | 200, closed after {} ms |", started.elapsed().as_millis());
@@ -96,7 +96,7 @@ fn who_does_not_take_his_download_gives_its_place_back() {
     let limits = Limits { stall: ms(700), downloads: 1, queue: ms(200), ..Limits::default() };
     let running = Running::start(Files { images: vec![image], limits, ..Files::default() });
     let mut idle = connect(&running);
-    idle.write_all(b"GET /boot-artifacts/os/os.raw HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    idle.write_all(b"GET /boot-artifacts/os/os.raw HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut start = [0; 12];
     idle.read_exact(&mut start).unwrap();
     assert_eq!(&start, b"HTTP/1.1 200");
@@ -116,7 +116,7 @@ fn one_connection_too_many_is_told_so() {
     let running = Running::start(Files { limits, ..Files::default() });
     let mut working = connect(&running);
     let mut ask = || {
-        working.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        working.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = [0; 512];
         let count = working.read(&mut answer).unwrap();
         String::from_utf8_lossy(&answer[..count]).into_owned()
@@ -142,7 +142,7 @@ fn one_connection_too_many_is_told_so() {
 
 fn rest_of_health(running: &Running) -> String {
     let mut stream = connect(running);
-    let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     status(&rest(&mut stream)).to_owned()
 }
 
@@ -170,7 +170,7 @@ fn uploads_wait_for_a_place_and_leave_room() {
     let id = cluster(&running);
     let mut slow = connect(&running);
     let head = format!(
-        "POST {API}/v2/clusters/{id}/logs?logs_type=controller HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\
+        "POST {API}/v2/clusters/{id}/logs?logs_type=controller HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\
          Content-Type: multipart/form-data; boundary=XX\r\n\r\n--XX\r\n"
     );
     slow.write_all(head.as_bytes()).unwrap();
@@ -191,7 +191,7 @@ fn large_bodies_take_turns() {
         format!("{API}/v2/infra-envs/{}/hosts/69396def-4192-dbc7-5c01-819e7f27b01b/instructions", infra_env(&running));
     let mut slow = connect(&running);
     slow.write_all(
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n")
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n")
             .as_bytes(),
     )
     .unwrap();

@@ -18,12 +18,12 @@ fn summary(answer: &str) -> String {
 fn what_is_not_quite_http_is_refused() {
     let running = Running::start(Files::default());
     let headers = |count: usize| (0..count).map(|n| format!("X-{n}: x\r\n")).collect::<String>();
-    let get = |target: &str, headers: &str| format!("GET {target} HTTP/1.1\r\nHost: x\r\n{headers}\r\n");
+    let get = |target: &str, headers: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
     let post = |headers: &str, body: &str| {
-        format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{headers}\r\n{body}")
+        format!("POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\r\n{body}")
             .into_bytes()
     };
-    let second = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    let second = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let smuggled = format!("0\r\n\r\n{second}");
     let length = smuggled.len();
     let long = "x".repeat(40_000);
@@ -70,11 +70,15 @@ fn what_is_not_quite_http_is_refused() {
         ("a blank before the colon", bytes(get("/health", "Content-Length : 5\r\n")), "400"),
         ("a NUL in a header", bytes(get("/health", "X: a\0b\r\n")), "400"),
         ("a NUL in the path", bytes(get("/health\0", "")), "400"),
-        ("TRACE", bytes(format!("TRACE {API}/v2/clusters HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), "405"),
-        ("CONNECT", b"CONNECT 10.0.0.1:22 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), "404"),
+        (
+            "TRACE",
+            bytes(format!("TRACE {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")),
+            "405",
+        ),
+        ("CONNECT", b"CONNECT 10.0.0.1:22 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec(), "404"),
         (
             "a proxy's GET http://10.0.0.1/",
-            b"GET http://10.0.0.1/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(),
+            b"GET http://10.0.0.1/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec(),
             "",
         ),
         ("HTTP/2 without asking", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), "closed"),
@@ -148,8 +152,10 @@ fn no_name_leads_out() {
         let mut seen = std::collections::BTreeMap::<String, Vec<&str>>::new();
         for name in names {
             let target = place.replace("{}", name);
-            let answer =
-                raw(&running, format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes());
+            let answer = raw(
+                &running,
+                format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
+            );
             let status = answer.split(' ').nth(1).unwrap_or("closed").to_owned();
             assert!(matches!(status.as_str(), "400" | "404" | "405" | "409" | "501"), "{target}: {answer}");
             assert!(!answer.contains("root:") && !answer.contains("3.2.0\"}}"), "{target}: {answer}");

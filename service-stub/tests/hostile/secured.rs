@@ -44,7 +44,9 @@ fn hosts_are_told_whom_to_trust_and_nobody_else_does() {
     let plain = running.plain.clone().unwrap();
     let get = |path: &str| {
         let mut stream = TcpStream::connect(plain.strip_prefix("http://").unwrap()).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
+            .unwrap();
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).unwrap();
         String::from_utf8_lossy(&answer[9..]).into_owned()
@@ -97,7 +99,7 @@ fn handshakes_that_dawdle_are_in_nobodys_way() {
         }
     }
     println!("| each of them | closed after {} ms |", started.elapsed().as_millis());
-    let mut clear = connect(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut clear = connect(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut answer = Vec::new();
     let _ = clear.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "plain HTTP is not answered");

@@ -346,6 +346,84 @@ fn an_address_is_good_until_it_expires_or_is_withdrawn() {
 }
 
 #[test]
+fn what_a_watcher_sees_leads_to_no_image() {
+    let world = World::new();
+    let infra_env = world.infra_env(None);
+    let watcher = Claims { auth_scheme: Scheme::WatcherAuth, ..Claims::default() };
+    let of_one = Claims { infra_env_id: Some(infra_env["id"].as_str().unwrap().parse().unwrap()), ..watcher.clone() };
+    for claims in [watcher, of_one] {
+        let token = world.auth.sign(&claims).unwrap();
+        for path in ["/v2/infra-envs", "/v2/clusters", "/v2/events"] {
+            let answer = world.ask("GET", &format!("{API}{path}"), &[("watcher-authorization", &token)], &Value::Null);
+            let text = String::from_utf8(answer.body).unwrap();
+            assert_eq!(answer.status, 200, "{path}: {text}");
+            assert!(!text.contains("/bytoken/"), "a watcher sees where an image is: {text}");
+        }
+    }
+    let all = world.user("GET", "/v2/infra-envs", &Value::Null).document();
+    assert_eq!(all.as_array().unwrap().len(), 1);
+    assert!(all[0]["download_url"].as_str().unwrap().contains("/bytoken/"), "users do: {all}");
+}
+
+#[test]
+fn an_agents_token_ends_with_the_signing_key() {
+    let world = World::new();
+    let infra_env = world.infra_env(None);
+    let id = infra_env["id"].as_str().unwrap();
+    let of_image = world.agents(id);
+    // As `landfall serve token` makes it, before there is an infra-env.
+    let own = Claims { infra_env_id: Some(id.parse().unwrap()), ..Claims::default() };
+    let beforehand = world.auth.sign(&own).unwrap();
+    let hosts = |token: &str| {
+        let path = format!("{API}/v2/infra-envs/{id}/hosts");
+        let answer = world.ask("GET", &path, &[("x-secret-key", token)], &Value::Null);
+        (answer.status, String::from_utf8(answer.body).unwrap())
+    };
+    assert_eq!([&of_image, &beforehand].map(|token| hosts(token).0), [200, 200]);
+    let renew = || world.user("POST", &format!("/v2/infra-envs/{id}/regenerate-signing-key"), &Value::Null).status;
+    assert_eq!(renew(), 204);
+    for token in [&of_image, &beforehand] {
+        let (status, text) = hosts(token);
+        assert!(status == 401 && text.contains("the token was withdrawn"), "it lives on: {status} {text}");
+    }
+    let second = world.agents(id);
+    assert_eq!(hosts(&second).0, 200, "the next image has the new one");
+    assert_eq!(renew(), 204);
+    assert_eq!([&of_image, &second].map(|token| hosts(token).0), [401, 401]);
+    assert_eq!(hosts(&world.agents(id)).0, 200);
+    // With the service's key one can be made for an image that others build.
+    let token = |key_generation: u64| {
+        let own = serde_json::json!({"infra_env_id": id, "key_generation": key_generation});
+        world.auth.sign(&serde_json::from_value(own).unwrap()).unwrap()
+    };
+    assert_eq!([1, 2, 3].map(|generation| hosts(&token(generation)).0), [401, 200, 401]);
+}
+
+#[test]
+fn counts_take_a_token() {
+    let world = World::new();
+    let cluster: ClusterId = world.cluster().parse().unwrap();
+    let metrics = |headers: &[(&str, &str)]| world.ask("GET", "/metrics", headers, &Value::Null);
+    assert_eq!(metrics(&[]).status, 401);
+    let watcher = Claims { auth_scheme: Scheme::WatcherAuth, ..Claims::default() };
+    let of_cluster = Claims { cluster_id: Some(cluster), ..watcher.clone() };
+    let [watcher, of_cluster] = [watcher, of_cluster].map(|claims| world.auth.sign(&claims).unwrap());
+    let bearer = |token: &str| format!("Bearer {token}");
+    for (name, value, status) in [
+        ("authorization", bearer(&world.user), 200),
+        ("authorization", bearer(&watcher), 200),
+        ("watcher-authorization", watcher.clone(), 200),
+        ("authorization", bearer(&of_cluster), 403),
+        ("authorization", bearer(&world.auth.sign(&Claims::default()).unwrap()), 401),
+    ] {
+        assert_eq!(metrics(&[(name, &value)]).status, status, "{name}: {value}");
+    }
+    // As a bearer it opens nothing else.
+    let list = world.ask("GET", &format!("{API}/v2/clusters"), &[("authorization", &bearer(&watcher))], &Value::Null);
+    assert_eq!(list.status, 401);
+}
+
+#[test]
 fn pages_of_other_sites_do_nothing_even_where_nobody_is_asked() {
     let running = Running::start(Files::default());
     let body = json!({"name": "x", "pull_secret": pull_secret()}).to_string();

@@ -221,7 +221,7 @@ fn compared(name: &str, course: Course, tables: &[&[Meant]]) {
 
 #[test]
 fn the_real_agent_and_installer_install_a_node() {
-    compared("sno-install", Course::Install, &[&[VARY, HOST_NAME, SINGLE_NODE]]);
+    compared("sno-install", Course::Install, &[&[VARY, NOSNIFF, HOST_NAME, SINGLE_NODE]]);
 }
 
 #[test]
@@ -229,13 +229,13 @@ fn our_agent_and_installer_install_a_node() {
     compared(
         "ours-at-the-real-service/sno-with-accept-patched",
         Course::Install,
-        &[&[VARY, HOST_NAME, SINGLE_NODE], OUR_AGENT],
+        &[&[VARY, NOSNIFF, HOST_NAME, SINGLE_NODE], OUR_AGENT],
     );
 }
 
 #[test]
 fn our_agent_is_refused_a_download() {
-    compared("ours-at-the-real-service/sno-download-refused", Course::Install, &[&[VARY], OUR_AGENT]);
+    compared("ours-at-the-real-service/sno-download-refused", Course::Install, &[&[VARY, NOSNIFF], OUR_AGENT]);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn our_agents_and_installers_install_three_nodes() {
     compared(
         "ours-at-the-real-service/ha-with-accept-patched",
         Course::Install,
-        &[&[VARY, HOST_NAME], OUR_AGENT, CLUSTER_FIELDS],
+        &[&[VARY, NOSNIFF, HOST_NAME], OUR_AGENT, CLUSTER_FIELDS],
     );
 }
 
@@ -252,18 +252,22 @@ fn our_agent_is_bound_and_installs() {
     compared(
         "ours-at-the-real-service/bind-with-nulls-patched",
         Course::BindAndInstall,
-        &[&[VARY], OUR_AGENT, NULLS_PATCHED],
+        &[&[VARY, NOSNIFF], OUR_AGENT, NULLS_PATCHED],
     );
 }
 
 #[test]
 fn our_agent_is_bound_and_registers_again_and_again() {
-    compared("ours-at-the-real-service/bind-never-registers-again", Course::BindAndInstall, &[&[VARY], OUR_AGENT]);
+    compared(
+        "ours-at-the-real-service/bind-never-registers-again",
+        Course::BindAndInstall,
+        &[&[VARY, NOSNIFF], OUR_AGENT],
+    );
 }
 
 #[test]
 fn our_agent_is_added() {
-    compared("ours-at-the-real-service/day2", Course::Add, &[&[VARY], OUR_AGENT]);
+    compared("ours-at-the-real-service/day2", Course::Add, &[&[VARY, NOSNIFF], OUR_AGENT]);
 }
 
 /// Recorded at an earlier version of ours: what was answered then is no measure, but the statuses are. That each body is as published

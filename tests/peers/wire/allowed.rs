@@ -99,6 +99,7 @@ const OURS: &[Row] = &[
 
 /// The responses of our service beside those of the real one.
 const OUR_SERVICE: &[Row] = &[
+    Row("*", "response header x-content-type-options", "no browser takes what ours answers for a page"),
     Row("*", "response header vary", "ours says so only where it has packed an answer"),
     Row("upload of logs*", "response header connection", "ours reads nothing after a body in chunks"),
     Row("GET cluster", "value of response body.*", "the state that the cluster is in"),

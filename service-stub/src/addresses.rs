@@ -1,0 +1,144 @@
+//! Where the service listens, what it is called, and who may do what there.
+
+use crate::auth::Auth;
+use anyhow::{Context, bail};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Where the service listens unless told otherwise.
+const PORT: u16 = 8090;
+
+/// Where to listen without --listen: where nobody is asked for a token, other machines are not let in.
+pub fn default_listen(auth: &Auth) -> SocketAddr {
+    let address = match auth {
+        Auth::None => Ipv4Addr::LOCALHOST,
+        Auth::Local(_) => Ipv4Addr::UNSPECIFIED,
+    };
+    (address, PORT).into()
+}
+
+/// Who may do what, in one line.
+pub fn who_may(auth: &Auth, address: SocketAddr) -> String {
+    const EVERYTHING: &str = "everything: read kubeconfigs and configs of hosts, install and erase hosts";
+    match auth {
+        Auth::None if address.ip().is_loopback() => format!(
+            "without --auth, each user and program of this machine may do {EVERYTHING}. Other machines cannot reach {address}: \
+             --listen ADDR:PORT lets them in, --auth local asks them for tokens"
+        ),
+        Auth::None => format!(
+            "without --auth, whoever reaches {address} may do {EVERYTHING}. --auth local asks for tokens, \
+             --listen 127.0.0.1:{} lets this machine in alone",
+            address.port()
+        ),
+        Auth::Local(_) => format!(
+            "with --auth local, users may do at {address} what their token is for (`landfall serve token`), watchers only look, and \
+             agents report for their infra-env. Without a token there are boot artifacts, /health and the API's description"
+        ),
+    }
+}
+
+/// The base URL hosts are given: without a slash at the end, with a real port.
+pub fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -> anyhow::Result<String> {
+    let Some(given) = given else {
+        let ip = if address.ip().is_unspecified() { own_address()? } else { address.ip() };
+        let scheme = if secure { "https" } else { "http" };
+        return Ok(format!("{scheme}://{}", SocketAddr::new(ip, address.port())));
+    };
+    let url = given.trim_end_matches('/');
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || url.contains(char::is_whitespace)) {
+        bail!(
+            "--url '{given}' is not a URL that hosts can reach: it must start with http:// or https:// and name a host"
+        );
+    }
+    if secure && url.starts_with("http://") {
+        bail!("--url '{given}' is not what is served: with TLS it must start with https://");
+    }
+    Ok(match url.strip_suffix(":0") {
+        Some(host) => format!("{host}:{}", address.port()),
+        None => url.to_owned(),
+    })
+}
+
+/// The host of a URL as it stands there: an IPv6 address has its brackets.
+pub fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next().unwrap_or(rest);
+    match authority.find(']') {
+        Some(end) => &authority[..=end],
+        None => authority.split(':').next().unwrap_or(authority),
+    }
+}
+
+/// Whether the host of a URL is this machine, for itself alone.
+pub fn is_loopback(url: &str) -> bool {
+    let host = host_of(url);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Host names and addresses that the certificate is for: the one hosts use, the one listened on, and this machine itself.
+pub fn names(url: &str, address: SocketAddr) -> Vec<String> {
+    let host = host_of(url);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let mut names = vec![bare.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !address.ip().is_unspecified() {
+        names.push(address.ip().to_string());
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The address this machine would reach others from, by its routing table. Nothing is sent.
+fn own_address() -> anyhow::Result<IpAddr> {
+    const OTHERS: [IpAddr; 2] =
+        [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+    let found = OTHERS.into_iter().find_map(|other| resolve::source_towards((other, 9).into()));
+    let found =
+        found.context("this machine has no default route to tell its address by: give --url http://ADDRESS:PORT")?;
+    tracing::info!(address = %found, "hosts are told the address of the default route; --url says otherwise");
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::keys::SigningKey;
+    use std::sync::Arc;
+
+    #[test]
+    fn without_tokens_other_machines_are_let_in_only_when_asked_for() {
+        let local = Auth::Local(Arc::new(SigningKey::generate().unwrap().0));
+        assert_eq!(default_listen(&Auth::None), "127.0.0.1:8090".parse().unwrap());
+        assert_eq!(default_listen(&local), "0.0.0.0:8090".parse().unwrap());
+        let line = |auth: &Auth, address: &str| who_may(auth, address.parse().unwrap());
+        let open = line(&Auth::None, "0.0.0.0:8090");
+        assert!(open.starts_with("without --auth, whoever reaches 0.0.0.0:8090 may do everything: "), "{open}");
+        let closed = line(&Auth::None, "[::1]:8090");
+        assert!(closed.contains("each user and program of this machine") && closed.contains("Other machines cannot"));
+        let asked = line(&local, "0.0.0.0:8090");
+        assert!(asked.contains("what their token is for") && !asked.contains("everything"), "{asked}");
+        assert!([open, closed, asked].iter().all(|line| !line.contains('\n')));
+    }
+
+    #[test]
+    fn names_of_the_certificate() {
+        let of = |url: &str, address: &str| names(url, address.parse().unwrap()).join(" ");
+        assert_eq!(of("https://rack.example.com:8090/x", "0.0.0.0:1"), "127.0.0.1 ::1 localhost rack.example.com");
+        assert_eq!(of("https://[fd00::5]:8090", "[fd00::5]:1"), "127.0.0.1 ::1 fd00::5 localhost");
+        assert_eq!(of("https://10.0.0.5", "127.0.0.1:1"), "10.0.0.5 127.0.0.1 ::1 localhost");
+        assert!(base_url(Some("http://10.0.0.5"), "127.0.0.1:1".parse().unwrap(), true).is_err());
+    }
+
+    #[test]
+    fn base_urls() {
+        let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
+        let url = |given: Option<&str>| base_url(given, address, false).map_err(drop);
+        assert_eq!(url(None), Ok("http://127.0.0.1:4711".into()));
+        assert_eq!(url(Some("http://10.0.2.2:0/")), Ok("http://10.0.2.2:4711".into()));
+        assert_eq!(url(Some("https://landfall.example.com/x/")), Ok("https://landfall.example.com/x".into()));
+        for bad in ["", "10.0.2.2:80", "ftp://x", "http://", "http:///x", "http://a b"] {
+            assert!(url(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}
