@@ -14,7 +14,7 @@ use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
 use crate::service::{Service, Settings};
 use crate::state::document;
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::{logs, server};
 use anyhow::{Context, bail};
 use netcheck::image::registries::Registries;
@@ -44,6 +44,9 @@ Examples:
 
   What can happen to hosts and clusters, as tables:
     landfall serve states
+
+  A backup, while the service runs:
+    landfall serve backup --state-dir /var/lib/landfall landfall.backup
 
   On a free port, for tests (the first line of stdout names it):
     landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
@@ -214,6 +217,9 @@ pub struct Serve {
 enum Command {
     Token(auth::cli::Token),
     States(States),
+    Backup(store::cli::Backup),
+    Restore(store::cli::Restore),
+    Check(store::cli::Check),
 }
 
 /// Print what can happen to hosts and clusters, and when.
@@ -269,6 +275,9 @@ impl Serve {
         match self.command {
             Some(Command::Token(token)) => return token.run(),
             Some(Command::States(states)) => return states.run(),
+            Some(Command::Backup(backup)) => return backup.run(),
+            Some(Command::Restore(restore)) => return restore.run(),
+            Some(Command::Check(check)) => return check.run(),
             None => {}
         }
         let announce = self.rendezvous.announce;

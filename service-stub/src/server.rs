@@ -10,6 +10,7 @@ use crate::page;
 use crate::payload;
 use crate::rendezvous;
 use crate::service::Service;
+use crate::store::backup;
 use crate::{metrics, openapi};
 use axum::{
     Router,
@@ -172,7 +173,8 @@ async fn handle(
     let (parts, body) = request.into_parts();
     let call = async {
         let query = Call::parse_query(&parts.uri)?;
-        let (body, place) = read_body(&service, body, body_limit).await?;
+        let (body, large) = read_body(&service, body, body_limit).await?;
+        let place = (large, service.gates.parser(body.len()).await?);
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Ok::<_, Refusal>((
             Call { path, query, headers: parts.headers, body, caller: caller_of(&parts.extensions) },
@@ -181,9 +183,16 @@ async fn handle(
     };
     let answer = match call.await {
         Ok((call, place)) => {
-            let answer = blocking(move || run(&service, &call).map(|answer| answer.packed_for(&call.headers))).await;
-            drop(place);
-            answer
+            let bound = service.settings.limits.work;
+            let work = blocking(move || {
+                // Held by the work, which goes on when its client is gone.
+                let _place = place;
+                run(&service, &call).map(|answer| answer.packed_for(&call.headers))
+            });
+            tokio::time::timeout(bound, work).await.unwrap_or_else(|_| {
+                let message = "the request took too long: it may be carried out all the same".to_owned();
+                Err(Refusal::Request(StatusCode::SERVICE_UNAVAILABLE, message))
+            })
         }
         Err(refusal) => Err(refusal),
     };
@@ -193,11 +202,21 @@ async fn handle(
     response
 }
 
-/// Runs blocking work; a panic in it is a 500, not a dead server.
+/// Runs blocking work; a panic in it is a 500, not a dead server. Work that nobody waits for any more, as its client is gone or
+/// its time is over, is not begun.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Refusal::internal(&error)))
+    let mut task = Abandoned(tokio::task::spawn_blocking(work));
+    (&mut task.0).await.unwrap_or_else(|error| Err(Refusal::internal(&error)))
+}
+
+struct Abandoned<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for Abandoned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The next piece of a body; none at its end.
@@ -345,6 +364,7 @@ pub async fn run(
     let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let reader = tokio::spawn(payload::keep_reading(service.clone(), stopped.clone()));
+    let backups = tokio::spawn(back_up(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
     let Listeners { main, tls, plain } = listeners.into();
     let everything = router(service);
@@ -375,9 +395,36 @@ pub async fn run(
             }
         },
     };
-    let (ticked, read) = (ticker.await, reader.await);
+    let (ticked, read, backed_up) = (ticker.await, reader.await, backups.await);
     finished.map_err(std::io::Error::other)??;
-    ticked.and(read).map_err(std::io::Error::other)
+    ticked.and(read).and(backed_up).map_err(std::io::Error::other)
+}
+
+/// Makes backups for who asks by the socket in the state directory, one at a time.
+async fn back_up(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
+    let directory = service.store.directory().to_owned();
+    let listener = backup::listen(&directory).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        tokio::net::UnixListener::from_std(listener)
+    });
+    let listener = match listener {
+        Ok(listener) => listener,
+        Err(error) => return tracing::warn!(%error, "no backups can be made while the service runs"),
+    };
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted.and_then(|(stream, _)| stream.into_std()),
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        let working = service.clone();
+        match stream {
+            Ok(stream) => tokio::select! {
+                _ = blocking(move || Ok(backup::serve(&working.store, stream))) => {}
+                _ = stopped.wait_for(|stop| *stop) => return,
+            },
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
 }
 
 async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {

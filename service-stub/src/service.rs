@@ -134,6 +134,7 @@ impl Service {
     /// A service on an open store.
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
         let gates = Gates::new(&settings.limits);
+        store.leave_free(settings.limits.store_free_bytes);
         let started = Timestamp::now();
         Self {
             settings,

@@ -7,9 +7,11 @@ use crate::http::{Answer, Call, Refusal};
 use crate::manifest_files::{self, FOLDERS, MAX_BYTES, MAX_FILES, Name};
 use crate::model::ClusterRecord;
 use crate::service::Service;
+use crate::store::room;
 use api::ClusterId;
 use axum::http::StatusCode;
 use base64::Engine;
+use ignition::yaml::{self, YamlError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io;
@@ -68,6 +70,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             "cluster {id} has {MAX_FILES} manifests already: put several into one file"
         )));
     }
+    room::check(service.store.directory(), service.settings.limits.store_free_bytes)?;
     manifest_files::write(service.store.directory(), id, &name, &content).map_err(failed)?;
     Ok(Answer::json(StatusCode::CREATED, &document(&name)))
 }
@@ -100,6 +103,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             return Err(Refusal::conflict(format!("cluster {id} has a manifest {}/{} already", new.folder, new.file)));
         }
     }
+    room::check(state, service.settings.limits.store_free_bytes)?;
     manifest_files::write(state, id, &new, &content).map_err(failed)?;
     if new != old {
         manifest_files::remove(state, id, &old).map_err(failed)?;
@@ -188,17 +192,20 @@ fn decoded(name: &Name, content: &str) -> Result<Vec<u8>, Refusal> {
     if bytes.len() > MAX_BYTES {
         return Err(Refusal::invalid(format!("{} is longer than {MAX_BYTES} bytes", name.file)));
     }
-    let bad = |line: Option<usize>| {
-        let at = line.map(|line| format!(" at line {line}")).unwrap_or_default();
-        Refusal::invalid(format!("{} can't be read{at}: it must be YAML, or JSON by its extension", name.file))
+    let bad = |why: String| {
+        Refusal::invalid(format!("{} can't be read{why}: it must be YAML, or JSON by its extension", name.file))
     };
+    let at = |line: usize| bad(format!(" at line {line}"));
     if name.file.ends_with(".json") {
-        serde_json::from_slice::<Value>(&bytes).map_err(|error| bad(Some(error.line())))?;
+        serde_json::from_slice::<Value>(&bytes).map_err(|error| at(error.line()))?;
         return Ok(bytes);
     }
-    for document in serde_norway::Deserializer::from_slice(&bytes) {
-        serde_norway::Value::deserialize(document).map_err(|error| bad(error.location().map(|at| at.line())))?;
-    }
+    let read = yaml::documents::<serde_norway::Value>(&bytes, MAX_BYTES);
+    read.map_err(|error| match (&error, error.line()) {
+        (YamlError::Syntax { .. }, None) => bad(String::new()),
+        (_, Some(line)) => at(line),
+        _ => bad(format!(" ({error})")),
+    })?;
     Ok(bytes)
 }
 

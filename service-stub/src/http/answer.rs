@@ -142,7 +142,16 @@ impl Refusal {
 
 impl From<crate::store::StoreError> for Refusal {
     fn from(error: crate::store::StoreError) -> Self {
-        Self::internal(&error)
+        match error {
+            crate::store::StoreError::Room(full) => full.into(),
+            error => Self::internal(&error),
+        }
+    }
+}
+
+impl From<crate::store::room::NoRoom> for Refusal {
+    fn from(full: crate::store::room::NoRoom) -> Self {
+        Self::Request(StatusCode::INSUFFICIENT_STORAGE, full.to_string())
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::{HostRecord, InfraEnvRecord};
 use crate::state::HostState;
-use redb::{StorageBackend, backends::InMemoryBackend};
+use redb::{Database, StorageBackend, backends::InMemoryBackend};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn all(store: &Store) -> Vec<Event> {
