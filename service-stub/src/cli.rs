@@ -165,6 +165,10 @@ pub struct Serve {
     #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 
+    /// Hosts that may register in one infra-env
+    #[arg(long, value_name = "COUNT", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_hosts: u32,
+
     /// Whether callers must show a token: none, or local for tokens signed with this service's own key. Agents find theirs
     /// in their ISO; `landfall serve token` prints those of users
     #[arg(long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
@@ -318,7 +322,11 @@ impl Serve {
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let disabled_validations = validations::of_service(&self.disable_validations)
             .map_err(|why| anyhow::anyhow!("--disable-validations: {why}"))?;
-        let limits = Limits { connections: connections(self.max_connections)?, ..Limits::default() };
+        let limits = Limits {
+            connections: connections(self.max_connections)?,
+            hosts: usize::try_from(self.max_hosts)?,
+            ..Limits::default()
+        };
         let runtime = server::runtime()?;
         let served = runtime.block_on(async {
             // Before anything is said: a signal that comes early must stop us as well.

@@ -3,7 +3,7 @@
 use crate::auth::{self, Caller};
 use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
 use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
-use crate::http::{Answer, Call, Refusal, connections, negotiate::Resumed};
+use crate::http::{Answer, Call, Refusal, connections, connections::Peer, negotiate::Resumed};
 use crate::images;
 use crate::logs;
 use crate::page;
@@ -177,7 +177,14 @@ async fn handle(
         let place = (large, service.gates.parser(body.len()).await?);
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Ok::<_, Refusal>((
-            Call { path, query, headers: parts.headers, body, caller: caller_of(&parts.extensions) },
+            Call {
+                path,
+                query,
+                headers: parts.headers,
+                body,
+                caller: caller_of(&parts.extensions),
+                peer: parts.extensions.get().map(|Peer(address)| *address),
+            },
             place,
         ))
     };
@@ -293,7 +300,7 @@ pub fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (query, headers, caller) =
         (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller_of(&parts.extensions));
-    Ok(Call { path, query, headers, body: Bytes::new(), caller })
+    Ok(Call { path, query, headers, body: Bytes::new(), caller, peer: None })
 }
 
 /// Nobody, where nobody was asked.

@@ -4,6 +4,7 @@ use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::{Gates, Limits};
+use crate::http::rate::Rates;
 use crate::instructions::{options::StepOptions, outstanding::Outstanding};
 use crate::media::Media;
 use crate::metrics::Metrics;
@@ -92,6 +93,8 @@ pub struct Service {
     pub outstanding: Outstanding,
     /// What release images name.
     pub payloads: Payloads,
+    /// New hosts, by the address they come from.
+    pub registrations: Rates,
     /// Places for requests.
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
@@ -144,6 +147,7 @@ impl Service {
             unsettled: Unsettled::default(),
             outstanding: Outstanding::default(),
             payloads: Payloads::default(),
+            registrations: Rates::default(),
             gates,
             metrics: Metrics::default(),
             refreshed: AtomicI64::new(started.unix_seconds()),

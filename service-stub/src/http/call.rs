@@ -12,6 +12,7 @@ use axum::{
     http::{HeaderMap, HeaderName, Uri},
 };
 use serde::de::DeserializeOwned;
+use std::net::IpAddr;
 use uuid::Uuid;
 
 /// A request.
@@ -27,6 +28,8 @@ pub struct Call {
     pub body: Bytes,
     /// Who asks.
     pub caller: Caller,
+    /// Where it came from.
+    pub peer: Option<IpAddr>,
 }
 
 impl Call {

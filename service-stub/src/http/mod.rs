@@ -11,6 +11,7 @@ pub mod limits;
 pub mod multipart;
 pub mod negotiate;
 pub mod range;
+pub mod rate;
 pub mod stall;
 pub mod tls;
 

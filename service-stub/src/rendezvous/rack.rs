@@ -43,7 +43,7 @@ pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> 
 fn call(path: &[(&str, String)], body: Value) -> Call {
     let path = path.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let body = body.to_string().into();
-    Call { path, query: Vec::new(), headers: axum::http::HeaderMap::new(), body, caller: Caller::Everyone }
+    Call { path, query: Vec::new(), headers: axum::http::HeaderMap::new(), body, caller: Caller::Everyone, peer: None }
 }
 
 /// One look at the rack: what is planned for hosts that have come is set, and the installation is started when nothing is in its

@@ -51,6 +51,10 @@ const CACHE_BYTES: usize = 16 << 20;
 const FILE: &str = "state.redb";
 /// Older events are dropped: a host that loops must not fill the disk.
 const MAX_EVENTS: usize = 100_000;
+/// Numbers between two events that are kept.
+const MAX_EVENTS_GAP: u64 = 100_000;
+/// The same of one cluster: it must not drive out those of the others.
+const MAX_EVENTS_OF_CLUSTER: usize = 20_000;
 
 type Id = u128;
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -348,7 +352,10 @@ impl Store {
 
     /// Writes what is touched; with `anew`, in the place of all that is there.
     fn write(&self, touched: &Touched, model: &Model, anew: bool) -> Result<(), StoreError> {
-        let next_event = self.journal.read().unwrap_or_else(PoisonError::into_inner).next();
+        let (next_event, crowded_out) = {
+            let journal = self.journal.read().unwrap_or_else(PoisonError::into_inner);
+            (journal.next(), journal.crowded_out(&touched.events, MAX_EVENTS_OF_CLUSTER))
+        };
         let transaction = self.file.begin_write()?;
         if anew {
             transaction.delete_table(CLUSTERS)?;
@@ -379,6 +386,9 @@ impl Store {
                 }
             }
             let mut table = transaction.open_table(EVENTS)?;
+            for sequence in &crowded_out {
+                table.remove(sequence)?;
+            }
             for (sequence, event) in (next_event..).zip(&touched.events) {
                 table.insert(sequence, &*self.encode("event", &sequence, event)?)?;
                 if let Some(old) = u64::try_from(MAX_EVENTS).ok().and_then(|max| sequence.checked_sub(max)) {
@@ -388,6 +398,7 @@ impl Store {
         }
         transaction.commit()?;
         let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
+        crowded_out.into_iter().for_each(|sequence| journal.remove(sequence));
         for event in &touched.events {
             journal.push(Some(event), MAX_EVENTS);
         }
@@ -540,8 +551,10 @@ impl Store {
             let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
             for row in transaction.open_table(EVENTS)?.iter()? {
                 let (sequence, value) = row?;
-                if journal.next() != sequence.value() {
-                    journal.begin_at(sequence.value());
+                // Those that made way for others left gaps; a gap longer than all is where a table begins.
+                match sequence.value().checked_sub(journal.next()) {
+                    Some(gap) if gap < MAX_EVENTS_GAP && journal.next() > 0 => (0..gap).for_each(|_| journal.push(None, MAX_EVENTS)),
+                    _ => journal.begin_at(sequence.value()),
                 }
                 match self.decode("event", &sequence.value(), value.value()) {
                     Ok(event) => {
