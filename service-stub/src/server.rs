@@ -47,6 +47,7 @@ type Shared = State<Arc<Service>>;
 
 /// All routes.
 pub fn router(service: Arc<Service>) -> Router {
+    service.share();
     let mut api = Router::new();
     for endpoint in handlers::ENDPOINTS {
         let (run, limit) = (endpoint.run, endpoint.body_limit);

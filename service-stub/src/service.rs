@@ -17,7 +17,7 @@ use api::{ClusterId, Timestamp};
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicI64, Ordering},
     },
     thread,
@@ -101,6 +101,8 @@ pub struct Service {
     pub stopping: tokio::sync::watch::Sender<bool>,
     /// What was answered.
     pub metrics: Metrics,
+    /// Itself, for work that outlives a request's handler.
+    itself: OnceLock<Weak<Service>>,
     /// When the last refresh began, Unix seconds.
     refreshed: AtomicI64,
     /// When it started, by a clock that nobody sets.
@@ -150,11 +152,23 @@ impl Service {
             registrations: Rates::default(),
             gates,
             metrics: Metrics::default(),
+            itself: OnceLock::new(),
             refreshed: AtomicI64::new(started.unix_seconds()),
             up: Instant::now(),
             swept: AtomicI64::new(0),
             stopping: tokio::sync::watch::Sender::new(false),
         }
+    }
+
+    /// Lets [`Self::shared`] find it.
+    pub fn share(self: &Arc<Self>) {
+        // It is the same every time.
+        let _ = self.itself.set(Arc::downgrade(self));
+    }
+
+    /// Itself, once it is served.
+    pub fn shared(&self) -> Option<Arc<Self>> {
+        self.itself.get()?.upgrade()
     }
 
     /// For how many seconds no refresh has begun, if those are too many.

@@ -15,6 +15,7 @@ pub mod infra_env_settings;
 pub mod infra_envs;
 pub mod install_config;
 pub mod lifecycle;
+mod lists;
 pub mod manifests;
 mod measured;
 pub mod models;

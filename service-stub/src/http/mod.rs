@@ -10,6 +10,7 @@ pub mod joined;
 pub mod limits;
 pub mod multipart;
 pub mod negotiate;
+pub mod pieces;
 pub mod range;
 pub mod rate;
 pub mod stall;

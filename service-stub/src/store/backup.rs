@@ -38,6 +38,9 @@ const MAX_NAME_BYTES: u32 = 1024;
 const MAX_CONTENT_BYTES: u32 = 256 << 20;
 /// A client that takes nothing for this long is cut off: as long as it reads, no page of the store is used again.
 const STALL: Duration = Duration::from_secs(60);
+/// How often, and when, a store is tried again that a starting service has.
+const STARTING_TRIES: u32 = 50;
+const STARTING_PAUSE: Duration = Duration::from_millis(100);
 /// Files beside the store.
 const FILES: [&str; 6] = [seal::FILE, keys::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-cert.pem", "tls-key.pem"];
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -268,30 +271,38 @@ pub fn serve(store: &Store, stream: UnixStream) {
     }
 }
 
-/// Where a backup is read from: the service that runs, or its store.
-fn source(directory: &Path, output: impl Write) -> Result<Option<UnixStream>, BackupError> {
-    let connected = socket(directory).and_then(|(_open, path)| UnixStream::connect(path));
-    match connected {
-        Ok(stream) => {
-            stream.set_read_timeout(Some(STALL)).map_err(file_error(directory))?;
-            Ok(Some(stream))
-        }
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            let path = directory.join(FILE);
-            if !path.exists() {
-                return Err(file_error(&path)(io::ErrorKind::NotFound.into()));
+/// Writes a backup into `output`: that of the service that runs, or of its store.
+fn fetch(directory: &Path, mut output: impl Write) -> Result<(), BackupError> {
+    // One that is starting has the store, and does not listen yet.
+    for _ in 0..STARTING_TRIES {
+        match socket(directory).and_then(|(_open, path)| UnixStream::connect(path)) {
+            Ok(mut stream) => {
+                stream.set_read_timeout(Some(STALL)).map_err(file_error(directory))?;
+                return io::copy(&mut stream, &mut output).map(drop).map_err(file_error(&directory.join(SOCKET)));
             }
-            let database = match inspect(&path)? {
-                Health::Good => DatabaseFile::open(Box::new(move || super::open::open_file(&path)))?,
-                Health::New => return Err(StoreError::Unreadable { path, reason: "there is nothing in it".into() }.into()),
-                Health::Damaged(_, reason) => return Err(StoreError::Unreadable { path, reason }.into()),
-            };
-            let transaction = database.begin_read()?;
-            write(directory, &transaction, output)?;
-            Ok(None)
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {}
+            Err(error) => return Err(file_error(&directory.join(SOCKET))(error)),
         }
-        Err(error) => Err(file_error(&directory.join(SOCKET))(error)),
+        match of_store(directory, &mut output) {
+            Err(BackupError::Store(StoreError::Locked { .. })) => std::thread::sleep(STARTING_PAUSE),
+            done => return done,
+        }
     }
+    Err(StoreError::Locked { path: directory.join(FILE) }.into())
+}
+
+fn of_store(directory: &Path, output: impl Write) -> Result<(), BackupError> {
+    let path = directory.join(FILE);
+    if !path.exists() {
+        return Err(file_error(&path)(io::ErrorKind::NotFound.into()));
+    }
+    match inspect(&path)? {
+        Health::Good => {}
+        Health::New => return Err(StoreError::Unreadable { path, reason: "there is nothing in it".into() }.into()),
+        Health::Damaged(_, reason) => return Err(StoreError::Unreadable { path, reason }.into()),
+    }
+    let database = DatabaseFile::open(Box::new(move || super::open::open_file(&path)))?;
+    write(directory, &database.begin_read()?, output).map(drop)
 }
 
 /// Makes a backup of a state directory, also of one in use. The file is there only when it is whole.
@@ -299,11 +310,8 @@ pub fn back_up(directory: &Path, to: &Path) -> Result<Counts, BackupError> {
     let at = file_error(to);
     let folder = to.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Mode 0600, and gone unless it is kept.
-    let mut partial = tempfile::Builder::new().prefix(".landfall-backup-").tempfile_in(folder).map_err(file_error(to))?;
-    let stream = source(directory, partial.as_file())?;
-    if let Some(mut stream) = stream {
-        io::copy(&mut stream, partial.as_file_mut()).map_err(file_error(to))?;
-    }
+    let partial = tempfile::Builder::new().prefix(".landfall-backup-").tempfile_in(folder).map_err(file_error(to))?;
+    fetch(directory, partial.as_file())?;
     partial.as_file().sync_all().map_err(file_error(to))?;
     let counts = count(&File::open(partial.path()).map_err(file_error(to))?)?;
     partial.persist(to).map_err(|error| at(error.error))?;
@@ -389,9 +397,8 @@ pub struct Checked {
 pub fn check(place: &Path, key: Option<&Path>) -> Result<Checked, BackupError> {
     let file = if place.is_dir() {
         let mut whole = tempfile::tempfile().map_err(file_error(place))?;
-        match source(place, &whole) {
-            Ok(None) => {}
-            Ok(Some(mut stream)) => drop(io::copy(&mut stream, &mut whole).map_err(file_error(place))?),
+        match fetch(place, &whole) {
+            Ok(()) => {}
             Err(BackupError::Store(StoreError::Unreadable { path, reason })) => {
                 return Ok(Checked { damage: vec![format!("{}: {reason}", path.display())], ..Checked::default() });
             }

@@ -46,7 +46,7 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
         let mut client = start(&state, &file);
         // Changes go on while it runs.
         acknowledged.push(write(&served, format!("rack-{round}-meanwhile")));
-        thread::sleep(Duration::from_millis(random.u64(0..60)));
+        thread::sleep(Duration::from_millis(random.u64(0..15)));
         let kills_service = round % 4 == 3;
         match round % 4 {
             0 => {}
@@ -82,7 +82,7 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
         }
     }
     println!("24 backups: {whole} whole, {killed} killed; {} clusters", acknowledged.len());
-    assert!(whole >= 6);
+    assert!(whole >= 6 && killed >= 1);
     // The running service is checked as well, and one that has records is not written over.
     let checked = backup::check(&state, None).unwrap();
     assert!(checked.damage.is_empty() && checked.counts.records >= 48, "{checked:?}");

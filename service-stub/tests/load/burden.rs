@@ -45,6 +45,12 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
             assert_eq!(answer.status, 201);
             hosts.push(format!("{API}/v2/infra-envs/{infra_env}/hosts/{id}/instructions"));
         }
+        // Made before anything is measured: this process has one thread.
+        let nested = base64::engine::general_purpose::STANDARD.encode("{a: ".repeat(150_000));
+        let reply: Arc<Vec<u8>> = {
+            let output = json!({"hostname": "x".repeat(REPLY_BYTES - 100)}).to_string();
+            Arc::new(json!({"step_type": "inventory", "step_id": "x", "exit_code": 0, "output": output}).to_string().into())
+        };
         let (latencies, over) = (Arc::new(Latencies::default()), Arc::new(AtomicBool::new(false)));
         let pollers: Vec<_> = hosts
             .iter()
@@ -63,7 +69,6 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
                 })
             })
             .collect();
-        let nested = base64::engine::general_purpose::STANDARD.encode("{a: ".repeat(150_000));
         let manifests: Vec<_> = (0..MANIFESTS)
             .map(|number| {
                 let (address, cluster, nested) = (address.clone(), cluster.clone(), nested.clone());
@@ -76,10 +81,6 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
                 })
             })
             .collect();
-        let reply: Arc<Vec<u8>> = {
-            let output = json!({"hostname": "x".repeat(REPLY_BYTES - 100)}).to_string();
-            Arc::new(json!({"step_type": "inventory", "step_id": "x", "exit_code": 0, "output": output}).to_string().into())
-        };
         let replies: Vec<_> = hosts
             .iter()
             .take(HOSTS)
@@ -106,6 +107,8 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
         for reply in replies {
             taken += reply.await.unwrap();
         }
+        // A few more polls, of a service that has all of it behind it.
+        tokio::time::sleep(Duration::from_secs(2)).await;
         over.store(true, Ordering::Relaxed);
         for poller in pollers {
             poller.await.unwrap();
