@@ -100,7 +100,8 @@ fn places(directory: &Path, file: &[u8]) -> BTreeMap<String, Vec<Range<usize>>> 
         for (kind, table) in ["cluster", "infra-env"].into_iter().zip(ONE) {
             for row in transaction.open_table(table).unwrap().iter().unwrap() {
                 let (id, value) = row.unwrap();
-                values.push((format!("{kind} {}", ClusterId(uuid::Uuid::from_u128(id.value()))), value.value().to_vec()));
+                values
+                    .push((format!("{kind} {}", ClusterId(uuid::Uuid::from_u128(id.value()))), value.value().to_vec()));
             }
         }
         for row in transaction.open_table(TWO).unwrap().iter().unwrap() {
@@ -249,7 +250,8 @@ fn three_hundred_damaged_copies() {
             let kept = served(&again).len();
             Ok::<_, StoreError>((records, damage, kept))
         }));
-        let mut fail = |why: String| failures.push(format!("copy {number}, {kind}, at {offsets:?}, {len} bytes: {why}"));
+        let mut fail =
+            |why: String| failures.push(format!("copy {number}, {kind}, at {offsets:?}, {len} bytes: {why}"));
         match opened {
             Err(_) => fail("panicked".into()),
             Ok(Err(error)) => {
@@ -265,11 +267,19 @@ fn three_hundred_damaged_copies() {
                 if may_refuse {
                     fail(format!("started with {} records", records.len()));
                 }
-                let missing: Vec<&String> =
-                    clean.records.iter().filter(|(name, record)| records.get(*name) != Some(record)).map(|(name, _)| name).collect();
+                let missing: Vec<&String> = clean
+                    .records
+                    .iter()
+                    .filter(|(name, record)| records.get(*name) != Some(record))
+                    .map(|(name, _)| name)
+                    .collect();
                 let unjust: Vec<&&String> = missing.iter().filter(|name| !hit.contains(name.as_str())).collect();
                 if !unjust.is_empty() {
-                    fail(format!("{} records were not hit and are not served: {:?}", unjust.len(), &unjust[..unjust.len().min(3)]));
+                    fail(format!(
+                        "{} records were not hit and are not served: {:?}",
+                        unjust.len(),
+                        &unjust[..unjust.len().min(3)]
+                    ));
                 }
                 if !missing.is_empty() && damage.is_empty() {
                     fail(format!("{} records are missing without a word", missing.len()));

@@ -12,7 +12,10 @@ fn refusal(text: &str) -> String {
 fn what_would_take_for_ever_is_refused_before_it_is_read() {
     // Brackets that comments and strings seem to close are open all the same.
     for nested in ["{a: ", "[", "{? ", "- ", "? ", "[[], ", "{a: #}\n", "{\"}\": ", "{'}}}': ", "[ # ]]]\n"] {
-        assert!(refusal(&nested.repeat(150_000_usize.min(MAX / nested.len()))).contains("nested too deeply"), "{nested}");
+        assert!(
+            refusal(&nested.repeat(150_000_usize.min(MAX / nested.len()))).contains("nested too deeply"),
+            "{nested}"
+        );
     }
     let directives: String = (0..50_000).map(|n| format!("%TAG !t{n}! x\n")).collect();
     assert!(refusal(&directives).contains("%TAG"));

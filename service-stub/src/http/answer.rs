@@ -28,7 +28,12 @@ impl Answer {
     pub fn json(status: StatusCode, document: &impl Serialize) -> Self {
         // Documents are our own types with text keys; one that does not serialize would be a bug, seen as an empty body.
         let body = serde_json::to_vec(document).unwrap_or_default();
-        Self { status, headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body, pieces: None }
+        Self {
+            status,
+            headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+            body,
+            pieces: None,
+        }
     }
 
     /// Text of a media type.

@@ -97,7 +97,9 @@ impl Check {
         writeln!(out, "{}: {}", self.place.display(), checked.counts)?;
         match checked.damage.len() {
             0 => Ok(()),
-            count => bail!("{count} damaged: the service leaves these out; `landfall serve restore` brings a backup back"),
+            count => {
+                bail!("{count} damaged: the service leaves these out; `landfall serve restore` brings a backup back")
+            }
         }
     }
 }

@@ -553,7 +553,9 @@ impl Store {
                 let (sequence, value) = row?;
                 // Those that made way for others left gaps; a gap longer than all is where a table begins.
                 match sequence.value().checked_sub(journal.next()) {
-                    Some(gap) if gap < MAX_EVENTS_GAP && journal.next() > 0 => (0..gap).for_each(|_| journal.push(None, MAX_EVENTS)),
+                    Some(gap) if gap < MAX_EVENTS_GAP && journal.next() > 0 => {
+                        (0..gap).for_each(|_| journal.push(None, MAX_EVENTS))
+                    }
                     _ => journal.begin_at(sequence.value()),
                 }
                 match self.decode("event", &sequence.value(), value.value()) {
@@ -569,7 +571,8 @@ impl Store {
             }
             let records = clusters.len() + infra_envs.len() + hosts.len();
             // Not one of them opens: it is the key that is wrong.
-            if records == 0 && read == 0 && damage.iter().any(|damage| damage.reason == SealError::Foreign.to_string()) {
+            if records == 0 && read == 0 && damage.iter().any(|damage| damage.reason == SealError::Foreign.to_string())
+            {
                 return Err(SealError::Foreign.into());
             }
             if sealed_with.is_none() {

@@ -17,7 +17,8 @@ pub struct NoRoom {
 
 /// Refuses to write where less than `needed` bytes are free. Where that can't be known, writing shows it.
 pub fn check(directory: &Path, needed: u64) -> Result<(), NoRoom> {
-    let Some(free) = statvfs(directory).ok().map(|status| status.blocks_available().saturating_mul(status.fragment_size()))
+    let Some(free) =
+        statvfs(directory).ok().map(|status| status.blocks_available().saturating_mul(status.fragment_size()))
     else {
         return Ok(());
     };

@@ -92,13 +92,14 @@ pub(super) fn salvage(path: &Path, database: Option<&Database>, seal: &Seal) -> 
         found.damage.push(Damage {
             kind: "file",
             key: path.display().to_string(),
-            reason: format!("{added} records were found outside of its trees: they may be older versions, or deleted ones"),
+            reason: format!(
+                "{added} records were found outside of its trees: they may be older versions, or deleted ones"
+            ),
         });
     }
     let lost = damaged.into_iter().filter(|key| !found.rows.contains_key(key));
-    let lost: Vec<Damage> = lost
-        .map(|key| Damage { kind: key.kind(), key: key.name(), reason: "its bytes are damaged".into() })
-        .collect();
+    let lost: Vec<Damage> =
+        lost.map(|key| Damage { kind: key.kind(), key: key.name(), reason: "its bytes are damaged".into() }).collect();
     found.damage.extend(lost);
     Ok(found)
 }
@@ -193,10 +194,7 @@ fn named(key: &[u8], value: &[u8]) -> Vec<Row> {
 }
 
 /// A new store of these records at `path`, which must not be there.
-pub(super) fn build(
-    path: &Path,
-    rows: &mut dyn Iterator<Item = Result<Row, StoreError>>,
-) -> Result<(), StoreError> {
+pub(super) fn build(path: &Path, rows: &mut dyn Iterator<Item = Result<Row, StoreError>>) -> Result<(), StoreError> {
     const AT_ONCE: usize = 1000;
     let database = Database::builder()
         .set_cache_size(CACHE_BYTES)

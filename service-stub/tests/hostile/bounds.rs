@@ -197,8 +197,7 @@ fn large_bodies_take_turns() {
     .unwrap();
     slow.write_all(&vec![b' '; 2 << 20]).unwrap();
     std::thread::sleep(ms(200));
-    let reply =
-        |size: usize| json!({"step_type": "verify-vips", "step_id": "x", "output": "x".repeat(size)}).to_string();
+    let reply = |size: usize| json!({"step_type": "inventory", "step_id": "x", "output": "x".repeat(size)}).to_string();
     let send = |size: usize| running.request("POST", &path, &[], reply(size).as_bytes()).status;
     assert_eq!(send(2 << 20), 503, "the place is taken");
     assert_eq!(send(1000), 404, "a small one needs none");
@@ -281,7 +280,8 @@ fn what_hosts_tell_is_bounded() {
         let body = json!({"host_id": host, "discovery_agent_version": ""});
         (running.json("POST", &format!("/v2/infra-envs/{infra}/hosts"), &body), host)
     };
-    let hosts: Vec<String> = (0..3).map(|n| register(n)).map(|(answer, host)| (assert_eq!(answer.status, 201), host).1).collect();
+    let hosts: Vec<String> =
+        (0..3).map(|n| register(n)).map(|(answer, host)| (assert_eq!(answer.status, 201), host).1).collect();
     let (refused, _) = register(3);
     assert_eq!(refused.status, 409);
     assert!(refused.document()["reason"].as_str().unwrap().contains("--max-hosts"));
@@ -309,7 +309,8 @@ fn new_hosts_of_one_address_wait() {
     let running = Running::start(Files { limits, ..Files::default() });
     let infra = infra_env(&running);
     let register = |n: u32| {
-        let body = json!({"host_id": format!("69396def-4192-dbc7-5c01-819e7f27b0{n:02}"), "discovery_agent_version": ""});
+        let body =
+            json!({"host_id": format!("69396def-4192-dbc7-5c01-819e7f27b0{n:02}"), "discovery_agent_version": ""});
         running.json("POST", &format!("/v2/infra-envs/{infra}/hosts"), &body).status
     };
     assert_eq!([0, 1, 2, 0].map(register), [201, 201, 429, 201], "one that is known is not counted");
@@ -331,7 +332,9 @@ fn long_lists_are_sent_while_they_are_made() {
         let path = format!("/v2/infra-envs/{infra}/hosts/{host}/instructions");
         assert_eq!(running.json("POST", &path, &reply).status, 204);
     }
-    let host = |n: u32| running.get(&format!("{API}/v2/infra-envs/{infra}/hosts/69396def-4192-dbc7-5c01-819e7f27b0{n:02}")).document();
+    let host = |n: u32| {
+        running.get(&format!("{API}/v2/infra-envs/{infra}/hosts/69396def-4192-dbc7-5c01-819e7f27b0{n:02}")).document()
+    };
     let one_by_one: Vec<_> = (0..3).map(|n| host(n)["inventory"].clone()).collect();
     for (path, at) in [
         (format!("/v2/clusters?with_hosts=true"), "/0/hosts"),

@@ -72,7 +72,10 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
             let model = store.model();
             for id in &before {
                 let id: api::ClusterId = id.parse().unwrap();
-                assert!(model.clusters.contains_key(&id), "round {round}: {id} was acknowledged before the backup began");
+                assert!(
+                    model.clusters.contains_key(&id),
+                    "round {round}: {id} was acknowledged before the backup began"
+                );
             }
             assert!(store.damage().is_empty());
         }
