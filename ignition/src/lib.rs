@@ -31,6 +31,7 @@ mod render;
 mod report;
 mod resource;
 mod translate;
+pub mod yaml;
 
 pub use budget::{AREA_BYTES, BudgetError, Part, check_budget};
 pub use check::{ParseError, parse};

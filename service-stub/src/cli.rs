@@ -16,7 +16,7 @@ use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
 use crate::service::{Service, Settings};
 use crate::state::document;
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::{logs, server};
 use anyhow::{Context, bail};
 use netcheck::image::registries::Registries;
@@ -46,6 +46,9 @@ Examples:
 
   What can happen to hosts and clusters, as tables:
     landfall serve states
+
+  A backup, while the service runs:
+    landfall serve backup --state-dir /var/lib/landfall landfall.backup
 
   On a free port, for tests (the first line of stdout names it):
     landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
@@ -172,6 +175,10 @@ pub struct Serve {
     #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 
+    /// Hosts that may register in one infra-env
+    #[arg(long, value_name = "COUNT", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_hosts: u32,
+
     /// Whether callers must show a token: none, or local for tokens signed with this service's own key. Agents find theirs
     /// in their ISO; `landfall serve token` prints those of users
     #[arg(long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
@@ -224,6 +231,9 @@ pub struct Serve {
 enum Command {
     Token(auth::cli::Token),
     States(States),
+    Backup(store::cli::Backup),
+    Restore(store::cli::Restore),
+    Check(store::cli::Check),
 }
 
 /// Print what can happen to hosts and clusters, and when.
@@ -279,6 +289,9 @@ impl Serve {
         match self.command {
             Some(Command::Token(token)) => return token.run(),
             Some(Command::States(states)) => return states.run(),
+            Some(Command::Backup(backup)) => return backup.run(),
+            Some(Command::Restore(restore)) => return restore.run(),
+            Some(Command::Check(check)) => return check.run(),
             None => {}
         }
         let announce = self.rendezvous.announce;
@@ -320,7 +333,11 @@ impl Serve {
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let disabled_validations = validations::of_service(&self.disable_validations)
             .map_err(|why| anyhow::anyhow!("--disable-validations: {why}"))?;
-        let limits = Limits { connections: connections(self.max_connections)?, ..Limits::default() };
+        let limits = Limits {
+            connections: connections(self.max_connections)?,
+            hosts: usize::try_from(self.max_hosts)?,
+            ..Limits::default()
+        };
         let runtime = server::runtime()?;
         let served = runtime.block_on(async {
             // Before anything is said: a signal that comes early must stop us as well.

@@ -9,6 +9,7 @@ use crate::media;
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::server::{blocking, call_of, in_time, next_piece};
 use crate::service::Service;
+use crate::store::room;
 use api::{ClusterId, HostId, InfraEnvId};
 use axum::{
     body::Body,
@@ -16,7 +17,6 @@ use axum::{
     http::{Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use nix::sys::statvfs;
 use serde_json::Value;
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -188,7 +188,7 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
     let (opened, free_bytes) = (directory.clone(), limits.free_bytes);
     let mut upload = blocking(move || {
         let upload = Upload::open(&content_type, &opened).map_err(refusal)?;
-        leave_room(&upload.file, free_bytes)?;
+        room::check(&opened, free_bytes)?;
         Ok(upload)
     })
     .await?;
@@ -204,9 +204,9 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
         }
         waiting.extend_from_slice(&piece);
         if ended || waiting.len() >= CHUNK_BYTES {
-            let chunk = std::mem::take(&mut waiting);
+            let (chunk, place) = (std::mem::take(&mut waiting), directory.clone());
             upload = blocking(move || {
-                leave_room(&upload.file, free_bytes)?;
+                room::check(&place, free_bytes)?;
                 upload.feed(&chunk).map_err(refusal)
             })
             .await?;
@@ -223,18 +223,6 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })
     .await
-}
-
-/// Refuses to fill the file system: the store lies on it as well.
-fn leave_room(file: &File, free_bytes: u64) -> Result<(), Refusal> {
-    let status = statvfs::fstatvfs(file).map_err(|error| Refusal::internal(&error))?;
-    let free = status.blocks_available().saturating_mul(status.fragment_size());
-    if free >= free_bytes {
-        return Ok(());
-    }
-    tracing::error!(free, needed = free_bytes, "uploads are refused: the file system of the state directory is full");
-    let message = format!("the service has {free} bytes left on its disk and keeps {free_bytes}");
-    Err(Refusal::Request(StatusCode::INSUFFICIENT_STORAGE, message))
 }
 
 fn refusal(error: MultipartError) -> Refusal {

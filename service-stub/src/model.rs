@@ -96,6 +96,12 @@ impl HostRecord {
             && *ignition_endpoint_headers == other.ignition_endpoint_headers
     }
 
+    /// How much it keeps of what the host found and said, bytes.
+    pub fn texts_bytes(&self) -> usize {
+        let kept: usize = self.kept.values().map(String::len).sum();
+        kept + self.host.inventory.len() + self.host.connectivity.len()
+    }
+
     /// A host that just registered.
     pub fn new(key: HostKey, cluster: Option<ClusterId>, now: Timestamp) -> Self {
         let state = if cluster.is_some() { HostState::Discovering } else { HostState::DiscoveringUnbound };

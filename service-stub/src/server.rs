@@ -3,13 +3,14 @@
 use crate::auth::{self, Caller, Watches};
 use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
 use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
-use crate::http::{Answer, Call, Refusal, connections, negotiate::Resumed};
+use crate::http::{Answer, Call, Refusal, connections, connections::Peer, negotiate::Resumed};
 use crate::images;
 use crate::logs;
 use crate::page;
 use crate::payload;
 use crate::rendezvous;
 use crate::service::Service;
+use crate::store::backup;
 use crate::{metrics, openapi};
 use axum::{
     Router,
@@ -46,6 +47,7 @@ type Shared = State<Arc<Service>>;
 
 /// All routes.
 pub fn router(service: Arc<Service>) -> Router {
+    service.share();
     let mut api = Router::new();
     for endpoint in handlers::ENDPOINTS {
         let (run, limit) = (endpoint.run, endpoint.body_limit);
@@ -174,7 +176,8 @@ async fn handle(
     let (parts, body) = request.into_parts();
     let call = async {
         let query = Call::parse_query(&parts.uri)?;
-        let (body, place) = read_body(&service, body, body_limit).await?;
+        let (body, large) = read_body(&service, body, body_limit).await?;
+        let place = (large, service.gates.parser(body.len()).await?);
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Ok::<_, Refusal>((
             Call {
@@ -184,15 +187,23 @@ async fn handle(
                 body,
                 caller: caller_of(&parts.extensions),
                 watches: watches(&parts.extensions),
+                peer: parts.extensions.get().map(|Peer(address)| *address),
             },
             place,
         ))
     };
     let answer = match call.await {
         Ok((call, place)) => {
-            let answer = blocking(move || run(&service, &call).map(|answer| answer.packed_for(&call.headers))).await;
-            drop(place);
-            answer
+            let bound = service.settings.limits.work;
+            let work = blocking(move || {
+                // Held by the work, which goes on when its client is gone.
+                let _place = place;
+                run(&service, &call).map(|answer| answer.packed_for(&call.headers))
+            });
+            tokio::time::timeout(bound, work).await.unwrap_or_else(|_| {
+                let message = "the request took too long: it may be carried out all the same".to_owned();
+                Err(Refusal::Request(StatusCode::SERVICE_UNAVAILABLE, message))
+            })
         }
         Err(refusal) => Err(refusal),
     };
@@ -202,11 +213,21 @@ async fn handle(
     response
 }
 
-/// Runs blocking work; a panic in it is a 500, not a dead server.
+/// Runs blocking work; a panic in it is a 500, not a dead server. Work that nobody waits for any more, as its client is gone or
+/// its time is over, is not begun.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Refusal::internal(&error)))
+    let mut task = Abandoned(tokio::task::spawn_blocking(work));
+    (&mut task.0).await.unwrap_or_else(|error| Err(Refusal::internal(&error)))
+}
+
+struct Abandoned<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for Abandoned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The next piece of a body; none at its end.
@@ -283,7 +304,7 @@ pub fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (query, headers, caller) =
         (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller_of(&parts.extensions));
-    Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions) })
+    Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions), peer: None })
 }
 
 /// Nobody, where nobody was asked.
@@ -358,6 +379,7 @@ pub async fn run(
     let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let reader = tokio::spawn(payload::keep_reading(service.clone(), stopped.clone()));
+    let backups = tokio::spawn(back_up(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
     let Listeners { main, tls, plain } = listeners.into();
     let everything = router(service);
@@ -388,9 +410,36 @@ pub async fn run(
             }
         },
     };
-    let (ticked, read) = (ticker.await, reader.await);
+    let (ticked, read, backed_up) = (ticker.await, reader.await, backups.await);
     finished.map_err(std::io::Error::other)??;
-    ticked.and(read).map_err(std::io::Error::other)
+    ticked.and(read).and(backed_up).map_err(std::io::Error::other)
+}
+
+/// Makes backups for who asks by the socket in the state directory, one at a time.
+async fn back_up(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
+    let directory = service.store.directory().to_owned();
+    let listener = backup::listen(&directory).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        tokio::net::UnixListener::from_std(listener)
+    });
+    let listener = match listener {
+        Ok(listener) => listener,
+        Err(error) => return tracing::warn!(%error, "no backups can be made while the service runs"),
+    };
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted.and_then(|(stream, _)| stream.into_std()),
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        let working = service.clone();
+        match stream {
+            Ok(stream) => tokio::select! {
+                _ = blocking(move || Ok(backup::serve(&working.store, stream))) => {}
+                _ = stopped.wait_for(|stop| *stop) => return,
+            },
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
 }
 
 async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {

@@ -6,6 +6,7 @@ use crate::cluster_files::ClusterFiles;
 use crate::http::{
     hosts::Hosts,
     limits::{Gates, Limits},
+    rate::Rates,
 };
 use crate::instructions::{options::StepOptions, outstanding::Outstanding};
 use crate::media::Media;
@@ -20,7 +21,7 @@ use api::{ClusterId, Timestamp};
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicI64, Ordering},
     },
     thread,
@@ -100,12 +101,16 @@ pub struct Service {
     pub unregistered: Unregistered,
     /// What release images name.
     pub payloads: Payloads,
+    /// New hosts, by the address they come from.
+    pub registrations: Rates,
     /// Places for requests.
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
     pub stopping: tokio::sync::watch::Sender<bool>,
     /// What was answered.
     pub metrics: Metrics,
+    /// Itself, for work that outlives a request's handler.
+    itself: OnceLock<Weak<Service>>,
     /// When the last refresh began, Unix seconds.
     refreshed: AtomicI64,
     /// When it started, by a clock that nobody sets.
@@ -142,6 +147,7 @@ impl Service {
     /// A service on an open store.
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
         let gates = Gates::new(&settings.limits);
+        store.leave_free(settings.limits.store_free_bytes);
         let started = Timestamp::now();
         Self {
             settings,
@@ -152,13 +158,26 @@ impl Service {
             outstanding: Outstanding::default(),
             unregistered: Unregistered::default(),
             payloads: Payloads::default(),
+            registrations: Rates::default(),
             gates,
             metrics: Metrics::default(),
+            itself: OnceLock::new(),
             refreshed: AtomicI64::new(started.unix_seconds()),
             up: Instant::now(),
             swept: AtomicI64::new(0),
             stopping: tokio::sync::watch::Sender::new(false),
         }
+    }
+
+    /// Lets [`Self::shared`] find it.
+    pub fn share(self: &Arc<Self>) {
+        // It is the same every time.
+        let _ = self.itself.set(Arc::downgrade(self));
+    }
+
+    /// Itself, once it is served.
+    pub fn shared(&self) -> Option<Arc<Self>> {
+        self.itself.get()?.upgrade()
     }
 
     /// For how many seconds no refresh has begun, if those are too many.

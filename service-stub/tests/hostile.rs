@@ -81,14 +81,16 @@ fn only_replies_may_be_large() {
         ("PUT", format!("{host}/progress"), 1 << 20),
         ("POST", "/v2/infra-envs".to_owned(), 2 << 20),
         ("PATCH", format!("{host}/ignition"), 2 << 20),
-        ("POST", format!("{host}/instructions"), 64 << 20),
+        ("POST", format!("{host}/instructions"), 32 << 20),
     ] {
         let answer = head(method, &path, limit + 1);
         assert!(answer.contains(&format!("larger than {limit} bytes")), "{method} {path}: {answer}");
     }
     let output = "x".repeat(3 << 20);
-    let reply = json!({"step_type": "verify-vips", "step_id": "x", "output": output});
-    assert_eq!(running.json("POST", &format!("{host}/instructions"), &reply).status, 404, "taken, for no host");
+    for (kind, status) in [("inventory", 404), ("connectivity-check", 404), ("verify-vips", 413)] {
+        let reply = json!({"step_type": kind, "step_id": "x", "output": output});
+        assert_eq!(running.json("POST", &format!("{host}/instructions"), &reply).status, status, "{kind}, for no host");
+    }
 }
 
 #[test]

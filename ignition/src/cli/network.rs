@@ -4,6 +4,7 @@ use super::read;
 use crate::network::apply::{self, ApplyError, Plan, Settled};
 use crate::network::kargs::{Kargs, kargs};
 use crate::network::{self, Flow, HOSTS_DIR, HostNetwork, MacInterface, State};
+use crate::yaml;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -284,6 +285,9 @@ impl Apply {
     }
 }
 
+/// Networks of a thousand hosts.
+const MAX_FILE_BYTES: usize = 16 << 20;
+
 /// What a file holds.
 enum Input {
     List(Vec<HostNetwork>),
@@ -319,13 +323,16 @@ fn parse(file: &Path, text: &[u8]) -> anyhow::Result<Input> {
     let list = |value: Value| -> Result<Input, anyhow::Error> {
         let configs: Result<_, serde_norway::Error> = match value {
             // As the service shows it.
-            Value::String(text) => serde_norway::from_str(&text),
+            Value::String(text) => {
+                yaml::check(text.as_bytes(), MAX_FILE_BYTES)?;
+                serde_norway::from_str(&text)
+            }
             value => serde_norway::from_value(value),
         };
         configs.map(Input::List).map_err(place)
     };
     let found = || -> anyhow::Result<Input> {
-        anyhow::ensure!(!network::is_too_deep(text), "it is nested too deeply");
+        yaml::check(text, MAX_FILE_BYTES)?;
         let value: Value = serde_norway::from_slice(text).map_err(place)?;
         if let Some(value) = value.get("static_network_config") {
             return list(value.clone());

@@ -1,6 +1,7 @@
 //! Why a static network can't be.
 
 use super::mac::MacError;
+use crate::yaml::YamlError;
 
 /// What is wrong with a static network. Hosts are counted from 0, as in the names of their directories.
 #[derive(Debug, thiserror::Error)]
@@ -8,9 +9,14 @@ pub enum NetworkError {
     #[allow(missing_docs)]
     #[error("host{host}: the NMState has {found} bytes, more than {max}")]
     TooLong { host: usize, found: usize, max: usize },
-    #[allow(missing_docs)]
-    #[error("host{host}: more than {max} brackets of the NMState are open at once")]
-    TooDeep { host: usize, max: usize },
+    /// Reading it would take too long.
+    #[error("host{host}: the NMState can't be read")]
+    Yaml {
+        #[allow(missing_docs)]
+        host: usize,
+        /// Cause.
+        source: YamlError,
+    },
     #[allow(missing_docs)]
     #[error("{found} hosts are more than {max}")]
     TooManyHosts { found: usize, max: usize },

@@ -18,7 +18,6 @@ pub use error::NetworkError;
 pub use mac::Mac;
 pub use rules::check;
 pub use state::State;
-pub(crate) use state::is_too_deep;
 
 use serde::{Deserialize, Serialize};
 

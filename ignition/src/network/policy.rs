@@ -1,8 +1,9 @@
 //! The flow of the service from OpenShift 4.18 on: NMState whose interfaces are captured by MAC address when nmstatectl applies it
 //! (NMPolicy, <https://nmstate.io/nmpolicy/user-guide/102-policy-syntax.html>).
 
-use super::state::is_too_deep;
+use super::state::MAX_YAML_BYTES;
 use super::{HostNetwork, Mac, NetworkError};
+use crate::yaml;
 use serde_norway::{Mapping, Value};
 use std::collections::BTreeMap;
 
@@ -121,9 +122,8 @@ pub(super) enum ResolveError {
 /// The NMState of a policy, with each captured interface named as `find` says. What else NMPolicy can express is refused.
 pub(super) fn resolve<'a>(text: &str, find: impl Fn(Mac) -> Option<&'a str>) -> Result<String, ResolveError> {
     let shape = |reason: &str| ResolveError::Shape(reason.to_owned());
-    if is_too_deep(text.as_bytes()) {
-        return Err(shape("it is nested too deeply"));
-    }
+    // With its captures, which the service adds.
+    yaml::check(text.as_bytes(), 4 * MAX_YAML_BYTES).map_err(|error| ResolveError::Shape(error.to_string()))?;
     let policy: Value = serde_norway::from_str(text).map_err(|error| ResolveError::Shape(place(&error)))?;
     let mut captures = BTreeMap::new();
     for (name, condition) in policy.get("capture").and_then(Value::as_mapping).into_iter().flatten() {

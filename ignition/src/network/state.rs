@@ -3,15 +3,14 @@
 
 use super::keyfile::Keyfile;
 use super::{NetworkError, keyfile};
+use crate::yaml;
 use nmstate::{NetworkState, NmstateError};
 use serde_norway::Value;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The network of a real host is a tenth of this; the library's time grows with the square of the interfaces.
-const MAX_YAML_BYTES: usize = 64 << 10;
-/// Brackets open at once, strings and comments counted too. libyaml looks at all of them with every word it reads.
-const MAX_OPEN: usize = 200;
+pub(super) const MAX_YAML_BYTES: usize = 64 << 10;
 /// The library says more of what it could not read than anybody reads.
 const MAX_TEXT_CHARS: usize = 600;
 /// Members whose values are keys: IEEE 802.1X, IPsec, MACsec.
@@ -33,19 +32,17 @@ impl std::fmt::Debug for State {
 
 impl State {
     /// Reads the NMState of `host`, which errors name it by.
-    pub fn parse(host: usize, yaml: &str) -> Result<Self, NetworkError> {
-        if yaml.len() > MAX_YAML_BYTES {
-            return Err(NetworkError::TooLong { host, found: yaml.len(), max: MAX_YAML_BYTES });
+    pub fn parse(host: usize, text: &str) -> Result<Self, NetworkError> {
+        if text.len() > MAX_YAML_BYTES {
+            return Err(NetworkError::TooLong { host, found: text.len(), max: MAX_YAML_BYTES });
         }
-        if is_too_deep(yaml.as_bytes()) {
-            return Err(NetworkError::TooDeep { host, max: MAX_OPEN });
-        }
+        yaml::check(text.as_bytes(), MAX_YAML_BYTES).map_err(|source| NetworkError::Yaml { host, source })?;
         // Text that isn't even YAML is given to the library all the same, for its message; that names only a place.
         let mut secrets = BTreeSet::new();
-        if let Ok(value) = serde_norway::from_str::<Value>(yaml) {
+        if let Ok(value) = serde_norway::from_str::<Value>(text) {
             collect_secrets(&value, false, &mut secrets);
         }
-        let network = guarded(host, &secrets, || NetworkState::new_from_yaml(yaml))?
+        let network = guarded(host, &secrets, || NetworkState::new_from_yaml(text))?
             .map_err(|error| NetworkError::Parse { host, text: shown(error.msg(), &secrets) })?;
         if network.interfaces.is_empty() {
             return Err(NetworkError::NoInterface { host });
@@ -77,20 +74,6 @@ impl State {
         }
         Ok(keyfiles)
     }
-}
-
-/// Whether reading it as YAML could take for ever.
-pub(crate) fn is_too_deep(yaml: &[u8]) -> bool {
-    let (mut open, mut most) = (0_usize, 0);
-    for byte in yaml {
-        match byte {
-            b'[' | b'{' => open = open.saturating_add(1),
-            b']' | b'}' => open = open.saturating_sub(1),
-            _ => {}
-        }
-        most = most.max(open);
-    }
-    most > MAX_OPEN
 }
 
 /// What the library makes of it; a panic of the library is an error.

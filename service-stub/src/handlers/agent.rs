@@ -2,6 +2,7 @@
 
 use super::infra_env_settings::DISCONNECTED_ISO;
 use super::{find_cluster, find_host, measured, shapes};
+use crate::auth::Auth;
 use crate::check::disks;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
@@ -36,6 +37,14 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let found = service.store.model().infra_envs.contains_key(&infra_env);
     if !found {
         return Err(Refusal::not_found("record not found"));
+    }
+    let is_new = !service.store.model().hosts.contains_key(&key);
+    if let Some(peer) = call.peer.filter(|_| is_new && matches!(service.settings.auth, Auth::None)) {
+        let limits = &service.settings.limits;
+        if !service.registrations.take(peer, limits.registrations, limits.registrations_per_minute, Instant::now()) {
+            let message = "too many new hosts from this address: try again in a minute".to_owned();
+            return Err(Refusal::Request(StatusCode::TOO_MANY_REQUESTS, message));
+        }
     }
     // Its agent starts anew, without the steps of the one before.
     service.outstanding.forget(key);
@@ -95,6 +104,13 @@ fn add_host(
     key: HostKey,
     cluster: Option<api::ClusterId>,
 ) -> Result<HostRecord, Refusal> {
+    let (most, there) = (service.settings.limits.hosts, change.model().hosts_of_infra_env(key.infra_env).len());
+    if there >= most {
+        return Err(Refusal::conflict(format!(
+            "infra_env {} has {there} hosts, as many as it may have: delete some, or raise --max-hosts",
+            key.infra_env
+        )));
+    }
     let cluster = cluster.map(|id| find_cluster(change.model(), id)).transpose()?;
     if let Some(cluster) = cluster.as_deref().filter(|cluster| !cluster.state.accepts_hosts()) {
         return Err(Refusal::conflict(format!(

@@ -1,6 +1,6 @@
 //! Clusters: shown, installed, cancelled, reset, deleted.
 
-use super::{find_cluster, shapes};
+use super::{find_cluster, lists, shapes};
 use crate::auth::Caller;
 use crate::cluster_files::ClusterFiles;
 use crate::events::{self, Kind, kinds};
@@ -50,16 +50,15 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             && (openshift_id.is_none() || record.course.openshift_cluster_id == openshift_id)
             && call.caller.sees_cluster(&model, record.cluster.id)
     });
-    let mut all: Vec<Value> =
-        wanted.map(|record| view::cluster_document(service, &model, record, with_hosts)).collect();
+    let mut unregistered = Vec::new();
     if with_unregistered(call)? && known {
         let fits = |document: &Value| {
             owner.is_none_or(|owner| document["user_name"] == owner)
                 && openshift_id.is_none_or(|id| document["openshift_cluster_id"] == json!(id))
         };
-        all.extend(service.unregistered.list(with_hosts).into_iter().filter(fits));
+        unregistered.extend(service.unregistered.list(with_hosts).into_iter().filter(fits));
     }
-    Ok(Answer::json(StatusCode::OK, &all))
+    Ok(lists::clusters(service, &model, wanted.cloned().collect(), with_hosts, unregistered))
 }
 
 /// GET /v2/clusters/{id}.
@@ -68,9 +67,8 @@ pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let exclude = call.query_flag("exclude-hosts")?;
     let model = service.store.model();
     let unregistered = if with_unregistered(call)? { service.unregistered.find(id) } else { None };
-    let mut document = match unregistered {
-        Some(document) => document,
-        None => view::cluster_document(service, &model, find_cluster(&model, id)?.as_ref(), !exclude),
+    let Some(mut document) = unregistered else {
+        return Ok(lists::cluster(service, &model, &find_cluster(&model, id)?, !exclude));
     };
     if exclude {
         document["hosts"] = Value::Null;
@@ -84,22 +82,15 @@ pub fn hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let (inventory, connectivity) = (call.query_flag("with-inventory")?, call.query_flag("with-connectivity")?);
     let model = service.store.model();
     find_cluster(&model, id)?;
-    let wanted = |record: &&Arc<HostRecord>| {
+    let wanted = |record: &Arc<HostRecord>| {
         call.query("role").is_none_or(|role| record.host.role.as_str() == role)
             && call.query("status").is_none_or(|status| record.state.as_str() == status)
     };
-    let hosts = model.hosts_of_cluster(id);
-    let documents = hosts.iter().filter(wanted).map(|record| {
-        let mut document = view::host_document(service, record);
-        if let Value::Object(fields) = &mut document {
-            let hidden = [("inventory", !inventory), ("connectivity", !connectivity), ("free_addresses", true)];
-            for (name, _) in hidden.iter().filter(|(_, hide)| *hide) {
-                fields.remove(*name);
-            }
-        }
-        document
-    });
-    Ok(Answer::json(StatusCode::OK, &documents.collect::<Vec<_>>()))
+    let mut hosts = model.hosts_of_cluster(id);
+    hosts.retain(|record| wanted(record));
+    let hidden = [("inventory", !inventory), ("connectivity", !connectivity), ("free_addresses", true)];
+    let hidden = hidden.into_iter().filter(|(_, hide)| *hide).map(|(name, _)| name);
+    Ok(lists::hosts(service, hosts, hidden.collect()))
 }
 
 /// DELETE /v2/clusters/{id}: its hosts go with it, and all logs.

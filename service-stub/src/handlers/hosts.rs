@@ -1,6 +1,6 @@
 //! Hosts as users see and set them.
 
-use super::{downloads, find_host, shapes};
+use super::{downloads, find_host, lists, shapes};
 use crate::documents;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
@@ -17,10 +17,7 @@ use serde_json::{Value, json};
 /// GET /v2/infra-envs/{id}/hosts.
 pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
-    let model = service.store.model();
-    let hosts: Vec<Value> =
-        model.hosts_of_infra_env(id).iter().map(|record| view::host_document(service, record)).collect();
-    Ok(Answer::json(StatusCode::OK, &hosts))
+    Ok(lists::hosts(service, service.store.model().hosts_of_infra_env(id), Vec::new()))
 }
 
 /// GET /v2/infra-envs/{id}/hosts/{id}.

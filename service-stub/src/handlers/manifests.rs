@@ -8,9 +8,11 @@ use crate::manifest_files::{self, EXTENSIONS, FOLDERS, MAX_BYTES, MAX_FILES, Nam
 use crate::model::ClusterRecord;
 use crate::service::Service;
 use crate::state::ClusterState;
+use crate::store::room;
 use api::ClusterId;
 use axum::http::StatusCode;
 use base64::Engine;
+use ignition::yaml;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io;
@@ -69,6 +71,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             "cluster {id} has {MAX_FILES} manifests already: put several into one file"
         )));
     }
+    room::check(service.store.directory(), service.settings.limits.store_free_bytes)?;
     manifest_files::write(service.store.directory(), id, &name, &content).map_err(failed)?;
     Ok(Answer::json(StatusCode::CREATED, &document(&name)))
 }
@@ -101,6 +104,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             return Err(Refusal::conflict(format!("cluster {id} has a manifest {}/{} already", new.folder, new.file)));
         }
     }
+    room::check(state, service.settings.limits.store_free_bytes)?;
     manifest_files::write(state, id, &new, &content).map_err(failed)?;
     if new != old {
         manifest_files::remove(state, id, &old).map_err(failed)?;
@@ -210,10 +214,8 @@ fn decoded(id: ClusterId, name: &Name, content: &str) -> Result<Vec<u8>, Refusal
         serde_json::from_slice::<Value>(&bytes).map_err(|_| refused("has an illegal JSON format".to_owned()))?;
         return Ok(bytes);
     }
-    for document in serde_norway::Deserializer::from_slice(&bytes) {
-        serde_norway::Value::deserialize(document)
-            .map_err(|error| refused(format!("has an invalid YAML format: {error}")))?;
-    }
+    yaml::documents::<serde_norway::Value>(&bytes, MAX_BYTES)
+        .map_err(|error| refused(format!("has an invalid YAML format: {error}")))?;
     Ok(bytes)
 }
 

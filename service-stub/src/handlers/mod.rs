@@ -15,6 +15,7 @@ pub mod infra_env_settings;
 pub mod infra_envs;
 pub mod install_config;
 pub mod lifecycle;
+mod lists;
 pub mod manifests;
 mod measured;
 pub mod models;
@@ -57,8 +58,8 @@ pub struct Endpoint {
 pub const DEFAULT_BODY_BYTES: usize = 1 << 20;
 /// Bodies that hold an Ignition config in a text field, quoted.
 const IGNITION_BODY_BYTES: usize = 2 << 20;
-/// An inventory of 15000 disks is 10 MB, a connectivity report of 1000 peers less.
-const REPLY_BODY_BYTES: usize = 64 << 20;
+/// What the longest output that is kept takes as a text in a document.
+const REPLY_BODY_BYTES: usize = 2 * replies::MAX_LONG_OUTPUT_BYTES;
 
 const fn endpoint(method: Method, path: &'static str, run: Handler) -> Endpoint {
     sized(method, path, run, DEFAULT_BODY_BYTES)

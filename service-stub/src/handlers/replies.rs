@@ -14,6 +14,12 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+/// Outputs are kept, and no text that is kept is longer, bytes.
+pub(super) const MAX_OUTPUT_BYTES: usize = 1 << 20;
+/// The same of those that grow with the machine and its peers: an inventory of 15000 disks is 10 MB, a connectivity report of 1000
+/// peers less.
+pub(super) const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
+
 /// What a runner that can't read its own files any more exits with.
 const MEDIA_LOST: i64 = 256;
 
@@ -35,7 +41,16 @@ fn parse(call: &Call) -> Result<StepReply, Refusal> {
         let names = StepType::NAMES.join(" ");
         return Err(Refusal::bad_request(format!("step_type in body should be one of [{names}]")));
     }
-    let step_type = serde_json::from_value(step_type.into()).map_err(Refusal::invalid)?;
+    let step_type: StepType = serde_json::from_value(step_type.into()).map_err(Refusal::invalid)?;
+    let most = match step_type {
+        StepType::Inventory | StepType::ConnectivityCheck => MAX_LONG_OUTPUT_BYTES,
+        _ => MAX_OUTPUT_BYTES,
+    };
+    let longest = output.len().max(error.len());
+    if longest > most {
+        let message = format!("{step_type} told {longest} bytes, of which {most} are taken at most");
+        return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
     Ok(StepReply { error, exit_code, output, step_id, step_type })
 }
 
@@ -169,12 +184,31 @@ pub(super) fn store_reply(
         work(change, &mut record)?;
         // Hosts say the same again and again: that is no change to be written and judged.
         if !record.is_same_as(&before) {
+            leave_room(service, change, &before, &record)?;
             let cluster = record.host.cluster_id;
             change.put_host(record);
             pass::settle_soon(service, change, cluster);
         }
         Ok(())
     })
+}
+
+/// Refuses a host that says more than before where its infra-env's hosts said too much together: each of them could say as much.
+fn leave_room(service: &Service, change: &Change, before: &HostRecord, now: &HostRecord) -> Result<(), Refusal> {
+    let most = service.settings.limits.host_texts_bytes;
+    let (said, says) = (before.texts_bytes(), now.texts_bytes());
+    if says <= said {
+        return Ok(());
+    }
+    let id = now.host.infra_env_id;
+    let others: usize = change.model().hosts_of_infra_env(id).iter().map(|host| host.texts_bytes()).sum();
+    let all = others.saturating_sub(said).saturating_add(says);
+    if all <= most {
+        return Ok(());
+    }
+    tracing::error!(infra_env = %id, all, most, "a host's reply is refused: the hosts of its infra-env said too much");
+    let message = format!("the hosts of infra_env {id} told {all} bytes together, of which {most} are kept at most");
+    Err(Refusal::Request(StatusCode::INSUFFICIENT_STORAGE, message))
 }
 
 fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: Inventory) -> Result<(), Refusal> {

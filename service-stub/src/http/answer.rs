@@ -1,6 +1,6 @@
 //! Answers, and the two shapes a refusal may have.
 
-use super::gzip;
+use super::{gzip, pieces::Pieces};
 use api::{ApiError, InfraError};
 use axum::{
     body::Body,
@@ -15,26 +15,37 @@ pub struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
+    pieces: Option<Pieces>,
 }
 
 impl Answer {
+    /// A JSON document that is made while it is sent.
+    pub fn in_pieces(pieces: Pieces) -> Self {
+        Self { pieces: Some(pieces), ..Self::made(Vec::new()) }
+    }
+
     /// A JSON document.
     pub fn json(status: StatusCode, document: &impl Serialize) -> Self {
         // Documents are our own types with text keys; one that does not serialize would be a bug, seen as an empty body.
         let body = serde_json::to_vec(document).unwrap_or_default();
-        Self { status, headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body }
+        Self {
+            status,
+            headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+            body,
+            pieces: None,
+        }
     }
 
     /// Text of a media type.
     pub fn text(media_type: &'static str, text: String) -> Self {
         let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static(media_type))];
-        Self { status: StatusCode::OK, headers, body: text.into_bytes() }
+        Self { status: StatusCode::OK, headers, body: text.into_bytes(), pieces: None }
     }
 
     /// A JSON document that is made already.
     pub fn made(document: Vec<u8>) -> Self {
         let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-        Self { status: StatusCode::OK, headers, body: document }
+        Self { status: StatusCode::OK, headers, body: document, pieces: None }
     }
 
     /// The same, compressed if the client of `request` takes that and it is a gain.
@@ -52,7 +63,7 @@ impl Answer {
 
     /// No content.
     pub fn empty(status: StatusCode) -> Self {
-        Self { status, headers: Vec::new(), body: Vec::new() }
+        Self { status, headers: Vec::new(), body: Vec::new(), pieces: None }
     }
 
     /// A file to be saved as `name`.
@@ -60,7 +71,7 @@ impl Answer {
         let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
         let mut headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
         headers.extend(disposition.ok().map(|value| (header::CONTENT_DISPOSITION, value)));
-        Self { status: StatusCode::OK, headers, body }
+        Self { status: StatusCode::OK, headers, body, pieces: None }
     }
 
     /// The same answer with a further header; one whose value can't be a header is left out.
@@ -72,7 +83,10 @@ impl Answer {
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.body));
+        let mut response = Response::new(match self.pieces {
+            Some(pieces) => Body::new(pieces.body()),
+            None => Body::from(self.body),
+        });
         *response.status_mut() = self.status;
         // Parts of a document are clients' own words: a browser must not take them for a page.
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -144,7 +158,16 @@ impl Refusal {
 
 impl From<crate::store::StoreError> for Refusal {
     fn from(error: crate::store::StoreError) -> Self {
-        Self::internal(&error)
+        match error {
+            crate::store::StoreError::Room(full) => full.into(),
+            error => Self::internal(&error),
+        }
+    }
+}
+
+impl From<crate::store::room::NoRoom> for Refusal {
+    fn from(full: crate::store::room::NoRoom) -> Self {
+        Self::Request(StatusCode::INSUFFICIENT_STORAGE, full.to_string())
     }
 }
 

@@ -12,6 +12,7 @@ use axum::{
     http::{HeaderMap, HeaderName, Uri},
 };
 use serde::de::DeserializeOwned;
+use std::net::IpAddr;
 use uuid::Uuid;
 
 /// A request.
@@ -29,6 +30,8 @@ pub struct Call {
     pub caller: Caller,
     /// Whether the caller may only look: what leads to more than that is not shown.
     pub watches: bool,
+    /// Where it came from.
+    pub peer: Option<IpAddr>,
 }
 
 impl Call {

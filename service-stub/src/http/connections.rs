@@ -3,12 +3,15 @@
 use super::limits::{Limits, MAX_HEADER_BYTES, MAX_HEADERS, READ_BUFFER_BYTES};
 use super::stall::Impatient;
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use std::{io, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -25,6 +28,10 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: applicat
 const BREATH: Duration = Duration::from_millis(100);
 /// Between two words about connections that are turned away.
 const QUIET: Duration = Duration::from_secs(60);
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub IpAddr);
 
 /// Serves until `stopped` says so, then lets what is on its way finish.
 pub async fn serve(
@@ -43,8 +50,8 @@ pub async fn serve(
             // An error means that the sender is gone, which is a stop as well.
             _ = stopped.wait_for(|stop| *stop) => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) if is_of_connection(&error) => continue,
             Err(error) => {
                 tracing::warn!(%error, open = open.len(), "cannot take a connection");
@@ -65,7 +72,8 @@ pub async fn serve(
         }
         // Answers are small, and sent whole: waiting for more to send with them only delays them.
         let _ = stream.set_nodelay(true);
-        open.spawn(connection(stream, router.clone(), limits.clone(), tls.clone(), stopped.clone()));
+        let peer = Peer(peer.ip().to_canonical());
+        open.spawn(connection(stream, peer, router.clone(), limits.clone(), tls.clone(), stopped.clone()));
     }
     drop(listener);
     while open.join_next().await.is_some() {}
@@ -96,15 +104,16 @@ impl TurnedAway {
 
 async fn connection(
     stream: TcpStream,
+    peer: Peer,
     router: Router,
     limits: Limits,
     tls: Option<TlsAcceptor>,
     stopped: watch::Receiver<bool>,
 ) {
     let stream = Impatient::new(stream, limits.stall);
-    let Some(tls) = tls else { return http(stream, router, &limits, stopped).await };
+    let Some(tls) = tls else { return http(stream, peer, router, &limits, stopped).await };
     match tokio::time::timeout(limits.handshake, tls.accept(stream)).await {
-        Ok(Ok(stream)) => http(stream, router, &limits, stopped).await,
+        Ok(Ok(stream)) => http(stream, peer, router, &limits, stopped).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
@@ -112,6 +121,7 @@ async fn connection(
 
 async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Peer,
     router: Router,
     limits: &Limits,
     mut stopped: watch::Receiver<bool>,
@@ -123,7 +133,12 @@ async fn http(
         .max_header_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS)
         .max_buf_size(READ_BUFFER_BYTES);
-    let serving = protocol.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let routed = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer);
+        routed.call(request)
+    });
+    let serving = protocol.serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
     let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
     let early = tokio::select! {

@@ -26,6 +26,9 @@ pub const READ_BUFFER_BYTES: usize = 64 << 10;
 /// A larger body takes one of [`Limits::large_bodies`].
 pub const LARGE_BODY_BYTES: usize = 1 << 20;
 
+/// A larger body takes one of [`Limits::parsers`] when it is parsed: that takes many times its size, and time.
+pub const PARSED_BODY_BYTES: usize = 64 << 10;
+
 /// Bounds on what clients may take.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -57,6 +60,20 @@ pub struct Limits {
     pub streams: usize,
     /// Uploads leave so much of the file system free, in bytes: the store must be able to grow.
     pub free_bytes: u64,
+    /// Changes of records and manifests leave so much of it free: what removes some of them must be able to be written.
+    pub store_free_bytes: u64,
+    /// Hosts of an infra-env.
+    pub hosts: usize,
+    /// Texts of all hosts of an infra-env together, in bytes: what each found and said.
+    pub host_texts_bytes: usize,
+    /// New hosts from one address at once where nobody needs a token; after that [`Self::registrations_per_minute`].
+    pub registrations: u32,
+    /// See [`Self::registrations`].
+    pub registrations_per_minute: u32,
+    /// Requests at once with a body beyond [`PARSED_BODY_BYTES`] that is read already.
+    pub parsers: usize,
+    /// Time for the work on a request, with the wait for a thread.
+    pub work: Duration,
 }
 
 impl Default for Limits {
@@ -77,6 +94,13 @@ impl Default for Limits {
             downloads: 1024,
             streams: 256,
             free_bytes: 256 << 20,
+            store_free_bytes: 64 << 20,
+            hosts: 4000,
+            host_texts_bytes: 512 << 20,
+            registrations: 4000,
+            registrations_per_minute: 600,
+            parsers: 4,
+            work: Duration::from_secs(60),
         }
     }
 }
@@ -113,6 +137,7 @@ pub struct Gates {
     queue: Duration,
     requests: Arc<Semaphore>,
     large_bodies: Arc<Semaphore>,
+    parsers: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
     streams: Arc<Semaphore>,
@@ -126,6 +151,7 @@ impl Gates {
             queue: limits.queue,
             requests: places(limits.requests),
             large_bodies: places(limits.large_bodies),
+            parsers: places(limits.parsers),
             uploads: places(limits.uploads),
             downloads: places(limits.downloads),
             streams: places(limits.streams),
@@ -146,6 +172,14 @@ impl Gates {
     /// A place for a body beyond [`LARGE_BODY_BYTES`].
     pub async fn large_body(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         self.wait(&self.large_bodies, "large bodies").await
+    }
+
+    /// A place to parse a body of so many bytes; a short one needs none.
+    pub async fn parser(&self, body_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+        if body_bytes <= PARSED_BODY_BYTES {
+            return Ok(None);
+        }
+        self.wait(&self.parsers, "large bodies").await.map(Some)
     }
 
     async fn wait(&self, gate: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Refusal> {

@@ -11,7 +11,9 @@ pub mod joined;
 pub mod limits;
 pub mod multipart;
 pub mod negotiate;
+pub mod pieces;
 pub mod range;
+pub mod rate;
 pub mod stall;
 pub mod tls;
 

@@ -7,6 +7,7 @@ use super::{
     kinds,
     read::{self, Document, Fields},
 };
+use ignition::yaml::YamlError;
 use serde_json::{Map, Value, json};
 use std::{
     cell::RefCell,
@@ -19,6 +20,14 @@ use std::{
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
+    /// Reading it would take too long.
+    #[error("{file} can't be read")]
+    Yaml {
+        #[allow(missing_docs)]
+        file: String,
+        /// Cause.
+        source: YamlError,
+    },
     /// A file.
     #[error("cannot read {}", path.display())]
     Read {

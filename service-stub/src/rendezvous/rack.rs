@@ -65,7 +65,7 @@ fn call(path: &[(&str, String)], body: Value) -> Call {
     let path = path.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let body = body.to_string().into();
     let headers = axum::http::HeaderMap::new();
-    Call { path, query: Vec::new(), headers, body, caller: Caller::Everyone, watches: false }
+    Call { path, query: Vec::new(), headers, body, caller: Caller::Everyone, watches: false, peer: None }
 }
 
 /// One look at the rack: what is planned for hosts that have come is set, and the installation is started when nothing is in its

@@ -1,7 +1,7 @@
 //! Files to documents, and documents to their fields: what nobody asked for is told by name.
 
 use super::PlanError;
-use serde::Deserialize;
+use ignition::yaml::{self, YamlError};
 use serde_json::{Map, Value};
 use std::{cell::RefCell, fs, io::Read, path::Path};
 
@@ -64,13 +64,11 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
     } else if file.ends_with(".json") {
         vec![serde_json::from_str(text).map_err(|error| syntax("JSON", Some(error.line())))?]
     } else {
-        let mut values = Vec::new();
-        for document in serde_norway::Deserializer::from_str(text) {
-            let value = Value::deserialize(document)
-                .map_err(|error| syntax("YAML", error.location().map(|location| location.line())))?;
-            values.push(value);
-        }
-        values
+        let max_bytes = usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX);
+        yaml::documents(text.as_bytes(), max_bytes).map_err(|error| match error {
+            YamlError::Syntax { line, .. } => syntax("YAML", line),
+            source => PlanError::Yaml { file: file.to_owned(), source },
+        })?
     };
     let values = values.into_iter().filter(|value| !value.is_null());
     Ok(values.map(|value| Document { file: file.to_owned(), value }).collect())

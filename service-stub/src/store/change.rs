@@ -99,6 +99,13 @@ impl Touched {
         self.clusters.is_empty() && self.infra_envs.is_empty() && self.hosts.is_empty() && self.events.is_empty()
     }
 
+    /// Whether something of it is gone in the model that it makes.
+    pub(super) fn removes(&self, model: &Model) -> bool {
+        self.clusters.iter().any(|id| !model.clusters.contains_key(id))
+            || self.infra_envs.iter().any(|id| !model.infra_envs.contains_key(id))
+            || self.hosts.iter().any(|id| !model.hosts.contains_key(id))
+    }
+
     pub(super) fn extend(&mut self, other: Self) {
         self.clusters.extend(other.clusters);
         self.infra_envs.extend(other.infra_envs);

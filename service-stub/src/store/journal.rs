@@ -64,6 +64,8 @@ pub(super) struct Journal {
     entries: VecDeque<Entry>,
     ids: Ids,
     categories: Vec<String>,
+    /// Those of each cluster, or of an infra-env without one, by its number: oldest first.
+    groups: BTreeMap<u32, VecDeque<u64>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +79,12 @@ struct Entry {
     category: u8,
     /// A damaged one has its place and is never shown.
     readable: bool,
+}
+
+impl Entry {
+    fn group(&self) -> u32 {
+        if self.cluster == 0 { self.infra_env } else { self.cluster }
+    }
 }
 
 /// Identifiers by number: a hundred thousand events speak of a few. Number 0 is none.
@@ -119,6 +127,32 @@ impl Journal {
         *self = Self { first: sequence, ..Self::default() };
     }
 
+    /// The events that make way for these where a cluster, or an infra-env without one, keeps at most `max`: its oldest.
+    pub(super) fn crowded_out(&self, events: &[Event], max: usize) -> Vec<u64> {
+        let mut added: BTreeMap<u32, usize> = BTreeMap::new();
+        for event in events {
+            let group = event.cluster_id.map(|id| id.0).or(event.infra_env_id.map(|id| id.0));
+            if let Some(group) = group.and_then(|id| self.ids.find(id)) {
+                *added.entry(group).or_default() += 1;
+            }
+        }
+        let crowd = |(group, added): (u32, usize)| {
+            let there = self.groups.get(&group);
+            let over = there.map_or(0, VecDeque::len).saturating_add(added).saturating_sub(max);
+            there.into_iter().flatten().take(over).copied().collect::<Vec<_>>()
+        };
+        added.into_iter().flat_map(crowd).collect()
+    }
+
+    /// Forgets an event that [`Self::crowded_out`] named.
+    pub(super) fn remove(&mut self, sequence: u64) {
+        let index = sequence.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
+            entry.readable = false;
+            self.groups.entry(entry.group()).or_default().retain(|own| *own != sequence);
+        }
+    }
+
     /// Adds the next event; `None` stands for one that can't be read. Keeps at most `max`.
     pub(super) fn push(&mut self, event: Option<&Event>, max: usize) {
         let entry = event.map_or(
@@ -133,9 +167,16 @@ impl Journal {
                 readable: true,
             },
         );
+        if entry.readable {
+            let next = self.next();
+            self.groups.entry(entry.group()).or_default().push_back(next);
+        }
         self.entries.push_back(entry);
         while self.entries.len() > max {
-            self.entries.pop_front();
+            let Some(entry) = self.entries.pop_front() else { break };
+            if let Some(group) = self.groups.get_mut(&entry.group()).filter(|_| entry.readable) {
+                group.pop_front();
+            }
             self.first += 1;
         }
     }

@@ -5,13 +5,20 @@
 //! several of them changed while a sync was under way is committed together by the next. One process has the store: the
 //! file is locked while it is open.
 
+pub mod backup;
 mod change;
+pub mod cli;
 mod file;
 mod journal;
+mod key;
+mod open;
+pub mod room;
+mod salvage;
 pub mod seal;
 
 pub use change::Change;
 pub use journal::{EventPage, EventQuery, HostFilter};
+pub use salvage::Damage;
 
 use change::Touched;
 use file::DatabaseFile;
@@ -21,16 +28,15 @@ use seal::{Seal, SealError};
 use crate::metrics::published::Published;
 use crate::model::{Event, HostKey, Model, Presence};
 use api::{ClusterId, HostId, InfraEnvId, Timestamp};
-use redb::{Database, DatabaseError, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{DatabaseError, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{DirBuilder, File, OpenOptions},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use tokio::sync::watch;
@@ -45,6 +51,10 @@ const CACHE_BYTES: usize = 16 << 20;
 const FILE: &str = "state.redb";
 /// Older events are dropped: a host that loops must not fill the disk.
 const MAX_EVENTS: usize = 100_000;
+/// Numbers between two events that are kept.
+const MAX_EVENTS_GAP: u64 = 100_000;
+/// The same of one cluster: it must not drive out those of the others.
+const MAX_EVENTS_OF_CLUSTER: usize = 20_000;
 
 type Id = u128;
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -103,6 +113,39 @@ pub enum StoreError {
         /// Cause.
         source: serde_json::Error,
     },
+    /// It has nothing in it, and yet there was something.
+    #[error(
+        "{} {state} beside {}: a service was here whose records are gone. Bring them back with `landfall serve restore`, or move \
+         these files away to start anew", path.display(), beside.join(", ")
+    )]
+    Lost {
+        /// The store.
+        path: PathBuf,
+        /// What is wrong with it.
+        state: &'static str,
+        /// What else is in the state directory.
+        beside: Vec<String>,
+    },
+    /// Not a store, or nothing of it can be read.
+    #[error(
+        "{} holds no record that can be read: {reason}. Bring them back with `landfall serve restore`, or move the file away to \
+         start anew", path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What it is, or why not.
+        reason: String,
+    },
+    /// The database library gave up.
+    #[error("the database library failed: {0}")]
+    Panic(String),
+    /// Rows are not in order, or not as many as there should be.
+    #[error("the {0} table is damaged")]
+    Order(&'static str),
+    /// The disk is full.
+    #[error(transparent)]
+    Room(#[from] room::NoRoom),
     /// Reading or committing failed.
     #[error("the database failed")]
     Database(#[source] Box<redb::Error>),
@@ -115,6 +158,14 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     fn from(error: E) -> Self {
         Self::Database(Box::new(error.into()))
     }
+}
+
+/// What the database library makes of it; a panic of the library is an error.
+fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(StoreError::Panic(text.unwrap_or("it doesn't say why").to_owned()))
+    })
 }
 
 /// The open store.
@@ -131,6 +182,8 @@ pub struct Store {
     committed: Condvar,
     changes: watch::Sender<u64>,
     published: Published,
+    damage: Vec<Damage>,
+    free_bytes: AtomicU64,
 }
 
 /// Changes on their way to the disk.
@@ -162,34 +215,8 @@ struct PresenceTable {
 }
 
 impl Store {
-    /// Opens the store in `directory`, making it when it isn't there (mode 0700: it holds pull secrets).
-    ///
-    /// Records are sealed with a key beside it, made when there is none.
-    pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        Self::open_sealed(directory, None)
-    }
-
-    /// The same with the key in another file, which can lie where a copy of the directory doesn't reach.
-    pub fn open_sealed(directory: &Path, key: Option<&Path>) -> Result<Self, StoreError> {
-        let at = |source| StoreError::Directory { path: directory.into(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
-        let path = directory.join(FILE);
-        let database = DatabaseFile::open(Box::new(move || {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-            let file = file.map_err(|source| StoreError::Directory { path: path.clone(), source })?;
-            Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
-                DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.clone() },
-                error => StoreError::Open { path: path.clone(), source: Box::new(error) },
-            })
-        }))?;
-        // The file's name must survive a crash as well as its content.
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(at)?;
-        let seal = key.map_or_else(|| Seal::keep(directory), Seal::read)?;
-        Self::over(database, directory, seal)
-    }
-
     fn over(file: DatabaseFile, directory: &Path, seal: Seal) -> Result<Self, StoreError> {
-        let store = Self {
+        let mut store = Self {
             file,
             behind: AtomicBool::new(false),
             seal,
@@ -201,9 +228,21 @@ impl Store {
             committed: Condvar::new(),
             changes: watch::Sender::new(0),
             published: Published::default(),
+            damage: Vec::new(),
+            free_bytes: AtomicU64::new(0),
         };
-        store.load(&directory.join(FILE))?;
+        store.damage = guarded(|| store.load(&directory.join(FILE)))?;
         Ok(store)
+    }
+
+    /// What was lost when it was opened, or may be.
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// Changes leave so much of the file system free from now on; those that remove something are made all the same.
+    pub fn leave_free(&self, bytes: u64) {
+        self.free_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Where uploaded files may be kept.
@@ -239,6 +278,9 @@ impl Store {
         let now = change.now;
         let (model, touched) = change.into_parts();
         if result.is_ok() && !touched.is_empty() {
+            if !touched.removes(&model) {
+                room::check(&self.directory, self.free_bytes.load(Ordering::Relaxed)).map_err(StoreError::Room)?;
+            }
             self.published.note(&queue.next, &model, &touched.events, now);
             queue.next = Arc::new(model);
             queue.batch.touched.extend(touched);
@@ -287,10 +329,10 @@ impl Store {
 
     fn commit(&self, touched: &Touched, model: &Model) -> Result<(), StoreError> {
         let behind = self.behind.load(Ordering::Acquire);
-        let written = match behind {
+        let written = guarded(|| match behind {
             true => self.write(&touched.with_all_of(model), model, true),
             false => self.write(touched, model, false),
-        };
+        });
         match &written {
             Ok(()) if behind => {
                 tracing::info!("the store takes changes again");
@@ -310,7 +352,10 @@ impl Store {
 
     /// Writes what is touched; with `anew`, in the place of all that is there.
     fn write(&self, touched: &Touched, model: &Model, anew: bool) -> Result<(), StoreError> {
-        let next_event = self.journal.read().unwrap_or_else(PoisonError::into_inner).next();
+        let (next_event, crowded_out) = {
+            let journal = self.journal.read().unwrap_or_else(PoisonError::into_inner);
+            (journal.next(), journal.crowded_out(&touched.events, MAX_EVENTS_OF_CLUSTER))
+        };
         let transaction = self.file.begin_write()?;
         if anew {
             transaction.delete_table(CLUSTERS)?;
@@ -341,6 +386,9 @@ impl Store {
                 }
             }
             let mut table = transaction.open_table(EVENTS)?;
+            for sequence in &crowded_out {
+                table.remove(sequence)?;
+            }
             for (sequence, event) in (next_event..).zip(&touched.events) {
                 table.insert(sequence, &*self.encode("event", &sequence, event)?)?;
                 if let Some(old) = u64::try_from(MAX_EVENTS).ok().and_then(|max| sequence.checked_sub(max)) {
@@ -350,6 +398,7 @@ impl Store {
         }
         transaction.commit()?;
         let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
+        crowded_out.into_iter().for_each(|sequence| journal.remove(sequence));
         for event in &touched.events {
             journal.push(Some(event), MAX_EVENTS);
         }
@@ -375,6 +424,7 @@ impl Store {
 
     /// Writes what [`Store::note_presence`] was told since the last time, and forgets hosts that are gone.
     pub fn save_presence(&self) -> Result<(), StoreError> {
+        room::check(&self.directory, self.free_bytes.load(Ordering::Relaxed))?;
         let model = self.model();
         let rows: Vec<_> = {
             let mut table = lock(&self.presence);
@@ -385,7 +435,7 @@ impl Store {
         if rows.is_empty() {
             return Ok(());
         }
-        self.write_presence(rows).inspect_err(|_| self.file.close())
+        guarded(|| self.write_presence(rows)).inspect_err(|_| self.file.close())
     }
 
     fn write_presence(&self, rows: Vec<(HostKey, Option<Presence>)>) -> Result<(), StoreError> {
@@ -407,6 +457,10 @@ impl Store {
 
     /// The events that a query takes. A damaged one is logged and left out: it must not hide the others.
     pub fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        guarded(|| self.find_events(query))
+    }
+
+    fn find_events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
         // The table first: what the journal then names beyond it is left for the next reader.
         let transaction = self.file.begin_read()?;
         let table = transaction.open_table(EVENTS)?;
@@ -436,7 +490,14 @@ impl Store {
         Ok(page)
     }
 
-    fn load(&self, path: &Path) -> Result<(), StoreError> {
+    /// Reads everything; a damaged record is left out, and named.
+    fn load(&self, path: &Path) -> Result<Vec<Damage>, StoreError> {
+        let mut damage = Vec::new();
+        let mut read = 0_u64;
+        let mut skip = |kind: &'static str, key: String, error: StoreError| {
+            tracing::error!(kind, key, ?error, "a damaged record is left out");
+            damage.push(Damage { kind, key, reason: chain(&error) });
+        };
         let transaction = self.file.begin_write()?;
         {
             let mut meta = transaction.open_table(META)?;
@@ -451,21 +512,34 @@ impl Store {
                 Some(found) => return Err(StoreError::Format { path: path.into(), found }),
                 None => drop(meta.insert("format", FORMAT)?),
             }
+            let sealed_with = meta.get("key")?.map(|value| value.value());
+            if sealed_with.is_some_and(|key| key != self.seal.fingerprint()) {
+                return Err(SealError::Foreign.into());
+            }
             let (mut clusters, mut infra_envs, mut hosts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
             for row in transaction.open_table(CLUSTERS)?.iter()? {
                 let (id, value) = row?;
                 let id = ClusterId(Uuid::from_u128(id.value()));
-                clusters.insert(id, Arc::new(self.decode("cluster", &id, value.value())?));
+                match self.decode("cluster", &id, value.value()) {
+                    Ok(record) => drop(clusters.insert(id, Arc::new(record))),
+                    Err(error) => skip("cluster", id.to_string(), error),
+                }
             }
             for row in transaction.open_table(INFRA_ENVS)?.iter()? {
                 let (id, value) = row?;
                 let id = InfraEnvId(Uuid::from_u128(id.value()));
-                infra_envs.insert(id, Arc::new(self.decode("infra-env", &id, value.value())?));
+                match self.decode("infra-env", &id, value.value()) {
+                    Ok(record) => drop(infra_envs.insert(id, Arc::new(record))),
+                    Err(error) => skip("infra-env", id.to_string(), error),
+                }
             }
             for row in transaction.open_table(HOSTS)?.iter()? {
                 let (id, value) = row?;
                 let id = unpair(id.value());
-                hosts.insert(id, Arc::new(self.decode("host", &id.host, value.value())?));
+                match self.decode("host", &id.host, value.value()) {
+                    Ok(record) => drop(hosts.insert(id, Arc::new(record))),
+                    Err(error) => skip("host", id.host.to_string(), error),
+                }
             }
             let mut presence = lock(&self.presence);
             for row in transaction.open_table(PRESENCE)?.iter()? {
@@ -477,13 +551,32 @@ impl Store {
             let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
             for row in transaction.open_table(EVENTS)?.iter()? {
                 let (sequence, value) = row?;
-                if journal.next() != sequence.value() {
-                    journal.begin_at(sequence.value());
+                // Those that made way for others left gaps; a gap longer than all is where a table begins.
+                match sequence.value().checked_sub(journal.next()) {
+                    Some(gap) if gap < MAX_EVENTS_GAP && journal.next() > 0 => {
+                        (0..gap).for_each(|_| journal.push(None, MAX_EVENTS))
+                    }
+                    _ => journal.begin_at(sequence.value()),
                 }
-                let event = self.decode("event", &sequence.value(), value.value());
-                let event = event
-                    .inspect_err(|error| tracing::warn!(sequence = sequence.value(), ?error, "an event can't be read"));
-                journal.push(event.ok().as_ref(), MAX_EVENTS);
+                match self.decode("event", &sequence.value(), value.value()) {
+                    Ok(event) => {
+                        read += 1;
+                        journal.push(Some(&event), MAX_EVENTS);
+                    }
+                    Err(error) => {
+                        skip("event", sequence.value().to_string(), error);
+                        journal.push(None, MAX_EVENTS);
+                    }
+                }
+            }
+            let records = clusters.len() + infra_envs.len() + hosts.len();
+            // Not one of them opens: it is the key that is wrong.
+            if records == 0 && read == 0 && damage.iter().any(|damage| damage.reason == SealError::Foreign.to_string())
+            {
+                return Err(SealError::Foreign.into());
+            }
+            if sealed_with.is_none() {
+                meta.insert("key", self.seal.fingerprint())?;
             }
             let model = Model { clusters: clusters.into(), infra_envs: infra_envs.into(), hosts: hosts.into() };
             let model = Arc::new(model);
@@ -491,8 +584,19 @@ impl Store {
             *self.current.write().unwrap_or_else(PoisonError::into_inner) = model;
         }
         transaction.commit()?;
-        Ok(())
+        Ok(damage)
     }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 // A panic while one of these was held left whole values behind: they are replaced, never edited in place.

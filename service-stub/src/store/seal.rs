@@ -7,6 +7,7 @@
 use crate::auth::keys::write_new;
 use ring::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    digest,
     rand::{SecureRandom, SystemRandom},
 };
 use std::{
@@ -53,6 +54,7 @@ pub enum SealError {
 /// Seals and opens records.
 pub struct Seal {
     key: LessSafeKey,
+    fingerprint: u64,
     random: SystemRandom,
 }
 
@@ -65,8 +67,10 @@ impl fmt::Debug for Seal {
 impl Seal {
     /// With these bytes as its key; none when they are too many or too few.
     pub fn new(key: &[u8]) -> Option<Self> {
-        let key = UnboundKey::new(&AES_256_GCM, key).ok()?;
-        Some(Self { key: LessSafeKey::new(key), random: SystemRandom::new() })
+        let unbound = UnboundKey::new(&AES_256_GCM, key).ok()?;
+        let digest = digest::digest(&digest::SHA256, &[b"key of a store: ", key].concat());
+        let fingerprint = digest.as_ref().first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
+        Some(Self { key: LessSafeKey::new(unbound), fingerprint, random: SystemRandom::new() })
     }
 
     /// With the key in a file.
@@ -120,6 +124,11 @@ impl Seal {
             .len();
         document.truncate(opened);
         Ok(document)
+    }
+
+    /// Tells keys apart.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Whether a record is sealed.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::{HostRecord, InfraEnvRecord};
 use crate::state::HostState;
-use redb::{StorageBackend, backends::InMemoryBackend};
+use redb::{Database, StorageBackend, backends::InMemoryBackend};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn all(store: &Store) -> Vec<Event> {
@@ -271,4 +271,63 @@ fn the_oldest_entries_of_the_journal_go_first() {
     }
     let kept: Vec<u64> = journal.find(&EventQuery::default()).into_iter().map(|(sequence, _)| sequence).collect();
     assert_eq!((kept, journal.next()), (vec![7, 8, 9], 10));
+}
+
+#[test]
+fn a_loud_cluster_loses_its_own_oldest_events() {
+    let [loud, quiet] = [ClusterId::random(), ClusterId::random()];
+    let of = |cluster, text: &str| Event { cluster_id: Some(cluster), ..event(text) };
+    let mut journal = Journal::default();
+    journal.push(Some(&of(quiet, "first")), MAX_EVENTS);
+    for number in 0..5 {
+        journal.push(Some(&of(loud, &number.to_string())), MAX_EVENTS);
+    }
+    let out = journal.crowded_out(&[of(loud, "5"), of(loud, "6"), of(quiet, "second")], 4);
+    assert_eq!(out, [1, 2, 3], "seven of four");
+    out.into_iter().for_each(|sequence| journal.remove(sequence));
+    let left = |journal: &Journal| journal.find(&EventQuery::default()).into_iter().map(|(n, _)| n).collect::<Vec<_>>();
+    assert_eq!(left(&journal), [0, 4, 5]);
+    assert_eq!(journal.crowded_out(&[of(loud, "7")], 4), [] as [u64; 0]);
+}
+
+#[test]
+fn gaps_between_events_are_kept_over_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    for text in ["a", "b", "c"] {
+        tell(&store, text).unwrap();
+    }
+    let transaction = store.file.begin_write().unwrap();
+    transaction.open_table(EVENTS).unwrap().remove(1).unwrap();
+    transaction.commit().unwrap();
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    tell(&store, "d").unwrap();
+    let texts: Vec<_> = all(&store).into_iter().map(|event| event.message).collect();
+    assert_eq!(texts, ["a", "c", "d"]);
+}
+
+#[test]
+fn a_full_disk_takes_only_what_makes_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let host = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+    let put = |store: &Store| {
+        store.change("", |change| {
+            change.put_host(HostRecord::new(host, None, change.now));
+            Ok::<_, StoreError>(())
+        })
+    };
+    put(&store).unwrap();
+    store.leave_free(u64::MAX);
+    assert!(matches!(put(&store), Err(StoreError::Room(_))));
+    assert!(matches!(tell(&store, "x"), Err(StoreError::Room(_))));
+    store
+        .change("", |change| {
+            change.remove_host(host);
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    store.leave_free(0);
+    put(&store).unwrap();
 }

@@ -197,8 +197,7 @@ fn large_bodies_take_turns() {
     .unwrap();
     slow.write_all(&vec![b' '; 2 << 20]).unwrap();
     std::thread::sleep(ms(200));
-    let reply =
-        |size: usize| json!({"step_type": "verify-vips", "step_id": "x", "output": "x".repeat(size)}).to_string();
+    let reply = |size: usize| json!({"step_type": "inventory", "step_id": "x", "output": "x".repeat(size)}).to_string();
     let send = |size: usize| running.request("POST", &path, &[], reply(size).as_bytes()).status;
     assert_eq!(send(2 << 20), 503, "the place is taken");
     assert_eq!(send(1000), 404, "a small one needs none");
@@ -269,4 +268,87 @@ fn hold(order: &str) {
         let open = stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         assert!(open, "a connection was not kept");
     }
+}
+
+#[test]
+fn what_hosts_tell_is_bounded() {
+    let limits = Limits { hosts: 3, host_texts_bytes: 3 << 20, ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
+    let infra = infra_env(&running);
+    let register = |n: u32| {
+        let host = format!("69396def-4192-dbc7-5c01-819e7f27b0{n:02}");
+        let body = json!({"host_id": host, "discovery_agent_version": ""});
+        (running.json("POST", &format!("/v2/infra-envs/{infra}/hosts"), &body), host)
+    };
+    let hosts: Vec<String> =
+        (0..3).map(|n| register(n)).map(|(answer, host)| (assert_eq!(answer.status, 201), host).1).collect();
+    let (refused, _) = register(3);
+    assert_eq!(refused.status, 409);
+    assert!(refused.document()["reason"].as_str().unwrap().contains("--max-hosts"));
+    assert_eq!(register(0).0.status, 201, "one that is known registers again");
+    let tell = |host: &str, kind: &str, bytes: usize| {
+        let output = match kind {
+            "inventory" => json!({"hostname": "x".repeat(bytes)}),
+            _ => json!({"resolutions": [{"domain_name": "x".repeat(bytes)}]}),
+        };
+        let reply = json!({"step_type": kind, "step_id": "x", "output": output.to_string()});
+        running.json("POST", &format!("/v2/infra-envs/{infra}/hosts/{host}/instructions"), &reply).status
+    };
+    assert_eq!(tell(&hosts[0], "domain-resolution", 1 << 20), 413, "no text is longer than a mebibyte");
+    assert_eq!(tell(&hosts[0], "inventory", 17 << 20), 413, "an inventory may be longer, but not so long");
+    assert_eq!(tell(&hosts[0], "inventory", 2 << 20), 204);
+    assert_eq!(tell(&hosts[1], "inventory", 2 << 20), 507, "together they have a bound as well");
+    assert_eq!(tell(&hosts[1], "inventory", 1 << 19), 204);
+    assert_eq!(tell(&hosts[0], "inventory", 1 << 10), 204, "less is always taken");
+    assert_eq!(tell(&hosts[1], "inventory", 2 << 20), 204);
+}
+
+#[test]
+fn new_hosts_of_one_address_wait() {
+    let limits = Limits { registrations: 2, registrations_per_minute: 1, ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
+    let infra = infra_env(&running);
+    let register = |n: u32| {
+        let body =
+            json!({"host_id": format!("69396def-4192-dbc7-5c01-819e7f27b0{n:02}"), "discovery_agent_version": ""});
+        running.json("POST", &format!("/v2/infra-envs/{infra}/hosts"), &body).status
+    };
+    assert_eq!([0, 1, 2, 0].map(register), [201, 201, 429, 201], "one that is known is not counted");
+}
+
+#[test]
+fn long_lists_are_sent_while_they_are_made() {
+    let running = Running::start(Files::default());
+    let body = json!({"name": "c", "openshift_version": "4.22", "pull_secret": pull_secret()});
+    let cluster = running.json("POST", "/v2/clusters", &body).document()["id"].as_str().unwrap().to_owned();
+    let body = json!({"name": "lab", "pull_secret": pull_secret(), "cluster_id": cluster});
+    let infra = running.json("POST", "/v2/infra-envs", &body).document()["id"].as_str().unwrap().to_owned();
+    for n in 0..3 {
+        let host = format!("69396def-4192-dbc7-5c01-819e7f27b0{n:02}");
+        let body = json!({"host_id": host, "discovery_agent_version": ""});
+        assert_eq!(running.json("POST", &format!("/v2/infra-envs/{infra}/hosts"), &body).status, 201);
+        let inventory = json!({"hostname": format!("h{n}"), "boot": {"command_line": "x".repeat(2 << 20)}}).to_string();
+        let reply = json!({"step_type": "inventory", "step_id": "x", "output": inventory});
+        let path = format!("/v2/infra-envs/{infra}/hosts/{host}/instructions");
+        assert_eq!(running.json("POST", &path, &reply).status, 204);
+    }
+    let host = |n: u32| {
+        running.get(&format!("{API}/v2/infra-envs/{infra}/hosts/69396def-4192-dbc7-5c01-819e7f27b0{n:02}")).document()
+    };
+    let one_by_one: Vec<_> = (0..3).map(|n| host(n)["inventory"].clone()).collect();
+    for (path, at) in [
+        (format!("/v2/clusters?with_hosts=true"), "/0/hosts"),
+        (format!("/v2/clusters/{cluster}"), "/hosts"),
+        (format!("/v2/clusters/{cluster}/hosts?with-inventory=true"), ""),
+        (format!("/v2/infra-envs/{infra}/hosts"), ""),
+    ] {
+        let answer = running.get(&format!("{API}{path}"));
+        let document = answer.document();
+        let hosts = document.pointer(at).and_then(|hosts| hosts.as_array()).unwrap();
+        let inventories: Vec<_> = hosts.iter().map(|host| host["inventory"].clone()).collect();
+        assert!(inventories == one_by_one, "{path}");
+        assert_eq!(answer.header("content-length"), None, "{path}: it is not made as a whole first");
+    }
+    let short = running.get(&format!("{API}/v2/clusters"));
+    assert!(short.header("content-length").is_some());
 }

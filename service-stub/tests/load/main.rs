@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod agent;
+mod backup;
+mod burden;
 mod http;
 mod measure;
 mod server;

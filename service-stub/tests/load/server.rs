@@ -26,12 +26,18 @@ pub fn serve_if_asked() {
 
 /// The service on a state directory; port 0 takes a free one.
 pub fn command(state: &Path, port: u16, poll_interval: u64) -> Command {
-    let arguments = [
+    command_with(state, port, poll_interval, &[])
+}
+
+/// The same with further arguments.
+pub fn command_with(state: &Path, port: u16, poll_interval: u64, more: &[String]) -> Command {
+    let mut arguments = vec![
         format!("--listen=127.0.0.1:{port}"),
         format!("--poll-interval={poll_interval}"),
         "--agent-binary=/dev/null".to_owned(),
         format!("--state-dir={}", state.display()),
     ];
+    arguments.extend_from_slice(more);
     let mut command = match std::env::var_os("LANDFALL_BIN").filter(|program| !program.is_empty()) {
         Some(program) => {
             let mut command = Command::new(program);
@@ -57,7 +63,12 @@ pub struct Served {
 
 impl Served {
     pub fn start(state: &Path, port: u16, poll_interval: u64) -> Self {
-        let mut child = command(state, port, poll_interval).stderr(Stdio::inherit()).spawn().unwrap();
+        Self::start_with(state, port, poll_interval, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn start_with(state: &Path, port: u16, poll_interval: u64, more: &[String]) -> Self {
+        let mut child = command_with(state, port, poll_interval, more).stderr(Stdio::inherit()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         // A test runner shares the line: it says which test runs before the service says where it listens.
         let address = loop {
@@ -111,8 +122,8 @@ impl Drop for Served {
 
 /// What a process takes.
 pub struct Usage {
-    rss_kib: u64,
-    peak_kib: u64,
+    pub rss_kib: u64,
+    pub peak_kib: u64,
     /// Of 10 ms.
     ticks: u32,
 }

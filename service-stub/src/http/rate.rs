@@ -1,0 +1,74 @@
+//! How often an address may do something.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+/// Addresses that are remembered; beyond them those that have their whole allowance again are forgotten.
+const MAX_ADDRESSES: usize = 10_000;
+const MICROS_PER_MINUTE: u128 = 60_000_000;
+
+/// What each address has left of an allowance that comes back with time.
+#[derive(Default)]
+pub struct Rates {
+    left: Mutex<BTreeMap<IpAddr, Allowance>>,
+}
+
+struct Allowance {
+    /// In micros of a minute, of which one unit has [`MICROS_PER_MINUTE`].
+    left: u128,
+    at: Instant,
+}
+
+impl Rates {
+    /// Takes one unit of what `address` has left: `burst` at first, and `per_minute` again. An IPv6 network counts as one address.
+    pub fn take(&self, address: IpAddr, burst: u32, per_minute: u32, now: Instant) -> bool {
+        let whole = u128::from(burst) * MICROS_PER_MINUTE;
+        let grown = |allowance: &Allowance| {
+            let micros = now.saturating_duration_since(allowance.at).as_micros();
+            allowance.left.saturating_add(micros.saturating_mul(per_minute.into())).min(whole)
+        };
+        let mut table = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.len() >= MAX_ADDRESSES {
+            table.retain(|_, allowance| grown(allowance) < whole);
+        }
+        // Too many that have something to wait for: none comes in.
+        if table.len() >= MAX_ADDRESSES && !table.contains_key(&network(address)) {
+            return false;
+        }
+        let allowance = table.entry(network(address)).or_insert(Allowance { left: whole, at: now });
+        let left = grown(allowance);
+        let taken = left.checked_sub(MICROS_PER_MINUTE);
+        *allowance = Allowance { left: taken.unwrap_or(left), at: now };
+        taken.is_some()
+    }
+}
+
+/// One host has a whole /64 to itself.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_address_that_took_all_waits_and_others_do_not() {
+        let (rates, start) = (Rates::default(), Instant::now());
+        let take = |address: &str, at: u64| rates.take(address.parse().unwrap(), 3, 6, start + Duration::from_secs(at));
+        assert_eq!([0, 0, 0, 0].map(|at| take("10.0.0.1", at)), [true, true, true, false]);
+        assert!(take("10.0.0.2", 0));
+        assert_eq!([9, 10, 10].map(|at| take("10.0.0.1", at)), [false, true, false]);
+        assert_eq!([1000; 4].map(|at| take("10.0.0.1", at)), [true, true, true, false], "no more than at first");
+        assert_eq!([1, 2, 3, 4].map(|n| take(&format!("fd00::{n}"), 0)), [true, true, true, false]);
+        assert!(take("fd00:0:0:1::1", 0));
+    }
+}

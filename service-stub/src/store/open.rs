@@ -1,0 +1,151 @@
+//! Opening a store: what may begin empty, and what becomes of a damaged one.
+
+use super::file::DatabaseFile;
+use super::salvage::{self, Damage};
+use super::seal::{self, Seal};
+use super::{CACHE_BYTES, FILE, META, Store, StoreError, guarded};
+use crate::auth::keys;
+use redb::{Database, DatabaseError, ReadableDatabase, TableHandle};
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+
+/// What a service that has records has beside them.
+const BESIDE: [&str; 6] = [seal::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-key.pem", "logs", "manifests"];
+
+/// How a store's file is.
+pub(super) enum Health {
+    /// Every page is as it was written.
+    Good,
+    /// There is nothing in it yet.
+    New,
+    /// Something is wrong with it; the database, where it is one.
+    Damaged(Option<Database>, String),
+}
+
+impl Store {
+    /// Opens the store in `directory`, making it when it isn't there (mode 0700: it holds pull secrets).
+    ///
+    /// Records are sealed with a key beside it, made when there is none.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        Self::open_sealed(directory, None)
+    }
+
+    /// The same with the key in another file, which can lie where a copy of the directory doesn't reach.
+    ///
+    /// A damaged store is kept under another name, and what can be read of it is put in its place.
+    pub fn open_sealed(directory: &Path, key: Option<&Path>) -> Result<Self, StoreError> {
+        let at = |source| StoreError::Directory { path: directory.into(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
+        let path = directory.join(FILE);
+        refuse_lost(directory, &path)?;
+        let health = inspect(&path)?;
+        if matches!(health, Health::New) {
+            refuse_beside(directory, &path, "is empty", &BESIDE)?;
+            begin(&path)?;
+        }
+        let seal = key.map_or_else(|| Seal::keep(directory), Seal::read)?;
+        let mut damage = Vec::new();
+        if let Health::Damaged(database, reason) = health {
+            damage = rescue(&path, database, reason, &seal)?;
+        }
+        let name = path.clone();
+        let database = DatabaseFile::open(Box::new(move || guarded(|| open_file(&name))))?;
+        // The file's name must survive a crash as well as its content.
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(at)?;
+        let mut store = Self::over(database, directory, seal)?;
+        store.damage.splice(..0, damage);
+        Ok(store)
+    }
+}
+
+pub(super) fn open_file(path: &Path) -> Result<Database, StoreError> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = file.map_err(|source| StoreError::Directory { path: path.into(), source })?;
+    Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.into() },
+        error => StoreError::Open { path: path.into(), source: Box::new(error) },
+    })
+}
+
+/// A store that is not there, or is empty, is where a service began; but not beside what only one with records makes. A key that
+/// signs tokens may be there first.
+fn refuse_lost(directory: &Path, path: &Path) -> Result<(), StoreError> {
+    match path.metadata() {
+        Ok(found) if found.len() > 0 => Ok(()),
+        Ok(_) => {
+            refuse_beside(directory, path, "is empty", &BESIDE)?;
+            refuse_beside(directory, path, "is empty", &[keys::FILE])
+        }
+        Err(_) => refuse_beside(directory, path, "is missing", &BESIDE),
+    }
+}
+
+fn refuse_beside(directory: &Path, path: &Path, state: &'static str, names: &[&str]) -> Result<(), StoreError> {
+    let there = names.iter().filter(|name| directory.join(name).exists());
+    let beside: Vec<String> = there.map(|name| (*name).to_owned()).collect();
+    if beside.is_empty() { Ok(()) } else { Err(StoreError::Lost { path: path.into(), state, beside }) }
+}
+
+/// Looks at every page. A store that is in use is told by an error.
+pub(super) fn inspect(path: &Path) -> Result<Health, StoreError> {
+    let mut database = match guarded(|| open_file(path)) {
+        Err(error @ (StoreError::Locked { .. } | StoreError::Directory { .. })) => return Err(error),
+        Err(error) => return Ok(Health::Damaged(None, super::chain(&error))),
+        Ok(database) => database,
+    };
+    let looked_at = guarded(|| {
+        let is_good = database.check_integrity()?;
+        let transaction = database.begin_read()?;
+        let tables: Vec<String> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
+        Ok((is_good, tables))
+    });
+    Ok(match looked_at {
+        Err(error) => Health::Damaged(Some(database), super::chain(&error)),
+        Ok((false, _)) => Health::Damaged(Some(database), "its pages are not as they were written".to_owned()),
+        Ok((true, tables)) if tables.iter().any(|table| table == META.name()) => Health::Good,
+        Ok((true, tables)) if tables.is_empty() => Health::New,
+        Ok((true, tables)) => {
+            let reason = format!("it is the database of another program, with the tables {}", tables.join(", "));
+            return Err(StoreError::Unreadable { path: path.into(), reason });
+        }
+    })
+}
+
+/// Marks it as a store before there is a key beside it: an empty one beside a key is then one that lost its records.
+fn begin(path: &Path) -> Result<(), StoreError> {
+    guarded(|| {
+        let database = open_file(path)?;
+        let transaction = database.begin_write()?;
+        transaction.open_table(META)?.insert("format", super::FORMAT)?;
+        transaction.commit()?;
+        Ok(())
+    })
+}
+
+/// Puts a store of all that can be read in the place of a damaged one.
+fn rescue(path: &Path, database: Option<Database>, reason: String, seal: &Seal) -> Result<Vec<Damage>, StoreError> {
+    let found = salvage::salvage(path, database.as_ref(), seal)?;
+    // Closing a damaged database may fail as well.
+    let _ = guarded(|| {
+        drop(database);
+        Ok(())
+    });
+    if found.rows.is_empty() {
+        return Err(StoreError::Unreadable { path: path.into(), reason });
+    }
+    let records = found.rows.len();
+    let old = guarded(|| salvage::replace(path, found.rows, "damaged"))?;
+    let mut damage = vec![Damage {
+        kind: "file",
+        key: path.display().to_string(),
+        reason: format!("{reason}; {records} records were read, and the file is kept as {}", old.display()),
+    }];
+    damage.extend(found.damage);
+    for damage in &damage {
+        tracing::error!(kind = damage.kind, key = damage.key, reason = damage.reason, "the store is damaged");
+    }
+    Ok(damage)
+}

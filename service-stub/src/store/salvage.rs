@@ -1,0 +1,252 @@
+//! What can be had of a damaged store.
+//!
+//! Its trees are walked as far as they lead. Where they lead nowhere the file is searched for leaf pages, whose records are sealed:
+//! what opens with the key is what was once written there. Several versions of a record may be found so, of which the newest
+//! counts, and records that were deleted. Layout of a leaf page: <https://github.com/cberner/redb/blob/master/docs/design.md>.
+
+use super::key::{Row, RowKey, walk};
+use super::seal::Seal;
+use super::{CACHE_BYTES, FORMAT, META, StoreError, guarded};
+use redb::{Database, ReadableDatabase};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Pages begin at multiples of it.
+const PAGE_BYTES: u64 = 4096;
+const LEAF: u8 = 1;
+/// A leaf of small records has a few hundred.
+const MAX_ENTRIES: usize = 1024;
+/// A longer record is not one of ours.
+const MAX_LEAF_BYTES: usize = 256 << 20;
+
+/// Something that was lost, or may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Which kind of record, or the file.
+    pub kind: &'static str,
+    /// Which one.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, key, reason } = self;
+        write!(f, "{kind} {key}: {reason}")
+    }
+}
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Salvaged {
+    pub(super) rows: BTreeMap<RowKey, Vec<u8>>,
+    pub(super) damage: Vec<Damage>,
+}
+
+/// Reads all that can be read. `database` is none where the file can't even be opened as one.
+pub(super) fn salvage(path: &Path, database: Option<&Database>, seal: &Seal) -> Result<Salvaged, StoreError> {
+    let mut found = Salvaged::default();
+    let mut damaged = BTreeSet::new();
+    // Tables that must be searched for.
+    let mut broken = BTreeSet::from(["cluster", "infra-env", "host", "event"]);
+    if let Some(database) = database {
+        let mut still_broken = BTreeSet::new();
+        let walked = guarded(|| {
+            let transaction = database.begin_read()?;
+            walk(
+                &transaction,
+                &mut |key, value| {
+                    match seal.open(key.kind(), &key.name(), value) {
+                        Ok(_) => drop(found.rows.insert(key, value.to_vec())),
+                        Err(_) => drop(damaged.insert(key)),
+                    }
+                    Ok(())
+                },
+                &mut |kind, _| {
+                    still_broken.insert(kind);
+                    Ok(())
+                },
+            )
+        });
+        if walked.is_ok() {
+            broken = still_broken;
+        }
+    }
+    if !broken.is_empty() {
+        let (good, bad) = search(path, seal).map_err(|source| StoreError::Directory { path: path.into(), source })?;
+        let mut added = 0_u32;
+        for (key, (_, value)) in good {
+            if broken.contains(key.kind()) && !damaged.contains(&key) && !found.rows.contains_key(&key) {
+                found.rows.insert(key, value);
+                added += 1;
+            }
+        }
+        damaged.extend(bad.into_iter().filter(|key| broken.contains(key.kind())));
+        found.damage.push(Damage {
+            kind: "file",
+            key: path.display().to_string(),
+            reason: format!(
+                "{added} records were found outside of its trees: they may be older versions, or deleted ones"
+            ),
+        });
+    }
+    let lost = damaged.into_iter().filter(|key| !found.rows.contains_key(key));
+    let lost: Vec<Damage> =
+        lost.map(|key| Damage { kind: key.kind(), key: key.name(), reason: "its bytes are damaged".into() }).collect();
+    found.damage.extend(lost);
+    Ok(found)
+}
+
+/// Each record by when it was changed last, and those that don't open.
+type Search = (BTreeMap<RowKey, (String, Vec<u8>)>, BTreeSet<RowKey>);
+
+fn search(path: &Path, seal: &Seal) -> io::Result<Search> {
+    let file = File::open(path)?;
+    let len = file.metadata()?.len();
+    let (mut good, mut bad): Search = Default::default();
+    for offset in (0..len).step_by(usize::try_from(PAGE_BYTES).unwrap_or(usize::MAX)) {
+        for (key, value) in leaf(&file, offset, len, seal)? {
+            let Ok(document) = seal.open(key.kind(), &key.name(), &value) else {
+                bad.insert(key);
+                continue;
+            };
+            let version = version(&document);
+            if good.get(&key).is_none_or(|(known, _)| *known <= version) {
+                good.insert(key, (version, value));
+            }
+        }
+    }
+    Ok((good, bad))
+}
+
+/// When it was changed last. Times are written so that their order is that of their letters.
+fn version(document: &[u8]) -> String {
+    let document: Value = serde_json::from_slice(document).unwrap_or_default();
+    let times = ["cluster", "host", "infra_env"].iter().filter_map(|part| document[part]["updated_at"].as_str());
+    times.max().unwrap_or_default().to_owned()
+}
+
+/// The sealed records of a page, if it is a leaf of one of our tables.
+fn leaf(file: &File, offset: u64, len: u64, seal: &Seal) -> io::Result<Vec<Row>> {
+    let mut head = [0; 4];
+    // The last page of a file that was cut off may still have records.
+    if len - offset < 4 {
+        return Ok(Vec::new());
+    }
+    file.read_exact_at(&mut head, offset)?;
+    let count = usize::from(u16::from_le_bytes([head[2], head[3]]));
+    if head[0] != LEAF || count == 0 || count > MAX_ENTRIES {
+        return Ok(Vec::new());
+    }
+    let mut ends = vec![0; 4 * count];
+    if file.read_exact_at(&mut ends, offset + 4).is_err() {
+        return Ok(Vec::new());
+    }
+    let ends: Vec<usize> = ends
+        .chunks_exact(4)
+        .map(|end| usize::try_from(u32::from_le_bytes([end[0], end[1], end[2], end[3]])).unwrap_or(usize::MAX))
+        .collect();
+    let left = usize::try_from(len - offset).unwrap_or(usize::MAX).min(MAX_LEAF_BYTES);
+    // One of them may be damaged and point anywhere.
+    let last = ends.iter().copied().filter(|end| *end <= left).max().unwrap_or(0);
+    let mut page = vec![0; last];
+    file.read_exact_at(&mut page, offset)?;
+    // Which table it is of is told by the width of its keys, and that by what opens.
+    let mut likely = Vec::new();
+    for width in [16, 32, 8] {
+        let keys_at = 4 + 4 * count;
+        let values_at = keys_at + width * count;
+        let mut rows = Vec::new();
+        for (index, end) in ends.iter().enumerate() {
+            let start = if index == 0 { values_at } else { ends[index - 1] };
+            let key = page.get(keys_at + width * index..keys_at + width * (index + 1));
+            let (Some(key), Some(value)) = (key, page.get(start..*end)) else { continue };
+            if start >= values_at && Seal::is_sealed(value) {
+                rows.extend(named(key, value));
+            }
+        }
+        if rows.iter().any(|(key, value)| seal.open(key.kind(), &key.name(), value).is_ok()) {
+            return Ok(rows);
+        }
+        if page.get(values_at) == Some(&1) && likely.is_empty() {
+            likely = rows;
+        }
+    }
+    Ok(likely)
+}
+
+/// A record under each name it may have.
+fn named(key: &[u8], value: &[u8]) -> Vec<Row> {
+    let number = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
+    let names = match key.len() {
+        16 => number(key).map(|id| vec![RowKey::Cluster(id), RowKey::InfraEnv(id)]),
+        32 => number(&key[..16]).zip(number(&key[16..])).map(|(infra_env, id)| vec![RowKey::Host(infra_env, id)]),
+        _ => key.try_into().ok().map(|bytes| vec![RowKey::Event(u64::from_le_bytes(bytes))]),
+    };
+    names.unwrap_or_default().into_iter().map(|name| (name, value.to_vec())).collect()
+}
+
+/// A new store of these records at `path`, which must not be there.
+pub(super) fn build(path: &Path, rows: &mut dyn Iterator<Item = Result<Row, StoreError>>) -> Result<(), StoreError> {
+    const AT_ONCE: usize = 1000;
+    let database = Database::builder()
+        .set_cache_size(CACHE_BYTES)
+        .create_file(
+            fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .map_err(|source| StoreError::Directory { path: path.into(), source })?,
+        )
+        .map_err(|error| StoreError::Open { path: path.into(), source: Box::new(error) })?;
+    let mut is_over = false;
+    while !is_over {
+        let transaction = database.begin_write()?;
+        transaction.open_table(META)?.insert("format", FORMAT)?;
+        is_over = true;
+        for row in (&mut *rows).take(AT_ONCE) {
+            let (key, value) = row?;
+            key.insert(&transaction, &value)?;
+            is_over = false;
+        }
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// Puts a new store in the place of a damaged one, which is kept under the name that is returned.
+pub(super) fn replace(path: &Path, rows: BTreeMap<RowKey, Vec<u8>>, aside: &str) -> Result<PathBuf, StoreError> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| StoreError::Directory { path, source }
+    };
+    let beside = |end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    let new = beside(".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&new)(error)),
+        _ => {}
+    }
+    build(&new, &mut rows.into_iter().map(Ok))?;
+    let old = (0..).map(|n: u32| beside(&format!(".{aside}-{n}"))).find(|name| !name.exists()).unwrap_or(beside(aside));
+    if path.exists() {
+        fs::rename(path, &old).map_err(at(path))?;
+    }
+    fs::rename(&new, path).map_err(at(&new))?;
+    if let Some(directory) = path.parent() {
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(at(directory))?;
+    }
+    Ok(old)
+}
