@@ -110,9 +110,11 @@ fn nothing_else_is_taken_for_it() {
     assert!(fetched(&pem(&certificate), &serve(&signed, &child_key)).is_err());
 }
 
+type Change = fn(&mut CertificateParams);
+
 #[test]
 fn name_time_and_purpose_are_checked() {
-    let cases: [(&str, fn(&mut CertificateParams)); 4] = [
+    let cases: [(&str, Change); 4] = [
         ("name", |params| params.subject_alt_names.clear()),
         ("old", |params| params.not_after = date_time_ymd(2020, 1, 1)),
         ("young", |params| params.not_before = date_time_ymd(2200, 1, 1)),
