@@ -101,7 +101,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::process::Command;
-    use time::macros::datetime;
 
     /// As openssl writes one.
     fn made(arguments: &[&str]) -> Option<Vec<u8>> {
@@ -140,18 +139,6 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_time_are_read() {
-        let utc = [&[UTC_TIME, 13][..], b"491231235959Z"].concat();
-        assert_eq!(moment(&utc).unwrap().0, datetime!(2049-12-31 23:59:59 UTC));
-        let old = [&[UTC_TIME, 13][..], b"500101000000Z"].concat();
-        assert_eq!(moment(&old).unwrap().0, datetime!(1950-01-01 00:00:00 UTC));
-        let general = [&[GENERALIZED_TIME, 15][..], b"20991231235959Z"].concat();
-        assert_eq!(moment(&general).unwrap().0, datetime!(2099-12-31 23:59:59 UTC));
-        let odd = [&[UTC_TIME, 13][..], b"491331235959Z"].concat();
-        assert_eq!(moment(&odd), None);
-    }
-
-    #[test]
     fn nothing_in_a_name_commands_a_terminal() {
         assert_eq!(text(0x0c, b"a\x1b[31mb"), "a\u{fffd}[31mb");
         assert_eq!(text(0x0c, &[b'x'; 300]).len(), MAX_TEXT_CHARS);
@@ -161,7 +148,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = Certificate::parse(&bytes);
-            let _ = (moment(&bytes), name(&bytes), alternative_names(&bytes));
+            let _ = name(&bytes);
         }
     }
 }
