@@ -117,6 +117,7 @@ impl<'a> CertificateParts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use time::macros::datetime;
 
     #[test]
@@ -129,5 +130,14 @@ mod tests {
         assert_eq!(moment(&general).unwrap().0, datetime!(2099-12-31 23:59:59 UTC));
         let odd = [&[UTC_TIME, 13][..], b"491331235959Z"].concat();
         assert_eq!(moment(&odd), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (moment(&bytes), CertificateParts::parse(&bytes), elements(&bytes).count());
+            let parts = CertificateParts { issuer: &[], subject: &[], not_before: OffsetDateTime::UNIX_EPOCH, not_after: OffsetDateTime::UNIX_EPOCH, rest: &bytes };
+            let _ = parts.extension(&[0x55, 0x1d, 0x11]);
+        }
     }
 }
