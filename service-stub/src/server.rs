@@ -434,7 +434,7 @@ async fn back_up(service: Arc<Service>, mut stopped: tokio::sync::watch::Receive
         let working = service.clone();
         match stream {
             Ok(stream) => tokio::select! {
-                _ = blocking(move || Ok(backup::serve(&working.store, stream))) => {}
+                _ = blocking(move || { backup::serve(&working.store, stream); Ok(()) }) => {}
                 _ = stopped.wait_for(|stop| *stop) => return,
             },
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,

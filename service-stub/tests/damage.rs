@@ -71,10 +71,9 @@ fn fill(directory: &Path) {
 /// What a store serves, by name.
 fn served(store: &Store) -> BTreeMap<String, Value> {
     let model = store.model();
-    let document = |record: Value| record;
     let mut all = BTreeMap::new();
     for (id, record) in model.clusters.iter() {
-        all.insert(format!("cluster {id}"), document(serde_json::to_value(record.as_ref()).unwrap()));
+        all.insert(format!("cluster {id}"), serde_json::to_value(record.as_ref()).unwrap());
     }
     for (id, record) in model.infra_envs.iter() {
         all.insert(format!("infra-env {id}"), serde_json::to_value(record.as_ref()).unwrap());

@@ -10,12 +10,12 @@ pub enum NetworkError {
     #[error("host{host}: the NMState has {found} bytes, more than {max}")]
     TooLong { host: usize, found: usize, max: usize },
     /// Reading it would take too long.
-    #[error("host{host}: the NMState can't be read")]
+    #[error("host{host}: the NMState is refused: {reason}")]
     Yaml {
         #[allow(missing_docs)]
         host: usize,
-        /// Cause.
-        source: YamlError,
+        /// Which bound it breaks.
+        reason: YamlError,
     },
     #[allow(missing_docs)]
     #[error("{found} hosts are more than {max}")]

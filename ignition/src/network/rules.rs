@@ -127,8 +127,13 @@ mod tests {
                 "host1: the NMState has 307201 bytes, more than 65536",
             ),
             (
+                // Closed in comments only.
+                host(&"{a: #}\n".repeat(7000), &[(B, "eth0")]),
+                "host1: the NMState is refused: it is nested too deeply",
+            ),
+            (
                 host(&"[".repeat(60_000), &[(B, "eth0")]),
-                "host1: more than 200 brackets of the NMState are open at once",
+                "host1: the NMState is refused: it is nested too deeply: at most 128 lists and mappings may be in one another",
             ),
         ] {
             let error = check(&[good.clone(), bad]).unwrap_err();

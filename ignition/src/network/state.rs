@@ -36,7 +36,7 @@ impl State {
         if text.len() > MAX_YAML_BYTES {
             return Err(NetworkError::TooLong { host, found: text.len(), max: MAX_YAML_BYTES });
         }
-        yaml::check(text.as_bytes(), MAX_YAML_BYTES).map_err(|source| NetworkError::Yaml { host, source })?;
+        yaml::check(text.as_bytes(), MAX_YAML_BYTES).map_err(|reason| NetworkError::Yaml { host, reason })?;
         // Text that isn't even YAML is given to the library all the same, for its message; that names only a place.
         let mut secrets = BTreeSet::new();
         if let Ok(value) = serde_norway::from_str::<Value>(text) {

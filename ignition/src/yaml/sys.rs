@@ -30,11 +30,12 @@ pub(super) struct Events<'a> {
 impl<'a> Events<'a> {
     pub(super) fn of(text: &'a [u8]) -> Self {
         let mut parser = Box::new(MaybeUninit::<yaml_parser_t>::uninit());
+        let len = u64::try_from(text.len()).unwrap_or(0);
         let is_over;
         // SAFETY: the parser lies in a box of its own, and `text` outlives it by the lifetime of `Self`.
         unsafe {
             is_over = !yaml_parser_initialize(parser.as_mut_ptr()).ok;
-            yaml_parser_set_input_string(parser.as_mut_ptr(), text.as_ptr(), text.len() as u64);
+            yaml_parser_set_input_string(parser.as_mut_ptr(), text.as_ptr(), len);
         }
         Self { parser, is_over, text: PhantomData }
     }

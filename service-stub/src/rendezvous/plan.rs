@@ -21,12 +21,12 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Reading it would take too long.
-    #[error("{file} can't be read")]
+    #[error("{file} is refused: {reason}")]
     Yaml {
         #[allow(missing_docs)]
         file: String,
-        /// Cause.
-        source: YamlError,
+        /// Which bound it breaks.
+        reason: YamlError,
     },
     /// A file.
     #[error("cannot read {}", path.display())]

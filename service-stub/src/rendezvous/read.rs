@@ -67,7 +67,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
         let max_bytes = usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX);
         yaml::documents(text.as_bytes(), max_bytes).map_err(|error| match error {
             YamlError::Syntax { line, .. } => syntax("YAML", line),
-            source => PlanError::Yaml { file: file.to_owned(), source },
+            reason => PlanError::Yaml { file: file.to_owned(), reason },
         })?
     };
     let values = values.into_iter().filter(|value| !value.is_null());

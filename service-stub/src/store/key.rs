@@ -70,10 +70,13 @@ impl RowKey {
     }
 }
 
+/// What is done with a record.
+pub(super) type Visit<'a> = dyn FnMut(RowKey, &[u8]) -> Result<(), StoreError> + 'a;
+
 /// Every record, table by table. A table that can't be read to its end is named in `broken`.
 pub(super) fn walk(
     transaction: &ReadTransaction,
-    each: &mut dyn FnMut(RowKey, &[u8]) -> Result<(), StoreError>,
+    each: &mut Visit,
     broken: &mut dyn FnMut(&'static str, StoreError) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     macro_rules! table {

@@ -281,7 +281,7 @@ fn what_hosts_tell_is_bounded() {
         (running.json("POST", &format!("/v2/infra-envs/{infra}/hosts"), &body), host)
     };
     let hosts: Vec<String> =
-        (0..3).map(|n| register(n)).map(|(answer, host)| (assert_eq!(answer.status, 201), host).1).collect();
+        (0..3).map(&register).map(|(answer, host)| (assert_eq!(answer.status, 201), host).1).collect();
     let (refused, _) = register(3);
     assert_eq!(refused.status, 409);
     assert!(refused.document()["reason"].as_str().unwrap().contains("--max-hosts"));
@@ -337,7 +337,7 @@ fn long_lists_are_sent_while_they_are_made() {
     };
     let one_by_one: Vec<_> = (0..3).map(|n| host(n)["inventory"].clone()).collect();
     for (path, at) in [
-        (format!("/v2/clusters?with_hosts=true"), "/0/hosts"),
+        ("/v2/clusters?with_hosts=true".to_owned(), "/0/hosts"),
         (format!("/v2/clusters/{cluster}"), "/hosts"),
         (format!("/v2/clusters/{cluster}/hosts?with-inventory=true"), ""),
         (format!("/v2/infra-envs/{infra}/hosts"), ""),
