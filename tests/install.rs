@@ -164,7 +164,7 @@ fn peer() -> Option<PathBuf> {
     let found =
         named.or_else(|| std::env::split_paths(&path).map(|dir| dir.join("coreos-installer")).find(|p| p.is_file()));
     if found.is_none() {
-        println!("skipped: no coreos-installer; name one in COREOS_INSTALLER");
+        skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
     }
     found
 }

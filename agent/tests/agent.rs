@@ -15,11 +15,12 @@ use fake_service::{
     Answer, FakeService, PATIENCE, Request,
     recorded::{Exchange, header_faults, recorded, wire},
 };
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn};
 use serde_json::{Value, json};
 use std::{
     fs,
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
+    os::{fd::AsRawFd, unix::fs::PermissionsExt},
     path::PathBuf,
     sync::{
         Mutex,
@@ -244,18 +245,15 @@ fn registration_goes_on_through_everything_a_service_can_do() {
 #[test]
 fn a_service_that_is_not_there_yet_is_waited_for() {
     let dir = Dir::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // Bound, so that no other process takes the port, but not listening yet: connections are refused.
+    let bound = socket::socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    socket::bind(bound.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+    let address: SockaddrIn = socket::getsockname(bound.as_raw_fd()).unwrap();
     let settings = settings(&format!("http://{address}"), &dir, "exit 1");
     with_agent(&settings, || {
         thread::sleep(Duration::from_millis(50));
-        // Somebody else may have taken the port meanwhile; then there is nothing to test.
-        let Ok(listener) = TcpListener::bind(address) else {
-            eprintln!("skipped: port {address} was taken by another process");
-            return;
-        };
-        let service = FakeService::on(listener, |request| match kind(request) {
+        socket::listen(&bound, Backlog::new(128).unwrap()).unwrap();
+        let service = FakeService::on(TcpListener::from(bound), |request| match kind(request) {
             "register" => registration(),
             _ => idle(),
         });

@@ -103,14 +103,9 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// In CI everything is there, and nothing is left out.
 fn lacks(tool: &str) -> bool {
     let found = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(tool).exists());
-    assert!(found || std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "{tool} is missing");
-    if !found {
-        eprintln!("skipped: no {tool}");
-    }
-    !found
+    !skip::unless(tool, found)
 }
 
 #[test]

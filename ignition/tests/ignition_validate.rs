@@ -19,7 +19,10 @@ fn validator() -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    println!("skipped: {} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE", path.display());
+    skip::because(format_args!(
+        "{} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE",
+        path.display()
+    ));
     None
 }
 

@@ -18,7 +18,7 @@ fn recorded() -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    println!("skipped: the recorded configs are not at {}", path.display());
+    skip::because(format_args!("the recorded configs are not at {}", path.display()));
     None
 }
 

@@ -304,9 +304,7 @@ fn a_reboot_needs_to_be_allowed_and_on_s390x_a_boot_record() {
 /// A boot file system as a node has it: read-only, with little space, in a mount table of this thread alone.
 #[test]
 fn a_read_only_boot_file_system_is_made_writable() {
-    if !nix::unistd::geteuid().is_root() {
-        assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "this test may not be skipped, but it needs root");
-        eprintln!("skipped: needs root");
+    if !skip::unless("root", nix::unistd::geteuid().is_root()) {
         return;
     }
     let check = || {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Log, in_namespace, skipped, with_own_mounts};
+use common::{Log, in_namespace, with_own_mounts};
 use inventory::{Root, collect, identity};
 use nix::{
     mount::{MsFlags, mount},
@@ -21,14 +21,14 @@ fn the_disk_below_us_is_not_offered() {
     let number = fs::metadata("/").unwrap().dev();
     let sys = format!("/sys/dev/block/{}:{}", major(number), minor(number));
     let Ok(sys) = fs::canonicalize(&sys) else {
-        skipped("/ is on no block device of its own");
+        skip::because("/ is on no block device of its own");
         return;
     };
     let disk = if sys.join("partition").exists() { sys.parent().unwrap() } else { &sys };
     let name = disk.file_name().unwrap().to_str().unwrap();
     let found = collect(&live()).disks;
     let Some(disk) = found.iter().find(|disk| disk.name == name) else {
-        skipped(format_args!("/ is on {name}, which is no disk"));
+        skip::because(format_args!("/ is on {name}, which is no disk"));
         return;
     };
     assert!(!disk.installation_eligibility.eligible);

@@ -5,7 +5,7 @@
 mod common;
 
 use api::{Interface, Route};
-use common::{in_namespace, skipped};
+use common::in_namespace;
 use inventory::{Root, collect};
 use serde_json::Value;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn shown_by(program: &str, arguments: &str) -> Option<String> {
             Some(String::from_utf8(done.stdout).unwrap())
         }
         Err(error) => {
-            skipped(format_args!("{program}: {error}"));
+            skip::because(format_args!("{program}: {error}"));
             None
         }
     }

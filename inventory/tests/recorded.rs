@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{shared, skipped};
+use common::shared;
 use inventory::{Root, collect};
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
@@ -38,7 +38,7 @@ impl Recorded {
     /// Fails unless the processors are those that `lscpu` finds in the same tree. It gives up without some files.
     fn agrees_with_lscpu(&self, cpu: &api::Cpu) -> bool {
         let Ok(done) = Command::new("lscpu").arg("-s").arg(self.path()).env("LC_ALL", "C").output() else {
-            skipped("no lscpu");
+            skip::because("no lscpu");
             return true;
         };
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -124,7 +124,7 @@ fn agrees_with_todays_lsblk(machine: &Recorded, disks: &[api::Disk]) {
     let done =
         Command::new("lsblk").arg("--sysroot").arg(machine.path()).args(["-J", "-b", "-d", "-o", columns]).output();
     let Ok(done) = done.as_ref().map(|done| String::from_utf8_lossy(&done.stdout)) else {
-        skipped("no lsblk");
+        skip::because("no lsblk");
         return;
     };
     let shown: serde_json::Value = serde_json::from_str(&done).unwrap();

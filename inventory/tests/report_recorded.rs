@@ -57,7 +57,7 @@ fn lscpu(root: &Path, options: &[&str]) -> Option<String> {
         Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
         Ok(output) => panic!("lscpu: {}", String::from_utf8_lossy(&output.stderr)),
         Err(error) => {
-            eprintln!("skipped: lscpu: {error}");
+            skip::because(format_args!("lscpu: {error}"));
             None
         }
     }

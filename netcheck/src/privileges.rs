@@ -71,8 +71,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_all_there_is() {
-        if !nix::unistd::geteuid().is_root() {
-            eprintln!("skipped: only root has capabilities to keep");
+        if !skip::unless("root, which alone has capabilities to keep", nix::unistd::geteuid().is_root()) {
             return;
         }
         on_a_thread(|| {

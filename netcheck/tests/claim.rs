@@ -250,12 +250,11 @@ fn nmap_agrees() {
         let mut nmap = vec!["netns", "exec", &a.namespace.0, "nmap", "-sn", "-n", "-oX", "-", address];
         nmap.extend(address.contains(':').then_some("-6"));
         let Ok(output) = Command::new("ip").args(nmap).output() else {
-            eprintln!("skipped: ip does not run");
-            return;
+            return skip::because("ip does not run");
         };
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
-            common::skipped(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
+            skip::because(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
             return;
         }
         assert_eq!(text.contains(r#"state="up""#), !claim.holders.is_empty(), "{address}: {text}");

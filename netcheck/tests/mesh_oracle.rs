@@ -323,7 +323,7 @@ fn l2_of(report: &ConnectivityReport, chosen: impl Fn(&str) -> bool) -> Vec<&L2C
 fn the_report_is_that_of_ping_arping_and_nmap_or_a_better_one() {
     for program in ["ping", "arping", "nmap", "nft"] {
         if Command::new(program).arg("-V").output().is_err() {
-            common::skipped(format_args!("{program} is not installed"));
+            skip::because(format_args!("{program} is not installed"));
             return;
         }
     }

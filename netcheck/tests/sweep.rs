@@ -67,7 +67,7 @@ fn nmap(from: &Host, network: &str) -> Option<(BTreeSet<Ipv4Addr>, Duration)> {
     let arguments = ["netns", "exec", &from.namespace.0, "nmap", "-sn", "-PR", "-n", "-oX", "-", network];
     let output = Command::new("ip").args(arguments).output().unwrap();
     if !output.status.success() {
-        common::skipped(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
+        skip::because(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
         return None;
     }
     let text = String::from_utf8(output.stdout).unwrap();

@@ -287,7 +287,7 @@ fn a_signed_image_is_kept_with_its_signature_and_not_fetched_twice() {
         output.ok().filter(|output| output.status.success()).map(|output| output.stdout)
     };
     if gpg(&["--quick-gen-key", "signer", "rsa2048", "sign", "never"]).is_none() {
-        return super::skipped("there is no gpg");
+        return skip::because("there is no gpg");
     }
     let keyring = home.path().join("keys");
     fs::write(&keyring, gpg(&["--export", "signer"]).unwrap()).unwrap();

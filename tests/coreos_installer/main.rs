@@ -17,12 +17,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Says that the calling test proves nothing here, unless it must.
-fn skipped(why: &str) {
-    assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "this test may not be skipped, but {why}");
-    println!("skipped: {why}");
-}
-
 /// The released program, named by COREOS_INSTALLER or in PATH.
 fn peer() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -30,7 +24,7 @@ fn peer() -> Option<PathBuf> {
     let named = std::env::var_os("COREOS_INSTALLER").map(PathBuf::from);
     let found = named.into_iter().chain(in_path).find(|path| path.is_file());
     if found.is_none() {
-        skipped("there is no coreos-installer; name one in COREOS_INSTALLER");
+        skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
     }
     found
 }
@@ -134,7 +128,7 @@ fn every_command_says_and_leaves_what_the_released_program_does() {
     let Some(peer) = peer() else { return };
     let material = tempfile::tempdir().unwrap();
     if let Err(why) = media::make(material.path()) {
-        return skipped(&why);
+        return skip::because(why);
     }
     let ours = tempfile::tempdir().unwrap();
     let program = ours.path().join("coreos-installer");
@@ -168,7 +162,7 @@ fn every_command_says_and_leaves_what_the_released_program_does() {
 fn each_output_has_the_same_bytes() {
     let material = tempfile::tempdir().unwrap();
     if let Err(why) = media::make(material.path()) {
-        return skipped(&why);
+        return skip::because(why);
     }
     let program = Path::new(env!("CARGO_BIN_EXE_landfall"));
     let outcome = |lines| run(program, &Case { lines, differs: None }, material.path());
@@ -224,7 +218,7 @@ fn configs_of_any_kind_are_wrapped_into_the_same_bytes() {
 fn both_names_do_the_same() {
     let material = tempfile::tempdir().unwrap();
     if let Err(why) = media::make(material.path()) {
-        return skipped(&why);
+        return skip::because(why);
     }
     let names = tempfile::tempdir().unwrap();
     let program = names.path().join("coreos-installer");

@@ -1,7 +1,7 @@
 //! `dev extract osmet`: an image put together from an osmet file and a repository, onto a loop device.
 
 use super::made_osmet::{Extent, Partition, add_object, object_path, write};
-use super::{peer, skipped};
+use super::peer;
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -94,7 +94,7 @@ fn an_image_is_put_together_as_by_the_released_program() {
     ] {
         let go = |program: &Path| extract(program, directory.path(), words);
         let (Some(ours), Some(theirs)) = (go(&program), go(&peer)) else {
-            return skipped("there are no loop devices");
+            return skip::because("there are no loop devices");
         };
         assert_eq!(
             (ours.code, &ours.stdout),

@@ -20,20 +20,11 @@ pub const MIB: u64 = 1 << 20;
 
 /// True, with a word about it, where a test can't run.
 pub fn skipped() -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    let reason = if !root {
-        Some("not root")
-    } else if !Path::new("/dev/loop-control").exists() {
-        Some("no loop devices")
-    } else {
-        ["losetup", "sgdisk", "mke2fs", "debugfs", "e2fsck", "xz", "gzip", "zstd", "partx"]
-            .into_iter()
-            .find(|tool| Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err())
-    };
-    if let Some(reason) = reason {
-        eprintln!("skipped: {reason}");
-    }
-    reason.is_some()
+    let tools = ["losetup", "sgdisk", "mke2fs", "debugfs", "e2fsck", "xz", "gzip", "zstd", "partx"];
+    let is_there = |tool| Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    !(skip::unless("root", nix::unistd::geteuid().is_root())
+        && skip::unless("loop devices", Path::new("/dev/loop-control").exists())
+        && tools.into_iter().all(|tool| skip::unless(tool, is_there(tool))))
 }
 
 /// Runs a tool and returns its output; it must succeed.

@@ -9,7 +9,6 @@ use nix::{
 use serde_json::Value;
 use std::{
     fmt, fs,
-    io::{self, Write as _},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -20,12 +19,6 @@ use tracing::{
     field::{Field, Visit},
     span::{Attributes, Id, Record},
 };
-
-/// Says that the calling test proves nothing here. Not by a macro: what those print of a test that passes is never seen.
-pub fn skipped(why: impl fmt::Display) {
-    let test = thread::current();
-    let _ = writeln!(io::stderr(), "skipped: {}: {why}", test.name().unwrap_or("a test"));
-}
 
 /// Everything that is logged while a thread has this as its subscriber, a line an event.
 #[derive(Clone, Default)]
@@ -72,11 +65,8 @@ impl Visit for Line {
 /// A file or directory beside the repository, that not everyone has.
 pub fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    skipped(format_args!("no {}, of the recordings kept beside the repository", path.display()));
-    None
+    skip::unless(format_args!("{}, of the recordings beside the repository", path.display()), path.exists())
+        .then_some(path)
 }
 
 /// The machines that others recorded.
@@ -132,8 +122,7 @@ impl Tree {
 
 /// Runs with mounts of its own that nobody else sees. They end with the thread.
 pub fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
-    if !nix::unistd::geteuid().is_root() {
-        skipped("namespaces need root");
+    if !skip::unless("root, for namespaces", nix::unistd::geteuid().is_root()) {
         return;
     }
     let inside = move || {

@@ -58,8 +58,7 @@ fn agrees(dump: &[u8]) -> Option<usize> {
 fn a_recorded_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/smbios/minisforum-um790pro.dmi");
     let Ok(dump) = fs::read(&path) else {
-        eprintln!("skipped: no {}", path.display());
-        return;
+        return skip::because(format_args!("{} is not there", path.display()));
     };
     if let Some(compared) = agrees(&dump) {
         assert!(compared >= 20, "{compared}");
@@ -69,9 +68,12 @@ fn a_recorded_table() {
 #[test]
 fn the_table_of_this_machine() {
     let tables = Path::new("/sys/firmware/dmi/tables");
-    let (Ok(head), Ok(table)) = (fs::read(tables.join("smbios_entry_point")), fs::read(tables.join("DMI"))) else {
-        eprintln!("skipped: no SMBIOS table, or not root");
+    if !tables.exists() {
+        assert!(inventory::smbios::Smbios::read(&Root::open("/").unwrap()).version().is_none());
         return;
+    }
+    let (Ok(head), Ok(table)) = (fs::read(tables.join("smbios_entry_point")), fs::read(tables.join("DMI"))) else {
+        return skip::because("the SMBIOS table cannot be read");
     };
     agrees(&joined(head, &table));
 }

@@ -113,7 +113,7 @@ mod tests {
             .args(arguments)
             .output();
         let Ok(output) = output else {
-            eprintln!("skipped: openssl is not there");
+            skip::because("openssl is not there");
             return None;
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -25,13 +25,6 @@ use std::{
 
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
 
-/// Says that the calling test proves nothing here. Where `LANDFALL_NO_SKIPS` is set that is a failure: nobody reads what a test
-/// prints that passes.
-pub fn skipped(why: impl std::fmt::Display) {
-    assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "this test may not be skipped, but {why}");
-    eprintln!("skipped: {why}");
-}
-
 /// A switch with hosts on it.
 pub struct Segment {
     prefix: String,
@@ -115,8 +108,7 @@ impl Drop for Namespace {
 impl Segment {
     /// A switch without hosts; `None`, with the reason printed, when we are not root.
     pub fn new() -> Option<Self> {
-        if !nix::unistd::geteuid().is_root() {
-            skipped("making network namespaces needs root");
+        if !skip::unless("root, to make network namespaces", nix::unistd::geteuid().is_root()) {
             return None;
         }
         let prefix = format!("lf{}x{}", std::process::id(), SEGMENTS.fetch_add(1, Ordering::Relaxed));

@@ -1,6 +1,6 @@
 //! Real servers, from packages that `make setup` unpacks beside the build. Each runs in a namespace of ours and ends with its test.
 
-use super::{Namespace, skipped};
+use super::Namespace;
 use std::{
     ffi::OsStr,
     fs::File,
@@ -22,7 +22,7 @@ pub fn packages_of(group: &str) -> Option<PathBuf> {
     let places = ["vm", "../vm"].map(|vm| target.join(vm).join("packages").join(group));
     let found = places.into_iter().find(|place| place.join(".done").exists());
     if found.is_none() {
-        skipped("the servers' packages are not there (make setup unpacks them)");
+        skip::because("the servers' packages are not there (make setup unpacks them)");
     }
     found
 }

@@ -16,7 +16,7 @@ pub fn assert_fits(definition: &str, document: &Value) {
 /// The only argument of a step, as the real service sent it; `None`, with the reason printed, where there is no recording.
 pub fn recorded_argument(step_type: &str) -> Option<String> {
     let Some(path) = swagger::shared(&format!("data/wire/steps/step-{step_type}.json")) else {
-        eprintln!("skipped: no recorded traffic here");
+        skip::because("there is no recorded traffic here");
         return None;
     };
     let recorded: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();

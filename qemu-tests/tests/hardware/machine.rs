@@ -330,14 +330,11 @@ pub fn qemu_version() -> String {
     version.unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 
-/// Whether this QEMU is new enough (9.0) for slots in SMBIOS and for igb. Says so if not.
+/// Whether this QEMU is new enough (9.0) for slots in SMBIOS and for igb.
 pub fn is_complete() -> bool {
     let is_complete =
         qemu_version().split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 9);
-    if !is_complete {
-        println!("left out, since QEMU is older than 9.0: the igb interface, SMBIOS slots");
-    }
-    is_complete
+    skip::unless("QEMU 9.0 or newer, for the igb interface and SMBIOS slots", is_complete)
 }
 
 /// Interfaces that this QEMU has.

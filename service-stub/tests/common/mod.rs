@@ -204,7 +204,7 @@ pub fn recorded(folder: &str) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    println!("skipped: the recorded traffic is not at {}", path.display());
+    skip::because(format_args!("the recorded traffic is not at {}", path.display()));
     None
 }
 

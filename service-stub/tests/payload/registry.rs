@@ -33,8 +33,7 @@ fn packages() -> Option<PathBuf> {
     let places = [target.join("vm/packages/servers"), target.join("../vm/packages/servers")];
     let found = places.into_iter().find(|place| place.join(".done").exists());
     if found.is_none() {
-        assert!(std::env::var_os("LANDFALL_NO_SKIPS").is_none(), "this test may not be skipped, but has no registry");
-        println!("skipped: the servers' packages are not there (make setup unpacks them)");
+        skip::because("the servers' packages are not there (make setup unpacks them)");
     }
     found
 }

@@ -1,0 +1,136 @@
+//! Decides for every test of the workspace what happens where something that it needs is missing: it is skipped with one line on
+//! standard error, and where `LANDFALL_NO_SKIPS` is set, as in CI, it fails. `.ci/test-all` counts the lines.
+
+use std::{
+    env,
+    fmt::Display,
+    io::{self, Write as _},
+    thread,
+};
+
+/// Set where no test may be skipped.
+const NO_SKIPS: &str = "LANDFALL_NO_SKIPS";
+
+/// Reports that the calling test, or a part of it, proves nothing here. The caller returns then.
+///
+/// # Panics
+/// Where no test may be skipped.
+#[track_caller]
+pub fn because(why: impl Display) {
+    assert!(env::var_os(NO_SKIPS).is_none(), "no test may be skipped, but this one: {why}");
+    let test = thread::current();
+    // The harness captures what the macros print, and drops it when the test passes.
+    let _ = io::stderr().write_all(format!("skipped {}: {why}\n", test.name().unwrap_or("unnamed")).as_bytes());
+}
+
+/// Whether a test can run that needs something: `there`. Reports the skip where it is not.
+///
+/// # Panics
+/// Where it is not there, and no test may be skipped.
+#[track_caller]
+#[must_use]
+pub fn unless(what: impl Display, there: bool) -> bool {
+    if !there {
+        because(format_args!("it needs {what}"));
+    }
+    there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs,
+        path::Path,
+        process::{Command, Stdio},
+    };
+
+    /// Skipped where the tests below start it.
+    #[test]
+    #[ignore = "a part of the tests beside it"]
+    fn example() {
+        assert!(unless("nothing", true));
+        assert!(!unless("a unicorn", false));
+    }
+
+    /// How the example ends, and what it prints on standard error though it passes.
+    fn run(no_skips: bool) -> (bool, String) {
+        let mut command = Command::new(env::current_exe().expect("this program has a path"));
+        command.args(["--exact", "tests::example", "--ignored", "--test-threads=2"]).env_remove(NO_SKIPS);
+        if no_skips {
+            command.env(NO_SKIPS, "1");
+        }
+        let output = command.output().expect("this program runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    #[test]
+    fn a_skip_is_one_line_that_no_harness_captures() {
+        let (passed, stderr) = run(false);
+        assert!(passed, "{stderr}");
+        assert!(stderr.lines().any(|line| line == "skipped tests::example: it needs a unicorn"), "{stderr}");
+    }
+
+    #[test]
+    fn a_skip_is_a_failure_where_none_is_allowed() {
+        let (passed, stderr) = run(true);
+        assert!(!passed && !stderr.contains("skipped tests::example"), "{stderr}");
+    }
+
+    /// What `.ci/test-all` does with the output of its tests.
+    #[test]
+    fn skips_in_the_output_of_a_run_are_counted_and_fail_it() {
+        let count = |output: &str, no_skips: bool| {
+            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/count-skips");
+            let mut command = Command::new(script);
+            command.arg("-").env_remove(NO_SKIPS).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+            if no_skips {
+                command.env(NO_SKIPS, "1");
+            }
+            let mut child = command.spawn().expect("the script runs");
+            child.stdin.take().expect("it reads").write_all(output.as_bytes()).expect("it reads all");
+            let output = child.wait_with_output().expect("the script ends");
+            (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let (_, skip) = run(false);
+        let line = "skipped tests::example: it needs a unicorn\n";
+        assert_eq!(count(&skip, false), (true, format!("{line}test: 1 skipped\n")));
+        // With one thread the harness has written the test's name before.
+        let two = format!("test tests::example ... {skip}ok\n{skip}");
+        assert_eq!(count(&two, true), (false, format!("{line}{line}test: 2 skipped\n")));
+        assert_eq!(count("test tests::skipped ... ok\n", true), (true, "test: 0 skipped\n".to_owned()));
+    }
+
+    /// Every Rust file below a directory, but for what is built.
+    fn sources(directory: &Path, found: &mut Vec<(String, String)>) {
+        for entry in fs::read_dir(directory).expect("the workspace can be read").flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if name != "target" && name != ".git" {
+                    sources(&path, found);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("a source file is text");
+                found.push((path.display().to_string(), text));
+            }
+        }
+    }
+
+    /// A skip that this crate does not see is neither counted nor fails.
+    #[test]
+    fn no_other_code_decides_about_skips() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found = Vec::new();
+        sources(&workspace, &mut found);
+        assert!(found.len() > 500, "{} files", found.len());
+        let signs = [NO_SKIPS, "println!(\"skipped", "print!(\"skipped", "\"skipped: "];
+        let others: Vec<_> = found
+            .iter()
+            .filter(|(path, text)| {
+                !path.ends_with("api/skip/src/lib.rs") && signs.iter().any(|sign| text.contains(sign))
+            })
+            .map(|(path, _)| path)
+            .collect();
+        assert!(others.is_empty(), "use the crate skip: {others:#?}");
+    }
+}
