@@ -222,9 +222,6 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     if let Some(key) = cluster.get("ssh_public_key") {
         infra_env.entry("ssh_authorized_key").or_insert_with(|| key.clone());
     }
-    if let Some(address) = address {
-        infra_env.insert("rendezvous_ip".into(), json!(address.to_string()));
-    }
     if !draft.networks.is_empty() {
         infra_env.insert("static_network_config".into(), Value::Array(draft.networks));
     }
