@@ -61,7 +61,6 @@ fn await_some<T>(what: &str, log: &Path, look: impl Fn() -> Option<T>) -> T {
 
 fn plan(directory: &Path) {
     let documents = [
-        json!({"kind": "AgentConfig", "metadata": {"name": "rack"}, "rendezvousIP": "192.0.2.1"}),
         json!({"kind": "ClusterDeployment", "metadata": {"name": "rack"},
             "spec": {"clusterName": "rack", "baseDomain": "example.com", "pullSecretRef": {"name": "registry"}}}),
         json!({"kind": "AgentClusterInstall", "metadata": {"name": "rack"},

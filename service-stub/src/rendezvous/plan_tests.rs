@@ -104,6 +104,7 @@ fn manifests_and_an_agent_config_make_one_plan() {
     assert_eq!(rack.infra_env.ssh_authorized_key.as_deref(), Some("ssh-ed25519 BBBB live"));
     assert_eq!(rack.infra_env.static_network_config.as_ref().unwrap().len(), 1);
     assert_eq!((rack.masters, rack.total, rack.address), (2, 3, Some([192, 168, 7, 10].into())));
+    assert_eq!(rack.infra_env.rendezvous_ip, None, "an infra-env has one only for an image that carries the service");
     let [one, two] = rack.hosts.as_slice() else { panic!("{:?}", rack.hosts) };
     assert_eq!(
         (one.name.as_str(), one.role, two.name.as_str(), two.role),
