@@ -87,7 +87,6 @@ Examples:
   landfall completion zsh > \"${fpath[1]}/_landfall\"
   landfall completion fish > ~/.config/fish/completions/landfall.fish")]
 struct Completion {
-    /// Which shell
     shell: clap_complete::Shell,
 }
 
