@@ -87,6 +87,7 @@ Examples:
   landfall completion zsh > \"${fpath[1]}/_landfall\"
   landfall completion fish > ~/.config/fish/completions/landfall.fish")]
 struct Completion {
+    /// Which shell
     shell: clap_complete::Shell,
 }
 
@@ -204,7 +205,7 @@ impl Command {
     }
 }
 
-/// An installation's logs, before the host reboots into what may be silent (installer contract A.15).
+/// An installation's logs, before the host reboots into what may be silent (docs/compatibility.md#log-upload).
 fn send_logs(document: &Document, bootstrap: bool) -> anyhow::Result<()> {
     let request = &document.request;
     let settings = logs::Settings {

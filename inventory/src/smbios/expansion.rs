@@ -135,6 +135,7 @@ structure! {
     Slot = 9, |s| {
         /// What is printed beside it.
         designation: String = s.text(0x04),
+        /// Its kind.
         slot_type: String = s.name(0x05, SLOT_TYPES),
         /// Width of its data bus.
         width: String = s.name(0x06, SLOT_WIDTHS),
@@ -154,6 +155,7 @@ structure! {
     OnboardDevice = 41, |s| {
         /// What is printed beside it, or what it is called.
         designation: String = s.text(0x04),
+        /// Its kind.
         device_type: String = s.name_of_bits(0x05, 0..7, DEVICE_TYPES),
         /// Whether the firmware enabled it.
         enabled: bool = s.bit(0x05, 7),

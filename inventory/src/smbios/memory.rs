@@ -120,6 +120,7 @@ const TECHNOLOGIES: &Names =
 structure! {
     /// A set of memory sockets with one use and one kind of error correction (type 16; DSP0134, 7.17).
     MemoryArray = 16, |s| {
+        /// Where it is.
         location: String = s.name(0x04, ARRAY_LOCATIONS),
         /// What it is for.
         usage: String = s.name(0x05, ARRAY_USES),
@@ -147,6 +148,7 @@ structure! {
         size_bytes: u64 = size_bytes(s),
         /// How it is built.
         form_factor: String = s.name(0x0e, FORM_FACTORS),
+        /// Kind of memory.
         memory_type: String = s.name(0x12, TYPES),
         /// More on the kind of memory.
         type_detail: Vec<String> = s.word(0x13).map(|bits| flags(bits & !(1 << 2), 1, &TYPE_DETAILS)),
@@ -160,8 +162,11 @@ structure! {
         speed_mts: u32 = speed_mts(s, 0x15, 0x54),
         /// Speed it runs at, million transfers per second.
         configured_speed_mts: u32 = speed_mts(s, 0x20, 0x58),
+        /// Ranks.
         rank: u8 = s.byte(0x1b).map(|attributes| attributes & 0x0f).filter(|&rank| rank != 0),
+        /// Maker.
         manufacturer: String = s.text(0x17),
+        /// Serial number.
         serial_number: String = s.text(0x18),
         /// The owner's mark.
         asset_tag: String = s.text(0x19),

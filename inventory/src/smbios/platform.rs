@@ -109,6 +109,7 @@ structure! {
     Bios = 0, |s| {
         /// Maker.
         vendor: String = s.text(0x04),
+        /// Version.
         version: String = s.text(0x05),
         /// Release date as the table has it, mostly mm/dd/yyyy.
         release_date: String = s.text(0x08),
@@ -128,10 +129,13 @@ structure! {
 structure! {
     /// The machine (type 1; DSP0134, 7.2).
     System = 1, |s| {
+        /// Maker.
         manufacturer: String = s.text(0x04),
+        /// Model.
         product_name: String = s.text(0x05),
         /// Version of the model.
         version: String = s.text(0x06),
+        /// Serial number.
         serial_number: String = s.text(0x07),
         /// UUID in lower case, its first three fields little-endian as SMBIOS 2.6 and later have them (7.2.1).
         uuid: String = uuid(s),
@@ -147,10 +151,13 @@ structure! {
 structure! {
     /// A board or module of the machine (type 2; DSP0134, 7.3).
     Baseboard = 2, |s| {
+        /// Maker.
         manufacturer: String = s.text(0x04),
+        /// Model.
         product: String = s.text(0x05),
         /// Version of the model.
         version: String = s.text(0x06),
+        /// Serial number.
         serial_number: String = s.text(0x07),
         /// The owner's mark.
         asset_tag: String = s.text(0x08),
@@ -160,6 +167,7 @@ structure! {
         location: String = s.text(0x0a),
         /// Handle of the [`Chassis`] it is in.
         chassis_handle: u16 = s.reference(0x0b),
+        /// Its kind.
         board_type: String = s.name(0x0d, BOARD_TYPES),
     }
 }
@@ -167,12 +175,15 @@ structure! {
 structure! {
     /// A chassis (type 3; DSP0134, 7.4).
     Chassis = 3, |s| {
+        /// Maker.
         manufacturer: String = s.text(0x04),
+        /// Its kind.
         chassis_type: String = s.name_of_bits(0x05, 0..7, CHASSIS_TYPES),
         /// Whether it has a lock.
         lock: bool = s.bit(0x05, 7),
         /// Version of the model.
         version: String = s.text(0x06),
+        /// Serial number.
         serial_number: String = s.text(0x07),
         /// The owner's mark.
         asset_tag: String = s.text(0x08),
@@ -186,6 +197,7 @@ structure! {
         security_status: String = s.name(0x0c, CHASSIS_SECURITY),
         /// Height, rack units of 44.45 mm.
         height_u: u8 = s.nonzero_byte(0x11),
+        /// Power cords.
         power_cords: u8 = s.nonzero_byte(0x12),
         /// The maker's order number.
         sku_number: String = chassis_sku_at(s).and_then(|at| s.text(at)),

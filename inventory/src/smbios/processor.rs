@@ -54,13 +54,16 @@ structure! {
         status: String = s.name_of_bits(0x18, 0..3, STATES),
         /// Number of the processor family (7.5.2).
         family: u16 = family(s),
+        /// Maker.
         manufacturer: String = s.text(0x07),
         /// What the processor says of itself, in the table's order: signature and feature flags of CPUID on x86, the MIDR or the
         /// SoC's id on Arm (7.5.3).
         id: String = id(s),
+        /// Name.
         version: String = s.text(0x10),
         /// Voltage it runs at, mV; none where the table only lists voltages of the socket.
         voltage_mv: u16 = voltage_mv(s),
+        /// External clock, MHz.
         external_clock_mhz: u16 = s.nonzero_word(0x12),
         /// Fastest that the socket takes, MHz.
         max_speed_mhz: u16 = s.nonzero_word(0x14),
@@ -72,11 +75,13 @@ structure! {
         l2_cache_handle: u16 = s.reference(0x1c),
         /// Handle of its third-level [`Cache`].
         l3_cache_handle: u16 = s.reference(0x1e),
+        /// Serial number.
         serial_number: String = s.text(0x20),
         /// The owner's mark.
         asset_tag: String = s.text(0x21),
         /// The maker's part number.
         part_number: String = s.text(0x22),
+        /// Cores it has.
         core_count: u16 = count(s, 0x23, 0x2a),
         /// Cores that the firmware left enabled.
         core_enabled: u16 = count(s, 0x24, 0x2c),
