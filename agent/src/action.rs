@@ -13,7 +13,6 @@ use std::{
 /// A child process of this program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Its arguments.
     pub args: Vec<Cow<'static, str>>,
     /// Its standard input; may hold the token.
     pub stdin: Vec<u8>,
@@ -51,23 +50,14 @@ pub enum Refusal {
     /// Arguments missing or too many.
     #[error("{step} cmd accepts {expected} params in args, given args [{}]", given.join(" "))]
     ArgCount {
-        /// Type of the step.
         step: StepType,
         /// How many it takes.
         expected: usize,
-        /// What came.
         given: Vec<String>,
     },
     /// An argument that is not what it should be.
     #[error("validation failure list:\n{what} in body must be of type {kind}: \"{value}\"")]
-    Type {
-        /// Its name.
-        what: &'static str,
-        /// Its type.
-        kind: &'static str,
-        /// As given, cut.
-        value: String,
-    },
+    Type { what: &'static str, kind: &'static str, value: String },
     /// What the request lacks, or has in another form.
     #[error("validation failure list:\n{}", .0.join("\n"))]
     Fields(Vec<String>),
@@ -79,24 +69,10 @@ pub enum Refusal {
         /// Cause. Part of the text, since the text is all the service gets.
         error: serde_json::Error,
     },
-    /// No such disk.
     #[error("validation failure list:\n{what} {device} {reason}")]
-    Device {
-        /// Its name.
-        what: &'static str,
-        /// As given.
-        device: String,
-        /// What is wrong.
-        reason: &'static str,
-    },
-    /// Meant for another host.
+    Device { what: &'static str, device: String, reason: &'static str },
     #[error("validation failure list:\nhost_id {asked} is not this host, which is {ours}")]
-    OtherHost {
-        /// In the request.
-        asked: HostId,
-        /// Ours.
-        ours: HostId,
-    },
+    OtherHost { asked: HostId, ours: HostId },
 }
 
 /// Flags a service may add to an inventory, each with a number of bytes.

@@ -91,7 +91,6 @@ impl Default for Limits {
 pub struct Outcome {
     /// Its exit code; -1 when it was killed or never ran.
     pub exit_code: i64,
-    /// What it printed.
     pub output: String,
     /// The end of its log, or why there is none.
     pub error: String,

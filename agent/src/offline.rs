@@ -50,7 +50,6 @@ pub struct Offline {
     to: PathBuf,
 }
 
-/// A line.
 #[derive(Debug, Serialize)]
 struct Line {
     schema_version: u32,

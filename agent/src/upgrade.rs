@@ -79,20 +79,10 @@ pub fn is_staged() -> bool {
 pub enum UpgradeError {
     /// It is no program of this machine, say.
     #[error("{} does not run", program.display())]
-    Run {
-        /// The staged program.
-        program: std::path::PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Run { program: std::path::PathBuf, source: io::Error },
     /// It runs, and is not what it should be.
     #[error("{} is no agent: asked for its version it {how}", program.display())]
-    Unfit {
-        /// The staged program.
-        program: std::path::PathBuf,
-        /// What it did.
-        how: String,
-    },
+    Unfit { program: std::path::PathBuf, how: String },
 }
 
 /// Becomes the staged program, with our own arguments and environment; returns only if there is none (`Ok`) or it is unfit.

@@ -69,7 +69,6 @@ fn unbracketed(host: &str) -> &str {
 pub struct ProxyServer {
     /// Which variable names it.
     pub variable: &'static str,
-    /// Where it is.
     pub endpoint: Endpoint,
     /// Spoken to over TLS.
     pub is_https: bool,
@@ -95,7 +94,6 @@ pub enum Choice {
         /// Which variable has the exception.
         exceptions: &'static str,
     },
-    /// This one.
     Through(ProxyServer),
     /// One that we can't speak to. Go's own client knows SOCKS 5.
     Impossible {
@@ -106,7 +104,6 @@ pub enum Choice {
     },
     /// The value is no URL, and overlooked as in Go.
     Overlooked {
-        /// Which variable has it.
         variable: &'static str,
     },
 }

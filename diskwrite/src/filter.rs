@@ -7,43 +7,19 @@ use std::num::{NonZeroU32, ParseIntError};
 /// Why a filter means nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
-    /// No shell pattern.
     #[error("couldn't parse label glob '{glob}'")]
-    Label {
-        /// As given.
-        glob: String,
-        /// Cause.
-        source: glob::PatternError,
-    },
-    /// No number.
+    Label { glob: String, source: glob::PatternError },
     #[error("couldn't parse partition index '{index}'")]
-    Index {
-        /// As given.
-        index: String,
-        /// Cause.
-        source: ParseIntError,
-    },
+    Index { index: String, source: ParseIntError },
     /// Numbers start at 1.
     #[error("partition index cannot be zero")]
     Zero,
-    /// More than two ends.
     #[error("couldn't parse partition index range '{range}'")]
-    Range {
-        /// As given.
-        range: String,
-    },
-    /// Neither end.
+    Range { range: String },
     #[error("both ends of partition index range '{range}' cannot be open")]
-    Open {
-        /// As given.
-        range: String,
-    },
-    /// Nothing is in it.
+    Open { range: String },
     #[error("start of partition index range '{range}' cannot be greater than end")]
-    Backwards {
-        /// As given.
-        range: String,
-    },
+    Backwards { range: String },
 }
 
 /// Whether the partitions to keep are named as they should be.

@@ -8,11 +8,7 @@ use std::{fmt, str::FromStr};
 pub enum IgnitionHashError {
     /// No `-` between type and digest.
     #[error("failed to detect hash-type and digest in '{text}': give sha256-HEX or sha512-HEX")]
-    Form {
-        /// As given.
-        text: String,
-    },
-    /// Neither of the two.
+    Form { text: String },
     #[error("unknown hash type '{kind}': give sha256-HEX or sha512-HEX")]
     Kind {
         /// What stands before the `-`.
@@ -32,7 +28,6 @@ pub enum IgnitionHashError {
         /// Of the digest given, in bits.
         bits: usize,
     },
-    /// Another config.
     #[error("hash mismatch of the Ignition config, computed '{found}' but expected '{expected}'")]
     Mismatch {
         /// Hexadecimal digest of the config.

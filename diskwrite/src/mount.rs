@@ -29,21 +29,14 @@ pub enum MountError {
     /// Neither a partition node nor a loop device can be had.
     #[error("partition {name} of {} has no device node, and no loop device can be bound to it", device.display())]
     Loop {
-        /// The disk.
         device: PathBuf,
         /// GPT name of the partition.
         name: String,
-        /// Cause.
         source: io::Error,
     },
     /// No private namespace or directory to mount on.
     #[error("cannot prepare a private mount: {step} failed")]
-    Prepare {
-        /// What failed.
-        step: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
+    Prepare { step: &'static str, source: io::Error },
     /// Not a file system that can be mounted.
     #[error("cannot mount {} as ext4 ({ext4}) nor as xfs ({xfs})", device.display())]
     Mount {
@@ -59,7 +52,6 @@ pub enum MountError {
     Unmount {
         /// Partition or loop device.
         device: PathBuf,
-        /// Cause.
         source: io::Error,
     },
     /// The thread could not be started.
@@ -84,7 +76,6 @@ impl PartitionDevice {
         }
     }
 
-    /// Its node.
     pub fn path(&self) -> &Path {
         &self.path
     }

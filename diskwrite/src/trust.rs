@@ -6,7 +6,6 @@ use std::{fmt, path::PathBuf};
 /// Where a detached signature is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignatureAt {
-    /// In a file.
     File(PathBuf),
     /// On a server.
     Url(String),

@@ -22,39 +22,16 @@ const ALIGNMENT_BYTES: u64 = 1 << 20;
 /// Why the disk can't be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum WrittenError {
-    /// Somebody uses it, say.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// Its table.
     #[error(transparent)]
     Layout(#[from] ReadLayoutError),
-    /// No such partition.
     #[error("{} has no partition {number}", device.display())]
-    NoPartition {
-        /// The disk.
-        device: PathBuf,
-        /// Its number.
-        number: u32,
-    },
-    /// The grown table.
+    NoPartition { device: PathBuf, number: u32 },
     #[error("cannot grow partition {number} of {}", device.display())]
-    Grow {
-        /// The disk.
-        device: PathBuf,
-        /// Its number.
-        number: u32,
-        /// Cause.
-        source: LayoutError,
-    },
-    /// The table's new copies.
+    Grow { device: PathBuf, number: u32, source: LayoutError },
     #[error("cannot write the partition table of {}", device.display())]
-    Write {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A file system.
+    Write { device: PathBuf, source: io::Error },
     #[error(transparent)]
     Mount(#[from] MountError),
     /// A file system that is full to the partition's old end.
@@ -62,7 +39,6 @@ pub enum WrittenError {
     GrowXfs {
         /// Where it is mounted.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
 }
@@ -85,7 +61,6 @@ impl WrittenDisk {
         &self.disk.geometry().path
     }
 
-    /// Its partitions.
     pub fn layout(&self) -> Result<Layout, WrittenError> {
         let geometry = self.disk.geometry();
         Ok(Layout::read(self.disk.file(), &geometry.path, geometry.size_bytes, geometry.sector_bytes)?)

@@ -88,7 +88,6 @@ struct Image {
 }
 
 impl ListStream {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let url = metadata_url(self.stream_base_url.as_deref(), &self.stream)?;
         let metadata = metadata(&http(self.cacert), &url, FetchRetries::default())?;
@@ -105,7 +104,6 @@ fn table(rows: &[[&str; 3]]) -> String {
 }
 
 impl Download {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let mut images = match &self.image_url {
             Some(url) => {

@@ -64,18 +64,11 @@ impl Program {
 /// Why a program did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It isn't there, say.
     #[error("cannot start the host's {}", program.path())]
-    Start {
-        /// Which.
-        program: Program,
-        /// Cause.
-        source: io::Error,
-    },
+    Start { program: Program, source: io::Error },
     /// It failed. The words are the ones that people look for (installer contract A.3).
     #[error("failed executing {} {args}, Error {status}, LastOutput \"... {tail}\"", program.path())]
     Failed {
-        /// Which.
         program: Program,
         /// Its arguments, blanks between them.
         args: String,
@@ -84,12 +77,8 @@ pub enum ProgramError {
         /// What it wrote last.
         tail: String,
     },
-    /// The installation was cancelled.
     #[error("cancelled while {} was running", program.path())]
-    Cancelled {
-        /// Which.
-        program: Program,
-    },
+    Cancelled { program: Program },
 }
 
 /// How a program ended, in the words of the contract.

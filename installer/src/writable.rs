@@ -9,13 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// It stays read-only.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make the file system at {} writable", path.display())]
 pub struct WritableError {
-    /// The mount point.
     pub path: PathBuf,
-    /// Cause.
     pub source: io::Error,
 }
 

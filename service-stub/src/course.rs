@@ -121,7 +121,6 @@ impl Course {
     }
 }
 
-/// `operator-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperatorKind {
@@ -131,15 +130,11 @@ pub enum OperatorKind {
     Olm,
 }
 
-/// `operator-status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperatorStatus {
-    #[allow(missing_docs)]
     Failed,
-    #[allow(missing_docs)]
     Progressing,
-    #[allow(missing_docs)]
     Available,
 }
 
@@ -147,7 +142,6 @@ impl OperatorStatus {
     /// The wire's texts.
     pub const NAMES: [&'static str; 3] = ["failed", "progressing", "available"];
 
-    /// The wire text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failed => Self::NAMES[0],
@@ -160,9 +154,7 @@ impl OperatorStatus {
 /// `monitored-operator`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operator {
-    /// Name.
     pub name: String,
-    /// Kind.
     pub kind: OperatorKind,
     /// Status, once it was told.
     #[serde(default)]
@@ -170,7 +162,6 @@ pub struct Operator {
     /// Its status, for people.
     #[serde(default)]
     pub status_info: String,
-    /// Its version.
     #[serde(default)]
     pub version: String,
     /// When its status was told.

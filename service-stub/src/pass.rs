@@ -287,10 +287,8 @@ pub fn trigger_cluster(
 /// Why a cluster does not do what a user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterRefused {
-    /// Its state.
     #[error("its status is {0}")]
     State(ClusterState),
-    /// One of its hosts.
     #[error("host {0} is in status {1}: let it connect, or delete it")]
     Host(HostId, HostState),
 }

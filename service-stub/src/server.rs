@@ -45,7 +45,6 @@ pub const STOP_GRACE: Duration = Duration::from_secs(5);
 
 type Shared = State<Arc<Service>>;
 
-/// All routes.
 pub fn router(service: Arc<Service>) -> Router {
     service.share();
     let mut api = Router::new();
@@ -341,7 +340,6 @@ pub fn raise_descriptors() -> std::io::Result<(u64, u64)> {
 pub struct Listeners {
     /// Everything.
     pub main: TcpListener,
-    /// For TLS on it.
     pub tls: Option<TlsAcceptor>,
     /// What firmware fetches that knows no certificate: the boot script and what it names. All else is not here.
     pub plain: Option<TcpListener>,

@@ -11,28 +11,21 @@ pub enum ConsoleError {
     /// A kernel argument or a path instead of a name.
     #[error("console '{spec}': spec should not start with \"{prefix}\"")]
     Prefix {
-        /// As given.
         spec: String,
         /// What is too much.
         prefix: &'static str,
     },
-    /// A number too large.
     #[error("console '{spec}': couldn't parse {field}")]
     Number {
-        /// As given.
         spec: String,
         /// `port` or `speed`.
         field: &'static str,
     },
-    /// Something else.
     #[error(
         "invalid or unsupported console argument '{spec}': give tty0, hvc0, ttysclp0, or ttyS0 or ttyAMA0 with any \
          number, after it if need be speed, parity and bits as in ttyS0,115200n8"
     )]
-    Unknown {
-        /// As given.
-        spec: String,
-    },
+    Unknown { spec: String },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +35,6 @@ pub(crate) enum Parity {
     Even,
 }
 
-/// A console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Console {
     Graphical { device: &'static str },

@@ -16,7 +16,6 @@ pub(super) enum UnitError {
     End,
 }
 
-/// Bytes of a line.
 const LINE_BYTES: usize = 2048;
 
 /// Reads a unit file; whether it has an `[Install]` section with an option in it.

@@ -33,7 +33,6 @@ enum Command {
 }
 
 impl Network {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Show(show) => show.run(),

@@ -146,7 +146,6 @@ pub struct InstallConfig {
 /// Why options can't be carried out, that each for itself are understood.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Nothing named one.
     #[error("destination device must be specified")]
     NoDevice,
     /// IBM Z's own.

@@ -16,37 +16,19 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub enum ExpandError {
     /// Not there, or not readable.
     #[error("opening config file {}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// Something else than a list of options.
     #[error("config file {} has more than {MAX_FILE_BYTES} bytes: is it the right file?", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// Not YAML, an unknown key or a value of another type.
     #[error("parsing config file {}", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: serde_norway::Error,
-    },
+    Parse { path: PathBuf, source: serde_norway::Error },
     /// A path that is not Unicode.
     #[error("serializing command-line arguments")]
     Words(#[source] serde_norway::Error),
     /// The last one would win in silence, and be destroyed.
     #[error("more than one disk to install to: {} and {}", first.display(), second.display())]
-    TwoDisks {
-        /// Named first.
-        first: PathBuf,
-        /// Named later.
-        second: PathBuf,
-    },
+    TwoDisks { first: PathBuf, second: PathBuf },
 }
 
 /// The words that say all that the config files and then the command line in `config` say.
@@ -106,7 +88,6 @@ pub fn own_words(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
     Ok(words)
 }
 
-/// An option with its value.
 pub(super) fn option(name: &str, value: &str) -> Vec<String> {
     // Such a value would be taken for an option itself, but where it may be an open range.
     if value.starts_with('-') && name != "save-partindex" {

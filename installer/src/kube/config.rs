@@ -20,44 +20,22 @@ const MAX_BYTES: u64 = 1 << 20;
 pub enum ConfigError {
     /// It, or a file it names.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Not a kubeconfig.
+    Read { path: PathBuf, source: io::Error },
     #[error("the kubeconfig {} can't be read{at}", path.display())]
     Yaml {
-        /// The file.
         path: PathBuf,
         /// Where, ` at line …`, if that is known.
         at: String,
     },
     /// Something it names isn't in it.
     #[error("the kubeconfig {} has no {what}", path.display())]
-    Lacks {
-        /// The file.
-        path: PathBuf,
-        /// What is looked for.
-        what: &'static str,
-    },
+    Lacks { path: PathBuf, what: &'static str },
     /// A certificate, key or authority.
     #[error("the {what} of the kubeconfig {} can't be used", path.display())]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// Which part.
-        what: &'static str,
-    },
+    Unusable { path: PathBuf, what: &'static str },
     /// Something this client doesn't do.
     #[error("the kubeconfig {} wants {what}, which this version does not do", path.display())]
-    Unsupported {
-        /// The file.
-        path: PathBuf,
-        /// What.
-        what: &'static str,
-    },
+    Unsupported { path: PathBuf, what: &'static str },
 }
 
 /// The current context of a kubeconfig.

@@ -25,23 +25,15 @@ pub trait Store {
 pub enum StoreError {
     /// Can't be started or waited for.
     #[error("cannot run {}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Ended without success.
+    Run { program: PathBuf, source: io::Error },
     #[error("podman {action} ends with {status}: {said}")]
     Failed {
         /// What it should do.
         action: &'static str,
-        /// How it ended.
         status: ExitStatus,
         /// The last line that it printed.
         said: String,
     },
-    /// Was stopped.
     #[error("podman {action} was stopped after {} s", after.as_secs())]
     Timeout {
         /// What it should do.
@@ -51,10 +43,7 @@ pub enum StoreError {
     },
     /// Printed something else than a size.
     #[error("podman says that the image has '{said}' bytes")]
-    Size {
-        /// What it printed.
-        said: String,
-    },
+    Size { said: String },
 }
 
 /// podman(1).

@@ -55,7 +55,6 @@ enum DevExtract {
 }
 
 impl Dev {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             DevCommand::Show(DevShow::Iso(iso)) => iso.run(),
@@ -82,7 +81,6 @@ enum PackCommand {
 }
 
 impl Pack {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             PackCommand::Osmet(command) => command.run("pack osmet"),

@@ -37,7 +37,6 @@ impl Ignition {
         }
     }
 
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Embed(embed) => embed.run(),

@@ -41,7 +41,6 @@ pub struct Iso {
 
 /// The commands, under either name.
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "the help of each is its own")]
 pub enum IsoCommand {
     /// Embed an Ignition config in an ISO image
     #[command(hide = true)]
@@ -90,7 +89,6 @@ impl IsoCommand {
         }
     }
 
-    /// Runs it.
     pub fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Embed(embed) => embed.run(),

@@ -58,7 +58,6 @@ enum Network {
 }
 
 impl Pxe {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             PxeCommand::Customize(customize) => customize.run(),

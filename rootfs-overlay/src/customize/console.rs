@@ -15,7 +15,6 @@ pub struct Console(String);
 /// Why it is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConsoleError {
-    /// More than the specification.
     #[error("spec should not start with \"{0}\"")]
     Prefix(&'static str),
     /// Not one that both can be set to.

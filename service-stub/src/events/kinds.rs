@@ -5,11 +5,9 @@ use super::Severity;
 /// One kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Its name.
     pub name: &'static str,
     /// How serious it is.
     pub severity: Severity,
-    /// Its text.
     pub message: &'static str,
 }
 
@@ -19,7 +17,6 @@ macro_rules! kinds {
             #[doc = $message]
             pub const $constant: Kind = Kind { name: $name, severity: Severity::$severity, message: $message };
         )*
-        /// All of them.
         pub const ALL: &[Kind] = &[$($constant),*];
     };
 }

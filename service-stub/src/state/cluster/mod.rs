@@ -13,9 +13,7 @@ use super::{
 use api::HostRole;
 use serde::{Deserialize, Serialize};
 
-/// Status texts.
 pub mod info {
-    #![allow(missing_docs)]
     pub const INSUFFICIENT: &str = "Cluster is not ready for install";
     pub const PENDING: &str = "User input required";
     pub const READY: &str = "Cluster ready to be installed";
@@ -79,7 +77,6 @@ pub enum Effect {
     AddHosts,
     /// The preparation came to an end.
     Prepared,
-    /// The preparation failed.
     PreparationFailed,
     /// A single node's own address is that of the API and of ingress.
     SingleNodeVips,
@@ -118,7 +115,6 @@ pub enum Preparation {
 
 /// What a controller does to finish an installation, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub enum FinalizingStage {
     #[serde(rename = "Waiting for cluster operators")]
     ClusterOperators,
@@ -147,7 +143,6 @@ impl FinalizingStage {
         "Done",
     ];
 
-    /// The wire text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClusterOperators => Self::NAMES[0],
@@ -237,7 +232,6 @@ impl Facts {
     }
 }
 
-/// A step of a cluster.
 pub type Step = table::Step<ClusterState, Effect>;
 
 /// The step a trigger leads to.

@@ -14,7 +14,6 @@ use api::HostStage;
 
 /// Status texts that never vary (service contract §2.2).
 pub mod info {
-    #![allow(missing_docs)]
     pub const DISCOVERING: &str = "Waiting for host to send hardware details";
     pub const KNOWN: &str = "Host is ready to be installed";
     pub const KNOWN_UNBOUND: &str = "Host is ready to be bound to a cluster";
@@ -136,11 +135,9 @@ pub enum Effect {
 /// What a host's transitions depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Current stage.
     pub stage: Option<HostStage>,
     /// It is added to a cluster that is there already.
     pub day2: bool,
-    /// State of its cluster.
     pub cluster: Option<ClusterState>,
     /// Time limits flag instead of failing.
     pub soft_timeouts: bool,
@@ -191,7 +188,6 @@ impl Facts {
     }
 }
 
-/// A step of a host.
 pub type Step = table::Step<HostState, Effect>;
 
 /// The step a trigger leads to.
