@@ -29,6 +29,7 @@ cacert: u
 stall-timeout: 60
 signature: v
 keyring: [w, x]
+keyring-only: true
 sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 no-verify: true
 dest-device: /dev/y
@@ -78,7 +79,7 @@ fn a_file_says_all_that_the_command_line_can() {
         ["--stall-timeout", "60"],
         ["--signature", "v"],
         ["--keyring", "w"],
-        ["--keyring", "x"],
+        ["--keyring=x", "--keyring-only"],
         ["--sha256", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],
     ];
     let words: Vec<&str> = line.as_flattened().iter().copied().chain(["/dev/y"]).collect();
