@@ -63,9 +63,14 @@ pub struct Download {
     /// PEM bundle trusted for https in addition to the system's roots
     #[arg(long, value_name = "PATH")]
     cacert: Option<PathBuf>,
-    /// OpenPGP keys that may have signed the image, instead of those of Fedora and Red Hat; may be repeated
+    /// OpenPGP keys that may have signed the image, beside those of Fedora and Red Hat; may be repeated
+    ///
+    /// Those of Fedora and Red Hat are built in and in /etc/pki/rpm-gpg. The log names the key that signed: its owner and fingerprint.
     #[arg(long, value_name = "PATH")]
     keyring: Vec<PathBuf>,
+    /// Trust the keys of --keyring alone
+    #[arg(long, requires = "keyring")]
+    keyring_only: bool,
 }
 
 /// Print what images a stream has: architecture, platform, format
@@ -133,7 +138,8 @@ impl Download {
     }
 
     fn image(&self, name: &str, url: &str, trust: Trust, source: Source) -> Image {
-        let trust = Trust { required: !self.insecure, keyrings: self.keyring.clone(), ..trust };
+        let (keyrings, keyrings_only) = (self.keyring.clone(), self.keyring_only);
+        let trust = Trust { required: !self.insecure, keyrings, keyrings_only, ..trust };
         let (retries, http) = (self.fetch_retries.into(), http(self.cacert.clone()));
         let options = InstallOptions { source, trust, retries, http, ..InstallOptions::default() };
         Image { name: name.to_owned(), url: url.to_owned(), options, signature: None }

@@ -117,9 +117,14 @@ pub struct InstallConfig {
     /// The image's signature: a path or URL [default: the image's and .sig, or .minisig with --minisign-key]
     #[arg(long, value_name = "WHERE", help_heading = VERIFY)]
     pub signature: Option<String>,
-    /// OpenPGP keys that may have signed the image, instead of those of Fedora and Red Hat; may be repeated
+    /// OpenPGP keys that may have signed the image, beside those of Fedora and Red Hat; may be repeated
+    ///
+    /// Those of Fedora and Red Hat are built in and in /etc/pki/rpm-gpg. The log names the key that signed: its owner and fingerprint.
     #[arg(long, value_name = "PATH", help_heading = VERIFY)]
     pub keyring: Vec<PathBuf>,
+    /// Trust the keys of --keyring alone
+    #[arg(long, help_heading = VERIFY, requires = "keyring")]
+    pub keyring_only: bool,
     /// minisign public key file; the signature is minisign's then
     #[arg(long, value_name = "PATH", help_heading = VERIFY, conflicts_with = "keyring")]
     pub minisign_key: Option<PathBuf>,
@@ -183,6 +188,7 @@ impl InstallConfig {
                 required: !self.insecure,
                 signature: self.signature.as_deref().map(signature_at),
                 keyrings: self.keyring.clone(),
+                keyrings_only: self.keyring_only,
                 minisign_key: self.minisign_key.clone(),
                 sha256: self.sha256.map(|sum| sum.0),
                 published_sha256: None,

@@ -13,6 +13,7 @@ fetch-retries: 12
 offline: true
 signature: https://mirror.example/images/node.sig
 keyring: [/etc/pki/first.asc, second.asc]
+keyring-only: true
 sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 insecure: true
 no-verify: true
@@ -64,7 +65,7 @@ fn a_file_says_all_that_the_command_line_can() {
         ["--offline", "--no-verify"],
         ["--signature", "https://mirror.example/images/node.sig"],
         ["--keyring", "/etc/pki/first.asc"],
-        ["--keyring", "second.asc"],
+        ["--keyring=second.asc", "--keyring-only"],
         ["--sha256", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],
         ["--insecure", "--insecure-ignition"],
         ["--ignition-url", "ftp://config.example/node.ign"],
@@ -160,6 +161,9 @@ fn what_a_file_must_not_say_is_refused_with_its_place() {
         ("fetch-retries: often", "invalid digit"),
         ("- a", "invalid type: sequence"),
         ("append-karg: [", "did not find expected"),
+        ("append-karg: [*a]", "unknown anchor"),
+        ("append-karg: &a [*a]", "an alias in it stands for something that contains the alias"),
+        (&"{a: ".repeat(10_000), "it is nested too deeply"),
     ] {
         let text = failure(&[file, "dest-device: /d"], &[]);
         assert!(text.starts_with("parsing config file ") && text.contains(part), "{file}: {text}");

@@ -17,11 +17,14 @@ use crate::initrd::Archive;
 use anyhow::{Context, bail};
 use clap::Args;
 use config::Builder;
+use ignition::yaml;
 use installer::Options;
 use nmstate::NetworkState;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// NMState and the installer's configs have some kilobytes.
+const MAX_YAML_BYTES: usize = 1 << 20;
 /// Where the installed system's config waits for the installer.
 const DEST_PATH: &str = "/etc/coreos/dest.ign";
 
@@ -220,8 +223,8 @@ impl Live<'_> {
 
     fn nmstate(&mut self, path: &Path) -> anyhow::Result<()> {
         self.network_is_supported()?;
-        let file = fs::File::open(path).context("opening nmstate file")?;
-        let state: NetworkState = serde_norway::from_reader(file).context("parsing nmstate")?;
+        let text = read(path)?;
+        let state: NetworkState = yaml::worded_document(&text, MAX_YAML_BYTES).context("parsing nmstate")?;
         let all = state.gen_conf().context("generating configuration from nmstate")?;
         let connections = all.get("NetworkManager").context("extracting NetworkManager generated config")?;
         for (name, content) in connections {
