@@ -118,6 +118,7 @@ impl World {
 
     fn install(&self) {
         self.running.client().install_cluster(self.cluster.id).unwrap();
+        self.running.monitor();
     }
 
     fn host(&self, id: HostId) -> api::Host {
@@ -333,4 +334,37 @@ fn settings_become_manifests_of_the_control_plane() {
     let manifest = custom[0]["Content"].as_str().unwrap();
     let manifest = base64::engine::general_purpose::STANDARD.decode(manifest).unwrap();
     assert!(String::from_utf8(manifest).unwrap().contains("mastersSchedulable: true"));
+}
+
+#[test]
+fn the_install_configuration_is_a_file_of_the_cluster() {
+    let world = World::new(3, 3);
+    let path = format!("{API}/v2/clusters/{}/install-config", world.cluster.id);
+    let over = json!(r#"{"fips": true}"#);
+    let answer = world.running.json("PATCH", &format!("/v2/clusters/{}/install-config", world.cluster.id), &over);
+    assert_eq!(answer.status, 201);
+    assert_eq!(world.file("files?file_name=install-config.yaml").status, 409, "too early");
+    world.install();
+    let file = || world.file("files?file_name=install-config.yaml").body;
+    let made = file();
+    let config: Value = serde_norway::from_slice(&made).unwrap();
+    assert_eq!((&config["metadata"]["name"], &config["fips"]), (&json!("rack"), &json!(true)));
+    assert_eq!(config["pullSecret"], pull_secret());
+    assert_eq!(config["networking"]["machineNetwork"], json!([{"cidr": "10.0.0.0/24"}]));
+    assert_eq!(world.running.get(&path).document(), json!(String::from_utf8(made.clone()).unwrap()));
+    let write = |text: &str| fs::write(world.files.path().join("install-config.yaml"), text).unwrap();
+    write("{baseDomain: example.com, metadata: {name: other}}");
+    assert_eq!(file(), made, "the directory's is another cluster's");
+    let own = "{baseDomain: example.com, metadata: {name: rack}, capabilities: {baselineCapabilitySet: None}}";
+    write(own);
+    assert_eq!(file(), own.as_bytes(), "the other files were made of it");
+}
+
+#[test]
+fn without_a_control_plane_the_install_configuration_is_the_only_file() {
+    let running = Running::start(Files::default());
+    let body = json!({"name": "rack", "openshift_version": "4.22", "pull_secret": pull_secret()});
+    let id = running.json("POST", "/v2/clusters", &body).document()["id"].as_str().unwrap().to_owned();
+    let status = |name: &str| running.get(&format!("{API}/v2/clusters/{id}/downloads/files?file_name={name}")).status;
+    assert_eq!((status("install-config.yaml"), status("bootstrap.ign")), (409, 501));
 }

@@ -5,6 +5,7 @@ use crate::cluster_files::ClusterFiles;
 use crate::documents;
 use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal, range};
+use crate::install_config;
 use crate::kubeconfig;
 use crate::model::{ClusterRecord, HostKey};
 use crate::netboot;
@@ -14,12 +15,13 @@ use api::{HostId, HostStage, InfraEnv};
 use axum::http::{StatusCode, header};
 use serde_json::json;
 
+const INSTALL_CONFIG: &str = "install-config.yaml";
 const CLUSTER_FILES: [&str; 8] = [
     "bootstrap.ign",
     "master.ign",
     "metadata.json",
     "worker.ign",
-    "install-config.yaml",
+    INSTALL_CONFIG,
     "custom_manifests.json",
     "custom_manifests.yaml",
     "arbiter.ign",
@@ -121,19 +123,26 @@ pub fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     ))
 }
 
-/// Install-time files come from a control plane's own tools: what nobody gave us is not here.
+/// Install-time files come from a control plane's own tools: but for the install configuration the service makes none.
 fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted = call.query_one_of("file_name", names)?;
     let cluster = find_cluster(&service.store.model(), id)?;
     let state = cluster.state;
-    let files = service.settings.cluster_files.as_ref().zip(names.iter().find(|name| **name == wanted));
-    let Some((files, name)) = files else { return Err(Refusal::not_implemented(&format!("file_name={wanted}"))) };
+    let files = service.settings.cluster_files.as_ref();
+    let missing = || Refusal::not_implemented(&format!("file_name={wanted}"));
+    if files.is_none() && wanted != INSTALL_CONFIG {
+        return Err(missing());
+    }
     if !state.files_available() {
         return Err(Refusal::conflict(format!(
-            "{name} can be downloaded once cluster {id} is being installed; its status is {state}"
+            "{wanted} can be downloaded once cluster {id} is being installed; its status is {state}"
         )));
     }
+    if wanted == INSTALL_CONFIG {
+        return install_config(files, &cluster);
+    }
+    let (files, name) = files.zip(names.iter().find(|name| **name == wanted)).ok_or_else(missing)?;
     if *name == "kubeconfig" {
         let (name, contents) = kubeconfig(files, &cluster)?;
         return Ok(Answer::file(name, contents));
@@ -152,6 +161,19 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
         Ok(None) => Err(Refusal::not_found(format!("{name} of cluster {id} was not found"))),
         Err(error) => Err(Refusal::internal(&error)),
     }
+}
+
+/// The operator's, where it describes this cluster: the files beside it were made of it. The directory is that of every cluster
+/// of the service, so another cluster's is passed over for the one the service made when the installation began.
+fn install_config(files: Option<&ClusterFiles>, cluster: &ClusterRecord) -> Result<Answer, Refusal> {
+    let given = files.map(|files| files.read(INSTALL_CONFIG)).transpose();
+    let given = given.map_err(|error| Refusal::internal(&error))?.flatten();
+    let own = &cluster.course.install_config;
+    let own = (!own.is_empty()).then(|| own.expose().as_bytes().to_vec());
+    let found = given.filter(|file| install_config::describes(file, cluster)).or(own);
+    let id = cluster.cluster.id;
+    let found = found.ok_or_else(|| Refusal::not_found(format!("{INSTALL_CONFIG} of cluster {id} was not found")))?;
+    Ok(Answer::file(INSTALL_CONFIG, found))
 }
 
 /// With the authority of the cluster's ingress once its controller has told it; before that as it was given, under the name it has.
