@@ -167,7 +167,13 @@ impl World {
 #[test]
 fn one_of_three_masters_bootstraps_and_each_role_has_its_stages() {
     let world = World::new(3, 4);
-    assert_eq!(world.file("files?file_name=bootstrap.ign").status, 409, "too early");
+    let early = world.file("files?file_name=bootstrap.ign");
+    let reason = format!(
+        "cluster {} is in ready state, files can be downloaded only when status is one of: [installing finalizing installed \
+         error adding-hosts cancelled installing-pending-user-action]",
+        world.cluster.id
+    );
+    assert_eq!((early.status, &early.document()["reason"]), (409, &json!(reason)));
     assert!(world.hosts.iter().all(|id| !world.host(*id).bootstrap));
     world.install();
 
@@ -260,6 +266,24 @@ fn a_controller_finishes_the_installation() {
         |name: &str, status: &str| json!({"name": name, "status": status, "status_info": "fine", "version": "1"});
     world.install();
     assert_eq!(send("POST", "uploads/ingress-cert", &pem), 400, "too early");
+    let refused = |path: &str| {
+        let answer = world.running.get(&format!("{API}/v2/clusters/{}/{path}", world.cluster.id));
+        (answer.status, answer.document()["reason"].as_str().unwrap().to_owned())
+    };
+    let id = world.cluster.id;
+    assert_eq!(
+        refused("downloads/credentials?file_name=kubeconfig"),
+        (
+            409,
+            format!(
+                "cluster {id} is in installing state, kubeconfig can be downloaded only when status is one of: \
+             [finalizing installed error adding-hosts cancelled installing-pending-user-action]"
+            )
+        )
+    );
+    let console = "console-url isn't available yet, it will be once console operator is ready as part of cluster finalizing stage";
+    assert_eq!(refused("credentials"), (409, console.to_owned()));
+    fs::write(world.files.path().join("kubeadmin-password"), "p").unwrap();
     for stage in StageList::SingleNode.stages() {
         world.put(world.hosts[0], *stage).unwrap();
     }
@@ -275,6 +299,7 @@ fn a_controller_finishes_the_installation() {
     assert_eq!(send("PUT", "monitored-operators", &status("gone", "available")), 404);
     assert_eq!(send("PUT", "monitored-operators", &status("console", "sleepy")), 400);
     assert_eq!(send("PUT", "monitored-operators", &status("console", "available")), 200);
+    assert_eq!(world.running.get(&format!("{API}{path}/credentials")).document()["password"], "p");
     let list = |query: &str| world.running.get(&format!("{API}{path}/monitored-operators{query}"));
     assert_eq!(list("?operator_name=console").document()[0]["status"], "available");
     assert_eq!(list("?operator_name=gone").status, 404);

@@ -200,8 +200,16 @@ fn a_disk_that_cannot_be_measured_is_not_installed_to() {
     assert_eq!(world.reply(host, StepType::InstallationDiskSpeedCheck, 1, "no JSON"), 204);
     assert_eq!(world.kept(host, "disks_info")[DISK]["disk_speed"]["exit_code"], 1);
     assert_eq!((world.host(host)["status"].as_str(), world.status().as_str()), (Some("insufficient"), "insufficient"));
-    let reset = format!("{}/actions/reset-validation/sufficient-installation-disk-speed", world.host_path(host));
-    assert_eq!(world.running.json("PATCH", &reset, &json!({})).status, 200);
+    let reset = |id: &str| {
+        let path = format!("{}/actions/reset-validation/{id}", world.host_path(host));
+        world.running.json("PATCH", &path, &json!({}))
+    };
+    for id in ["ntp-synced", "nothing"] {
+        let refused = reset(id);
+        let reason = format!("Validation \"{id}\" cannot be reset or does not exist");
+        assert_eq!((refused.status, &refused.document()["reason"]), (400, &json!(reason)));
+    }
+    assert_eq!(reset("sufficient-installation-disk-speed").status, 200);
     assert_eq!(world.status(), "ready", "it may be measured again");
 }
 
@@ -247,6 +255,8 @@ fn a_host_that_is_in_two_infra_envs_is_two_hosts() {
     let first = world.host(host);
     assert_eq!(first["status"], "known-unbound");
     assert_eq!(world.kinds(host), [StepType::Inventory, StepType::NtpSynchronizer]);
+    let reset = format!("{}/actions/reset-validation/container-images-available", world.host_path(host));
+    assert_eq!(world.running.json("PATCH", &reset, &json!({})).status, 500, "it is in no cluster");
     std::thread::sleep(Duration::from_millis(5));
     world.register(host);
     let again = world.host(host);
