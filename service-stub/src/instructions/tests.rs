@@ -27,6 +27,7 @@ fn settings(files: &std::path::Path) -> Settings {
         hosts: Default::default(),
         ca_pem: None,
         poll_interval: 60,
+        monitor_interval: std::time::Duration::from_secs(4),
         requirements: Requirements::default(),
         agent_image: IMAGE.into(),
         installer_image: "quay.io/edge-infrastructure/assisted-installer:latest".into(),
