@@ -1,7 +1,7 @@
 //! A host without a service: what it would report, as lines of JSON in a file or on a port of the hypervisor.
 
 use crate::{
-    action::Run,
+    action::{Named, Run},
     child::{self, Limits, OURSELVES},
     stop::Stop,
 };
@@ -84,7 +84,7 @@ fn children() -> [(&'static str, StepType, Run); 3] {
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named::default(),
     };
     [
         ("inventory", StepType::Inventory, run(&["inventory"], "")),

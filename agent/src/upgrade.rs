@@ -4,7 +4,7 @@
 //! hold this very program in another version (its label says so): then the process becomes that. What else the image holds
 //! is of no use to a host that runs this agent without containers, and the program stays.
 
-use crate::action::{Refusal, Run, only_arg};
+use crate::action::{Named, Refusal, Run, only_arg};
 use api::Step;
 use serde::Deserialize;
 use std::{
@@ -60,7 +60,7 @@ pub(crate) fn action(step: &Step) -> Result<Run, Refusal> {
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named::default(),
     })
 }
 
