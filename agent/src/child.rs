@@ -1,10 +1,8 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
 use crate::{
-    action::Run,
-    confine,
-    journal::RELAYED,
-    privileges,
+    confine, privileges,
+    steps::Run,
     stop::Stop,
     sys::{self, Confinement},
 };
@@ -12,6 +10,7 @@ use api::{
     StepType,
     proxy::{self, ProxyVariables},
 };
+use journal::RELAYED;
 use nix::{
     sys::{
         memfd::{MFdFlags, memfd_create},

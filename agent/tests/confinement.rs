@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use agent::{
-    action::Run,
     child::{self, Limits, Outcome},
     privileges,
+    steps::Run,
     stop::Stop,
 };
 use api::StepType;

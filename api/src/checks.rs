@@ -307,6 +307,24 @@ pub struct DiskSpeedCheckResponse {
     pub path: String,
 }
 
+/// `upgrade_agent_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeAgentRequest {
+    /// The image to go on as.
+    pub agent_image: String,
+}
+
+/// `upgrade_agent_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeAgentResponse {
+    /// Echo.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub agent_image: String,
+    /// `success` or `failure`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub result: String,
+}
+
 /// `container_image_availability_request`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerImageAvailabilityRequest {
