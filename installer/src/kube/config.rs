@@ -24,10 +24,7 @@ pub enum ConfigError {
     Read { path: PathBuf, source: io::Error },
     /// Not a kubeconfig.
     #[error("the kubeconfig {} is not valid", path.display())]
-    Yaml {
-        path: PathBuf,
-        source: YamlError,
-    },
+    Yaml { path: PathBuf, source: YamlError },
     /// Something it names isn't in it.
     #[error("the kubeconfig {} has no {what}", path.display())]
     Lacks { path: PathBuf, what: &'static str },

@@ -300,7 +300,7 @@ fn taken(step: &Step) {
         outputs: Default::default(),
         pace: Default::default(),
     };
-    if let Err(refusal) = agent::action::action(step, &settings, HOST.parse().unwrap()) {
+    if let Err(refusal) = agent::steps::action(step, &settings, HOST.parse().unwrap()) {
         panic!("{}: {refusal}", step.step_type);
     }
     let (kind, suffix) = step.step_id.rsplit_once('-').unwrap();
