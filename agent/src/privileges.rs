@@ -4,7 +4,7 @@
 //! `PR_SET_NO_NEW_PRIVS`). Many give up even these once their sockets are open.
 
 use crate::confine::{
-    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SYNC,
+    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
 };
 use api::{StepType, proxy};
 use assist::Program;
@@ -34,11 +34,8 @@ pub enum Reach {
     Only(Rules),
     /// As [`Reach::Only`], but programs and mounts are to be had from an assistant that it forked before.
     Assisted(Rules, Assistant),
-    /// Any file and port.
-    Mounts {
-        /// System calls that it does not make, besides those no step makes.
-        forbidden: &'static [c_long],
-    },
+    /// Any file and port, and all system calls but those no step makes.
+    Everything,
 }
 
 /// What a step needs that itself starts no program.
@@ -52,6 +49,8 @@ pub struct Rules {
     pub writes: &'static [&'static str],
     /// Directories with whole trees to change. They are created where they are missing.
     pub trees: &'static [&'static str],
+    /// Directories to move files out of.
+    pub takes: &'static [&'static str],
     /// Whether it writes to the disk that its request names.
     pub writes_its_disk: bool,
     /// Directories below the node's root that its request names, with what it does there.
@@ -142,6 +141,7 @@ const NOTHING: Rules = Rules {
     reads_disks: false,
     writes: &["/dev/null"],
     trees: &[],
+    takes: &[],
     writes_its_disk: false,
     node: &[],
     reads_of_processes: &[],
@@ -267,6 +267,30 @@ const RECLAIM: Rules = Rules {
     ..NOTHING
 };
 
+/// Journals, crashes, and facts of this host; and what the cluster's own scripts have made of theirs, in /root and /tmp.
+const LOGS: Rules = Rules {
+    reads: &[
+        SELF,
+        RESOLVER,
+        CERTIFICATES,
+        &[
+            "/dev/disk",
+            "/dev/kmsg",
+            "/etc/localtime",
+            "/run/log/journal",
+            "/run/udev/data",
+            "/sys",
+            "/tmp",
+            "/usr/share/zoneinfo",
+            "/var/lib/systemd/coredump",
+        ],
+    ],
+    trees: &["/var/log"],
+    takes: &["/root"],
+    calls: &[CHANGE_FILES, REPLACE_FILES, SIGNALS_BY_FILE],
+    ..FETCH
+};
+
 /// podman, which pulls and keeps images.
 const PULLS: Assistant = Assistant {
     programs: &[Program {
@@ -295,6 +319,18 @@ const WRITES_BOOT_RECORD: Assistant = Assistant {
         arguments: &[&["-V", "-t", "/boot", "-i", "/discovery/vmlinuz", "-r", "/discovery/initrd", "-P", "*"]],
         variables: &[],
     }],
+    ..NO_HELP
+};
+
+/// LVM's facts, and the cluster's gathering.
+const GATHERS: Assistant = Assistant {
+    programs: &[
+        Program { name: "/usr/sbin/pvdisplay", arguments: &[&["-v"]], variables: &[] },
+        Program { name: "/usr/sbin/vgdisplay", arguments: &[&["-v"]], variables: &[] },
+        Program { name: "/usr/sbin/lvdisplay", arguments: &[&["-v"]], variables: &[] },
+        Program { name: "/usr/local/bin/ovs-installer-gather.sh", arguments: &[&["--id", "*", "**"]], variables: &[] },
+        Program { name: "/usr/local/bin/installer-gather.sh", arguments: &[&["--id", "*", "**"]], variables: &[] },
+    ],
     ..NO_HELP
 };
 
@@ -367,7 +403,6 @@ pub fn of(kind: &StepType) -> Privileges {
     let check = |capabilities, rules| Privileges { capabilities, reach: Reach::Only(rules), ..CHECK };
     let fetch = |capabilities, reach| Privileges { capabilities, proxies: true, reach, ..CHECK };
     let images = |rules| Privileges { memory_bytes: 4 << 30, ..fetch(PODMAN, Reach::Assisted(rules, PULLS)) };
-    let mounts = Reach::Mounts { forbidden: OF_INSTALLATIONS };
     match kind {
         // NVMe and SCSI commands, a card's module.
         StepType::Inventory => check(&[CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO], INVENTORY),
@@ -389,7 +424,7 @@ pub fn of(kind: &StepType) -> Privileges {
             memory_bytes: 16 << 30,
             oom_score_adj: 0,
             proxies: true,
-            reach: Reach::Mounts { forbidden: &[] },
+            reach: Reach::Everything,
         },
         StepType::StopInstallation => check(&[CAP_KILL], STOP),
         // The kernel's log, what others have written, and the cluster's own gathering scripts, which ask its containers.
@@ -406,7 +441,7 @@ pub fn of(kind: &StepType) -> Privileges {
                 CAP_SYS_ADMIN,
                 CAP_SYS_PTRACE,
             ],
-            mounts,
+            Reach::Assisted(LOGS, GATHERS),
         ),
         // To make /boot writable, and for the node's own rpm-ostree.
         StepType::DownloadBootArtifacts => {
