@@ -9,7 +9,7 @@ const GRACE: Duration = Duration::from_secs(120);
 /// Nobody waits a day for a disk.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
-/// The request, and how many seconds it may take (agent contract §6.5).
+/// The request, and how many seconds it may take (docs/compatibility.md#installation-disk-speed-check).
 pub(crate) fn speed(step: &Step) -> Result<Run, Refusal> {
     let [request, seconds] = args(step)?;
     let parsed: DiskSpeedCheckRequest =

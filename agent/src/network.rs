@@ -11,7 +11,7 @@ use api::{
 use serde::de::DeserializeOwned;
 use std::{borrow::Cow, time::Duration};
 
-/// What the service allows the images of one step when it says nothing (agent contract §6.6), seconds.
+/// What the service allows the images of one step when it says nothing (docs/compatibility.md#container-image-availability), seconds.
 const IMAGES_SECONDS: i64 = 960;
 /// A check watches its own time; it is ended only when it fails to.
 const IMAGES_GRACE: Duration = Duration::from_secs(60);
@@ -34,7 +34,8 @@ pub(crate) fn action(step: &Step, pace: &Pace) -> Option<Result<Run, Refusal>> {
         StepType::DomainResolution => check("dns", reads::<DomainResolutionRequest>, "domain resolution request"),
         StepType::DhcpLeaseAllocate => check("dhcp", reads::<DhcpAllocationRequest>, "dhcp allocation request"),
         StepType::ApiVipConnectivityCheck => {
-            // It succeeds also when nothing could be fetched, and says so on standard error (agent contract §6.9).
+            // It succeeds also when nothing could be fetched, and says so on standard error
+            // (docs/compatibility.md#api-vip-connectivity-check).
             check("endpoint", reads::<ApiVipConnectivityRequest>, "api vip connectivity request")
                 .map(|run| Run { answers_on_stderr: true, ..run })
         }

@@ -163,7 +163,7 @@ fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Stat
     status.step_started(step, run.deadline);
     let (kind, tell) = (&step.step_type, |pid| status.step_runs_as(&step.step_type, pid));
     let mut outcome = child::run_telling(&settings.program, &run, kind, &step.step_id, settings.limits, stop, tell);
-    outcome.exit_code = contract_code(&step.step_type, outcome.exit_code);
+    outcome.exit_code = wire_exit_code(&step.step_type, outcome.exit_code);
     if prints_json(&step.step_type) {
         outcome.output.truncate(outcome.output.trim_end().len());
     }
@@ -187,8 +187,8 @@ fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Stat
 }
 
 /// A program's plain failure as the service and its people know it from the real agent: -1 from what that does in its own process,
-/// 255 from what it runs in a container (agent contract §1.6, §6.0). An installation's failure is 1 there, too.
-fn contract_code(kind: &StepType, exit_code: i64) -> i64 {
+/// 255 from what it runs in a container (docs/compatibility.md#replies). An installation's failure is 1 there, too.
+fn wire_exit_code(kind: &StepType, exit_code: i64) -> i64 {
     match (exit_code, kind) {
         (1, StepType::Install | StepType::StopInstallation) => 1,
         (

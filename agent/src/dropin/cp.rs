@@ -1,5 +1,5 @@
 //! `cp`, as far as an image without any other program needs it: the service's unit copies the agent out of its image with it
-//! (agent contract §1.2).
+//! (docs/compatibility.md#agent-launch).
 //!
 //! As cp(1), in its words, with one thing better: a regular file is replaced by a new one in one step, so that a running
 //! program can be, and nobody ever sees half of it. Its other links keep the old content.

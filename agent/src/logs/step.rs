@@ -1,4 +1,4 @@
-//! The step `logs-gather` (agent contract §6.13).
+//! The step `logs-gather` (docs/compatibility.md#logs-gather).
 
 use crate::{
     action::{Refusal, Run, ServiceDocument, only_arg},
