@@ -1,5 +1,5 @@
 //! `landfall download` and `landfall list-stream`, which are also coreos-installer's: what is said is what its readers look for
-//! (installer contract C.1).
+//! (docs/compatibility.md#coreos-installer-commands).
 
 use crate::cli::values::FetchRetries;
 use crate::display::{Display, Style};

@@ -143,7 +143,7 @@ async fn negotiate(State(service): Shared, request: Request, next: Next) -> Resp
     }
 }
 
-/// GET /health: 500 when the refresh stands still (service contract §1.1).
+/// GET /health: 500 when the refresh stands still (docs/compatibility.md#rest-api).
 fn health(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     match service.stands_still() {
         None => Ok(Answer::empty(StatusCode::OK)),
@@ -349,7 +349,7 @@ impl From<TcpListener> for Listeners {
     }
 }
 
-/// Lets through what the plain port serves beside HTTPS (service contract §1.1, §8.1).
+/// Lets through what the plain port serves beside HTTPS (docs/compatibility.md#rest-api).
 async fn only_boot(request: Request, next: Next) -> Response {
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
     let script = path.starts_with(api::API_PATH)

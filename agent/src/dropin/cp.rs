@@ -1,4 +1,5 @@
-//! `cp`, for an image without any other program: a service's unit copies the agent out of its image with it.
+//! `cp`, for an image without any other program: a service's unit copies the agent out of its image with it
+//! (docs/compatibility.md#agent-launch).
 //!
 //! It copies regular files, as cp(1) does and with its messages, and one thing is better: a file is replaced by a new one in one
 //! step, so that a running program can be, and nobody ever sees half of it.

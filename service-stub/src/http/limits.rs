@@ -228,7 +228,7 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let message = format!("path and query are longer than {MAX_URI_BYTES} bytes");
         return Err(Refusal::Request(StatusCode::URI_TOO_LONG, message));
     }
-    // No request of the contract is compressed, so a few bytes can't become many here.
+    // No published request is compressed, so a few bytes can't become many here.
     let coded = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
     if headers.get_all(header::CONTENT_ENCODING).iter().any(coded) {
         let message = "request bodies are taken without Content-Encoding only".to_owned();
