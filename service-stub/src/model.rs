@@ -257,7 +257,7 @@ pub struct ClusterRecord {
     pub state: ClusterState,
     /// Everything published, without hosts.
     pub cluster: Cluster,
-    /// Registry credentials; never published.
+    /// Registry credentials; published in the install configuration alone.
     pub pull_secret: Secret,
     /// Published settings this service keeps without acting on them.
     #[serde(default)]
