@@ -1,10 +1,8 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
 use crate::{
-    action::Run,
-    confine,
-    journal::RELAYED,
-    privileges,
+    confine, privileges,
+    steps::Run,
     stop::Stop,
     sys::{self, Confinement},
 };
@@ -12,6 +10,7 @@ use api::{
     StepType,
     proxy::{self, ProxyVariables},
 };
+use journal::RELAYED;
 use nix::{
     sys::{
         memfd::{MFdFlags, memfd_create},
@@ -144,8 +143,11 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
     command.args(run.args.iter().map(AsRef::<str>::as_ref));
     command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.env(STEP_VARIABLE, printable(step_id)).env(confine::TYPE_VARIABLE, kind.to_string());
-    if let Some(disk) = &run.disk {
-        command.env(confine::DISK_VARIABLE, disk);
+    for (variable, path) in [(confine::TARGET_VARIABLE, &run.named.target), (confine::CA_VARIABLE, &run.named.ca_cert)]
+    {
+        if let Some(path) = path {
+            command.env(variable, path);
+        }
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if program == Path::new(OURSELVES) {
@@ -382,6 +384,7 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps::Named;
 
     /// Runs a shell script in the place of the program.
     fn script(script: &'static str, deadline: Option<Duration>) -> Outcome {
@@ -392,7 +395,7 @@ mod tests {
             deadline,
             dies_with_agent: true,
             answers_on_stderr: false,
-            disk: None,
+            named: Named::default(),
         };
         super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Stop::default())
     }
@@ -415,7 +418,7 @@ mod tests {
             deadline: None,
             dies_with_agent: true,
             answers_on_stderr: false,
-            disk: None,
+            named: Named::default(),
         };
         let outcome = super::run(
             Path::new("/nonexistent/landfall"),
@@ -454,7 +457,7 @@ mod tests {
                 deadline: None,
                 dies_with_agent,
                 answers_on_stderr: false,
-                disk: None,
+                named: Named::default(),
             };
             super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", Limits::default(), &stop)
         };
@@ -466,7 +469,7 @@ mod tests {
     fn a_child_has_its_own_session_and_no_token() {
         // Field 6 of stat(5) is the session, 1 the process itself.
         let outcome = script(
-            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_DISK-none}",
+            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_TARGET-none}",
             None,
         );
         let mut words = outcome.output.split_whitespace();

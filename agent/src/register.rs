@@ -170,7 +170,7 @@ fn names(registration: &HostRegistration, settings: &Settings, host_id: HostId) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::tests::{HOST, settings};
+    use crate::steps::tests::{HOST, settings};
     use serde_json::json;
 
     #[test]

@@ -281,6 +281,24 @@ pub struct DiskSpeedCheckResponse {
     pub path: String,
 }
 
+/// `upgrade_agent_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeAgentRequest {
+    /// The image to go on as.
+    pub agent_image: String,
+}
+
+/// `upgrade_agent_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeAgentResponse {
+    /// Echo.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub agent_image: String,
+    /// `success` or `failure`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub result: String,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerImageAvailabilityRequest {
     /// References, to be echoed as they came.

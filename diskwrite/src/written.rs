@@ -6,8 +6,8 @@ use crate::gpt::{self, Partition};
 use crate::layout::{Layout, ReadLayoutError};
 use crate::mount::{MountError, PartitionDevice, unmount};
 use crate::{LayoutError, sys};
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use assist::PrivateMounts;
+use nix::mount::MsFlags;
 use std::{
     fs::{self, File},
     io,
@@ -141,17 +141,13 @@ impl WrittenDisk {
 
 /// Runs in a thread of its own, whose mount namespace ends with it.
 fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> T) -> Result<T, MountError> {
-    const NONE: Option<&str> = None;
     let failed = |step: &'static str| move |source: io::Error| MountError::Prepare { step, source };
-    unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)
-        .map_err(|errno| failed("unsharing the namespace")(errno.into()))?;
-    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
-        .map_err(|errno| failed("making it private")(errno.into()))?;
+    let mounts = PrivateMounts::enter().map_err(failed("unsharing the namespace"))?;
     let mut mounted: Vec<(&Path, &Path)> = Vec::new();
     let mut result = Ok(());
     for (device, at) in devices {
         result = fs::create_dir_all(at).map_err(failed("making a directory")).and_then(|()| {
-            let mount_as = |kind: &str| mount(Some(device.path()), *at, Some(kind), MsFlags::empty(), NONE);
+            let mount_as = |kind: &str| mounts.mount(device.path(), at, kind, MsFlags::empty());
             mount_as("xfs").or_else(|xfs| {
                 mount_as("ext4").map_err(|ext4| MountError::Mount { device: device.path().to_owned(), ext4, xfs })
             })
@@ -169,7 +165,7 @@ fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> 
         if let Err(error) = settled {
             tracing::debug!(path = %at.display(), %error, "the file system is not settled before it is unmounted");
         }
-        if let Err(source) = unmount(at) {
+        if let Err(source) = unmount(&mounts, at) {
             unmounted = Err(MountError::Unmount { device: device.to_owned(), source });
         }
     }

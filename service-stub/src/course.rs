@@ -1,7 +1,7 @@
 //! How the installation of a cluster goes: what was prepared, and what the cluster's own controller told since.
 
 use crate::state::cluster::{FinalizingStage, Preparation};
-use api::{ClusterId, Timestamp};
+use api::{ClusterId, Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,6 +32,9 @@ pub struct Course {
     pub imported: bool,
     /// The service chose roles for its hosts, of which there are more than a control plane needs.
     pub roles_assigned: bool,
+    /// The install configuration as it was when the installation began; the pull secret is in it.
+    #[serde(skip_serializing_if = "Secret::is_empty")]
+    pub install_config: Secret,
 }
 
 impl Default for Course {
@@ -48,6 +51,7 @@ impl Default for Course {
             api_vip_dns_name: String::new(),
             imported: false,
             roles_assigned: false,
+            install_config: Secret::default(),
         }
     }
 }
@@ -118,6 +122,7 @@ impl Course {
         self.ingress_ca.clear();
         self.operators_report = Value::Null;
         self.openshift_cluster_id = None;
+        self.install_config = Secret::default();
     }
 }
 

@@ -187,13 +187,10 @@ pub(crate) fn signed(
 }
 
 /// Whoever changed the image could have taken its signature away as well, so where none is required one that can't be checked
-/// is no worse than none. With keys of the operator's own choice it has to be made by one of them.
+/// is no worse than none. Where the operator names keys it has to be made by a trusted one.
 fn openpgp(options: &InstallOptions, at: String, signature: &[u8]) -> Result<Option<Box<dyn Tap>>, VerifyError> {
     let trust = &options.trust;
-    let keys = match &trust.keyrings[..] {
-        [] => keyring::of_coreos(),
-        paths => keyring::read_all(paths)?,
-    };
+    let keys = keyring::trusted(trust)?;
     match openpgp::OpenPgp::new(at, signature, &keys, api::Timestamp::now().unix_seconds()) {
         Err(error @ VerifyError::UnknownKey { .. })
             if trust.keyrings.is_empty() && (!trust.required || trust.has_sum()) =>

@@ -74,6 +74,22 @@ pub fn document<T: DeserializeOwned>(text: &[u8], max_bytes: usize) -> Result<T,
     Ok(serde_norway::from_slice(text)?)
 }
 
+/// Why a text is not read, in the parser's own words.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum WordedError {
+    /// Beyond a bound.
+    Bound(#[from] YamlError),
+    /// Not YAML, or not what is wanted.
+    Parser(#[from] serde_norway::Error),
+}
+
+/// As [`document`]. The error may quote the text: for the operator who wrote it.
+pub fn worded_document<T: DeserializeOwned>(text: &[u8], max_bytes: usize) -> Result<T, WordedError> {
+    check(text, max_bytes)?;
+    Ok(serde_norway::from_slice(text)?)
+}
+
 /// All documents of a text of at most `max_bytes`.
 pub fn documents<T: DeserializeOwned>(text: &[u8], max_bytes: usize) -> Result<Vec<T>, YamlError> {
     check(text, max_bytes)?;

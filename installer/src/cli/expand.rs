@@ -1,6 +1,7 @@
 //! Config files, as words of a command line in front of the real one (docs/compatibility.md#installer-config-files).
 
 use super::config::InstallConfig;
+use ignition::yaml::{self, WordedError, YamlError};
 use serde_norway::Value;
 use std::{
     fs::File,
@@ -9,7 +10,7 @@ use std::{
 };
 
 /// Much more than all options with long values take.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Why a config file can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +23,7 @@ pub enum ExpandError {
     TooLarge { path: PathBuf },
     /// Not YAML, an unknown key or a value of another type.
     #[error("parsing config file {}", path.display())]
-    Parse { path: PathBuf, source: serde_norway::Error },
+    Parse { path: PathBuf, source: WordedError },
     /// A path that is not Unicode.
     #[error("serializing command-line arguments")]
     Words(#[source] serde_norway::Error),
@@ -53,14 +54,15 @@ fn read(path: &Path) -> Result<InstallConfig, ExpandError> {
     let failed = |source| ExpandError::Open { path: path.to_owned(), source };
     let mut text = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
-    if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_FILE_BYTES {
-        return Err(ExpandError::TooLarge { path: path.to_owned() });
+    file.take(u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX).saturating_add(1))
+        .read_to_end(&mut text)
+        .map_err(failed)?;
+    // An empty file, or one of comments, is null.
+    match yaml::worded_document::<Option<InstallConfig>>(&text, MAX_FILE_BYTES) {
+        Ok(config) => Ok(config.unwrap_or_default()),
+        Err(WordedError::Bound(YamlError::TooLong { .. })) => Err(ExpandError::TooLarge { path: path.to_owned() }),
+        Err(source) => Err(ExpandError::Parse { path: path.to_owned(), source }),
     }
-    // An empty file, or one of comments, is no map but null.
-    let config: Option<InstallConfig> =
-        serde_norway::from_slice(&text).map_err(|source| ExpandError::Parse { path: path.to_owned(), source })?;
-    Ok(config.unwrap_or_default())
 }
 
 /// The words for each option that is set, config files aside, in the order of the struct.

@@ -66,7 +66,7 @@ impl Podman {
         &self,
         action: &'static str,
         timeout: Duration,
-        command: &mut Command,
+        command: &Command,
     ) -> Result<(ExitStatus, String), StoreError> {
         let failed = |source| StoreError::Run { program: self.program.clone(), source };
         let Ended { status, stdout, stderr } =
@@ -75,7 +75,7 @@ impl Podman {
         Ok((status, super::reference::shorten(said.trim().lines().last().unwrap_or_default())))
     }
 
-    fn succeed(&self, action: &'static str, timeout: Duration, command: &mut Command) -> Result<String, StoreError> {
+    fn succeed(&self, action: &'static str, timeout: Duration, command: &Command) -> Result<String, StoreError> {
         match self.run(action, timeout, command)? {
             (status, said) if status.success() => Ok(said),
             (status, said) => Err(StoreError::Failed { action, status, said }),
@@ -93,7 +93,7 @@ impl Podman {
 impl Store for Podman {
     fn holds(&self, image: &str, timeout: Duration) -> Result<bool, StoreError> {
         let action = "image exists";
-        match self.run(action, timeout, &mut self.command(&["image", "exists", "--", image]))? {
+        match self.run(action, timeout, &self.command(&["image", "exists", "--", image]))? {
             (status, _) if status.success() => Ok(true),
             (status, _) if status.code() == Some(1) => Ok(false),
             (status, said) => Err(StoreError::Failed { action, status, said }),
@@ -109,8 +109,8 @@ impl Store for Podman {
     }
 
     fn size_bytes(&self, image: &str, timeout: Duration) -> Result<u64, StoreError> {
-        let mut command = self.command(&["image", "inspect", "--format={{.Size}}", "--", image]);
-        let said = self.succeed("image inspect", timeout, &mut command)?;
+        let command = self.command(&["image", "inspect", "--format={{.Size}}", "--", image]);
+        let said = self.succeed("image inspect", timeout, &command)?;
         said.parse().map_err(|_| StoreError::Size { said })
     }
 }

@@ -138,17 +138,19 @@ impl ClusterState {
 
     /// Install-time files may be downloaded (docs/compatibility.md#installer-endpoints).
     pub fn files_available(self) -> bool {
-        matches!(
-            self,
-            Self::Installing
-                | Self::Finalizing
-                | Self::Installed
-                | Self::Error
-                | Self::AddingHosts
-                | Self::Cancelled
-                | Self::InstallingPendingUserAction
-        )
+        Self::WITH_FILES.contains(&self)
     }
+
+    /// The states in which they may, in the published order.
+    pub const WITH_FILES: [Self; 7] = [
+        Self::Installing,
+        Self::Finalizing,
+        Self::Installed,
+        Self::Error,
+        Self::AddingHosts,
+        Self::Cancelled,
+        Self::InstallingPendingUserAction,
+    ];
 }
 
 #[cfg(test)]

@@ -30,9 +30,9 @@ pub mod info {
     pub const STOPPED_PREPARING: &str = "At least one host has stopped preparing for installation";
     pub const CANCELLED: &str = "Cluster installation was cancelled";
     pub const RESET: &str = "cluster was reset by user";
-    pub const USER_ACTION_TIMEOUT: &str = "cluster installation timed out while pending user action";
-    pub const INSTALLATION_TIMEOUT: &str = "cluster installation timed out";
-    pub const FINALIZING_TIMEOUT: &str = "cluster installation timed out while finalizing";
+    pub const USER_ACTION_TIMEOUT: &str =
+        "cluster installation timed out while pending user action (a manual booting from installation disk)";
+    pub const FINALIZING_TIMEOUT: &str = "Cluster installation timeout while finalizing";
     pub const ADDING: &str = "cluster is adding hosts to existing OCP cluster";
 }
 
