@@ -126,7 +126,10 @@ fn headings_of_the_compatibility_page_are_unique_and_its_anchors_used() {
         let anchor = page[at + mark.len()..].split('"').next().unwrap();
         assert!(used.contains(anchor), "nothing leads to {anchor}");
     }
-    assert!(texts["README.md"].contains("(docs/compatibility.md"), "README.md does not link docs/compatibility.md");
+    for name in ["README.md", "ARCHITECTURE.md"] {
+        let linked = texts.get(name).is_some_and(|text| text.contains("(docs/compatibility.md"));
+        assert!(linked, "{name} does not link docs/compatibility.md");
+    }
 }
 
 #[test]
@@ -170,4 +173,12 @@ fn anchors_are_made_as_github_makes_them() {
     assert_eq!(headings("# A b\n```sh\n# no\n```\n## C\n"), ["a-b", "c"]);
     let page = |page: &str, anchor: &str| (page.to_owned(), anchor.to_owned());
     assert_eq!(references("see docs/x.md#a-b, [c](#c)", true), [page("x.md", "a-b"), page("", "c")]);
+}
+
+#[test]
+fn files_that_the_architecture_names_are_there() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let spans = page.split('`').skip(1).step_by(2).filter(|span| span.contains('/') && !span.contains(['{', ' ']));
+    let lost: Vec<&str> = spans.filter(|span| !span.contains("NAME") && !root().join(span).exists()).collect();
+    assert!(lost.is_empty(), "{lost:?}");
 }
