@@ -255,17 +255,20 @@ fn too_slow(message: &str) -> Refusal {
 }
 
 /// A body, and the place that a large one takes.
-type Taken = (Bytes, Option<OwnedSemaphorePermit>);
+pub type Taken = (Bytes, Option<OwnedSemaphorePermit>);
 
-async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
+/// All of a body. What comes of a larger one is taken before it is refused: a connection that closes under it may take the
+/// refusal with it.
+pub async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
         Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message)
     };
+    let limits = &service.settings.limits;
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
+        linger(&mut body, limits).await;
         return Err(too_large());
     }
-    let limits = &service.settings.limits;
     let read = in_time(limits.body, async {
         let (mut bytes, mut place) = (Vec::new(), None);
         while let Some(piece) = next_piece(&mut body, limits).await? {
