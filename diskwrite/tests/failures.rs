@@ -55,7 +55,7 @@ fn raw_image_that_was_cut_is_told_by_its_table() {
     for cut in [whole - 512 * 33, 20 * MIB] {
         disk.put_old_tables(512);
         fs::OpenOptions::new().write(true).open(&raw).unwrap().set_len(cut).unwrap();
-        let refused = |source: &std::path::Path| {
+        let refused = |source: &Path| {
             let (error, cause) = fail(&from_file(&disk, source));
             let Failure::Image(cause) = cause else { panic!("{cause}") };
             match cause {
