@@ -5,13 +5,13 @@ use crate::{
     confine,
     journal::RELAYED,
     privileges,
-    stop::Stop,
     sys::{self, Confinement},
 };
 use api::{
     StepType,
     proxy::{self, ProxyVariables},
 };
+use kernel::Cancel;
 use nix::{
     sys::{
         memfd::{MFdFlags, memfd_create},
@@ -112,7 +112,7 @@ enum Cut {
 }
 
 /// Runs `program` as `run` says for the step `step_id` of type `kind`, and waits for it.
-pub fn run(program: &Path, run: &Run, kind: &StepType, step_id: &str, limits: Limits, stop: &Stop) -> Outcome {
+pub fn run(program: &Path, run: &Run, kind: &StepType, step_id: &str, limits: Limits, stop: &Cancel) -> Outcome {
     run_telling(program, run, kind, step_id, limits, stop, |_| ())
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn run_telling(
     kind: &StepType,
     step_id: &str,
     limits: Limits,
-    stop: &Stop,
+    stop: &Cancel,
     tell: impl FnOnce(u32),
 ) -> Outcome {
     let started = command(program, run, kind, step_id).and_then(|mut command| {
@@ -270,7 +270,7 @@ impl Watched {
     }
 
     /// Waits for the end, which comes early when the child takes too long, prints too much or we stop.
-    fn wait(&mut self, run: &Run, stop: &Stop) -> (io::Result<ExitStatus>, Option<Cut>) {
+    fn wait(&mut self, run: &Run, stop: &Cancel) -> (io::Result<ExitStatus>, Option<Cut>) {
         let start = Instant::now();
         loop {
             match self.child.try_wait() {
@@ -285,7 +285,7 @@ impl Watched {
             let cut = match late {
                 Some(deadline) => Cut::Deadline(deadline),
                 None if self.flooded.load(Ordering::Relaxed) => Cut::Flood,
-                None if run.dies_with_agent && stop.is_stopped() => Cut::Stop,
+                None if run.dies_with_agent && stop.is_cancelled() => Cut::Stop,
                 None => {
                     thread::sleep(LOOK);
                     continue;
@@ -395,7 +395,7 @@ mod tests {
             answers_on_stderr: false,
             disk: None,
         };
-        super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Stop::default())
+        super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Cancel::default())
     }
 
     #[test]
@@ -424,7 +424,7 @@ mod tests {
             &StepType::Inventory,
             "x-1",
             Limits::default(),
-            &Stop::default(),
+            &Cancel::default(),
         );
         assert_eq!(outcome.exit_code, -1);
         assert!(outcome.error.starts_with("cannot start /nonexistent/landfall: "), "{outcome:?}");
@@ -446,8 +446,8 @@ mod tests {
 
     #[test]
     fn stopping_ends_children_but_not_an_installation() {
-        let stop = Stop::default();
-        stop.stop();
+        let stop = Cancel::default();
+        stop.cancel();
         let run = |script: &'static str, dies_with_agent| {
             let run = Run {
                 args: vec!["-c".into(), script.into()],

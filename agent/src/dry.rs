@@ -3,13 +3,14 @@
 //! Checks of others succeed without a packet sent, disks are fast, nothing is installed. The inventory is this machine's
 //! with one interface, which has the pretended host's addresses. All that is not named here is done in earnest.
 
-use crate::{action::Refusal, child::Outcome, stop::Stop};
+use crate::{action::Refusal, child::Outcome};
 use api::{
     ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, ContainerImageAvailability,
     ContainerImageAvailabilityRequest, ContainerImageAvailabilityResponse, ContainerImageAvailabilityResult,
     DiskSpeedCheckRequest, DiskSpeedCheckResponse, HostId, Inventory, L2Connectivity, L3Connectivity, Step, StepType,
     VerifiedVip, VerifyVip, VipVerification,
 };
+use kernel::Cancel;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::PathBuf, time::Duration};
 
@@ -88,7 +89,7 @@ impl DryRun {
     }
 
     /// Stops all when it has rebooted.
-    pub(crate) fn await_reboot(&self, stop: &Stop) {
+    pub(crate) fn await_reboot(&self, stop: &Cancel) {
         let has_rebooted = || self.reboot_marker.as_ref().is_some_and(|marker| marker.exists());
         while !has_rebooted() {
             if stop.sleep(MARKER_INTERVAL) {
@@ -96,7 +97,7 @@ impl DryRun {
             }
         }
         tracing::info!("the pretended host has rebooted");
-        stop.stop();
+        stop.cancel();
     }
 }
 

@@ -2,14 +2,15 @@
 
 use crate::{
     outbox::{Outbox, Route},
+    pace::jittered,
     register::Registered,
     settings::Pace,
     status::{ServiceState, Status},
     steps::Steps,
-    stop::{Stop, jittered},
     sys,
 };
 use api::{Client, PostStepAction, StepType, Steps as Answer};
+use kernel::Cancel;
 use std::{
     error::Error,
     time::{Duration, Instant},
@@ -46,7 +47,7 @@ pub(crate) fn poll(
     outbox: &Outbox,
     status: &Status,
     pace: Pace,
-    stop: &Stop,
+    stop: &Cancel,
 ) -> End {
     let mut polls = 0_u64;
     loop {
@@ -83,7 +84,14 @@ pub(crate) fn poll(
 }
 
 /// Until the next poll, or until an upgrade has come and its reply has gone.
-fn wait(pause: Duration, upgrades: bool, steps: &Steps, outbox: &Outbox, status: &Status, stop: &Stop) -> Option<End> {
+fn wait(
+    pause: Duration,
+    upgrades: bool,
+    steps: &Steps,
+    outbox: &Outbox,
+    status: &Status,
+    stop: &Cancel,
+) -> Option<End> {
     let until = Instant::now() + pause;
     let mut upgraded = false;
     loop {
@@ -118,7 +126,7 @@ fn ask(
     outbox: &Outbox,
     status: &Status,
     pace: Pace,
-    stop: &Stop,
+    stop: &Cancel,
 ) -> Result<(Client, Answer), End> {
     let start = Instant::now();
     let mut delay = pace.poll_retry;

@@ -8,10 +8,10 @@ use crate::{
     outbox::{Outbox, Route},
     settings::Settings,
     status::Status,
-    stop::Stop,
     upgrade,
 };
 use api::{Step, StepReply, StepType};
+use kernel::Cancel;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ pub(crate) struct Steps {
     settings: Arc<Settings>,
     outbox: Arc<Outbox>,
     status: Arc<Status>,
-    stop: Stop,
+    stop: Cancel,
     running: Arc<Mutex<HashSet<StepType>>>,
     upgraded: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -56,7 +56,7 @@ impl Drop for Turn {
 }
 
 impl Steps {
-    pub(crate) fn new(settings: Arc<Settings>, outbox: Arc<Outbox>, status: Arc<Status>, stop: Stop) -> Self {
+    pub(crate) fn new(settings: Arc<Settings>, outbox: Arc<Outbox>, status: Arc<Status>, stop: Cancel) -> Self {
         confine::log_means();
         Self { settings, outbox, status, stop, running: Arc::default(), upgraded: Arc::default(), threads: Vec::new() }
     }
@@ -102,7 +102,7 @@ impl Steps {
             let outcome = carry_out(&step, &settings, &route, &status, &stop);
             // Before the reply: whoever sees it may send the next step of this type at once.
             drop(turn);
-            if stop.is_stopped() {
+            if stop.is_cancelled() {
                 return;
             }
             status.step_ended(&kind, outcome.exit_code, &outcome.error);
@@ -137,14 +137,14 @@ fn log_memory() {
     tracing::info!(agent_kib, largest_step_kib, "peak memory");
 }
 
-fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Stop) -> Outcome {
+fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Cancel) -> Outcome {
     let in_earnest = || carry_out_here(step, settings, route, status, stop);
     let Some(dry) = &settings.dry else { return in_earnest() };
     // What is only pretended has no medium either.
     dry.answer(step).unwrap_or_else(|| dry.edit_output(step, in_earnest()))
 }
 
-fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Stop) -> Outcome {
+fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Cancel) -> Outcome {
     if let Err(error) = settings.media.check() {
         tracing::error!(%error, "step not run");
         return Outcome { exit_code: EXIT_MEDIA_LOST, output: String::new(), error: error.to_string() };

@@ -1,10 +1,10 @@
 //! The disk to write: opened exclusively, and only if it is a whole, writable disk that nobody uses.
 
 use crate::identity::{self, Change, DiskIdentity, ResolveError, multipath_of};
-use crate::in_use::{DevNumber, Node, Use, nodes, tops, uses};
+use crate::in_use::{Node, Use, nodes, tops, uses};
 use crate::probe::{Contents, Kind, probe};
-use crate::sys;
-use crate::usage::{Usage, number_of};
+use crate::usage::Usage;
+use kernel::DevNumber;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
@@ -279,8 +279,8 @@ impl Found {
         let query = |what| move |source| DiskError::Query { path: self.path.clone(), what, source };
         Ok(Geometry {
             path: self.path.clone(),
-            size_bytes: sys::size_bytes(file).map_err(query("size"))?,
-            sector_bytes: sys::sector_bytes(file).map_err(query("sector size"))?,
+            size_bytes: kernel::disk::size_bytes(file).map_err(query("size"))?,
+            sector_bytes: kernel::disk::sector_bytes(file).map_err(query("sector size"))?,
         })
     }
 }
@@ -393,7 +393,7 @@ impl Disk {
             }
         };
         differs("device node", self.number.to_string(), node.to_string());
-        let size = sys::size_bytes(&self.file).map_err(|source| DiskError::Query {
+        let size = kernel::disk::size_bytes(&self.file).map_err(|source| DiskError::Query {
             path: path.clone(),
             what: "size",
             source,
@@ -404,7 +404,7 @@ impl Disk {
 
     /// Whether the kernel has lost it: what is open still then has no size any more.
     pub fn is_gone(&self) -> bool {
-        !self.sysfs.exists() || !sys::size_bytes(&self.file).is_ok_and(|size| size > 0)
+        !self.sysfs.exists() || !kernel::disk::size_bytes(&self.file).is_ok_and(|size| size > 0)
     }
 
     /// What is known of it.
@@ -474,7 +474,7 @@ fn other_kind(kind: fs::FileType) -> Option<&'static str> {
 }
 
 fn find_uses(sysfs: &Path) -> io::Result<Vec<Use>> {
-    Ok(uses(&nodes(sysfs)?, &Usage::read()?, &number_of))
+    Ok(uses(&nodes(sysfs)?, &Usage::read()?, &DevNumber::of_block_device))
 }
 
 #[cfg(test)]

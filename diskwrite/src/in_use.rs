@@ -1,37 +1,15 @@
 //! Who uses a disk: mounts, swap, file systems of several devices, loop devices, and devices stacked on it.
 
 use crate::usage::{LoopDevice, Usage};
+use kernel::{
+    DevNumber,
+    mounts::{Mount, mounts, swaps},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
 };
-
-/// A device number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DevNumber {
-    pub major: u64,
-    pub minor: u64,
-}
-
-impl DevNumber {
-    /// From `st_rdev`.
-    pub fn from_raw(rdev: u64) -> Self {
-        Self { major: nix::sys::stat::major(rdev), minor: nix::sys::stat::minor(rdev) }
-    }
-
-    /// From `8:1`, as sysfs and mountinfo write it.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
-    }
-}
-
-impl fmt::Display for DevNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.major, self.minor)
-    }
-}
 
 /// Why a disk is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,56 +139,9 @@ fn node(dir: &Path) -> io::Result<Node> {
 /// Deeper than any real stack of devices.
 pub(crate) const MAX_STACK: u32 = 32;
 
-/// One line of mountinfo.
-#[derive(Debug, PartialEq, Eq)]
-struct Mount {
-    number: DevNumber,
-    at: PathBuf,
-    source: PathBuf,
-}
-
-impl Mount {
-    /// bcachefs names all its devices, joined by colons.
-    fn sources(&self) -> impl Iterator<Item = &Path> {
-        use std::os::unix::ffi::OsStrExt;
-        let parts = self.source.as_os_str().as_bytes().split(|byte| *byte == b':');
-        std::iter::once(self.source.as_path()).chain(parts.map(|part| Path::new(std::ffi::OsStr::from_bytes(part))))
-    }
-}
-
-/// Parses `/proc/PID/mountinfo`, see proc_pid_mountinfo(5); lines it can't read are left out.
-fn mounts(mountinfo: &str) -> Vec<Mount> {
-    mountinfo
-        .lines()
-        .filter_map(|line| {
-            let (head, tail) = line.split_once(" - ")?;
-            let mut head = head.split(' ').skip(2);
-            let number = DevNumber::parse(head.next()?)?;
-            let at = unescape(head.nth(1)?);
-            let source = unescape(tail.split(' ').nth(1)?);
-            Some(Mount { number, at, source })
-        })
-        .collect()
-}
-
-/// The devices and files of `/proc/swaps`.
-fn swaps(text: &str) -> Vec<PathBuf> {
-    text.lines().skip(1).filter_map(|line| line.split([' ', '\t']).next()).map(unescape).collect()
-}
-
-/// Undoes the kernel's `\040` for blanks and the like.
-fn unescape(text: &str) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let octal = (*first == b'\\').then(|| tail.get(..3)).flatten();
-        let code =
-            octal.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|d| u8::from_str_radix(d, 8).ok());
-        out.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[3..] } else { tail };
-    }
-    std::ffi::OsString::from_vec(out).into()
+/// What is mounted, by all its names: bcachefs names all its devices, joined by colons.
+fn sources(mount: &Mount) -> impl Iterator<Item = &Path> {
+    std::iter::once(mount.source.as_str()).chain(mount.source.split(':')).map(Path::new)
 }
 
 /// All uses of these nodes, in the nodes' order. `number_of` gives the number of a block device by its path: a btrfs or
@@ -222,11 +153,12 @@ pub(crate) fn uses(nodes: &[Node], usage: &Usage, number_of: &dyn Fn(&Path) -> O
     for node in nodes {
         let device = || node.name.clone();
         for mount in &mounts {
-            if mount.number == node.number || mount.sources().any(|path| number_of(path) == Some(node.number)) {
-                found.push(Use::Mounted { device: device(), at: mount.at.clone() });
+            if mount.device == node.number || sources(mount).any(|path| number_of(Path::new(path)) == Some(node.number))
+            {
+                found.push(Use::Mounted { device: device(), at: PathBuf::from(&mount.target) });
             }
         }
-        if swaps.iter().any(|path| number_of(path) == Some(node.number)) {
+        if swaps.iter().any(|path| number_of(Path::new(path)) == Some(node.number)) {
             found.push(Use::Swap { device: device() });
         }
         for member in usage.members.iter().filter(|member| member.number == node.number) {
@@ -235,8 +167,11 @@ pub(crate) fn uses(nodes: &[Node], usage: &Usage, number_of: &dyn Fn(&Path) -> O
         for LoopDevice { name, numbers, offset_bytes, .. } in
             usage.loops.iter().filter(|device| device.backing == node.number)
         {
-            let mut at: Vec<_> =
-                mounts.iter().filter(|mount| numbers.contains(&mount.number)).map(|mount| mount.at.clone()).collect();
+            let mut at: Vec<_> = mounts
+                .iter()
+                .filter(|mount| numbers.contains(&mount.device))
+                .map(|mount| PathBuf::from(&mount.target))
+                .collect();
             at.dedup();
             found.push(Use::Loop { device: device(), by: name.clone(), offset_bytes: *offset_bytes, at });
         }
@@ -402,12 +337,5 @@ broken line
         let nodes = nodes(&dir.path().join("sdb")).unwrap();
         let usage = Usage { mountinfo: MOUNTINFO.into(), ..Usage::default() };
         assert_eq!(uses(&nodes, &usage, &|_| None), []);
-    }
-
-    #[test]
-    fn unescapes_octal_only() {
-        assert_eq!(unescape(r"a\040b\134c"), PathBuf::from(r"a b\c"));
-        assert_eq!(unescape(r"a\9zz\04"), PathBuf::from(r"a\9zz\04"));
-        assert_eq!(unescape(r"\777x"), PathBuf::from(r"\777x"));
     }
 }

@@ -3,13 +3,13 @@
 
 use crate::disk::Disk;
 use crate::gpt::Partition;
-use crate::{partitions, sys};
+use crate::partitions;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{chroot, fchdir};
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io,
     path::{Path, PathBuf},
     thread,
@@ -20,8 +20,6 @@ use tempfile::TempDir;
 /// Something may look at the mount for a moment: as patient as the installer this replaces.
 const UMOUNT_TRIES: u32 = 20;
 const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
-/// Others may take free loop devices too.
-const LOOP_TRIES: u32 = 16;
 
 /// Why the file system can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +88,7 @@ impl PartitionDevice {
     }
 
     fn bind(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
-        let bound = bind(disk.file(), partition.start, partition.len);
+        let bound = kernel::disk::bind_loop(disk.file(), partition.start, partition.len);
         let (path, file) = bound.map_err(|source| MountError::Loop {
             device: disk.geometry().path.clone(),
             name: partition.name.clone(),
@@ -111,18 +109,6 @@ impl PartitionDevice {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
-}
-
-fn bind(backing: &File, offset: u64, len: u64) -> io::Result<(PathBuf, File)> {
-    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
-    for _ in 0..LOOP_TRIES {
-        let path = PathBuf::from(format!("/dev/loop{}", sys::free_loop(&control)?));
-        let device = OpenOptions::new().read(true).write(true).open(&path)?;
-        if sys::bind_loop(&device, backing, offset, len)? {
-            return Ok((path, device));
-        }
-    }
-    Err(io::Error::from(Errno::EBUSY))
 }
 
 fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Result<T, MountError> {

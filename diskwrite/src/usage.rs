@@ -1,12 +1,11 @@
 //! What the kernel says of the users of block devices, read once for all disks.
 
-use crate::in_use::{DevNumber, nodes};
-use crate::sys;
+use crate::in_use::nodes;
+use kernel::DevNumber;
 use std::{
     collections::BTreeSet,
     fs::{self, File},
     io,
-    os::unix::fs::{FileTypeExt, MetadataExt},
     path::Path,
 };
 
@@ -60,12 +59,6 @@ impl Usage {
     }
 }
 
-/// The number of the block device at a path.
-pub(crate) fn number_of(path: &Path) -> Option<DevNumber> {
-    let meta = fs::metadata(path).ok()?;
-    meta.file_type().is_block_device().then(|| DevNumber::from_raw(meta.rdev()))
-}
-
 /// The names in a directory; none where there is no such directory.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
@@ -92,11 +85,8 @@ fn loop_device(name: String) -> Option<LoopDevice> {
     let file = attribute("backing_file")?;
     // The path is that of another mount namespace, perhaps, or of a node that was replaced.
     let device = File::open(Path::new("/dev").join(&name)).ok();
-    let asked = device.and_then(|device| sys::loop_backing(&device).ok());
-    let backing = match asked {
-        Some(rdev) => rdev.map(DevNumber::from_raw),
-        None => number_of(Path::new(file.trim_end())),
-    }?;
+    let asked = device.and_then(|device| kernel::disk::loop_backing(&device).ok());
+    let backing = asked.unwrap_or_else(|| DevNumber::of_block_device(Path::new(file.trim_end())))?;
     let offset_bytes = attribute("offset").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let numbers = nodes(&dir).ok()?.into_iter().map(|node| node.number).collect();
     Some(LoopDevice { name, numbers, backing, offset_bytes })

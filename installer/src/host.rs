@@ -4,7 +4,6 @@
 
 use crate::{
     boot_order,
-    cancel::Cancel,
     plan::{Image, ImageWrite},
     programs::{self, Program, ProgramError},
     source::{self, Choice},
@@ -16,6 +15,7 @@ use diskwrite::{
     DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, Source, SourceError, install,
     wipe::{self, WipeError},
 };
+use kernel::Cancel;
 use std::{error::Error, ffi::OsStr, fmt, io, path::Path, time::Duration};
 
 /// The machine.
@@ -130,7 +130,7 @@ impl LiveHost<'_> {
             save_partlabels: write.save_partlabels.clone(),
             save_partindexes: write.save_partindexes.clone(),
             preserve_on_error: write.preserve_on_error,
-            cancel: cancel.flag(),
+            cancel: cancel.clone(),
             ..InstallOptions::default()
         }
     }
@@ -146,7 +146,7 @@ impl Host for LiveHost<'_> {
     }
 
     fn clean_disk(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError> {
-        let cleaned = wipe::clean(device, &cancel.flag())?;
+        let cleaned = wipe::clean(device, cancel)?;
         for step in &cleaned.taken_down {
             tracing::info!(device = %device.display(), "taken down: {step}");
         }

@@ -1,12 +1,12 @@
 //! An Ignition config from a server, a file or standard input, whole in memory: it is small, and must be looked at before
 //! a disk is touched. What is in it is never shown: it holds keys and pull secrets.
 
-use crate::cancel::Cancel;
 use api::{
     backoff,
     http::{HttpConfig, HttpConfigError, public_url},
 };
 use diskwrite::{IgnitionHash, IgnitionHashError, Retries};
+use kernel::Cancel;
 use std::{
     fs::File,
     io::{self, Read},

@@ -6,7 +6,6 @@
 pub mod args;
 pub mod boot_order;
 pub mod bootstrap;
-pub mod cancel;
 pub mod cli;
 pub mod disk_cli;
 pub mod display;

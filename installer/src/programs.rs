@@ -1,7 +1,7 @@
 //! Running the host's own programs: bounded output, an end when the installation is cancelled, and an error that says in one
 //! line what went wrong.
 
-use crate::cancel::Cancel;
+use kernel::Cancel;
 use std::{
     ffi::OsStr,
     fmt,

@@ -9,10 +9,10 @@ use api::{
     read_body,
 };
 use diskwrite::Retries;
+use kernel::Cancel;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -230,13 +230,13 @@ impl Metadata {
 }
 
 /// Asks the server for the stream's metadata and finds the image for the disk in it.
-pub fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &AtomicBool) -> Result<StreamImage, StreamError> {
+pub fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &Cancel) -> Result<StreamImage, StreamError> {
     let url = metadata_url(query.base_url, query.stream)?;
     select(metadata(http, &url, query.retries, cancel)?, query)
 }
 
 /// Asks the server for the metadata at `url`.
-pub fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) -> Result<Metadata, StreamError> {
+pub fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Result<Metadata, StreamError> {
     let metadata = fetch(http, url, retries, cancel)?;
     serde_json::from_slice(&metadata).map_err(|source| StreamError::Json { url: public_url(url), source })
 }
@@ -254,7 +254,7 @@ pub fn metadata_url(base_url: &str, stream: &str) -> Result<String, StreamError>
     Ok(format!("{}/{stream}.json", base_url.trim_end_matches('/')))
 }
 
-fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) -> Result<Vec<u8>, StreamError> {
+fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Result<Vec<u8>, StreamError> {
     let agent = agent(http)?;
     let started = Instant::now();
     let mut failures = 0;
@@ -277,7 +277,7 @@ fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) ->
         tracing::warn!("{error}{cause}; trying again in {:.1} s", wait.as_secs_f32());
         let until = Instant::now() + wait;
         loop {
-            if cancel.load(Ordering::Relaxed) {
+            if cancel.is_cancelled() {
                 return Err(StreamError::Cancelled);
             }
             let left = until.saturating_duration_since(Instant::now());

@@ -9,11 +9,11 @@ use fake_service::{
     recorded::{Exchange, header_faults, recorded, wire},
 };
 use installer::{
-    cancel::Cancel,
     document::Document,
     flow::{FlowError, News, Pace, run},
     host::WriteError,
 };
+use kernel::Cancel;
 use machine::FakeHost;
 use serde_json::{Value, json};
 use std::{

@@ -6,11 +6,11 @@ mod machine;
 
 use fake_service::{Answer, FakeService, PATIENCE, Request};
 use installer::{
-    cancel::Cancel,
     document::Document,
     flow::{FlowError, Pace, run},
     host::WriteError,
 };
+use kernel::Cancel;
 use machine::FakeHost;
 use serde_json::json;
 use std::{

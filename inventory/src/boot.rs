@@ -1,7 +1,8 @@
 //! How the machine booted, and its TPM (contract §7.2).
 
-use crate::{Root, mounts::Mount};
+use crate::Root;
 use api::Boot;
+use kernel::mounts::Mount;
 use std::io;
 
 const SECURE_BOOT: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";

@@ -6,9 +6,10 @@ mod console;
 mod snapshot;
 mod view;
 
+use kernel::Cancel;
 pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
 
-use crate::{clock, notify::Notifier, register::Registered, settings::Settings, stop::Stop};
+use crate::{clock, notify::Notifier, register::Registered, settings::Settings};
 use api::{Client, ClientError, HostId, Step, StepType, Timestamp, http::public_url};
 use nix::ifaddrs::getifaddrs;
 use std::{
@@ -180,14 +181,14 @@ impl Status {
         });
     }
 
-    /// Sleeps as [`Stop::sleep`], with signs of life and with an eye on a running installation.
-    pub(crate) fn wait(&self, stop: &Stop, pause: Duration) -> bool {
+    /// Sleeps as [`Cancel::sleep`], with signs of life and with an eye on a running installation.
+    pub(crate) fn wait(&self, stop: &Cancel, pause: Duration) -> bool {
         let start = Instant::now();
         loop {
             self.refresh();
             let left = pause.saturating_sub(start.elapsed());
             if left.is_zero() {
-                return stop.is_stopped();
+                return stop.is_cancelled();
             }
             if stop.sleep(left.min(self.patience())) {
                 return true;

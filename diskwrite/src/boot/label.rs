@@ -4,7 +4,8 @@
 use crate::gpt::Partition;
 use crate::image::ImageError;
 use crate::in_use::{Use, nodes, uses};
-use crate::usage::{Usage, number_of};
+use crate::usage::Usage;
+use kernel::DevNumber;
 use std::{
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
@@ -114,13 +115,14 @@ pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
     for dir in dirs {
         let Ok(nodes) = nodes(&dir) else { continue };
         let devices = nodes.iter().map(|node| Path::new("/dev").join(node.name.replace('!', "/")));
-        if nodes.first().is_some_and(|node| number_of(disk) == Some(node.number)) {
+        if nodes.first().is_some_and(|node| DevNumber::of_block_device(disk) == Some(node.number)) {
             own = devices.filter_map(|path| boot_uuid(&mut File::open(path).ok()?)).collect();
             continue;
         }
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         let taken = |taken: &Use| !matches!(taken, Use::Held { .. });
-        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix)) && !uses(&nodes, &usage, &number_of).iter().any(taken)
+        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix))
+            && !uses(&nodes, &usage, &DevNumber::of_block_device).iter().any(taken)
         {
             candidates.extend(devices);
         }

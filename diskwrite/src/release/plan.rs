@@ -1,10 +1,11 @@
 //! Whether a disk may be made free, and in which order what lies on it goes.
 
-use super::kernel::Kernel;
+use super::calls::Kernel;
 use super::mapper::Mapped;
 use super::stack::{Device, Layer, Stack};
 use crate::disk::LIVE_MOUNTS;
-use crate::in_use::{DevNumber, Use, uses};
+use crate::in_use::{Use, uses};
+use kernel::DevNumber;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt, io, path::Path, time::Duration};
 

@@ -1,6 +1,7 @@
 //! What is stacked on a disk and its partitions: read from sysfs, by device numbers, without a look at any name.
 
-use crate::in_use::{DevNumber, MAX_STACK, Node, nodes};
+use crate::in_use::{MAX_STACK, Node, nodes};
+use kernel::DevNumber;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},

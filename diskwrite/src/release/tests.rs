@@ -1,10 +1,11 @@
 //! Trees as sysfs has them, and a kernel that takes apart what it is told to, if it may.
 
-use super::kernel::Opener;
+use super::calls::Opener;
 use super::mapper::Mapped;
 use super::*;
-use crate::in_use::DevNumber;
 use crate::usage::{LoopDevice, Usage};
+use kernel::Cancel;
+use kernel::DevNumber;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -66,7 +67,7 @@ impl Tree {
 
     fn down(&self, disk: &str, kernel: &Fake<'_>) -> Result<Vec<String>, ReleaseError> {
         let read = || Stack::read(&self.dir(disk));
-        let done = take_down(Path::new("/dev/x"), &read, kernel, &AtomicBool::new(false))?;
+        let done = take_down(Path::new("/dev/x"), &read, kernel, &Cancel::default())?;
         Ok(done.iter().map(Takedown::to_string).collect())
     }
 
@@ -74,7 +75,7 @@ impl Tree {
     fn order(&self, disk: &str) -> Vec<String> {
         let read = || Stack::read(&self.dir(disk));
         let kernel = self.kernel();
-        let done = take_down(Path::new("/dev/x"), &read, &kernel, &AtomicBool::new(false)).unwrap();
+        let done = take_down(Path::new("/dev/x"), &read, &kernel, &Cancel::default()).unwrap();
         assert_eq!(kernel.state.borrow().log, done.iter().map(|step| step.device.clone()).collect::<Vec<_>>());
         done.into_iter().map(|step| step.device).collect()
     }
@@ -434,6 +435,8 @@ fn a_circle_or_a_free_disk_is_no_harm() {
     assert_eq!(stack.top_down.len(), 2);
     // A signal ends it between two steps.
     let read = || Stack::read(&tree.dir("sda"));
-    let error = take_down(Path::new("/dev/x"), &read, &tree.kernel(), &AtomicBool::new(true)).unwrap_err();
+    let cancel = Cancel::default();
+    cancel.cancel();
+    let error = take_down(Path::new("/dev/x"), &read, &tree.kernel(), &cancel).unwrap_err();
     assert_eq!(error.to_string(), "stopped while taking down what lies on /dev/x; nothing was changed");
 }

@@ -3,12 +3,9 @@
 use super::{OnRetry, Retry, SourceError};
 use crate::options::{InstallOptions, Retries, Source};
 use api::backoff;
+use kernel::Cancel;
 use std::{
     io::{self, Read},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread,
     time::{Duration, Instant},
 };
@@ -79,7 +76,7 @@ pub(super) struct HttpReader {
     shown: String,
     /// Whether nothing but the server's certificate speaks for the image, so that no other may take its place.
     https_only: bool,
-    cancel: Arc<AtomicBool>,
+    cancel: Cancel,
     stall_timeout: Duration,
     retries: Retries,
     on_retry: OnRetry,
@@ -226,7 +223,7 @@ impl HttpReader {
         }
         let until = Instant::now() + wait;
         loop {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.cancel.is_cancelled() {
                 return Err(SourceError::Cancelled { offset: self.offset });
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -290,7 +287,7 @@ impl Read for HttpReader {
         // The time the caller took to come back is not the server's.
         self.progress = Instant::now();
         loop {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.cancel.is_cancelled() {
                 return Err(io::Error::other(SourceError::Cancelled { offset: self.offset }));
             }
             if let Some(count) = self.read_body(buf).map_err(io::Error::other)? {

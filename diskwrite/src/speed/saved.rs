@@ -1,7 +1,6 @@
 //! What was on the disk where the measurement writes: kept in memory, and put back whatever happens.
 
 use super::SpeedError;
-use crate::sys;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::{
     fs::File,
@@ -29,7 +28,7 @@ impl Target<'_> {
     pub fn drop_cache(&self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.is_disk {
-            sys::drop_cache(self.file)
+            kernel::disk::drop_cache(self.file)
         } else {
             posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from)
         }

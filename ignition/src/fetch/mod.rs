@@ -8,6 +8,7 @@ mod http;
 mod url;
 
 pub use error::{FetchError, FetchFault};
+use kernel::hex;
 
 use crate::check::url::{Scheme, scheme};
 use crate::data_url;
@@ -262,15 +263,11 @@ impl<'a> Sum<'a> {
     }
 
     fn check(&self, bytes: &[u8]) -> Result<(), FetchFault> {
-        let calculated = if self.is_long { hex(&Sha512::digest(bytes)) } else { hex(&Sha256::digest(bytes)) };
+        let calculated =
+            if self.is_long { hex::lower(Sha512::digest(bytes)) } else { hex::lower(Sha256::digest(bytes)) };
         if calculated.eq_ignore_ascii_case(self.digits) {
             return Ok(());
         }
         Err(FetchFault::Mismatch { calculated, expected: self.digits.to_ascii_lowercase() })
     }
-}
-
-/// Lower-case hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,9 +1,10 @@
 //! `landfall boot-order`: what the firmware starts, shown and set.
 
 use super::{BootOrderError, BootState, Done, Variables, entry_name, numbers, set};
-use crate::{cancel::Cancel, host::LiveHost};
+use crate::host::LiveHost;
 use anyhow::Context;
 use api::http::HttpConfig;
+use kernel::Cancel;
 use serde::Serialize;
 use std::{
     io::{self, Write},

@@ -16,12 +16,12 @@ pub mod cli;
 pub use device_path::{HardDrive, Node, PathError};
 pub use esp::{Architecture, Loader, LoaderError};
 pub use fat::FatError;
+use kernel::Cancel;
 pub use load_option::{LoadOption, LoadOptionError};
 pub use order::{BootState, Change, Full, Partitions, Plan, Target, entry_name, numbers, plan};
 pub use variables::{VariableError, Variables};
 
 use crate::{
-    cancel::Cancel,
     host::Host,
     programs::{Program, ProgramError},
 };

@@ -1,11 +1,9 @@
 //! Waits for masters, and arbiters, in the bootstrap's control plane, and tells the service of each that has joined.
 
 use super::{BootstrapError, Context, hosts::Hosts, taints, taints::Policy};
-use crate::{
-    cancel::Cancel,
-    kube::{Client, KubeError, Node},
-};
+use crate::kube::{Client, KubeError, Node};
 use api::{HostProgress, HostStage};
+use kernel::Cancel;
 use serde::Deserialize;
 use std::{collections::BTreeSet, error::Error};
 

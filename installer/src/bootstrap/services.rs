@@ -2,10 +2,10 @@
 
 use super::BootstrapError;
 use crate::{
-    cancel::Cancel,
     host::Host,
     programs::{Program, ProgramError},
 };
+use kernel::Cancel;
 use std::{ffi::OsStr, time::Duration};
 
 /// Runs systemctl.

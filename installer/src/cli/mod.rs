@@ -9,7 +9,6 @@ pub(crate) mod values;
 mod write;
 
 use crate::{
-    cancel::Cancel,
     display::{Display, Style},
     document::Document,
 };
@@ -17,6 +16,7 @@ use anyhow::Context;
 use clap::{Args, FromArgMatches};
 use config::InstallConfig;
 use diskwrite::InstallError;
+use kernel::Cancel;
 use role::RoleArgs;
 use serde::Serialize;
 use std::{

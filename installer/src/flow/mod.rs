@@ -3,11 +3,11 @@
 mod masters;
 mod write;
 
+use kernel::Cancel;
 pub use write::write_disk;
 
 use crate::{
     bootstrap::{self, BootstrapError, Context, configuring::Watcher},
-    cancel::Cancel,
     document::Document,
     host::{Host, HostError, WriteError},
     network::LiveNetwork,
@@ -162,7 +162,8 @@ pub fn run(
         for (index, action) in plan.actions.iter().enumerate() {
             tracing::info!("plan: {}. {action}", index + 1);
         }
-        let client = |retry| cancel.client(&config, retry).map_err(FlowError::Client);
+        let client =
+            |retry| Ok::<_, FlowError>(Client::new(&config, retry).map_err(FlowError::Client)?.stopped_by(cancel));
         let (patient, brief) = (client(RetryPolicy::Installer)?, client(RetryPolicy::Never)?);
         let mut flow = Flow {
             document,

@@ -4,9 +4,9 @@ mod config;
 mod types;
 
 pub use config::{ConfigError, Kubeconfig};
+use kernel::Cancel;
 pub use types::{Address, Condition, ConfigMap, Event, MachineConfig, Metadata, Node, Pod, Taint};
 
-use crate::cancel::Cancel;
 use api::{http::public_url, proxy::ProxyVariables, read_body};
 use serde::de::DeserializeOwned;
 use std::{

@@ -14,9 +14,10 @@ mod vpd;
 pub(crate) use device::sector_bytes;
 pub(crate) use vpd::{ata_identify, serial as unit_serial};
 
-use crate::{Root, ask::Question, mounts::Mount};
+use crate::{Root, ask::Question};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};
+use kernel::mounts::Mount;
 use kind::DriveType;
 use nix::errno::Errno;
 use std::{
@@ -189,7 +190,7 @@ fn warn_of_lost(lost: BTreeMap<&'static str, Vec<&str>>) {
 
 /// The serial number that udev found out of the block device with this number, such as `8:0`.
 pub(crate) fn udev_serial(root: &Root, number: &str) -> Option<String> {
-    let udev = udev::Udev::read(root, device::parse_number(number)?);
+    let udev = udev::Udev::read(root, kernel::DevNumber::parse(number)?);
     udev.first(&identifiers::SERIAL_PROPERTIES).map(str::to_owned)
 }
 

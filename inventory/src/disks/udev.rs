@@ -1,6 +1,7 @@
 //! udev's database, where there is one: `E:KEY=VALUE` lines in a file a device (sd-device.c).
 
 use crate::Root;
+use kernel::DevNumber;
 use std::collections::BTreeMap;
 
 const MAX_ENTRY_BYTES: usize = 256 << 10;
@@ -31,8 +32,8 @@ pub(super) struct Udev {
 
 impl Udev {
     /// The entry of a block device.
-    pub fn read(root: &Root, (major, minor): (u32, u32)) -> Self {
-        match root.text(format!("/run/udev/data/b{major}:{minor}"), MAX_ENTRY_BYTES) {
+    pub fn read(root: &Root, number: DevNumber) -> Self {
+        match root.text(format!("/run/udev/data/b{number}"), MAX_ENTRY_BYTES) {
             Some(text) => Self::parse(&text),
             None => Self::default(),
         }

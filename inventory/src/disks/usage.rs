@@ -1,7 +1,8 @@
 //! Who uses a block device: mounts and swap on it, on its partitions, and on whatever is stacked on them.
 
 use super::device::Device;
-use crate::{Root, mounts::Mount};
+use crate::Root;
+use kernel::{DevNumber, mounts::Mount};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -128,7 +129,7 @@ fn bcachefs_pools(root: &Root) -> Vec<Pool> {
 
 /// Kernel names by all that a mount table may say instead.
 struct Names<'a> {
-    by_number: BTreeMap<(u32, u32), &'a str>,
+    by_number: BTreeMap<DevNumber, &'a str>,
     by_node: BTreeMap<PathBuf, &'a str>,
 }
 

@@ -121,7 +121,7 @@ fn mac_text(bytes: &[u8]) -> Option<String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return None;
     }
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"))
+    Some(kernel::hex::colons(bytes))
 }
 
 /// All links that a tree's sysfs lists.

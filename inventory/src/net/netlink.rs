@@ -118,8 +118,7 @@ pub(crate) fn u32_of(value: &[u8]) -> Option<u32> {
 
 /// An attribute that is a C string.
 pub(crate) fn text_of(value: &[u8]) -> String {
-    let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
-    String::from_utf8_lossy(&value[..end]).into_owned()
+    kernel::bytes::text(value)
 }
 
 #[cfg(test)]

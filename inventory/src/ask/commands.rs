@@ -1,7 +1,16 @@
-//! SCSI and ATA commands that ask a disk what it is, and what disks say of a command that failed.
+//! SCSI, ATA and NVMe commands that ask a disk what it is, and what disks say of a command that failed.
 
-use super::sys::scsi;
-use std::{fs::File, io};
+use kernel::commands::{self, Direction, NvmeAdmin, ScsiReply};
+use std::{fs::File, io, time::Duration};
+
+/// What the kernel gives a device for one command: its own default. A shorter time would end in a reset of the device, by a
+/// program that only wants to look; who asks loses patience before.
+const COMMAND_MS: u32 = 60_000;
+/// `DID_TIME_OUT`, and the driver byte of the same meaning.
+const TIMED_OUT: u16 = 3;
+const DRIVER_TIMEOUT: u16 = 6;
+const CHECK_CONDITION: u8 = 2;
+const ILLEGAL_REQUEST: u8 = 5;
 
 /// Old USB bridges hang at requests for more.
 const FIRST_PAGE_BYTES: u16 = 252;
@@ -12,6 +21,49 @@ const ATA_CHECK_POWER_MODE: u8 = 0xe5;
 const ATA_SMART: u8 = 0xb0;
 const SMART_READ_DATA: u8 = 0xd0;
 const SMART_READ_THRESHOLDS: u8 = 0xd1;
+
+/// A command that reads into `data`, or has no data.
+fn scsi(disk: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
+    let direction = if data.is_empty() { Direction::None } else { Direction::FromDisk };
+    let reply = commands::scsi(disk, command, direction, data, Duration::from_millis(COMMAND_MS.into()))?;
+    if reply.host_status == TIMED_OUT || reply.driver_status & 0xf == DRIVER_TIMEOUT {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply to a SCSI command"));
+    }
+    // With sense data of "recovered" or "no" error the command was done: that is how ATA results are told.
+    let key = sense_key(&reply.sense);
+    let is_done = reply.status == 0 || (reply.status == CHECK_CONDITION && matches!(key, Some((0 | 1, _))));
+    if reply.host_status != 0 || !is_done {
+        let text = format!(
+            "a SCSI command failed: status {:02x}h, host status {:02x}h, sense key and code {:x?}",
+            reply.status, reply.host_status, key
+        );
+        let kind = match key {
+            Some((ILLEGAL_REQUEST, _)) => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::Other,
+        };
+        return Err(io::Error::new(kind, text));
+    }
+    Ok(reply)
+}
+
+/// Identify, of the controller itself (NVMe base 2.0 5.17).
+pub(super) fn nvme_controller(controller: &File) -> io::Result<Vec<u8>> {
+    nvme(controller, 0x06, 0, 1, 4096)
+}
+
+/// Get Log Page 02h, of all namespaces (NVMe base 2.0 5.16).
+pub(super) fn nvme_health(controller: &File) -> io::Result<Vec<u8>> {
+    nvme(controller, 0x02, u32::MAX, 0x02 | (512 / 4 - 1) << 16, 512)
+}
+
+fn nvme(controller: &File, opcode: u8, namespace: u32, cdw10: u32, len: usize) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; len];
+    let command = NvmeAdmin { opcode, namespace, cdw10, timeout_ms: COMMAND_MS };
+    match commands::nvme_admin(controller, &command, &mut data)? {
+        0 => Ok(data),
+        status => Err(io::Error::other(format!("an NVMe admin command failed: status {status:x}h"))),
+    }
+}
 
 /// INQUIRY of a vital product data page (SPC-5 6.7): what nearly all devices take first, then the length they announce.
 pub(super) fn page(disk: &File, page: u8) -> io::Result<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! Device mapper ioctls (linux/dm-ioctl.h) on `/dev/mapper/control`.
+#![allow(unsafe_code)]
 
-use super::done;
+use crate::bytes;
 use std::{fs::File, io, os::fd::AsRawFd};
 
 /// `sizeof(struct dm_ioctl)`, which is part of each ioctl's number.
@@ -40,15 +41,14 @@ mod ioctl {
 /// is at most the buffer's length.
 pub fn ask(control: &File, command: Command, buffer: &mut [u8; BUFFER_BYTES]) -> io::Result<()> {
     // The kernel believes data_size (at byte 12) on how much it may write.
-    let [.., a, b, c, d] = buffer.first_chunk::<16>().copied().unwrap_or_default();
-    let room = usize::try_from(u32::from_ne_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    let room = bytes::ne32(buffer, 12).and_then(|room| usize::try_from(room).ok()).unwrap_or(usize::MAX);
     if !(HEADER_BYTES..=BUFFER_BYTES).contains(&room) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
     let fd = control.as_raw_fd();
     // SAFETY: the descriptor is open; the kernel reads and writes at most data_size bytes, which was just checked to be no more
     // than the live buffer has.
-    done(unsafe {
+    unsafe {
         match command {
             Command::Version => ioctl::version(fd, buffer),
             Command::Remove => ioctl::remove(fd, buffer),
@@ -57,6 +57,6 @@ pub fn ask(control: &File, command: Command, buffer: &mut [u8; BUFFER_BYTES]) ->
             Command::Status => ioctl::status(fd, buffer),
             Command::Dependencies => ioctl::dependencies(fd, buffer),
         }
-    })
-    .map(drop)
+    }?;
+    Ok(())
 }

@@ -1,32 +1,36 @@
-//! Stopping an installation: SIGINT and SIGTERM set a flag that everything long looks at.
+//! Work that can be stopped: a flag that everything long looks at.
 
-use api::{Client, ClientConfig, ClientError, RetryPolicy};
 use nix::sys::signal::{SigSet, Signal};
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-/// How often a wait looks at the flag.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// A flag shared by all who work on one installation, and how they pass the time.
+/// A flag shared by all who work on one thing, and how they pass the time; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
-    flag: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     /// Milliseconds that have passed, where time is simulated.
     simulated: Option<Arc<AtomicU64>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    flag: AtomicBool,
+    /// Held by who looks at the flag before it waits.
+    sleepers: Mutex<()>,
+    woken: Condvar,
 }
 
 impl Cancel {
     /// Where sleeping takes no time, for tests of what takes hours.
     pub fn in_simulated_time() -> Self {
-        Self { flag: Arc::default(), simulated: Some(Arc::default()) }
+        Self { simulated: Some(Arc::default()), ..Self::default() }
     }
 
     /// The simulated time that has been slept by all.
@@ -34,28 +38,16 @@ impl Cancel {
         self.simulated.as_ref().map_or(Duration::ZERO, |ms| Duration::from_millis(ms.load(Ordering::Relaxed)))
     }
 
-    /// Asks everyone to stop.
+    /// Asks everyone to stop, and ends all sleep.
     pub fn cancel(&self) {
-        self.flag.store(true, Ordering::Relaxed);
+        self.shared.flag.store(true, Ordering::Relaxed);
+        drop(self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner));
+        self.shared.woken.notify_all();
     }
 
     /// Whether to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.flag.load(Ordering::Relaxed)
-    }
-
-    /// The flag itself, for the image writer.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        self.flag.clone()
-    }
-
-    /// A client of the service whose pauses end when this is cancelled.
-    pub fn client(&self, config: &ClientConfig, retry: RetryPolicy) -> Result<Client, ClientError> {
-        let clone = self.clone();
-        let pause = move |duration| {
-            clone.sleep(duration);
-        };
-        Ok(Client::new(config, retry)?.stopped_by(self.flag()).pausing_with(Arc::new(pause)))
+        self.shared.flag.load(Ordering::Relaxed)
     }
 
     /// Sleeps; returns early, with `true`, when cancelled.
@@ -65,13 +57,14 @@ impl Cancel {
             thread::yield_now();
             return self.is_cancelled();
         }
-        let end = Instant::now() + duration;
+        let start = Instant::now();
+        let mut sleepers = self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_cancelled() {
-            let left = end.saturating_duration_since(Instant::now());
+            let left = duration.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return false;
             }
-            thread::sleep(left.min(LOOK));
+            sleepers = self.shared.woken.wait_timeout(sleepers, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -132,6 +125,13 @@ mod tests {
         let waiter = thread::spawn(move || other.sleep(Duration::from_secs(3600)));
         cancel.cancel();
         assert!(waiter.join().unwrap());
-        assert!(cancel.flag().load(Ordering::Relaxed));
+        assert!(cancel.is_cancelled() && cancel.sleep(Duration::MAX));
+    }
+
+    #[test]
+    fn simulated_time_passes_at_once() {
+        let cancel = Cancel::in_simulated_time();
+        assert!(!cancel.clone().sleep(Duration::from_secs(3600)));
+        assert_eq!(cancel.slept(), Duration::from_secs(3600));
     }
 }

@@ -1,8 +1,8 @@
 //! What is asked of the kernel, and told to it, while a disk is made free.
 
 use super::mapper::{Mapped, Mapper};
-use crate::in_use::DevNumber;
-use crate::usage::{Usage, names, number_of};
+use crate::usage::{Usage, names};
+use kernel::DevNumber;
 use std::{
     collections::BTreeSet,
     fs::{self, OpenOptions},
@@ -51,7 +51,7 @@ impl Kernel for Live {
     }
 
     fn number_of(&self, path: &Path) -> Option<DevNumber> {
-        number_of(path)
+        DevNumber::of_block_device(path)
     }
 
     fn openers(&self, numbers: &BTreeSet<DevNumber>) -> Vec<Opener> {

@@ -8,16 +8,18 @@ use std::{
 };
 
 /// The file of a capture that tells which files could not be read, and why: a line each, errno and path.
-pub(crate) const REFUSED: &str = "/landfall/refused";
+pub const REFUSED: &str = "/landfall/refused";
 
 /// An entry of the tree that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A directory.
     Directory,
     /// Its target, word by word.
     Link(PathBuf),
     /// A regular file that was seen but never read.
     Unread,
+    /// A regular file that was read.
     File(Vec<u8>),
     /// A file that could not be read: its errno.
     Refused(i32),
@@ -27,7 +29,7 @@ pub(crate) enum Kind {
 
 /// Everything that was looked at, by its path without links.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder(Mutex<BTreeMap<PathBuf, Kind>>);
+pub struct Recorder(Mutex<BTreeMap<PathBuf, Kind>>);
 
 impl Recorder {
     /// Something was seen on the way.
@@ -87,7 +89,7 @@ impl Recorder {
 }
 
 /// The files a captured machine refused to read, with their errno.
-pub(crate) fn parse_refused(text: &str) -> BTreeMap<PathBuf, i32> {
+pub fn parse_refused(text: &str) -> BTreeMap<PathBuf, i32> {
     let line = |line: &str| {
         let (errno, path) = line.split_once(' ')?;
         Some((PathBuf::from(path), errno.parse().ok()?))

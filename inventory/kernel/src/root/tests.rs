@@ -2,6 +2,7 @@
 
 use super::*;
 use std::{fs, os::unix::fs::symlink};
+use tempfile::TempDir;
 
 fn tree() -> (TempDir, Root) {
     let outer = tempfile::tempdir().unwrap();

@@ -1,0 +1,25 @@
+//! The ground floor: what the kernel is asked and told, and the small tools that the crates above share. It depends on none of
+//! them, and all `unsafe` code of what runs on a host is here.
+
+pub mod bytes;
+mod cancel;
+mod columns;
+pub mod commands;
+mod device;
+pub mod disk;
+pub mod ethtool;
+pub mod file_system;
+pub mod fork;
+pub mod hex;
+pub mod ipmi;
+pub mod mapper;
+pub mod mounts;
+pub mod record;
+mod root;
+pub mod terminal;
+pub mod units;
+
+pub use cancel::Cancel;
+pub use columns::columns;
+pub use device::DevNumber;
+pub use root::Root;
