@@ -6,9 +6,9 @@ use crate::{
     pace::jittered,
     poll::{End, poll},
     register::{RegisterError, Registered, register},
+    scheduler::Scheduler,
     settings::Settings,
     status::Status,
-    steps::Steps,
     upgrade,
 };
 use api::{Client, RetryPolicy, StepType};
@@ -21,12 +21,8 @@ pub enum AgentError {
     /// It can't register, now or later.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// No thread for replies.
     #[error("cannot start the thread that posts replies")]
-    Thread {
-        /// Cause.
-        source: io::Error,
-    },
+    Thread { source: io::Error },
 }
 
 /// Runs until stopped, for a host that is `registered` already, or until the service wants it to register again.
@@ -34,7 +30,7 @@ pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Cancel) ->
     let settings = Arc::new(settings.clone());
     let status = Arc::new(Status::new(&settings, Notifier::from_env()));
     let outbox = Arc::new(Outbox::start(settings.pace).map_err(|source| AgentError::Thread { source })?);
-    let mut steps = Steps::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
+    let mut steps = Scheduler::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
     let client = Client::new(&settings.client_config(&registered.agent_version), RetryPolicy::Agent);
     let client = client.map_err(RegisterError::Client)?;
     status.ready();
@@ -56,7 +52,7 @@ pub fn run(settings: &Settings, stop: &Cancel) -> Result<End, AgentError> {
     let status = Arc::new(Status::new(&settings, Notifier::from_env()));
     let outbox = Arc::new(Outbox::start(pace).map_err(|source| AgentError::Thread { source })?);
     // Steps outlive a registration: the service asks to register again while an installation may run.
-    let mut steps = Steps::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
+    let mut steps = Scheduler::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
     status.ready();
     while let Some(registered) = register(&settings, &status, stop)? {
         // A registered host starts from nothing in the service's eyes.

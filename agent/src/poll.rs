@@ -4,9 +4,9 @@ use crate::{
     outbox::{Outbox, Route},
     pace::jittered,
     register::Registered,
+    scheduler::Scheduler,
     settings::Pace,
     status::{ServiceState, Status},
-    steps::Steps,
     sys,
 };
 use api::{Client, PostStepAction, StepType, Steps as Answer};
@@ -24,7 +24,6 @@ const UPGRADE_LOOK: Duration = Duration::from_millis(200);
 const RELEASE_AT: u64 = 3;
 const RELEASE_EVERY: u64 = 100;
 
-/// Why polling ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The service wants the host to register again.
@@ -35,7 +34,6 @@ pub enum End {
     GaveUp,
     /// Another agent's image has come, and the service was told.
     Upgraded,
-    /// Stopped.
     Stopped,
 }
 
@@ -43,7 +41,7 @@ pub enum End {
 pub(crate) fn poll(
     client: &Client,
     registered: &Registered,
-    steps: &mut Steps,
+    steps: &mut Scheduler,
     outbox: &Outbox,
     status: &Status,
     pace: Pace,
@@ -87,7 +85,7 @@ pub(crate) fn poll(
 fn wait(
     pause: Duration,
     upgrades: bool,
-    steps: &Steps,
+    steps: &Scheduler,
     outbox: &Outbox,
     status: &Status,
     stop: &Cancel,

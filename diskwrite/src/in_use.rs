@@ -19,7 +19,6 @@ pub enum Use {
     Mounted {
         /// Kernel name, such as `sda3`.
         device: String,
-        /// Mount point.
         at: PathBuf,
     },
     /// The disk or a partition is swap.
@@ -108,7 +107,6 @@ pub(crate) struct Node {
     pub number: DevNumber,
     /// The partition number, if it is one.
     pub partition: Option<u32>,
-    /// Its sysfs directory.
     pub dir: PathBuf,
 }
 

@@ -10,7 +10,6 @@ use std::{fmt, path::PathBuf, time::Duration};
 /// Where an image comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// A file.
     File(PathBuf),
     /// An `http://` or `https://` URL.
     Url(String),

@@ -16,9 +16,9 @@ use diskwrite::{
     wipe::{self, WipeError},
 };
 use kernel::Cancel;
+use logs::{LogsError, Wanted};
 use std::{error::Error, ffi::OsStr, fmt, io, path::Path, time::Duration};
 
-/// The machine.
 pub trait Host: Sync {
     /// The live system's root: `/`. All that is read and written natively is below it.
     fn root(&self) -> &Path;
@@ -52,27 +52,20 @@ pub enum HostError {
     /// What is on a disk.
     #[error(transparent)]
     Wipe(#[from] WipeError),
-    /// The firmware.
     #[error("{0}")]
     BootOrder(#[source] Box<dyn Error + Send + Sync>),
     /// No logs at the service.
     #[error("the host's logs were not sent")]
-    Logs(#[source] Box<dyn Error + Send + Sync>),
+    Logs(#[from] LogsError),
     /// One of the host's programs.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// Read-only for good.
     #[error(transparent)]
     Writable(#[from] WritableError),
-    /// Nobody said it may.
     #[error("rebooting is not allowed: the request must say \"reboot\": true")]
     RebootNotAllowed,
-    /// No process for it.
     #[error("cannot start the reboot")]
-    Reboot {
-        /// Cause.
-        source: io::Error,
-    },
+    Reboot { source: io::Error },
 }
 
 /// Why an image was not written: its cause, of any type, and what that means for another attempt.
@@ -96,22 +89,19 @@ impl Error for WriteError {
     }
 }
 
-/// Gathers and sends the host's logs; who carries out a request says how.
-pub type SendLogs<'a> = dyn Fn(bool) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
-
 /// The machine itself.
-pub struct LiveHost<'a> {
+pub struct LiveHost {
     /// TLS for images by URL.
     pub http: HttpConfig,
     /// What the host's programs get in their environment besides ours: proxies.
     pub environment: Vec<(String, String)>,
-    /// How logs get to the service.
-    pub send_logs: &'a SendLogs<'a>,
+    /// Where the host's logs are sent; `None` for nowhere.
+    pub logs: Option<logs::Settings>,
     /// Whether [`Host::reboot`] does it; refused otherwise.
     pub allow_reboot: bool,
 }
 
-impl LiveHost<'_> {
+impl LiveHost {
     /// What the image writer is told.
     pub fn options(&self, write: &ImageWrite, ignition: Option<&[u8]>, cancel: &Cancel) -> InstallOptions {
         InstallOptions {
@@ -136,7 +126,7 @@ impl LiveHost<'_> {
     }
 }
 
-impl Host for LiveHost<'_> {
+impl Host for LiveHost {
     fn root(&self) -> &Path {
         Path::new("/")
     }
@@ -167,7 +157,13 @@ impl Host for LiveHost<'_> {
     }
 
     fn send_logs(&self, bootstrap: bool) -> Result<(), HostError> {
-        (self.send_logs)(bootstrap).map_err(HostError::Logs)
+        let Some(settings) = &self.logs else { return Ok(()) };
+        let wanted = Wanted { bootstrap, ..settings.wanted.clone() };
+        let missing = logs::run(&logs::Settings { wanted, ..settings.clone() })?;
+        if !missing.is_empty() {
+            tracing::warn!("the logs are not complete: {missing}");
+        }
+        Ok(())
     }
 
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
@@ -221,8 +217,8 @@ mod tests {
     use crate::plan::{Action, plan, tests::request};
     use api::InstallRequest;
 
-    fn live_host() -> LiveHost<'static> {
-        LiveHost { http: HttpConfig::default(), environment: Vec::new(), send_logs: &|_| Ok(()), allow_reboot: false }
+    fn live_host() -> LiveHost {
+        LiveHost { http: HttpConfig::default(), environment: Vec::new(), logs: None, allow_reboot: false }
     }
 
     #[test]

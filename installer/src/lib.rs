@@ -9,7 +9,6 @@ pub mod bootstrap;
 pub mod cli;
 pub mod disk_cli;
 pub mod display;
-pub mod document;
 pub mod download;
 pub mod flow;
 pub mod host;

@@ -6,7 +6,6 @@ mod machine;
 
 use fake_service::{Answer, FakeService, PATIENCE, Request};
 use installer::{
-    document::Document,
     flow::{FlowError, Pace, run},
     host::WriteError,
 };
@@ -21,7 +20,7 @@ use std::{
 const IGNITION: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
 const MASTER: [&str; 4] = ["Starting installation: master", "Installing: master", "Writing image to disk", "Rebooting"];
 
-fn document(service: &FakeService) -> Document {
+fn document(service: &FakeService) -> api::InstallDocument {
     let document = json!({
         "request": {
             "boot_device": "/dev/landfall-test-disk", "check_cvo": false,

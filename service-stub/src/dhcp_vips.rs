@@ -38,7 +38,6 @@ const MIX: [u8; 256] = [
 pub struct DhcpVips {
     /// The API's, as dhclient writes one.
     pub api_lease: String,
-    /// The ingress's.
     pub ingress_lease: String,
     /// Since when leases are expected; zero while they are not.
     pub expected_since: Timestamp,

@@ -6,7 +6,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use std::net::Ipv6Addr;
 
-/// A config's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// URL of the config.

@@ -44,6 +44,7 @@ pub mod handlers;
 pub mod http;
 pub mod ignition_endpoint;
 pub mod images;
+pub mod install_config;
 pub mod instructions;
 pub mod kubeconfig;
 mod log_archive;

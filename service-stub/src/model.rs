@@ -42,9 +42,7 @@ const SEEN: [&str; 8] = [
 /// A host is known by its infra-env and its own id: the same machine may register in two infra-envs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostKey {
-    /// The infra-env.
     pub infra_env: InfraEnvId,
-    /// The host.
     pub host: HostId,
 }
 
@@ -74,13 +72,11 @@ pub struct HostRecord {
 /// The documents inside a host's text fields, parsed.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Hardware.
     pub inventory: Option<Inventory>,
     /// Its addresses, without those of the loopback.
     pub addresses: Vec<IpAddr>,
     /// What it sees of the others.
     pub reach: Option<Reach>,
-    /// What it resolved.
     pub domains: Option<Domains>,
 }
 
@@ -127,7 +123,6 @@ impl HostRecord {
         }
     }
 
-    /// Its key.
     pub fn key(&self) -> HostKey {
         HostKey { infra_env: self.host.infra_env_id, host: self.host.id }
     }
@@ -287,9 +282,7 @@ pub struct ClusterRecord {
 /// Names of checks that are told and hold nothing back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IgnoredValidations {
-    /// Of hosts.
     pub host: BTreeSet<String>,
-    /// Of clusters.
     pub cluster: BTreeSet<String>,
 }
 
@@ -356,9 +349,7 @@ pub struct InfraEnvRecord {
 /// All records. A change is made on a clone that becomes current once it is on disk; cloned is what is changed, no more.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// By id.
     pub clusters: Arc<BTreeMap<ClusterId, Arc<ClusterRecord>>>,
-    /// By id.
     pub infra_envs: Arc<BTreeMap<InfraEnvId, Arc<InfraEnvRecord>>>,
     /// By infra-env and id.
     pub hosts: Arc<BTreeMap<HostKey, Arc<HostRecord>>>,
@@ -394,19 +385,15 @@ pub struct Presence {
     pub clock: i64,
 }
 
-/// `event`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// What happened, by name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// To which cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
-    /// To which host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_id: Option<HostId>,
-    /// In which infra-env.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infra_env_id: Option<InfraEnvId>,
     /// `info`, `warning`, `error` or `critical`.
@@ -416,7 +403,6 @@ pub struct Event {
     pub category: String,
     /// What happened, for people.
     pub message: String,
-    /// When.
     pub event_time: Timestamp,
     /// The request that caused it.
     #[serde(default, skip_serializing_if = "String::is_empty")]

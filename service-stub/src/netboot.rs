@@ -17,7 +17,6 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 /// A part of a file.
 #[derive(Debug)]
 pub struct Slice {
-    /// The file.
     pub file: File,
     /// First byte of the part.
     pub offset: u64,

@@ -1,8 +1,11 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
-pub use crate::machine_networks::of as machine_networks;
+mod facts;
 
-use crate::check::{self, Waived, connectivity, disks, host as host_check, turned::turned};
+pub use crate::machine_networks::of as machine_networks;
+pub use facts::stages;
+
+use crate::check::{self, Waived, connectivity, host as host_check, turned::turned};
 use crate::dhcp_vips;
 use crate::effects;
 use crate::events;
@@ -13,11 +16,11 @@ use crate::rendezvous;
 use crate::roles;
 use crate::service::Service;
 use crate::state::{
-    ClusterState, HostChecks, HostState, Outcome, cluster as cluster_state, cluster::FinalizingStage,
-    host as host_state, limits, progress, table::Refused,
+    ClusterState, HostChecks, HostState, Outcome, cluster as cluster_state, host as host_state, table::Refused,
 };
 use crate::store::Change;
-use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, StageList, StepType, Timestamp};
+use api::{ClusterId, HostId, StepType};
+use facts::{cluster_facts, host_facts, masters, percentages};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,11 +44,27 @@ pub fn settle_soon(service: &Service, change: &mut Change, id: Option<ClusterId>
     }
 }
 
-/// Brings a cluster and its hosts to rest.
+/// What has a cluster judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    Write,
+    Monitor,
+}
+
+/// Brings a cluster and its hosts to rest after a write.
 pub fn settle_cluster(service: &Service, change: &mut Change, id: ClusterId) {
+    settle(service, change, id, Occasion::Write);
+}
+
+/// The same at the monitor's turn: then hosts that are prepared go on.
+pub fn monitor_cluster(service: &Service, change: &mut Change, id: ClusterId) {
+    settle(service, change, id, Occasion::Monitor);
+}
+
+fn settle(service: &Service, change: &mut Change, id: ClusterId, occasion: Occasion) {
     for _ in 0..MAX_ROUNDS {
         let Some(cluster) = change.model().clusters.get(&id).cloned() else { return };
-        let hosts_moved = settle_hosts(service, change, &cluster);
+        let hosts_moved = settle_hosts(service, change, &cluster, occasion);
         let cluster_moved = settle_one_cluster(service, change, &cluster);
         if !hosts_moved && !cluster_moved {
             return;
@@ -60,11 +79,11 @@ pub fn settle_unbound(service: &Service, change: &mut Change) {
     let unbound: Vec<_> = hosts.filter(|record| record.host.cluster_id.is_none()).cloned().collect();
     let shared = host_check::Shared::default();
     for record in unbound {
-        settle_host(service, change, &record, None, &shared, false);
+        settle_host(service, change, &record, None, &shared, (false, Occasion::Write));
     }
 }
 
-fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord) -> bool {
+fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord, occasion: Occasion) -> bool {
     let id = cluster.cluster.id;
     let checking = change.model().hosts_of_cluster(id).iter().any(|record| record.state.checked());
     if checking && cluster.state.accepts_hosts() {
@@ -86,7 +105,7 @@ fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord)
             let others: Vec<_> = others.map(|(_, state)| *state).collect();
             cluster_state::enough(&others, masters(cluster), |state| state == HostState::Installed)
         };
-        moved |= settle_host(service, change, record, Some(cluster), &shared, dispensable);
+        moved |= settle_host(service, change, record, Some(cluster), &shared, (dispensable, occasion));
     }
     moved
 }
@@ -97,7 +116,7 @@ fn settle_host(
     record: &HostRecord,
     cluster: Option<&ClusterRecord>,
     shared: &host_check::Shared,
-    dispensable: bool,
+    (dispensable, occasion): (bool, Occasion),
 ) -> bool {
     let mut record = record.clone();
     let presence = service.store.presence(record.key());
@@ -117,6 +136,7 @@ fn settle_host(
     });
     let mut facts = host_facts(change, &record, cluster, service.started);
     facts.dispensable = dispensable;
+    facts.monitored = occasion == Occasion::Monitor;
     facts.checks = match &findings {
         Some(findings) => findings.for_state(),
         None => HostChecks {
@@ -164,38 +184,6 @@ fn tell_host(change: &mut Change, record: &mut HostRecord, findings: &host_check
     true
 }
 
-/// What a host's transitions depend on, but for its checks and its peers.
-pub fn host_facts(
-    change: &Change,
-    record: &HostRecord,
-    cluster: Option<&ClusterRecord>,
-    started: Timestamp,
-) -> host_state::Facts {
-    let host = &record.host;
-    let age = |then| since(change.now, then, started);
-    let logs_moved = host.logs_started_at.max(host.logs_collected_at);
-    host_state::Facts {
-        stage: record.stage(),
-        day2: record.day2(),
-        cluster: cluster.map(|cluster| cluster.state),
-        soft_timeouts: cluster.is_some_and(|cluster| cluster.course.soft_timeouts),
-        role_set: host.role != HostRole::AutoAssign,
-        in_state: age(host.status_updated_at),
-        in_stage: age(host.stage_updated_at),
-        single_node: cluster.is_some_and(ClusterRecord::single_node),
-        logs_overdue: limits::logs_overdue(
-            &host.logs_info,
-            age(host.logs_started_at),
-            age(logs_moved),
-            limits::HOST_LOGS,
-        ),
-        stage_flagged: host.progress.as_ref().is_some_and(|progress| progress.stage_timed_out),
-        connection_flagged: host.connection_timed_out,
-        disk: disk_name(record),
-        ..host_state::Facts::default()
-    }
-}
-
 /// Pulls a trigger on a host that is being changed; the caller stores it.
 pub fn trigger(
     service: &Service,
@@ -227,11 +215,6 @@ pub fn new_host(
     let alone = cluster.is_some_and(ClusterRecord::single_node);
     record.host.bootstrap = alone && service.settings.cluster_files.is_some();
     Ok(record)
-}
-
-/// Time limits do not run while the service is down: nobody could have reported.
-fn since(now: Timestamp, then: Timestamp, started: Timestamp) -> i64 {
-    now.seconds_since(then.max(started))
 }
 
 /// Applies a step to a record; the caller stores it. Says whether anything changed.
@@ -287,10 +270,8 @@ pub fn trigger_cluster(
 /// Why a cluster does not do what a user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterRefused {
-    /// Its state.
     #[error("its status is {0}")]
     State(ClusterState),
-    /// One of its hosts.
     #[error("host {0} is in status {1}: let it connect, or delete it")]
     Host(HostId, HostState),
 }
@@ -384,72 +365,6 @@ fn waived(
     }
 }
 
-/// What a cluster's transitions depend on, but for its checks.
-fn cluster_facts(service: &Service, change: &Change, record: &ClusterRecord) -> cluster_state::Facts {
-    let (cluster, course) = (&record.cluster, &record.course);
-    let hosts = change.model().hosts_of_cluster(cluster.id);
-    let age = |then| since(change.now, then, service.started);
-    let progress = cluster.progress.clone().unwrap_or_default();
-    let logs_info = record.kept.get("logs_info").and_then(Value::as_str).unwrap_or_default();
-    let logs_moved = cluster.controller_logs_started_at.max(cluster.controller_logs_collected_at);
-    let awaited = service.settings.await_controller || course.reported();
-    cluster_state::Facts {
-        in_state: age(cluster.status_updated_at),
-        in_install: age(cluster.install_started_at),
-        dhcp_vips: cluster.vip_dhcp_allocation,
-        day1: !record.day2(),
-        soft_timeouts: course.soft_timeouts,
-        single_node: record.single_node(),
-        hosts: hosts.iter().map(|host| (host.state, host.effective_role())).collect(),
-        control_plane_count: masters(record),
-        preparation: course.preparation,
-        finalizing_stage: course.finalizing_stage,
-        in_finalizing_stage: age(progress.finalizing_stage_started_at),
-        olm_timeout: course.olm_timeout(),
-        stage_flagged: progress.finalizing_stage_timed_out,
-        finalized: !awaited || course.finalized(),
-        failed_operators: course.failed_operators(),
-        logs_overdue: limits::logs_overdue(
-            logs_info,
-            age(cluster.controller_logs_started_at),
-            age(logs_moved),
-            limits::CLUSTER_LOGS,
-        ),
-        ..cluster_state::Facts::default()
-    }
-}
-
-fn masters(cluster: &ClusterRecord) -> usize {
-    usize::try_from(cluster.cluster.control_plane_count).unwrap_or(usize::MAX)
-}
-
-/// The stages a host passes. One that is added to a cluster is on its own from the reboot on.
-pub fn stages(record: &HostRecord, cluster: Option<&ClusterRecord>) -> &'static [HostStage] {
-    let single_node = cluster.is_some_and(ClusterRecord::single_node);
-    let all = StageList::of(record.effective_role(), record.host.bootstrap, single_node).stages();
-    let reboot = all.iter().position(|stage| record.day2() && *stage == HostStage::Rebooting);
-    reboot.and_then(|reboot| all.get(..=reboot)).unwrap_or(all)
-}
-
-fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProgressInfo {
-    let mut info = record.cluster.progress.clone().unwrap_or_default();
-    match record.state {
-        ClusterState::Insufficient | ClusterState::Ready | ClusterState::PendingForInput => {
-            return ClusterProgressInfo::default();
-        }
-        ClusterState::PreparingForInstallation => return info,
-        _ => {}
-    }
-    let hosts = hosts.iter().map(|host| (host.stage(), stages(host, Some(record))));
-    let installed = record.state == ClusterState::Installed;
-    info.preparing_for_installation_stage_percentage = 100;
-    info.installing_stage_percentage = progress::installing_percent(hosts);
-    info.finalizing_stage_percentage = if installed { 100 } else { record.course.operators_percent() };
-    info.finalizing_stage = record.course.finalizing_stage.map_or("", FinalizingStage::as_str).to_owned();
-    info.total_percentage = if installed { 100 } else { progress::total_percent(&info) };
-    info
-}
-
 fn share(service: &Service, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
     let mut names = BTreeMap::new();
     for name in hosts.iter().filter_map(|record| record.hostname()) {
@@ -499,18 +414,4 @@ fn store_groups(change: &mut Change, id: ClusterId, shared: &host_check::Shared)
     record.cluster.connectivity_majority_groups = groups;
     record.kept.insert("ip_collisions".to_owned(), Value::from(collisions));
     change.put_cluster(record);
-}
-
-/// A host's installation disk for people.
-pub fn disk_name(record: &HostRecord) -> String {
-    let chosen = &record.host.installation_disk_path;
-    let inventory = record.facts().inventory.as_ref();
-    let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disks::node(disk) == *chosen));
-    match disk {
-        Some(disk) => {
-            format!("{} (model '{}', serial '{}', id {})", disks::node(disk), disk.model, disk.serial, disk.id)
-        }
-        None if chosen.is_empty() => "(none chosen)".to_owned(),
-        None => chosen.clone(),
-    }
 }

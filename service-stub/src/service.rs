@@ -25,7 +25,7 @@ use std::{
         atomic::{AtomicI64, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::Notify;
 
@@ -43,6 +43,8 @@ pub struct Settings {
     pub hosts: Hosts,
     /// Seconds between two polls of a host.
     pub poll_interval: u64,
+    /// Between two turns of the monitor.
+    pub monitor_interval: Duration,
     /// What hardware is needed.
     pub requirements: Requirements,
     /// Name of the agent's image, for agents that don't tell theirs.
@@ -83,13 +85,10 @@ pub struct Settings {
     pub rendezvous: Option<Arc<Rendezvous>>,
 }
 
-/// The running service.
 pub struct Service {
-    /// How it behaves.
     pub settings: Settings,
     /// Records.
     pub store: Store,
-    /// Files on offer.
     pub media: Media,
     /// When it started: silence before that is nobody's fault.
     pub started: Timestamp,
@@ -107,7 +106,6 @@ pub struct Service {
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
     pub stopping: tokio::sync::watch::Sender<bool>,
-    /// What was answered.
     pub metrics: Metrics,
     /// Itself, for work that outlives a request's handler.
     itself: OnceLock<Weak<Service>>,
@@ -220,7 +218,8 @@ impl Service {
         self.outstanding.retain(|key| model.hosts.contains_key(key));
         let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
         let began = Instant::now();
-        self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
+        let all = model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None));
+        self.settle_all(all, pass::monitor_cluster)?;
         self.store.published().cycle(began.elapsed());
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "the rack's plan can't be carried out");
@@ -236,16 +235,20 @@ impl Service {
 
     /// Brings to rest what was noted as unsettled.
     pub fn settle(&self) -> Result<(), StoreError> {
-        self.settle_all(self.unsettled.take())
+        self.settle_all(self.unsettled.take(), pass::settle_cluster)
     }
 
-    fn settle_all(&self, ids: impl IntoIterator<Item = Option<ClusterId>>) -> Result<(), StoreError> {
+    fn settle_all(
+        &self,
+        ids: impl IntoIterator<Item = Option<ClusterId>>,
+        judge: fn(&Self, &mut Change, ClusterId),
+    ) -> Result<(), StoreError> {
         for id in ids {
             // One by one, and half of the time nobody, so that requests come in between.
             let began = Instant::now();
             self.store.change("", |change| {
                 match id {
-                    Some(id) => pass::settle_cluster(self, change, id),
+                    Some(id) => judge(self, change, id),
                     None => pass::settle_unbound(self, change),
                 }
                 Ok::<_, StoreError>(())

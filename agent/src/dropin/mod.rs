@@ -16,7 +16,7 @@ pub mod logging;
 mod logs_sender;
 mod runner;
 
-use crate::dry::{self, DryRun};
+use crate::dry::DryRun;
 use flags::{FlagError, Values};
 pub use logging::Logging;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -108,7 +108,6 @@ struct Plan {
     failed: u8,
 }
 
-/// What is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
     /// One of our commands.
@@ -141,7 +140,6 @@ enum Refusal {
     /// A variable of the environment.
     #[error("{0}")]
     Environment(FlagError),
-    /// Nothing goes without it.
     #[error("--{0} is required and was not given, or is empty")]
     Missing(&'static str),
     /// What the real program does and this one doesn't.
@@ -273,7 +271,7 @@ fn carry_out(plan: &Plan, landfall: &Landfall) -> anyhow::Result<ExitCode> {
                 ),
             )?
         }
-        Work::PretendedSpeed { request } => dry::disk_speed(request)?,
+        Work::PretendedSpeed { request } => crate::steps::dry_disk_speed(request)?,
     };
     io::stdout().write_all(answer.as_bytes())?;
     Ok(ExitCode::SUCCESS)

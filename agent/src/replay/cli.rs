@@ -2,12 +2,12 @@
 
 use super::{read, rewrite};
 use crate::{
-    action::action,
     child::{self, Limits, OURSELVES},
     media::Media,
     register::identify,
     settings::{Pace, Settings},
     status::Outputs,
+    steps::action,
 };
 use anyhow::Context;
 use api::{HostId, InfraEnvId, Secret, Step, StepReply, StepType, http::HttpConfig};

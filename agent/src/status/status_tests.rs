@@ -1,6 +1,5 @@
 use super::*;
-use crate::action::tests::{HOST, settings};
-use kernel::Cancel;
+use crate::steps::tests::{HOST, settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -8,7 +8,6 @@ pub use write::write_disk;
 
 use crate::{
     bootstrap::{self, BootstrapError, Context, configuring::Watcher},
-    document::Document,
     host::{Host, HostError, WriteError},
     network::LiveNetwork,
     plan::{Action, Plan, PlanError, RootDeploy, plan},
@@ -17,7 +16,7 @@ use crate::{
     root_deploy::{self, DeployError},
     target::{self, TargetError, copy_registry_data, skip_mco_reboot},
 };
-use api::{Client, ClientError, HostProgress, HostStage, LogsState, RetryPolicy};
+use api::{Client, ClientError, HostProgress, HostStage, InstallDocument, LogsState, RetryPolicy};
 use diskwrite::Event;
 use std::{
     error::Error,
@@ -68,38 +67,22 @@ pub enum FlowError {
     /// The request can't be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// No reports possible.
     #[error(transparent)]
     Reporter(#[from] ReporterError),
-    /// No client.
     #[error(transparent)]
     Client(ClientError),
-    /// No Ignition config.
     #[error("cannot get this host's Ignition config from the service")]
-    Ignition {
-        /// Cause.
-        source: ClientError,
-    },
-    /// Something else came.
+    Ignition { source: ClientError },
     #[error("what the service sent as this host's Ignition config ({len} bytes) is none: {reason}")]
-    NotIgnition {
-        /// Size in bytes.
-        len: usize,
-        /// What is missing.
-        reason: &'static str,
-    },
-    /// The image.
+    NotIgnition { len: usize, reason: &'static str },
     #[error("cannot write {image} to {} (attempt {attempt} of {attempts})", device.display())]
     Write {
         /// The image, without secrets.
         image: String,
-        /// The disk.
         device: PathBuf,
-        /// Which attempt it was.
         attempt: u32,
         /// Attempts that a cause which may pass is worth.
         attempts: u32,
-        /// Cause.
         source: WriteError,
     },
     /// The temporary control plane, or what becomes of it.
@@ -107,29 +90,16 @@ pub enum FlowError {
     Bootstrap(#[from] BootstrapError),
     /// The image, into the running root.
     #[error("cannot deploy {image} to the running system's root (attempt {attempt} of {attempts})")]
-    Deploy {
-        /// The container image.
-        image: String,
-        /// Which attempt it was.
-        attempt: u32,
-        /// Attempts in all.
-        attempts: u32,
-        /// Cause.
-        source: DeployError,
-    },
+    Deploy { image: String, attempt: u32, attempts: u32, source: DeployError },
     /// SIGINT or SIGTERM while writing; the cause tells what is left on the disk.
     #[error("cancelled by a signal while writing the disk")]
-    WriteCancelled {
-        /// Cause.
-        source: WriteError,
-    },
+    WriteCancelled { source: WriteError },
     /// The disk that was written.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// SIGINT or SIGTERM.
     #[error("cancelled by a signal while {0}")]
     Cancelled(&'static str),
-    /// The reboot.
     #[error(transparent)]
     Host(#[from] HostError),
 }
@@ -145,7 +115,7 @@ pub enum News<'a> {
 
 /// Installs as `document` asks. An error has been reported to the service as stage `Failed`.
 pub fn run(
-    document: &Document,
+    document: &InstallDocument,
     host: &dyn Host,
     cancel: &Cancel,
     pace: Pace,
@@ -187,7 +157,7 @@ pub fn run(
 }
 
 /// The plan for the host whose root is `root`.
-pub fn planned(document: &Document, root: &Path) -> Result<Plan, PlanError> {
+pub fn planned(document: &InstallDocument, root: &Path) -> Result<Plan, PlanError> {
     let mut plan = plan(&document.request, document.reboot, document.reboot_delay())?;
     if let Some(reason) = plan.keep_address(&LiveNetwork::read(root, &document.service.url)) {
         tracing::warn!("{reason}");
@@ -202,7 +172,7 @@ fn tell(reporter: &Reporter, on_news: &mut dyn FnMut(News), stage: HostStage, in
 }
 
 struct Flow<'a> {
-    document: &'a Document,
+    document: &'a InstallDocument,
     host: &'a dyn Host,
     patient: Client,
     /// For what a loop of ours repeats anyway.

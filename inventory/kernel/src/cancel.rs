@@ -45,7 +45,6 @@ impl Cancel {
         self.shared.woken.notify_all();
     }
 
-    /// Whether to stop.
     pub fn is_cancelled(&self) -> bool {
         self.shared.flag.load(Ordering::Relaxed)
     }

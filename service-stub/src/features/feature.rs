@@ -6,15 +6,12 @@ use serde::{Serialize, Serializer};
 
 macro_rules! features {
     ($($variant:ident $id:literal $row:path,)*) => {
-        /// A feature.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[allow(missing_docs)]
         pub enum Feature {
             $($variant,)*
         }
 
         impl Feature {
-            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Its published name.
@@ -24,7 +21,6 @@ macro_rules! features {
                 }
             }
 
-            /// Its rules.
             pub fn row(self) -> &'static Row {
                 match self {
                     $(Self::$variant => &$row,)*

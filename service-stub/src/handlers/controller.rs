@@ -128,7 +128,7 @@ pub fn ingress_cert(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     change_course(service, call, |_, record| {
         if !matches!(record.state, ClusterState::Finalizing | ClusterState::Installed) {
             return Err(Refusal::invalid(format!(
-                "the ingress certificate of cluster {} is taken while it is finalizing or installed; its status is {}",
+                "Cluster {} is in {} state, upload ingress ca can be done only in finalizing or installed state",
                 record.cluster.id, record.state
             )));
         }

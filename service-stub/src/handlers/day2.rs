@@ -24,8 +24,16 @@ pub fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal
     let id = call.cluster_id()?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        pass::trigger_cluster(service, change, &mut record, Trigger::AllowAddHosts)
-            .map_err(|error| Refusal::invalid(format!("cluster {id} takes no more hosts: {error}")))?;
+        let (state, kind) = (record.state, record.cluster.kind.clone());
+        pass::trigger_cluster(service, change, &mut record, Trigger::AllowAddHosts).map_err(|_| {
+            let (what, wanted, is) = match state {
+                ClusterState::Installed => ("kind", "Cluster", kind.as_str()),
+                other => ("status", "installed", other.as_str()),
+            };
+            Refusal::invalid(format!(
+                "cannot transform cluster {id} to day2. Expected cluster {what}: {wanted}, but cluster {what} is: {is}"
+            ))
+        })?;
         change.put_cluster(record);
         Ok(())
     })?;

@@ -37,16 +37,13 @@ use api::{ClusterId, InfraEnvId};
 use axum::http::Method;
 use std::sync::Arc;
 
-/// A handler.
 pub type Handler = fn(&Service, &Call) -> Result<Answer, Refusal>;
 
 /// An endpoint that is served.
 pub struct Endpoint {
-    /// Method.
     pub method: Method,
     /// Path below the API's base.
     pub path: &'static str,
-    /// What it does.
     pub run: Handler,
     /// A larger body is refused, in bytes.
     pub body_limit: usize,

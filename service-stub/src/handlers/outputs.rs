@@ -8,12 +8,10 @@ use api::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// An object.
 pub fn object<T: DeserializeOwned>(text: &str, model: &str) -> Result<T, Refusal> {
     typed(Value::Object(fields(text, model)?))
 }
 
-/// A list.
 pub fn list(text: &str, model: &str) -> Result<Vec<Value>, Refusal> {
     match parsed(text)? {
         Value::Null => Ok(Vec::new()),

@@ -72,8 +72,7 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         } else if reply.step_type == StepType::Install && !is_name_clash(&reply) {
             install_failed(service, call, key, &reply)?;
         } else if reply.step_type == StepType::DownloadBootArtifacts {
-            let why =
-                format!("Host could not fetch what it needs to boot into the discovery image: {}", detail(&reply));
+            let why = format!("the files of the discovery image could not be fetched: {}", detail(&reply));
             lifecycle::told(service, call, key, Trigger::ReclaimFailed, &why)?;
         } else {
             measured::failed(service, call, key, &reply)?;
@@ -162,7 +161,8 @@ fn is_name_clash(reply: &StepReply) -> bool {
 }
 
 fn install_failed(service: &Service, call: &Call, key: HostKey, reply: &StepReply) -> Result<(), Refusal> {
-    lifecycle::told(service, call, key, Trigger::InstallationFailed, &detail(reply))
+    let why = format!("installation command failed: {}", detail(reply));
+    lifecycle::told(service, call, key, Trigger::InstallationFailed, &why)
 }
 
 /// What a failed step said.

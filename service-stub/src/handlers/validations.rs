@@ -129,15 +129,16 @@ pub fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 /// PATCH …/actions/reset-validation/{id}: what was measured is forgotten, and the host asked again.
 pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
+    if find_host(&service.store.model(), key)?.host.cluster_id.is_none() {
+        let reason = format!("host {} is not bound to any cluster, reset validation", key.host);
+        return Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason));
+    }
     let name = match call.path("validation_id") {
         "sufficient-installation-disk-speed" => "disks_info",
         "container-images-available" => "images_status",
-        id if check::host::ids().any(|known| known == id) => {
-            return Err(Refusal::conflict(format!("validation {id} cannot be reset: nothing of it is kept")));
-        }
         id => {
             let id = crate::http::call::shortened(id);
-            return Err(Refusal::invalid(format!("there is no host validation '{id}'")));
+            return Err(Refusal::invalid(format!("Validation \"{id}\" cannot be reset or does not exist")));
         }
     };
     service.change(call.request_id(), |change| {

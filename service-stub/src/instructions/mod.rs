@@ -21,11 +21,8 @@ use std::sync::Arc;
 
 /// Everything that decides on a host's instructions.
 pub struct Situation<'a> {
-    /// The host.
     pub record: &'a HostRecord,
-    /// Its infra-env.
     pub infra_env: Option<&'a InfraEnvRecord>,
-    /// Its cluster.
     pub cluster: Option<&'a ClusterRecord>,
     /// All hosts of its cluster.
     pub peers: &'a [Arc<HostRecord>],
@@ -39,7 +36,6 @@ pub struct Situation<'a> {
     pub payload: Payload,
     /// File name of the image to install.
     pub image: Option<&'a str>,
-    /// When it polls.
     pub now: Timestamp,
     /// Its agent starts no step while one of the same type runs, so it may poll often while its host is on its way to `known`.
     pub hurries: bool,

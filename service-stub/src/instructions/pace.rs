@@ -19,7 +19,6 @@ const INSTALL_S: u64 = 3 * 600 + 300;
 const LOGS_S: u64 = 3600;
 /// A kernel and an initrd, each in several attempts.
 const BOOT_ARTIFACTS_S: u64 = 3600;
-/// One image.
 const AGENT_IMAGE_S: u64 = 600;
 /// All other steps. The slowest of those with a limit asks for time sources, 30 s. It is less than the published interval: an agent
 /// does not send a result that is the same as before, so silence must not keep a step from the next poll.

@@ -32,7 +32,6 @@ type Render = fn(&Service, &Call) -> Result<String, Refusal>;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Its routes.
 pub fn routes() -> Router<Arc<Service>> {
     let shown = |render: Render| {
         get(move |State(service): Shared, params: RawPathParams, request: Request| {

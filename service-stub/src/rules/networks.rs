@@ -14,17 +14,13 @@ const LEAST_BITS: u8 = 7;
 /// The networks a cluster has, or is to get.
 #[derive(Clone, Copy, Debug)]
 pub struct Networks<'a> {
-    /// Of its machines.
     pub machine: &'a [MachineNetwork],
-    /// Of its services.
     pub service: &'a [MachineNetwork],
     /// Of its pods.
     pub cluster: &'a [ClusterNetwork],
 }
 
-/// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub enum Family {
     V4,
     V6,
@@ -246,7 +242,6 @@ fn cluster_size(cidr: Cidr, host_prefix: u32, hosts: usize) -> Result<(), String
     Ok(())
 }
 
-/// Networks of services.
 pub fn check_service_networks(networks: &[MachineNetwork]) -> Result<(), String> {
     for MachineNetwork { cidr, .. } in networks {
         subnet(cidr, LEAST_BITS).map_err(|why| format!("Service network CIDR {cidr}: {why}"))?;
@@ -348,35 +343,36 @@ mod tests {
     #[test]
     fn sizes() {
         for (cidr, prefix, hosts, why) in [
-            ("10.128.0.0/14", 23, 3, ""),
+            ("10.64.0.0/16", 24, 200, ""),
+            ("10.64.0.0/24", 24, 1, ""),
+            ("fd40::/48", 64, 500, ""),
             (
-                "10.128.0.0/29",
-                28,
+                "10.64.0.0/26",
+                25,
                 0,
-                "Cluster network CIDR 10.128.0.0/29: Address mask size must be between 1 to 25 and must include at least 128 addresses",
+                "Cluster network CIDR 10.64.0.0/26: Address mask size must be between 1 to 25 and must include at least 128 addresses",
             ),
-            ("10.128.0.1/14", 23, 0, "Cluster network CIDR 10.128.0.1/14: 10.128.0.1/14 is not a valid network CIDR"),
+            ("10.64.9.0/16", 24, 0, "Cluster network CIDR 10.64.9.0/16: 10.64.9.0/16 is not a valid network CIDR"),
             (
-                "0.0.0.0/8",
-                23,
-                0,
-                "Cluster network CIDR 0.0.0.0/8: The specified CIDR 0.0.0.0/8 is invalid because its resulting routing prefix matches the unspecified address",
-            ),
-            ("10.128.0.0/14", 0, 0, "Cluster network host prefix 0: Host prefix, now 0, must be a positive integer"),
-            (
-                "10.128.0.0/14",
-                26,
-                0,
-                "Cluster CIDR size: Host prefix, now 26, must be less than or equal to 25 to allow at least 128 addresses",
-            ),
-            (
-                "10.128.0.0/23",
+                "0.0.0.0/9",
                 24,
-                3,
-                "Cluster CIDR size: Cluster network CIDR prefix 23 does not contain enough addresses for 3 hosts each one with 24 prefix (256 addresses)",
+                0,
+                "Cluster network CIDR 0.0.0.0/9: The specified CIDR 0.0.0.0/9 is invalid because its resulting routing prefix matches the unspecified address",
             ),
-            ("10.128.0.0/24", 24, 1, ""),
-            ("fd01::/48", 64, 3, ""),
+            ("10.64.0.0/16", 0, 0, "Cluster network host prefix 0: Host prefix, now 0, must be a positive integer"),
+            (
+                "10.64.0.0/16",
+                29,
+                0,
+                "Cluster CIDR size: Host prefix, now 29, must be less than or equal to 25 to allow at least 128 addresses",
+            ),
+            ("10.64.0.0/22", 25, 8, ""),
+            (
+                "10.64.0.0/22",
+                25,
+                9,
+                "Cluster CIDR size: Cluster network CIDR prefix 22 does not contain enough addresses for 9 hosts each one with 25 prefix (128 addresses)",
+            ),
         ] {
             assert_eq!(
                 check_cluster_networks(&pods(cidr, prefix), hosts).err().unwrap_or_default(),

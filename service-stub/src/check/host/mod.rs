@@ -50,19 +50,15 @@ pub struct Shared {
 
 /// Everything a check may look at.
 pub struct Context<'a> {
-    /// The host.
     pub record: &'a HostRecord,
     /// When it was last heard of.
     pub presence: Presence,
-    /// Its cluster.
     pub cluster: Option<&'a ClusterRecord>,
-    /// Its infra-env.
     pub infra_env: Option<&'a InfraEnvRecord>,
     /// Its peers.
     pub shared: &'a Shared,
     /// The table of needs.
     pub requirements: &'a Requirements,
-    /// Now.
     pub now: Timestamp,
     /// Start of the service: nobody could be heard of before.
     pub started: Timestamp,
@@ -127,7 +123,6 @@ enum Gate {
     Role,
     /// Being prepared.
     DiskSpeed,
-    /// The same.
     Images,
     /// Nothing: it is told, no more.
     Nothing,

@@ -1,0 +1,127 @@
+//! The programs of others that gathering logs runs, all of them, by name. LVM's metadata is only told in full by its own tools; and the
+//! cluster's gather scripts are the cluster's, shipped by its bootstrap. Where they are not there, nothing is run.
+
+use assist::{Child, Place};
+use nix::sys::signal::Signal;
+use std::{
+    io::{self, Read},
+    os::fd::OwnedFd,
+    path::Path,
+    process::{Command, ExitStatus},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// LVM's own, of the host: title of their part of `mount.logs`, and name.
+pub(super) const LVM: [&str; 3] = ["pvdisplay", "vgdisplay", "lvdisplay"];
+/// Where hosts have them.
+const LVM_DIRECTORY: &str = "/usr/sbin";
+/// Asks other hosts for what Open vSwitch says.
+pub(super) const OVS_GATHER: &str = "/usr/local/bin/ovs-installer-gather.sh";
+/// Makes `/root/log-bundle-ID.tar.gz`.
+pub(super) const GATHER: &str = "/usr/local/bin/installer-gather.sh";
+
+/// LVM's answer may take this long, a device that doesn't answer included.
+const LVM_LIMIT: Duration = Duration::from_secs(30);
+const MAX_OUTPUT: u64 = 4 << 20;
+const LOOK: Duration = Duration::from_millis(50);
+/// A killed program is waited for so long.
+const DYING: Duration = Duration::from_secs(5);
+
+/// What runs.
+static RUNNING: Mutex<Vec<Arc<Mutex<Child>>>> = Mutex::new(Vec::new());
+
+/// Ends all that was started.
+pub(super) fn end_all() {
+    for child in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        kill(&child);
+    }
+}
+
+fn kill(child: &Mutex<Child>) {
+    let _ = child.lock().unwrap_or_else(PoisonError::into_inner).signal_group(Signal::SIGKILL);
+}
+
+/// A running program and all it starts; ended when dropped.
+pub(super) struct Running(Arc<Mutex<Child>>);
+
+impl Running {
+    /// Starts `command` in a group of its own.
+    pub fn start(command: &Command, outputs: [OwnedFd; 2]) -> io::Result<Self> {
+        let child = assist::start(command, Place { own_group: true, ..Place::default() }, outputs)?;
+        let child = Arc::new(Mutex::new(child));
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(child.clone());
+        Ok(Self(child))
+    }
+
+    /// Whether it has ended, and how.
+    pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).try_wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.ended() {
+            kill(&self.0);
+            // One that hangs at a device does not end even now.
+            for _ in 0..DYING.as_millis() / LOOK.as_millis() {
+                if !matches!(self.ended(), Ok(None)) {
+                    break;
+                }
+                thread::sleep(LOOK);
+            }
+        }
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| !Arc::ptr_eq(other, &self.0));
+    }
+}
+
+/// What one of [`LVM`] prints with `-v`: its errors, then its output; and what went wrong.
+pub(super) fn lvm(root: &Path, name: &str) -> (String, Option<String>) {
+    let path = Path::new(LVM_DIRECTORY).join(name);
+    if root != Path::new("/") || !path.exists() {
+        return (format!("there is no {} on this host\n", path.display()), None);
+    }
+    match output(Command::new(&path).arg("-v"), LVM_LIMIT) {
+        Ok((output, errors, code)) => {
+            let failed = code != Some(0) || !errors.trim().is_empty();
+            let code = code.map_or("killed".to_owned(), |code| code.to_string());
+            let failure = failed.then(|| format!("{} failed: {code} {}", path.display(), errors.trim_end()));
+            (format!("{errors}{output}"), failure)
+        }
+        Err(error) => (String::new(), Some(format!("{} failed: {error}", path.display()))),
+    }
+}
+
+/// Output, errors and exit code.
+fn output(command: &Command, limit: Duration) -> io::Result<(String, String, Option<i32>)> {
+    let (stdout, written) = io::pipe()?;
+    let (stderr, said) = io::pipe()?;
+    let running = Running::start(command, [written.into(), said.into()])?;
+    let read = |mut pipe: io::PipeReader| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
+            let _ = io::copy(&mut pipe, &mut io::sink());
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let (out, err) = (read(stdout), read(stderr));
+    let start = Instant::now();
+    let status = loop {
+        match running.ended()? {
+            Some(status) => break Some(status),
+            None if start.elapsed() > limit => break None,
+            None => thread::sleep(LOOK),
+        }
+    };
+    // What it started must not hold the pipes open.
+    kill(&running.0);
+    drop(running);
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    match status {
+        Some(status) => Ok((out, err, status.code())),
+        None => Err(io::Error::other(format!("it took longer than {} s", limit.as_secs()))),
+    }
+}
