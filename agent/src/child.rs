@@ -1,16 +1,15 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
-use crate::{
-    confine, privileges,
-    steps::Run,
-    sys::{self, Confinement},
-};
+use crate::{confine, privileges, steps::Run};
 use api::{
     StepType,
     proxy::{self, ProxyVariables},
 };
 use journal::RELAYED;
-use kernel::Cancel;
+use kernel::{
+    Cancel,
+    confine::{Confinement, confine as confine_child},
+};
 use nix::{
     sys::{
         memfd::{MFdFlags, memfd_create},
@@ -166,7 +165,7 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
         oom_score_adj: privileges.oom_score_adj,
         file,
     };
-    sys::confine(&mut command, confinement);
+    confine_child(&mut command, confinement);
     Ok(command)
 }
 

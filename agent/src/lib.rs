@@ -26,5 +26,4 @@ mod scheduler;
 pub mod settings;
 pub mod status;
 pub mod steps;
-mod sys;
 pub mod upgrade;

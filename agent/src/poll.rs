@@ -7,7 +7,6 @@ use crate::{
     scheduler::Scheduler,
     settings::Pace,
     status::{ServiceState, Status},
-    sys,
 };
 use api::{Client, PostStepAction, StepType, Steps as Answer};
 use kernel::Cancel;
@@ -70,7 +69,7 @@ pub(crate) fn poll(
         status.next_poll(pause, outbox.waiting());
         polls = polls.wrapping_add(1);
         if polls % RELEASE_EVERY == RELEASE_AT {
-            sys::release_code();
+            kernel::program::release_code();
         }
         if let Some(end) = wait(pause, upgrades, steps, outbox, status, stop) {
             return end;

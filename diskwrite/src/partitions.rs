@@ -5,7 +5,7 @@
 
 use crate::disk::Disk;
 use crate::gpt::Partition;
-use crate::in_use::Node;
+use kernel::block::Node;
 use std::{
     fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt},

@@ -7,7 +7,6 @@ use crate::{
     plan::{Image, ImageWrite},
     programs::{self, Program, ProgramError},
     source::{self, Choice},
-    sys,
     writable::{self, WritableError},
 };
 use api::http::HttpConfig;
@@ -195,7 +194,7 @@ impl Host for LiveHost {
         }
         // The test sd_booted(3) makes.
         let systemd = Path::new("/run/systemd/system").is_dir();
-        sys::reboot_later(delay, systemd).map_err(|source| HostError::Reboot { source })
+        kernel::fork::reboot_later(delay, systemd).map_err(|source| HostError::Reboot { source })
     }
 }
 

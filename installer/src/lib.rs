@@ -23,7 +23,6 @@ pub mod root_deploy;
 pub mod running;
 pub mod source;
 pub mod streams;
-mod sys;
 pub mod target;
 pub mod wipe_cli;
 pub mod writable;

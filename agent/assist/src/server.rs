@@ -3,7 +3,6 @@
 use crate::{
     client::{self, Connection},
     program::Running,
-    sys,
     table::Table,
     wire::{self, Mount, Reply, Request, Start},
 };
@@ -40,7 +39,7 @@ const MAX_PRIVATE: usize = 4;
 /// To be called while this process has one thread, and before it confines itself.
 pub fn fork(table: Table) -> io::Result<()> {
     let (ours, theirs) = pair()?;
-    match sys::fork()? {
+    match kernel::fork::fork()? {
         None => {
             drop(ours);
             serve_to_the_end(&theirs, &table, false)
@@ -55,11 +54,11 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 fn serve_to_the_end(socket: &OwnedFd, table: &Table, private: bool) -> ! {
     // Signals for the group are the step's to act on: it may have work for its assistant until its end.
-    sys::outlive_signals();
+    kernel::fork::outlive_signals();
     if let Err(error) = Server::new(table, private).serve(socket.as_fd()) {
         tracing::warn!(%error, "the step's assistant ends early");
     }
-    sys::exit()
+    kernel::fork::exit()
 }
 
 pub(crate) struct Server<'a> {
@@ -121,7 +120,7 @@ impl<'a> Server<'a> {
                 if !self.table.allows_remount(&path, flags) {
                     return Err(refused(&format_args!("make {} writable", path.display())));
                 }
-                let flags = sys::mount_flags(flags).unwrap_or(MsFlags::MS_REMOUNT);
+                let flags = MsFlags::from_bits(flags).unwrap_or(MsFlags::MS_REMOUNT);
                 done(client::mount_again(&path, flags))?
             }
             Request::Private => return self.private().map(|socket| (Reply::Done, Some(socket))),
@@ -165,7 +164,7 @@ impl<'a> Server<'a> {
             return Err(Errno::EAGAIN.into());
         }
         let (ours, theirs) = pair()?;
-        match sys::fork()? {
+        match kernel::fork::fork()? {
             None => {
                 drop(ours);
                 let entered = leave().and_then(|()| File::open("/proc/self/ns/mnt"));
@@ -176,7 +175,7 @@ impl<'a> Server<'a> {
                     }
                 };
                 if entered.is_err() || sent.is_err() {
-                    sys::exit()
+                    kernel::fork::exit()
                 }
                 serve_to_the_end(&theirs, self.table, true)
             }
@@ -191,7 +190,7 @@ impl<'a> Server<'a> {
         if !self.private || !self.table.allows_mount(&mount, is_of_disk) {
             return Err(refused(&format_args!("mount {} at {}", mount.device.display(), mount.at.display())));
         }
-        let flags = sys::mount_flags(mount.flags).unwrap_or(MsFlags::empty());
+        let flags = MsFlags::from_bits(mount.flags).unwrap_or(MsFlags::empty());
         client::mount_device(&mount.device, &mount.at, &mount.kind, flags)?;
         self.mounted.push(mount.at);
         Ok(Reply::Done)

@@ -11,13 +11,11 @@ pub(crate) use calls::{
     CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
 };
 
-use crate::{
-    privileges::{self, Assistant, Reach},
-    sys,
-};
+use crate::privileges::{self, Assistant, Reach};
 use api::StepType;
 use assist::Table;
-use seccompiler::{BackendError, BpfProgram, TargetArch};
+use kernel::filter::Instruction;
+use seccompiler::{BackendError, BpfProgram, TargetArch, sock_filter};
 use std::{
     env, io,
     path::{Path, PathBuf},
@@ -57,7 +55,10 @@ struct Means {
 
 impl Means {
     fn detect() -> Self {
-        Self { landlock: sys::landlock_version(), seccomp: architecture().is_some() && sys::has_seccomp() }
+        Self {
+            landlock: kernel::confine::landlock_version(),
+            seccomp: architecture().is_some() && kernel::confine::has_seccomp(),
+        }
     }
 
     /// What steps are not held to here.
@@ -104,7 +105,12 @@ fn enter(kind: &StepType, target: Option<PathBuf>) -> Result<(), ConfineError> {
     let means = Means::detect();
     let arch = architecture().filter(|_| means.seccomp);
     let target = target.as_deref();
-    let filter = |program: &BpfProgram, logged| sys::filter_calls(program, logged).map_err(ConfineError::Seccomp);
+    let instruction = |i: &sock_filter| Instruction { code: i.code, if_true: i.jt, if_false: i.jf, operand: i.k };
+    // seccompiler makes filters and can't have them logged.
+    let filter = |program: &BpfProgram, logged| {
+        let program: Vec<_> = program.iter().map(instruction).collect();
+        kernel::confine::filter_calls(&program, logged).map_err(ConfineError::Seccomp)
+    };
     let rules = match privileges::of(kind).reach {
         Reach::Only(rules) => rules,
         Reach::Assisted(rules, assistant) => {

@@ -1,8 +1,7 @@
 //! What is asked of the kernel, and told to it, while a disk is made free.
 
 use super::mapper::{Mapped, Mapper};
-use crate::usage::{Usage, names};
-use kernel::DevNumber;
+use kernel::{DevNumber, Root, block::Usage};
 use std::{
     collections::BTreeSet,
     fs::{self, OpenOptions},
@@ -40,12 +39,18 @@ pub(super) trait Kernel {
     fn pause(&self, time: Duration);
 }
 
+/// The names in a directory; none where there is no such directory.
+fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
 /// The running one.
 pub(super) struct Live;
 
 impl Kernel for Live {
     fn usage(&self) -> io::Result<Usage> {
-        Usage::read()
+        Usage::read(&Root::open("/")?)
     }
 
     fn number_of(&self, path: &Path) -> Option<DevNumber> {

@@ -12,6 +12,7 @@ mod stack;
 use crate::disk::{Disk, DiskError, Target};
 use calls::{Kernel, Live};
 use kernel::Cancel;
+use kernel::Root;
 use plan::{mapped, plan as look};
 use serde::{Deserialize, Serialize};
 use stack::{Device, Stack};
@@ -125,7 +126,7 @@ fn so_far(taken_down: &[Takedown]) -> String {
 pub fn plan(device: &Path) -> Result<ReleasePlan, ReleaseError> {
     let Target { path: device, sysfs, refusals } = Disk::target(device)?;
     let (steps, refusals) = if refusals.is_empty() {
-        let found = look(&|| Stack::read(&sysfs), &Live);
+        let found = look(&|| Stack::read(&Root::open("/")?, &sysfs), &Live);
         let found = found.map_err(|source| ReleaseError::Look { device: device.clone(), source })?;
         (found.steps.into_iter().map(|(step, _)| step).collect(), found.refusals)
     } else {
@@ -144,7 +145,7 @@ pub fn release(device: &Path, cancel: &Cancel) -> Result<(Released, Hold), Relea
         return Err(refusal.into());
     }
     let hold = Hold::new(&device);
-    let taken_down = take_down(&device, &|| Stack::read(&sysfs), &Live, cancel)?;
+    let taken_down = take_down(&device, &|| Stack::read(&Root::open("/")?, &sysfs), &Live, cancel)?;
     Ok((Released { schema_version: SCHEMA_VERSION, device, taken_down }, hold))
 }
 

@@ -9,7 +9,6 @@ mod esp;
 mod fat;
 mod load_option;
 mod order;
-mod variables;
 
 pub mod cli;
 
@@ -17,9 +16,9 @@ pub use device_path::{HardDrive, Node, PathError};
 pub use esp::{Architecture, Loader, LoaderError};
 pub use fat::FatError;
 use kernel::Cancel;
+pub use kernel::efi::{VariableError, Variables};
 pub use load_option::{LoadOption, LoadOptionError};
 pub use order::{BootState, Change, Full, Partitions, Plan, Target, entry_name, numbers, plan};
-pub use variables::{VariableError, Variables};
 
 use crate::{
     host::Host,
@@ -135,7 +134,8 @@ fn partitions(root: &Path, device: &Path, layout: &Layout) -> Partitions {
     let guids = |layout: &Layout| layout.partitions.iter().map(|partition| partition.guid).collect::<Vec<_>>();
     let mut found = Partitions { own: guids(layout).into_iter().collect(), ..Partitions::default() };
     let device = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
-    for disk in disks(root) {
+    let all = kernel::Root::open(root).map_or_else(|_| Vec::new(), |root| disks(&root));
+    for disk in all {
         let node = disk.node();
         if NO_DISKS.iter().any(|prefix| disk.name.starts_with(prefix)) || node == device {
             continue;

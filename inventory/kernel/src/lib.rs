@@ -1,21 +1,32 @@
 //! The ground floor: what the kernel is asked and told, and the small tools that the crates above share. It depends on none of
 //! them, and all `unsafe` code of what runs on a host is here.
 
+pub mod block;
 pub mod bytes;
 mod cancel;
+pub mod clock;
 mod columns;
 pub mod commands;
+pub mod confine;
 mod device;
 pub mod disk;
+pub mod efi;
 pub mod ethtool;
 pub mod file_system;
+pub mod filter;
 pub mod fork;
 pub mod hex;
 pub mod ipmi;
 pub mod mapper;
 pub mod mounts;
+pub mod netlink;
+pub mod notify;
+pub mod outputs;
+pub mod program;
+pub mod queue;
 pub mod record;
 mod root;
+pub mod socket;
 pub mod terminal;
 pub mod units;
 

@@ -1,33 +1,20 @@
-//! The system calls that nix has no safe wrapper for.
+//! What sockets are told and asked, and what comes over them.
 #![allow(unsafe_code)]
 
-use api::Mac;
-use nix::errno::Errno;
+use crate::filter::{self, Instruction, raw};
+use nix::{
+    errno::Errno,
+    sys::socket::{ControlMessageOwned, RecvMsg},
+};
 use std::{
     ffi::c_int,
     io,
     mem::{self, size_of},
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
-use tokio::io::unix::AsyncFd;
-
-/// One classic BPF instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Instruction {
-    pub code: u16,
-    pub if_true: u8,
-    pub if_false: u8,
-    pub operand: u32,
-}
-
-/// Hands a non-blocking socket to the event loop.
-pub(crate) fn watch(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an OwnedFd is open, always the same descriptor, and closed only when it is dropped.
-    unsafe { AsyncFd::register(socket) }.map_err(io::Error::from)
-}
 
 /// Sets an option whose value is an array of 32-bit words.
-pub(crate) fn set_words<const N: usize>(
+pub fn set_words<const N: usize>(
     socket: BorrowedFd<'_>,
     level: c_int,
     name: c_int,
@@ -40,15 +27,11 @@ pub(crate) fn set_words<const N: usize>(
 }
 
 /// Lets only packets through that the program accepts.
-pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
-    let mut program: Vec<libc::sock_filter> = program
-        .iter()
-        .map(|i| libc::sock_filter { code: i.code, jt: i.if_true, jf: i.if_false, k: i.operand })
-        .collect();
-    let length = u16::try_from(program.len()).map_err(io::Error::other)?;
-    let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let mut raw = raw(program);
+    let filter = filter::program(&mut raw)?;
     let size = libc::socklen_t::try_from(size_of::<libc::sock_fprog>()).map_err(io::Error::other)?;
-    // SAFETY: `filter` points to `length` instructions in `program`; both outlive the call, and the kernel copies them.
+    // SAFETY: `filter` points to `length` instructions in `raw`; both outlive the call, and the kernel copies them.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const filter).cast(), size)
     };
@@ -56,7 +39,7 @@ pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> 
 }
 
 /// Binds a packet socket to one interface and one EtherType (host byte order).
-pub(crate) fn bind_packet(socket: BorrowedFd<'_>, interface: u32, ethertype: u16) -> io::Result<()> {
+pub fn bind_packet(socket: BorrowedFd<'_>, interface: u32, ethertype: u16) -> io::Result<()> {
     // SAFETY: sockaddr_ll is plain integers, for which all zeroes is a value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = u16::try_from(libc::AF_PACKET).map_err(io::Error::other)?;
@@ -70,17 +53,17 @@ pub(crate) fn bind_packet(socket: BorrowedFd<'_>, interface: u32, ethertype: u16
 
 /// Frames a packet socket makes its interface let in, until it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Membership {
+pub enum Membership {
     /// Those for a group.
-    Multicast(Mac),
+    Multicast([u8; 6]),
     /// All (PACKET_MR_PROMISC).
     Everything,
 }
 
 /// Widens what an interface lets in.
-pub(crate) fn join(socket: BorrowedFd<'_>, interface: u32, membership: Membership) -> io::Result<()> {
+pub fn join(socket: BorrowedFd<'_>, interface: u32, membership: Membership) -> io::Result<()> {
     let (kind, group) = match membership {
-        Membership::Multicast(Mac(group)) => (libc::PACKET_MR_MULTICAST, group),
+        Membership::Multicast(group) => (libc::PACKET_MR_MULTICAST, group),
         Membership::Everything => (libc::PACKET_MR_PROMISC, [0; 6]),
     };
     let mut request = libc::packet_mreq {
@@ -102,7 +85,7 @@ pub(crate) fn join(socket: BorrowedFd<'_>, interface: u32, membership: Membershi
 }
 
 /// An interface's MTU, from the network namespace of `socket` (sysfs may show another's).
-pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
+pub fn interface_mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
     // SAFETY: ifreq is plain integers and a union of such, for which all zeroes is a value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -120,4 +103,16 @@ pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<u3
     // SAFETY: the call succeeded, so the kernel has written this member of the union.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).map_err(io::Error::other)
+}
+
+/// All that came with a message; each is closed when it is dropped.
+pub fn descriptors<S>(message: &RecvMsg<'_, '_, S>) -> io::Result<Vec<OwnedFd>> {
+    let mut descriptors = Vec::new();
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raw) = control {
+            // SAFETY: the kernel has just made these for us, and nobody else knows of them.
+            descriptors.extend(raw.into_iter().map(|raw| unsafe { OwnedFd::from_raw_fd(raw) }));
+        }
+    }
+    Ok(descriptors)
 }

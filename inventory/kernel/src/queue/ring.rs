@@ -1,6 +1,7 @@
 //! Requests carried out by io_uring.
+#![allow(unsafe_code)]
 
-use crate::request::{Answer, Request, Work, zero_range};
+use super::{Answer, Request, Work, zero_range};
 use io_uring::{IoUring, Probe, opcode, types::Fd};
 use std::{
     collections::VecDeque,
@@ -20,7 +21,8 @@ const GETEVENTS: u32 = 1;
 /// Of the request that shows that the ring works.
 const PROBE: u64 = u64::MAX;
 
-pub(crate) struct Ring<'a> {
+/// A queue of the kernel's, over one file.
+pub struct Ring<'a> {
     ring: IoUring,
     file: BorrowedFd<'a>,
     /// Requests the kernel has, by the number it gives back with the result. Their memory stays where it is until then.
@@ -57,7 +59,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// See [`Target::start`](crate::request::Target::start).
+    /// Starts a request, which comes back with [`next`](Self::next) even if it can't be started.
     pub fn start(&mut self, request: Request) {
         if let Err((request, error)) = self.try_start(request) {
             self.unstarted.push_back(Answer { request, result: Err(error) });
@@ -121,7 +123,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// See [`Target::next`](crate::request::Target::next).
+    /// Waits for any request to come back; None when none is under way.
     pub fn next(&mut self) -> Option<Answer> {
         if let Some(answer) = self.unstarted.pop_front() {
             return Some(answer);

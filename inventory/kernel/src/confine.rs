@@ -1,6 +1,7 @@
-//! The one place with `unsafe`: what a child does between fork and exec, and before its work.
+//! What a child process may do: set between fork and exec, and before its work.
 #![allow(unsafe_code)]
 
+use crate::filter::{Instruction, program, raw};
 use nix::sys::{
     prctl,
     resource::{Resource, getrlimit, setrlimit},
@@ -24,17 +25,17 @@ const MAX_OPEN_FILES: u64 = 16_384;
 
 /// What a child may do and use.
 #[derive(Debug)]
-pub(crate) struct Confinement {
+pub struct Confinement {
     /// Whether it gets SIGTERM when the thread that started it ends.
-    pub(crate) dies_with_us: bool,
+    pub dies_with_us: bool,
     /// Bit n stands for capability n.
-    pub(crate) capabilities: u64,
+    pub capabilities: u64,
     /// Memory of its own, bytes.
-    pub(crate) memory_bytes: u64,
+    pub memory_bytes: u64,
     /// For proc(5).
-    pub(crate) oom_score_adj: u16,
+    pub oom_score_adj: u16,
     /// A file that stays open in it.
-    pub(crate) file: Option<OwnedFd>,
+    pub file: Option<OwnedFd>,
 }
 
 /// `struct __user_cap_header_struct`.
@@ -53,18 +54,11 @@ struct CapabilityData {
     inheritable: u32,
 }
 
-/// `struct sock_fprog` of linux/filter.h.
-#[repr(C)]
-struct FilterProgram {
-    len: libc::c_ushort,
-    filter: *const seccompiler::sock_filter,
-}
-
 /// Gives the child a session, and so a process group, of its own: a terminal's or a group's signals meant for us don't
 /// reach it, and one kill reaches all it starts. It and all it starts are held to `confinement` for good.
 ///
 /// Starting it fails where that can't be had: a step is not run with more power than it should have.
-pub(crate) fn confine(command: &mut Command, confinement: Confinement) {
+pub fn confine(command: &mut Command, confinement: Confinement) {
     let us = std::process::id();
     let score = confinement.oom_score_adj.to_string();
     let prepare = move || {
@@ -162,7 +156,7 @@ fn drop_capabilities(kept: u64) -> io::Result<()> {
 }
 
 /// Landlock's version (landlock_create_ruleset(2)); 0 where the kernel has none, or has it turned off.
-pub(crate) fn landlock_version() -> i64 {
+pub fn landlock_version() -> i64 {
     const VERSION: libc::c_uint = 1;
     let (none, empty): (*const libc::c_void, libc::size_t) = (std::ptr::null(), 0);
     // SAFETY: with this flag the call only gives a number.
@@ -170,54 +164,21 @@ pub(crate) fn landlock_version() -> i64 {
 }
 
 /// Whether the kernel filters system calls, with errors as an outcome.
-pub(crate) fn has_seccomp() -> bool {
+pub fn has_seccomp() -> bool {
     let action = libc::SECCOMP_RET_ERRNO;
     // SAFETY: only reads the number that it is given.
     unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }
 }
 
 /// Filters the system calls of this thread, and of all it starts, for good. `logged` has the kernel log those it refuses.
-///
-/// seccompiler makes filters and can't have them logged.
-pub(crate) fn filter_calls(filter: &[seccompiler::sock_filter], logged: bool) -> io::Result<()> {
+pub fn filter_calls(filter: &[Instruction], logged: bool) -> io::Result<()> {
     prctl::set_no_new_privs()?;
-    let len = libc::c_ushort::try_from(filter.len()).map_err(io::Error::other)?;
-    let program = FilterProgram { len, filter: filter.as_ptr() };
+    let mut filter = raw(filter);
+    let program = program(&mut filter)?;
     let flags = if logged { libc::SECCOMP_FILTER_FLAG_LOG } else { 0 };
-    // SAFETY: the program has the shape that the kernel wants, and is copied by it.
+    // SAFETY: the program has the shape that the kernel wants, outlives the call, and is copied by it.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Lets go of the pages of this program that are in memory, for the kernel to bring back those that are used again: starting needs
-/// much of it that polling never does. They are as they are in the file, so nothing is lost.
-pub(crate) fn release_code() {
-    // SAFETY: the callback is of the type that the function calls, and gets no data.
-    unsafe { libc::dl_iterate_phdr(Some(release_segments), std::ptr::null_mut()) };
-}
-
-/// For the first object, which is the program itself; then stops.
-unsafe extern "C" fn release_segments(info: *mut libc::dl_phdr_info, _: usize, _: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the C library gives a valid record, whose headers are those of a loaded object.
-    let (base, headers) = unsafe {
-        let info = &*info;
-        (info.dlpi_addr, std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)))
-    };
-    let Ok(Some(page_bytes)) = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE) else { return 1 };
-    let Ok(page_bytes) = u64::try_from(page_bytes) else { return 1 };
-    for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0) {
-        let start = base + header.p_vaddr;
-        // Whole pages alone: the one at an end may be shared with what is written to.
-        let first = start.next_multiple_of(page_bytes);
-        let end = (start + header.p_memsz) / page_bytes * page_bytes;
-        let (Ok(address), Ok(len)) = (usize::try_from(first), usize::try_from(end.saturating_sub(first))) else {
-            continue;
-        };
-        // SAFETY: a private mapping of a file that was never written to, since it never could be: its pages come back from the
-        // file with what they had.
-        unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(address), len, libc::MADV_DONTNEED) };
-    }
-    1
 }
 
 fn is_root() -> bool {
@@ -250,19 +211,6 @@ mod tests {
         assert!(installation.try_wait().unwrap().is_none());
         installation.kill().unwrap();
         assert_eq!(installation.wait().unwrap().signal(), Some(libc::SIGKILL));
-    }
-
-    #[test]
-    fn code_comes_back_when_it_is_used() {
-        let mapped_kib = || {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap();
-            let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap().to_owned();
-            line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
-        };
-        let before = mapped_kib();
-        release_code();
-        let after = mapped_kib();
-        assert!(after < before, "{before} KiB before, {after} KiB after");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The one place of the journal's with `unsafe`: the C library's local time.
+//! The C library's local time.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -40,7 +40,7 @@ pub fn local(unix_seconds: i64) -> Option<Local> {
 }
 
 /// When the wall clock shows `local`; days beyond the month's end are those of the next, as mktime has it.
-pub(super) fn unix_seconds(local: &Local) -> Option<i64> {
+pub fn unix_seconds(local: &Local) -> Option<i64> {
     let mut tm = MaybeUninit::<libc::tm>::zeroed();
     // SAFETY: all-zero is a valid tm, and mktime gets a pointer to a live one.
     let (seconds, weekday) = unsafe {

@@ -1,7 +1,7 @@
 //! The firmware's variables, by the kernel's efivarfs (Documentation/filesystems/efivarfs.rst): a file each, of four bytes of
 //! attributes and the value.
 
-use crate::sys;
+use crate::{Root, file_system::clear_immutable};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
@@ -138,6 +138,15 @@ impl Variables {
 fn make_changeable(path: &Path) -> io::Result<()> {
     match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        file => sys::clear_immutable(&file?),
+        file => clear_immutable(&file?),
     }
+}
+
+/// A variable of one byte, which says yes or no; `None` where it says neither.
+pub fn flag(root: &Root, name: &str) -> io::Result<Option<bool>> {
+    Ok(match root.read(format!("/{DIRECTORY}/{name}-{GLOBAL}"), 64)?.as_slice() {
+        [_, _, _, _, 0] => Some(false),
+        [_, _, _, _, 1] => Some(true),
+        _ => None,
+    })
 }

@@ -1,4 +1,4 @@
-//! The signal handler that announces the end of the agent.
+//! A signal handler that announces the end of a service to systemd (sd_notify(3)).
 #![allow(unsafe_code)]
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -17,7 +17,7 @@ const MESSAGE: &[u8] = b"STOPPING=1";
 
 /// From now on `signal` first tells systemd that the agent stops; then it ends the process as ever, at once: nothing is worth
 /// saving.
-pub(super) fn announce_stop(signal: Signal, socket: &UnixDatagram) -> io::Result<()> {
+pub fn announce_stop(signal: Signal, socket: &UnixDatagram) -> io::Result<()> {
     if SOCKET.load(Ordering::Relaxed) < 0 {
         let socket = socket.try_clone()?;
         let fd = socket.as_raw_fd();

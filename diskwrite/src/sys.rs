@@ -1,4 +1,0 @@
-//! io_uring: the one place with unsafe code.
-#![allow(unsafe_code)]
-
-pub mod ring;

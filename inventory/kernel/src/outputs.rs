@@ -1,0 +1,198 @@
+//! What a program writes to its standard streams: bounded, and read without a thread.
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use std::{
+    io::{self, PipeReader, Read},
+    os::fd::{AsFd, OwnedFd},
+    process::ExitStatus,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a program is looked at.
+const LOOK_MS: u16 = 20;
+
+/// What is kept of a stream; the rest is read all the same, so that the program can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// So many bytes of its start.
+    Start(usize),
+    /// So many bytes of its end.
+    End(usize),
+}
+
+/// The pipes of a program.
+#[derive(Debug)]
+pub struct Outputs<const N: usize>([Stream; N]);
+
+#[derive(Debug)]
+struct Stream {
+    /// None once it is closed.
+    pipe: Option<PipeReader>,
+    keep: Keep,
+    kept: Vec<u8>,
+}
+
+impl Outputs<2> {
+    /// Standard output and error apart, and the ends that the program gets.
+    pub fn apart(keep: Keep) -> io::Result<(Self, [OwnedFd; 2])> {
+        let (output, (error, ends)) = (stream(keep)?, stream(keep)?);
+        Ok((Self([output.0, error]), [output.1, ends]))
+    }
+}
+
+impl Outputs<1> {
+    /// Both in the order in which they were written.
+    pub fn merged(keep: Keep) -> io::Result<(Self, [OwnedFd; 2])> {
+        let (both, end) = stream(keep)?;
+        Ok((Self([both]), [end.try_clone()?, end]))
+    }
+
+    /// Standard error alone.
+    pub fn errors(keep: Keep) -> io::Result<(Self, [OwnedFd; 2])> {
+        let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+        let (error, end) = stream(keep)?;
+        Ok((Self([error]), [null.into(), end]))
+    }
+}
+
+fn stream(keep: Keep) -> io::Result<(Stream, OwnedFd)> {
+    let (pipe, end) = io::pipe()?;
+    fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok((Stream { pipe: Some(pipe), keep, kept: Vec::new() }, end.into()))
+}
+
+impl<const N: usize> Outputs<N> {
+    /// Reads until the program has ended, or until `is_over`: then gives `None`. What it has left running may hold the pipes
+    /// open: that is waited for `linger` longer.
+    pub fn follow(
+        &mut self,
+        linger: Duration,
+        mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
+        is_over: impl Fn() -> bool,
+    ) -> io::Result<Option<ExitStatus>> {
+        while !is_over() {
+            self.look()?;
+            if let Some(status) = ended()? {
+                self.finish(linger)?;
+                return Ok(Some(status));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes what is there, and what comes until all is closed or `linger` is over.
+    pub fn finish(&mut self, linger: Duration) -> io::Result<()> {
+        self.drain()?;
+        let start = Instant::now();
+        while self.0.iter().any(|stream| stream.pipe.is_some()) && start.elapsed() < linger {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// What was kept of each.
+    pub fn texts(self) -> [String; N] {
+        self.0.map(|stream| String::from_utf8_lossy(&stream.kept).into_owned())
+    }
+
+    /// Waits a moment for something to come, and takes it.
+    fn look(&mut self) -> io::Result<()> {
+        let open = self.0.iter().filter_map(|stream| stream.pipe.as_ref());
+        let mut fds: Vec<_> = open.map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)).collect();
+        if fds.is_empty() {
+            thread::sleep(Duration::from_millis(LOOK_MS.into()));
+            return Ok(());
+        }
+        match poll(&mut fds, PollTimeout::from(LOOK_MS)) {
+            Ok(_) | Err(Errno::EINTR) => self.drain(),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn drain(&mut self) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(Stream::drain)
+    }
+}
+
+impl Stream {
+    /// Takes what is there.
+    fn drain(&mut self) -> io::Result<()> {
+        let mut chunk = [0; 16 << 10];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut chunk) {
+                Ok(0) => self.pipe = None,
+                Ok(len) => self.keep(chunk.get(..len).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if let Keep::End(limit) = self.keep {
+            self.kept.drain(..self.kept.len().saturating_sub(limit));
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        match self.keep {
+            Keep::Start(limit) => self.kept.extend(bytes.iter().take(limit.saturating_sub(self.kept.len()))),
+            Keep::End(limit) => {
+                self.kept.extend_from_slice(bytes);
+                // Twice as much at most is ever there, and each byte is moved once on average.
+                if self.kept.len() / 2 > limit {
+                    self.kept.drain(..self.kept.len() - limit);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn shell<const N: usize>(script: &str, (mut outputs, [out, err]): (Outputs<N>, [OwnedFd; 2])) -> [String; N] {
+        let mut command = Command::new("/bin/sh");
+        let mut child = command.args(["-c", script]).stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
+        drop(command);
+        let status = outputs.follow(Duration::ZERO, || child.try_wait(), || false).unwrap();
+        assert!(status.unwrap().success());
+        outputs.texts()
+    }
+
+    #[test]
+    fn streams_come_back_apart_or_in_their_order() {
+        let script = "echo a; echo b >&2; echo c";
+        assert_eq!(shell(script, Outputs::apart(Keep::End(99)).unwrap()), ["a\nc\n", "b\n"]);
+        assert_eq!(shell(script, Outputs::merged(Keep::End(99)).unwrap()), ["a\nb\nc\n"]);
+        assert_eq!(shell(script, Outputs::errors(Keep::Start(99)).unwrap()), ["b\n"]);
+        // What it leaves behind is not waited for.
+        assert_eq!(shell("sleep 60 & echo left", Outputs::merged(Keep::End(99)).unwrap()), ["left\n"]);
+    }
+
+    #[test]
+    fn a_flood_is_read_and_not_kept() {
+        let script = "echo begin; yes | head -c 1000000; echo end";
+        let [end] = shell(script, Outputs::merged(Keep::End(1000)).unwrap());
+        assert!(end.len() == 1000 && end.ends_with("y\nend\n"), "{end}");
+        let [start] = shell(script, Outputs::merged(Keep::Start(10)).unwrap());
+        assert_eq!(start, "begin\ny\ny\n");
+        assert_eq!(shell("echo a", Outputs::merged(Keep::End(0)).unwrap()), [""]);
+    }
+
+    #[test]
+    fn patience_ends() {
+        let (mut outputs, ends) = Outputs::merged(Keep::End(9)).unwrap();
+        assert!(outputs.follow(Duration::ZERO, || Ok(None), || true).unwrap().is_none());
+        outputs.finish(Duration::from_millis(1)).unwrap();
+        drop(ends);
+        outputs.finish(Duration::MAX).unwrap();
+        assert_eq!(outputs.texts(), [""]);
+    }
+}
