@@ -1,6 +1,6 @@
 //! Which disk: all the names it goes by, how a name given by hand finds it, and whether it is still the same one.
 
-use kernel::Root;
+use kernel::{DevNumber, Root, udev::Udev};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -8,6 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Of udev's database.
+const WANTED: [&str; 8] = [
+    "DM_WWN",
+    "ID_MODEL",
+    "ID_SCSI_SERIAL",
+    "ID_SERIAL_SHORT",
+    "ID_VENDOR",
+    "ID_WWN",
+    "ID_WWN_WITH_EXTENSION",
+    "SCSI_IDENT_SERIAL",
+];
 const CLASS: &str = "/sys/class/block";
 const BLOCK: &str = "/sys/block";
 /// Attributes and udev's entries are shorter.
@@ -60,7 +71,8 @@ impl DiskIdentity {
         let name = dir.file_name()?.to_str()?.to_owned();
         let attribute = |file: &str| text(root, &dir.join(file));
         let number = attribute("dev")?;
-        let udev = Udev::read(root, &number);
+        let udev = DevNumber::parse(&number).map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default();
+        let known = |keys: &[&str]| udev.first(keys).map(str::to_owned);
         let size = |file: &str| attribute(file).and_then(|text| text.parse::<u32>().ok()).unwrap_or_default();
         let wwid = || attribute("wwid").or_else(|| attribute("device/wwid"));
         let is_flag = |file: &str| attribute(file).map(|text| text == "1");
@@ -71,16 +83,13 @@ impl DiskIdentity {
                 .unwrap_or_default(),
             sector_bytes: size("queue/logical_block_size"),
             physical_sector_bytes: size("queue/physical_block_size"),
-            model: attribute("device/model").or_else(|| udev.first(&["ID_MODEL"])),
-            vendor: attribute("device/vendor")
-                .filter(|text| !text.starts_with("0x"))
-                .or_else(|| udev.first(&["ID_VENDOR"])),
-            serial: udev
-                .first(&["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT"])
+            model: attribute("device/model").or_else(|| known(&["ID_MODEL"])),
+            vendor: attribute("device/vendor").filter(|text| !text.starts_with("0x")).or_else(|| known(&["ID_VENDOR"])),
+            serial: known(&["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT"])
                 .or_else(|| attribute("serial"))
                 .or_else(|| attribute("device/serial"))
                 .or_else(page),
-            wwn: udev.first(&["ID_WWN_WITH_EXTENSION", "ID_WWN", "DM_WWN"]).or_else(wwid),
+            wwn: known(&["ID_WWN_WITH_EXTENSION", "ID_WWN", "DM_WWN"]).or_else(wwid),
             by_id: links(root, "by-id", &name, &udev),
             by_path: links(root, "by-path", &name, &udev),
             transport: transport(dir),
@@ -237,35 +246,13 @@ pub(crate) fn bare_wwn(wwn: &str) -> String {
     bare.to_owned()
 }
 
-/// What udev knows of a device (`/run/udev/data`): properties and links.
-#[derive(Default)]
-struct Udev(String);
-
-impl Udev {
-    fn read(root: &Root, number: &str) -> Self {
-        Self(text(root, Path::new(&format!("/run/udev/data/b{number}"))).unwrap_or_default())
-    }
-
-    fn first(&self, keys: &[&str]) -> Option<String> {
-        keys.iter().find_map(|key| {
-            let value =
-                self.0.lines().find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('='))?;
-            (!value.trim().is_empty()).then(|| value.trim().to_owned())
-        })
-    }
-
-    fn links<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a str> {
-        let in_kind = move |line: &'a str| line.strip_prefix("S:disk/")?.strip_prefix(kind)?.strip_prefix('/');
-        self.0.lines().filter_map(in_kind)
-    }
-}
-
 fn links(root: &Root, kind: &str, name: &str, udev: &Udev) -> Vec<String> {
-    let dir = Path::new("/dev/disk").join(kind);
+    let directory = format!("disk/{kind}");
+    let dir = Path::new("/dev").join(&directory);
     let leads_here =
         |link: &String| root.link_target(dir.join(link)).is_some_and(|to| to.file_name().is_some_and(|to| to == name));
     let made = root.list(&dir).into_iter().filter(leads_here);
-    let known = udev.links(kind).map(str::to_owned);
+    let known = udev.links(&directory).map(str::to_owned);
     made.chain(known).collect::<BTreeSet<_>>().into_iter().collect()
 }
 

@@ -6,7 +6,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kernel::units;
 use serde::Serialize;
 use std::{
-    error::Error,
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
@@ -123,13 +122,7 @@ impl Display {
     /// Tells a machine that reads events of the end. Who reads anything else gets the error itself.
     pub fn failed(&self, error: &InstallError) {
         if matches!(self, Self::Json) {
-            let mut text = error.cause.to_string();
-            let mut source = error.cause.source();
-            while let Some(cause) = source {
-                text = format!("{text}: {cause}");
-                source = cause.source();
-            }
-            print(&Frame::Failed { error: text, disk: error.disk.to_string() });
+            print(&Frame::Failed { error: kernel::in_full(&error.cause), disk: error.disk.to_string() });
         }
     }
 

@@ -13,7 +13,6 @@ use kernel::Cancel;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
-    thread,
     time::{Duration, Instant},
 };
 use ureq::http::StatusCode;
@@ -28,8 +27,6 @@ const METADATA_BYTES: u64 = 4 << 20;
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// How long to try where no number of retries is set.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a pause looks whether it should end.
-const NAP: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug)]
 pub struct StreamQuery<'a> {
@@ -237,16 +234,8 @@ fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Res
         failures = failures.saturating_add(1);
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         tracing::warn!("{error}{cause}; trying again in {:.1} s", wait.as_secs_f32());
-        let until = Instant::now() + wait;
-        loop {
-            if cancel.is_cancelled() {
-                return Err(StreamError::Cancelled);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            thread::sleep(left.min(NAP));
+        if cancel.sleep(wait) {
+            return Err(StreamError::Cancelled);
         }
     }
 }

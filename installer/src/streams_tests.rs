@@ -6,6 +6,7 @@ use kernel::Cancel;
 use std::{
     io::{Read, Write},
     net::TcpListener,
+    thread,
 };
 
 const SUM: &str = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef";

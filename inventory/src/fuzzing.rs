@@ -47,7 +47,7 @@ pub fn fuzz_udev(entry: &[u8]) {
 pub fn udev_properties(entry: &[u8]) -> BTreeMap<String, String> {
     let text = String::from_utf8_lossy(entry);
     let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    disks::udev::properties(&text, |_| true).into_iter().map(own).collect()
+    kernel::udev::properties(&text, |_| true).into_iter().map(own).collect()
 }
 
 /// Takes a mount table apart.

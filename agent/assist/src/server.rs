@@ -6,6 +6,7 @@ use crate::{
     table::Table,
     wire::{self, Mount, Reply, Request, Start},
 };
+use kernel::DevNumber;
 use nix::{
     errno::Errno,
     mount::{MntFlags, MsFlags, mount, umount2},
@@ -23,7 +24,7 @@ use std::{
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::{fs::MetadataExt, process::ExitStatusExt},
+        unix::process::ExitStatusExt,
     },
     path::{Path, PathBuf},
 };
@@ -221,18 +222,13 @@ fn refused(what: &dyn std::fmt::Display) -> io::Error {
 
 /// Whether the block device is a part of one of the disks: a partition, a map of one, or a loop device over a part of it.
 fn is_of_disk(device: &Path, disks: &[PathBuf]) -> bool {
-    let number = |path: &Path| fs::metadata(path).ok().map(|found| found.rdev()).filter(|number| *number != 0);
+    let number = DevNumber::of_block_device;
     let Some(device) = number(device) else { return false };
     let disks: Vec<_> = disks.iter().filter_map(|disk| number(disk)).collect();
-    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
-    let Ok(about) = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) else { return false };
+    let Ok(about) = fs::canonicalize(format!("/sys/dev/block/{device}")) else { return false };
     let read = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
-    let is_disk = |about: &Path| {
-        let text = read(&about.join("dev"));
-        let parts = text.as_deref().and_then(|text| text.split_once(':'));
-        let parts = parts.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        parts.is_some_and(|(major, minor)| disks.contains(&nix::sys::stat::makedev(major, minor)))
-    };
+    let number_in = |about: &Path| DevNumber::parse(&read(&about.join("dev"))?);
+    let is_disk = |about: &Path| number_in(about).is_some_and(|number| disks.contains(&number));
     let is_partition = about.join("partition").exists() && about.parent().is_some_and(is_disk);
     let backing = read(&about.join("loop/backing_file"));
     let is_loop = backing.and_then(|path| number(Path::new(&path))).is_some_and(|number| disks.contains(&number));

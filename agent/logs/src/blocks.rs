@@ -1,7 +1,7 @@
 //! Block devices as `lsblk` lists them, from sysfs and udev's database.
 
 use inventory::Root;
-use kernel::{columns, units};
+use kernel::{DevNumber, columns, udev::Udev, units};
 use std::collections::{BTreeMap, BTreeSet};
 
 const COLUMNS: [&str; 14] = [
@@ -10,7 +10,9 @@ const COLUMNS: [&str; 14] = [
 ];
 /// Columns of numbers stand right.
 const RIGHT: [usize; 2] = [1, 2];
-const MAX_UDEV_BYTES: usize = 64 << 10;
+/// Of udev's database.
+const WANTED: [&str; 7] =
+    ["ID_BUS", "ID_FS_TYPE", "ID_FS_UUID", "ID_MODEL", "ID_PATH", "ID_WWN", "ID_WWN_WITH_EXTENSION"];
 const MAX_ROWS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
@@ -74,15 +76,8 @@ fn add(
 fn row(root: &Root, name: &str, parent: &str, branch: &str) -> [String; 14] {
     let attribute = |file: &str| root.attribute(format!("/sys/class/block/{name}/{file}"));
     let device = attribute("dev").unwrap_or_default();
-    let udev = root.text(format!("/run/udev/data/b{device}"), MAX_UDEV_BYTES).unwrap_or_default();
-    let known = |keys: &[&str]| {
-        let value = |key: &&str| {
-            udev.lines()
-                .find_map(|line| line.strip_prefix("E:")?.strip_prefix(*key)?.strip_prefix('='))
-                .map(str::to_owned)
-        };
-        keys.iter().find_map(value)
-    };
+    let udev = DevNumber::parse(&device).map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default();
+    let known = |keys: &[&str]| udev.first(keys).map(str::to_owned);
     let dm = attribute("dm/name");
     let size =
         attribute("size").and_then(|sectors| sectors.parse::<u64>().ok()).map(|sectors| units::short(sectors << 9));

@@ -13,7 +13,6 @@ use crate::{clock, notify::Notifier, register::Registered, settings::Settings};
 use api::{Client, ClientError, HostId, Step, StepType, Timestamp, http::public_url};
 use nix::ifaddrs::getifaddrs;
 use std::{
-    error::Error,
     fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -120,7 +119,7 @@ impl Status {
         if let Some(hint) = &hint {
             tracing::warn!("{hint}");
         }
-        let text = hint.map_or_else(|| chain(error), |hint| format!("{hint} {}", chain(error)));
+        let text = hint.map_or_else(|| kernel::in_full(error), |hint| format!("{hint} {}", kernel::in_full(error)));
         self.update(|now| {
             now.service.failed(state, at);
             if state != ServiceState::Unreachable {
@@ -269,17 +268,6 @@ fn replace(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     fs::write(&draft, content)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o644))?;
     fs::rename(&draft, directory.join(name))
-}
-
-/// An error with its causes, in a line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 /// Without control characters, and not too long.

@@ -6,15 +6,12 @@ use api::backoff;
 use kernel::Cancel;
 use std::{
     io::{self, Read},
-    thread,
     time::{Duration, Instant},
 };
 use ureq::http::{HeaderMap, Response, header};
 
 /// A connection on which nothing comes for this long is given up and made anew.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How often a pause looks whether it should end.
-const NAP: Duration = Duration::from_millis(50);
 
 /// What shows that a later answer is of the same file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -218,19 +215,12 @@ impl HttpReader {
         }
         let wait = backoff(self.failures).min(left);
         self.failures = self.failures.saturating_add(1);
-        if !(self.on_retry)(Retry { error: chain(&error), wait, offset: self.offset }) {
+        if !(self.on_retry)(Retry { error: kernel::in_full(&error), wait, offset: self.offset }) {
             return Err(SourceError::Cancelled { offset: self.offset });
         }
-        let until = Instant::now() + wait;
-        loop {
-            if self.cancel.is_cancelled() {
-                return Err(SourceError::Cancelled { offset: self.offset });
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            thread::sleep(left.min(NAP));
+        match self.cancel.sleep(wait) {
+            true => Err(SourceError::Cancelled { offset: self.offset }),
+            false => Ok(()),
         }
     }
 
@@ -336,17 +326,6 @@ fn may_pass_one_day(error: &ureq::Error) -> bool {
         ureq::Error::HostNotFound => true,
         _ => false,
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

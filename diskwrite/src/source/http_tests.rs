@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex},
-    thread::JoinHandle,
+    thread,
 };
 
 type Reply = Box<dyn FnOnce(&str, &mut TcpStream) + Send>;
@@ -16,7 +16,7 @@ type Reply = Box<dyn FnOnce(&str, &mut TcpStream) + Send>;
 struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
-    thread: JoinHandle<()>,
+    thread: thread::JoinHandle<()>,
 }
 
 impl Server {

@@ -111,18 +111,7 @@ impl Drop for Saved<'_> {
         if !self.done
             && let Err(error) = self.put_back()
         {
-            tracing::error!(error = %chain(&error), "the contents are lost");
+            tracing::error!(error = %kernel::in_full(&error), "the contents are lost");
         }
     }
-}
-
-/// The error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

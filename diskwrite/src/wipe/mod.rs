@@ -14,11 +14,12 @@ use crate::{
     disk::{Disk, DiskError, Geometry},
     identity::DiskIdentity,
     partitions,
-    plan::{Fate, OldPartition, in_full},
+    plan::{Fate, OldPartition},
     probe::{Contents, Span, probe},
     release::{self, Takedown},
 };
 use kernel::Cancel;
+use kernel::in_full;
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, io,

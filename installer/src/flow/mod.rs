@@ -380,13 +380,7 @@ fn check_ignition(config: &[u8]) -> Result<(), FlowError> {
 
 /// The error and its causes in one line; of a long one the start and, more of it, the end.
 fn failure_text(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    let text: Vec<char> = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text: Vec<char> = kernel::in_full(error).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.len() <= MAX_FAILURE_CHARS {
         return text.into_iter().collect();
     }

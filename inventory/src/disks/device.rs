@@ -1,8 +1,9 @@
 //! A block device as sysfs and udev know it.
 
-use super::udev::Udev;
+use super::WANTED;
 use crate::Root;
 use kernel::DevNumber;
+use kernel::udev::Udev;
 use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "/sys/block";
@@ -74,7 +75,7 @@ impl Device {
             dm_uuid: of_mapper("dm/uuid").unwrap_or_default(),
             is_hidden: is_set("hidden"),
             is_read_only: is_set("ro"),
-            udev: number.map(|number| Udev::read(root, number)).unwrap_or_default(),
+            udev: number.map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default(),
             name,
             sys,
         })
@@ -122,7 +123,7 @@ impl Partition {
             return None;
         }
         let number = root.attribute(dir.join("dev")).and_then(|text| DevNumber::parse(&text));
-        let udev = number.map(|number| Udev::read(root, number)).unwrap_or_default();
+        let udev = number.map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default();
         let kernel_label = || {
             let uevent = root.text(dir.join("uevent"), 4096)?;
             Some(uevent.lines().find_map(|line| line.strip_prefix("PARTNAME="))?.to_owned())
