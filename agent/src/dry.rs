@@ -1,4 +1,4 @@
-//! Dry runs, for load tests: hosts that are only pretended (agent contract, appendix C).
+//! Dry runs, for load tests: hosts that are only pretended (docs/compatibility.md#dry-run).
 //!
 //! Checks of others succeed without a packet sent, disks are fast, nothing is installed. The inventory is this machine's
 //! with one interface, which has the pretended host's addresses. All that is not named here is done in earnest.

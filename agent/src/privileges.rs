@@ -3,11 +3,14 @@
 //! A child of the agent keeps the capabilities named here and can get no others (its bounding set, capabilities(7), and
 //! `PR_SET_NO_NEW_PRIVS`). Many give up even these once their sockets are open.
 
+mod assistants;
+
 use crate::confine::{
-    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
+    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
 };
-use api::{StepType, proxy};
+use api::StepType;
 use assist::Program;
+use assistants::{CLEANS_UP, GATHERS, PULLS, WRITES_BOOT_RECORD};
 use caps::Capability::{self, *};
 use libc::c_long;
 
@@ -290,54 +293,6 @@ const LOGS: Rules = Rules {
     calls: &[CHANGE_FILES, REPLACE_FILES, SIGNALS_BY_FILE],
     ..FETCH
 };
-
-/// podman, which pulls and keeps images.
-const PULLS: Assistant = Assistant {
-    programs: &[Program {
-        name: "/usr/bin/podman",
-        arguments: &[
-            &["image", "exists", "--", "*"],
-            &["image", "inspect", "--format={{.Size}}", "--", "*"],
-            &["pull", "--quiet", "--", "*"],
-        ],
-        variables: &PROXIES,
-    }],
-    ..NO_HELP
-};
-
-/// Makes room for boot artifacts.
-const CLEANS_UP: Assistant = Assistant {
-    programs: &[Program { name: "rpm-ostree", arguments: &[&["cleanup", "--os=rhcos", "-r"]], variables: &[] }],
-    remounts: &["boot"],
-    ..NO_HELP
-};
-
-/// Writes the boot record of s390x.
-const WRITES_BOOT_RECORD: Assistant = Assistant {
-    programs: &[Program {
-        name: "zipl",
-        arguments: &[&["-V", "-t", "/boot", "-i", "/discovery/vmlinuz", "-r", "/discovery/initrd", "-P", "*"]],
-        variables: &[],
-    }],
-    ..NO_HELP
-};
-
-/// LVM's facts, and the cluster's gathering.
-const GATHERS: Assistant = Assistant {
-    programs: &[
-        Program { name: "/usr/sbin/pvdisplay", arguments: &[&["-v"]], variables: &[] },
-        Program { name: "/usr/sbin/vgdisplay", arguments: &[&["-v"]], variables: &[] },
-        Program { name: "/usr/sbin/lvdisplay", arguments: &[&["-v"]], variables: &[] },
-        Program { name: "/usr/local/bin/ovs-installer-gather.sh", arguments: &[&["--id", "*", "**"]], variables: &[] },
-        Program { name: "/usr/local/bin/installer-gather.sh", arguments: &[&["--id", "*", "**"]], variables: &[] },
-    ],
-    ..NO_HELP
-};
-
-const NO_HELP: Assistant = Assistant { programs: &[], remounts: &[], forbidden: OF_INSTALLATIONS };
-
-/// What programs find proxies in.
-const PROXIES: [&str; 7] = proxy::VARIABLES;
 
 // Numbers of linux/sockios.h, linux/fs.h, scsi/sg.h, linux/nvme_ioctl.h and linux/ipmi.h, which 64-bit machines share.
 const SIOCGIFMTU: u64 = 0x8921;

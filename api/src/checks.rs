@@ -1,4 +1,4 @@
-//! Requests and replies of the steps that check (agent contract §6.3 to §6.10 and §6.16). What a step asks is the only argument
+//! Requests and replies of the steps that check (docs/compatibility.md#steps). What a step asks is the only argument
 //! of its instruction; what it answers is the text in its reply's `output`.
 
 use crate::{Mac, is_zero, json::null_is_default};

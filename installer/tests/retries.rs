@@ -1,5 +1,5 @@
-//! The stages and retries of the contract (installer contract A.4, A.5), against a service that fails as it was told, in simulated
-//! time.
+//! Stages (docs/compatibility.md#installation-order) and retries (docs/compatibility.md#http-client), against a service that fails as it
+//! was told, in simulated time.
 #![allow(clippy::unwrap_used)]
 
 mod machine;
@@ -62,7 +62,7 @@ fn ask(answer: impl Fn(u32, Duration) -> Answer + Send + Sync + 'static) -> (u32
 }
 
 #[test]
-fn each_status_is_tried_as_often_as_the_contract_says() {
+fn each_status_is_tried_as_often_as_by_the_real_installer() {
     let rows: [(u16, u32); 14] = [
         (400, 1),
         (401, 1),

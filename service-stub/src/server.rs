@@ -143,7 +143,7 @@ async fn negotiate(State(service): Shared, request: Request, next: Next) -> Resp
     }
 }
 
-/// GET /health: 500 when the refresh stands still (service contract §1.1).
+/// GET /health: 500 when the refresh stands still (docs/compatibility.md#rest-api).
 fn health(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     match service.stands_still() {
         None => Ok(Answer::empty(StatusCode::OK)),
@@ -255,17 +255,20 @@ fn too_slow(message: &str) -> Refusal {
 }
 
 /// A body, and the place that a large one takes.
-type Taken = (Bytes, Option<OwnedSemaphorePermit>);
+pub type Taken = (Bytes, Option<OwnedSemaphorePermit>);
 
-async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
+/// All of a body. What comes of a larger one is taken before it is refused: a connection that closes under it may take the
+/// refusal with it.
+pub async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
         Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message)
     };
+    let limits = &service.settings.limits;
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
+        linger(&mut body, limits).await;
         return Err(too_large());
     }
-    let limits = &service.settings.limits;
     let read = in_time(limits.body, async {
         let (mut bytes, mut place) = (Vec::new(), None);
         while let Some(piece) = next_piece(&mut body, limits).await? {
@@ -349,7 +352,7 @@ impl From<TcpListener> for Listeners {
     }
 }
 
-/// Lets through what the plain port serves beside HTTPS (service contract §1.1, §8.1).
+/// Lets through what the plain port serves beside HTTPS (docs/compatibility.md#rest-api).
 async fn only_boot(request: Request, next: Next) -> Response {
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
     let script = path.starts_with(api::API_PATH)

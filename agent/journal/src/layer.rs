@@ -1,5 +1,5 @@
-//! Our log as the real agent's in the journal: the same fields, and lines in the form its readers and tools know (agent contract
-//! §1.7).
+//! Our log as the real agent's in the journal: the same fields, and lines in the form its readers and tools know
+//! (docs/compatibility.md#agent-logging).
 
 use super::write::Sender;
 use kernel::clock::local;

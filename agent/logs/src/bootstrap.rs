@@ -1,5 +1,5 @@
 //! The bundle of the host that carries the temporary control plane: made by the cluster's own scripts, when it brought them
-//! (agent contract §8.3).
+//! (docs/compatibility.md#bootstrap-logs).
 
 use super::{
     Wanted,

@@ -1,4 +1,4 @@
-//! The host's logs, gathered and sent to the service (agent contract §8), without helper programs but where only the host's
+//! The host's logs, gathered and sent to the service (docs/compatibility.md#logs), without helper programs but where only the host's
 //! own can tell: LVM's displays, and the cluster's scripts that ask its other hosts.
 
 mod archive;

@@ -1,4 +1,4 @@
-//! The sequence: what the service is told, and when (agent contract §8.1).
+//! The sequence: what the service is told, and when (docs/compatibility.md#log-sequence).
 
 use super::{
     LogsError, Settings, archive,

@@ -3,6 +3,7 @@
 //! step's own error; the kernel's audit log has a line for it, too.
 //!
 //! The child does it to itself, before it reads its request: only then can it lose the power to execute programs.
+//! If its type needs programs all the same, it first forks an assistant that starts them by a table ([`assist`]).
 
 mod calls;
 mod files;

@@ -1,5 +1,5 @@
 //! The names under which the real programs are called: the agent's one, the installer and the controller, each with its own command
-//! line (agent contract §1).
+//! line (docs/compatibility.md#agent-programs).
 //!
 //! A command line in those words is translated into one in ours, which the program then carries out: what a name does is what
 //! one of our commands does, and can be done by hand.

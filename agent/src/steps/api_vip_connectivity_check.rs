@@ -1,4 +1,5 @@
-//! The config that a running cluster gives new workers: `landfall netcheck endpoint`.
+//! The config that a running cluster gives new workers: `landfall netcheck endpoint`
+//! (docs/compatibility.md#api-vip-connectivity-check).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any};
 use crate::{dry::Dry, settings::Settings};
@@ -7,7 +8,7 @@ use api::{HostId, Step, StepType, kinds};
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::ApiVipConnectivityCheck,
     fields: &[("url", true, Any)],
-    act: act,
+    act,
     dry: Dry::Earnest,
     failed: IN_PROCESS,
     prints_json: true,

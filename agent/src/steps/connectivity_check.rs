@@ -1,4 +1,4 @@
-//! Who of the other hosts is reached: `landfall netcheck mesh`.
+//! Who of the other hosts is reached: `landfall netcheck mesh` (docs/compatibility.md#connectivity-check).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check};
 use crate::{
@@ -15,7 +15,7 @@ const WHAT: &str = "connectivity check request";
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::ConnectivityCheck,
     fields: &[],
-    act: act,
+    act,
     dry: Dry::Answered(|step| dry::answer(step, WHAT, connectivity)),
     failed: IN_PROCESS,
     prints_json: true,

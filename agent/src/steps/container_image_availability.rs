@@ -1,4 +1,4 @@
-//! Whether images can be had: `landfall netcheck image`.
+//! Whether images can be had: `landfall netcheck image` (docs/compatibility.md#container-image-availability).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any, only_arg, read};
 use crate::{
@@ -22,7 +22,7 @@ const MAX_SECONDS: i64 = 86_400;
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::ContainerImageAvailability,
     fields: &[("images", true, Any)],
-    act: act,
+    act,
     dry: Dry::Answered(|step| dry::answer(step, WHAT, images)),
     failed: IN_PROCESS,
     prints_json: true,

@@ -1,4 +1,4 @@
-//! Leases of virtual addresses: `landfall netcheck dhcp`.
+//! Leases of virtual addresses: `landfall netcheck dhcp` (docs/compatibility.md#dhcp-lease-allocate).
 
 use super::{
     IN_PROCESS, Kind, Refusal, Run, check,
@@ -10,7 +10,7 @@ use api::{HostId, Step, StepType, kinds};
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::DhcpLeaseAllocate,
     fields: &[("api_vip_mac", true, Mac), ("ingress_vip_mac", true, Mac), ("interface", true, Any)],
-    act: act,
+    act,
     dry: Dry::Earnest,
     failed: IN_PROCESS,
     prints_json: true,

@@ -1,4 +1,4 @@
-//! What names resolve to: `landfall netcheck dns`.
+//! What names resolve to: `landfall netcheck dns` (docs/compatibility.md#domain-resolution).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any};
 use crate::{dry::Dry, settings::Settings};
@@ -7,7 +7,7 @@ use api::{HostId, Step, StepType, kinds};
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::DomainResolution,
     fields: &[("domains", true, Any)],
-    act: act,
+    act,
     dry: Dry::Earnest,
     failed: IN_PROCESS,
     prints_json: true,

@@ -1,4 +1,4 @@
-//! What an installed node boots into discovery with: `landfall reclaim download`.
+//! What an installed node boots into discovery with: `landfall reclaim download` (docs/compatibility.md#reclaim-steps).
 
 use super::{IN_PROCESS, Kind, Named, Refusal, Run, fields::Format::Any, only_arg, read, write};
 use crate::{dry::Dry, settings::Settings};
@@ -18,7 +18,7 @@ pub(super) static KIND: Kind = Kind {
         ("kernel_url", true, Any),
         ("rootfs_url", true, Any),
     ],
-    act: act,
+    act,
     dry: Dry::Refused,
     failed: IN_PROCESS,
     prints_json: false,

@@ -1,4 +1,4 @@
-//! Whether a step's request has what it must have, as the real agent's library finds it and in its words (agent contract §6): the
+//! Whether a step's request has what it must have, as the real agent's library finds it and in its words (docs/compatibility.md#steps): the
 //! service keeps some of these texts, and people search for them. What else is wrong the typed readers of each step find.
 
 use super::Refusal;
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 /// More of a wrong value is not repeated.
 const MAX_VALUE_CHARS: usize = 80;
-/// What the real agent holds references of images against (agent contract §4.3).
+/// What the real agent holds references of images against (docs/compatibility.md#registration).
 const IMAGE_PATTERN: &str = r"^(([a-zA-Z0-9\-\.]+)(:[0-9]+)?\/)?[a-z0-9\._\-\/@]+[?::a-zA-Z0-9_\-.]+$";
-/// For what an image of must-gather may be (agent contract §6.11).
+/// For what an image of must-gather may be (docs/compatibility.md#install-step).
 const MUST_GATHER_KEYS: [&str; 5] = ["cnv", "lso", "ocs", "odf", "ocp"];
 
 /// Form of a text.

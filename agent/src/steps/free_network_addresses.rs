@@ -1,4 +1,4 @@
-//! Which addresses of networks are free: `landfall netcheck sweep`.
+//! Which addresses of networks are free: `landfall netcheck sweep` (docs/compatibility.md#free-network-addresses).
 
 use super::{IN_CONTAINER, Kind, Refusal, Run, check};
 use crate::{dry::Dry, settings::Settings};
@@ -7,7 +7,7 @@ use api::{HostId, Step, StepType, kinds};
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::FreeNetworkAddresses,
     fields: &[],
-    act: act,
+    act,
     dry: Dry::Earnest,
     failed: IN_CONTAINER,
     prints_json: true,

@@ -1,4 +1,4 @@
-//! An installation: `landfall install`.
+//! An installation: `landfall install` (docs/compatibility.md#install-step).
 
 use super::{
     Kind, Named, Refusal, Run,
@@ -27,7 +27,7 @@ pub(super) static KIND: Kind = Kind {
         ("openshift_version", false, Version),
         ("role", true, Role),
     ],
-    act: act,
+    act,
     dry: Dry::Refused,
     failed: 1,
     prints_json: false,

@@ -1,4 +1,4 @@
-//! How long a disk takes to flush: `landfall disk speed`.
+//! How long a disk takes to flush: `landfall disk speed` (docs/compatibility.md#installation-disk-speed-check).
 
 use super::{IN_CONTAINER, Kind, Named, Refusal, Run, args, fields::Format::Any, read};
 use crate::{dry::Dry, settings::Settings};
@@ -13,7 +13,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::InstallationDiskSpeedCheck,
     fields: &[("path", true, Any)],
-    act: act,
+    act,
     dry: Dry::Answered(dry),
     failed: IN_CONTAINER,
     prints_json: true,

@@ -14,7 +14,7 @@ const WISHES: [&str; 2] = ["--output-max-size", "--disk-min-size"];
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::Inventory,
     fields: &[],
-    act: act,
+    act,
     dry: Dry::Edited(edit),
     failed: IN_CONTAINER,
     prints_json: true,

@@ -1,4 +1,4 @@
-//! The host's logs: `landfall logs send`.
+//! The host's logs: `landfall logs send` (docs/compatibility.md#logs-gather).
 
 use super::{
     IN_CONTAINER, Kind, Named, Refusal, Run,
@@ -22,7 +22,7 @@ pub(super) static KIND: Kind = Kind {
         ("infra_env_id", true, Uuid),
         ("installer_gather", true, Any),
     ],
-    act: act,
+    act,
     dry: Dry::Refused,
     failed: IN_CONTAINER,
     prints_json: false,

@@ -38,7 +38,7 @@ pub(crate) struct Kind {
     pub act: fn(&Step, &Settings, HostId) -> Result<Run, Refusal>,
     /// On a host that is only pretended.
     pub dry: Dry,
-    /// What the service gets for exit code 1: what it knows from the real agent, that is [`IN_PROCESS`] or [`IN_CONTAINER`], or
+    /// What the service gets for exit code 1 (docs/compatibility.md#replies): what it knows from the real agent, that is [`IN_PROCESS`] or [`IN_CONTAINER`], or
     /// the code itself.
     pub failed: i64,
     /// Whether it prints a document, of which the line end that a terminal wants is no part.

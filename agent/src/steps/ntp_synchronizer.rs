@@ -1,4 +1,4 @@
-//! Sources of time: `landfall netcheck ntp`.
+//! Sources of time: `landfall netcheck ntp` (docs/compatibility.md#ntp-synchronizer).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any};
 use crate::{dry::Dry, settings::Settings};
@@ -7,7 +7,7 @@ use api::{HostId, Step, StepType, kinds};
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::NtpSynchronizer,
     fields: &[("ntp_source", true, Any)],
-    act: act,
+    act,
     dry: Dry::Earnest,
     failed: IN_PROCESS,
     prints_json: true,

@@ -1,4 +1,4 @@
-//! An installed node's reboot into discovery: `landfall reclaim reboot`.
+//! An installed node's reboot into discovery: `landfall reclaim reboot` (docs/compatibility.md#reclaim-steps).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, download_boot_artifacts::reclaim, fields::Format::Any};
 use crate::{dry::Dry, settings::Settings};
@@ -10,7 +10,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::RebootForReclaim,
     fields: &[("host_fs_mount_dir", true, Any)],
-    act: act,
+    act,
     dry: Dry::Refused,
     failed: IN_PROCESS,
     prints_json: false,

@@ -1,4 +1,4 @@
-//! The end of a running installation: `landfall install --stop`.
+//! The end of a running installation: `landfall install --stop` (docs/compatibility.md#stop-installation).
 
 use super::{Kind, Refusal, Run, args};
 use crate::{dry::Dry, settings::Settings};
@@ -11,7 +11,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::StopInstallation,
     fields: &[],
-    act: act,
+    act,
     dry: Dry::Answered(|_| Ok(String::new())),
     failed: 1,
     prints_json: false,

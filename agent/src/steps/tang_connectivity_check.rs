@@ -1,4 +1,4 @@
-//! Keys of Tang servers: `landfall netcheck tang`.
+//! Keys of Tang servers: `landfall netcheck tang` (docs/compatibility.md#tang-connectivity-check).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any};
 use crate::{dry::Dry, settings::Settings};
@@ -7,7 +7,7 @@ use api::{HostId, Step, StepType, kinds};
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::TangConnectivityCheck,
     fields: &[("tang_servers", true, Any)],
-    act: act,
+    act,
     dry: Dry::Earnest,
     failed: IN_PROCESS,
     prints_json: true,

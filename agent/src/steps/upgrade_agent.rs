@@ -15,7 +15,7 @@ const MAX_IMAGE_CHARS: usize = 1000;
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::UpgradeAgent,
     fields: &[("agent_image", true, Image)],
-    act: act,
+    act,
     dry: Dry::Refused,
     failed: IN_PROCESS,
     prints_json: true,

@@ -1,4 +1,4 @@
-//! Whether virtual addresses are free: `landfall netcheck vip`.
+//! Whether virtual addresses are free: `landfall netcheck vip` (docs/compatibility.md#verify-vips).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check};
 use crate::{
@@ -12,7 +12,7 @@ const WHAT: &str = "verify vips request";
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::VerifyVips,
     fields: &[],
-    act: act,
+    act,
     dry: Dry::Answered(|step| dry::answer(step, WHAT, vips)),
     failed: IN_PROCESS,
     prints_json: true,

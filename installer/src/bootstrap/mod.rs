@@ -1,5 +1,5 @@
 //! What a bootstrap host does besides writing its disk: it carries the temporary control plane, and waits until that has become
-//! one of other hosts (installer contract A.8 to A.10).
+//! one of other hosts (docs/compatibility.md#bootstrap).
 //!
 //! In the order of a flow:
 //!

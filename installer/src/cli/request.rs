@@ -10,7 +10,7 @@ use api::{Document, InstallDocument};
 use logs::{Places, Wanted};
 use std::{path::Path, process::ExitCode, time::Duration};
 
-/// What the service and its people call the installation (agent contract §6.12).
+/// What the service and its people call the installation (docs/compatibility.md#stop-installation).
 const NAME: &str = "assisted-installer";
 /// A disk is brought in order within it.
 const STOP_GRACE: Duration = Duration::from_secs(30);

@@ -1,4 +1,5 @@
-//! A role's flow by hand: the options of the program that services start for it (installer contract A.2), as a document.
+//! A role's flow by hand: the options of the program that services start for it (docs/compatibility.md#installer-command-line), as a
+//! document.
 
 use super::Install;
 use anyhow::bail;

@@ -270,7 +270,7 @@ impl Flow<'_> {
         tell(self.reporter, self.on_news, stage, info);
     }
 
-    /// In the words that people look for (installer contract A.5).
+    /// In the words that people look for (docs/compatibility.md#installation-order).
     fn clean(&mut self, device: &Path) {
         let Err(error) = self.host.clean_disk(device, self.cancel) else { return };
         let device = device.display();
@@ -325,7 +325,7 @@ impl Flow<'_> {
         warn(self.host.send_logs(bootstrap), "going on without");
     }
 
-    /// Installer contract A.16.
+    /// The delay and the words of docs/compatibility.md#reboot.
     fn reboot(&mut self, delay: Duration, allowed: bool) -> Result<(), FlowError> {
         if let Some(watcher) = self.watcher.take() {
             watcher.finish();

@@ -1,5 +1,5 @@
 //! Turns an installed node back into a discovered host: puts the discovery system's kernel beside the node's own, in its boot
-//! file system, with a loader entry that comes first, and reboots into it (agent contract §6.15).
+//! file system, with a loader entry that comes first, and reboots into it (docs/compatibility.md#reclaim-steps).
 //!
 //! The node's root is mounted somewhere, `/host` in the container that the service starts for this; nothing else is written.
 

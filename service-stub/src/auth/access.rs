@@ -1,4 +1,4 @@
-//! Which credentials each endpoint takes (service contract, appendix A).
+//! Which credentials each endpoint takes (docs/compatibility.md#authentication).
 
 use Credential as C;
 use axum::http::Method;
@@ -38,7 +38,7 @@ const USER_AGENT: &[Credential] = &[C::User, C::Agent];
 const AGENT: &[Credential] = &[C::Agent];
 const IMAGE: &[Credential] = &[C::User, C::Agent, C::Url, C::ImageHeader, C::ImageUrl];
 
-/// Endpoints of the API, below its base, that take something else than a user's token. The contract has presigned addresses of
+/// Endpoints of the API, below its base, that take something else than a user's token. The published API has presigned addresses of
 /// a cluster's credentials and manifests, but no way to present their tokens there; here `api_key` is.
 #[rustfmt::skip]
 const TABLE: &[(&str, &str, &[Credential])] = &[
@@ -101,9 +101,9 @@ mod tests {
     use crate::handlers;
 
     #[test]
-    fn every_line_is_an_endpoint_of_the_contract() {
+    fn every_line_is_a_published_endpoint() {
         let known: Vec<(String, String)> =
-            handlers::contract().map(|(method, path)| (method.to_string(), path.to_owned())).collect();
+            handlers::published().map(|(method, path)| (method.to_string(), path.to_owned())).collect();
         for (method, path, _) in TABLE {
             assert!(known.contains(&((*method).to_owned(), (*path).to_owned())), "{method} {path}");
         }

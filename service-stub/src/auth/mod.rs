@@ -1,6 +1,6 @@
 //! Who may do what: nobody is asked, or everybody shows a token of this service.
 //!
-//! Tokens are bound to an infra-env or a cluster (service contract §1.1, "local"): whatever lies elsewhere reads as not
+//! Tokens are bound to an infra-env or a cluster (docs/compatibility.md#authentication): whatever lies elsewhere reads as not
 //! there. Users' tokens may be bound to nothing, and then see all.
 
 pub mod access;
@@ -17,7 +17,7 @@ use api::{ClusterId, InfraEnvId, Secret, Timestamp};
 use keys::SigningKey;
 use std::sync::Arc;
 
-/// Presigned addresses are good for so long, in seconds (service contract §1.1; the real service has 4 h).
+/// Presigned addresses are good for so long, in seconds (docs/compatibility.md#authentication; the real service has 4 h).
 pub const PRESIGNED_S: i64 = 4 * 3600;
 
 /// How callers are told apart.

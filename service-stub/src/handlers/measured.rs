@@ -1,4 +1,4 @@
-//! Replies to the steps that measure and try something (service contract §1.2.1): what of each is kept, and what is told.
+//! Replies to the steps that measure and try something (docs/compatibility.md#agent-endpoints): what of each is kept, and what is told.
 
 use super::outputs;
 use super::replies::{detail, document, store_reply};
@@ -18,7 +18,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// A disk whose writes take longer to get through is told of (§5.2: the threshold of every role), milliseconds.
+/// A disk whose writes take longer to get through is told of (docs/compatibility.md#hardware-requirements: the threshold of every role),
+/// milliseconds.
 const SLOW_DISK_MS: u64 = 10;
 /// No host is asked about more disks or images.
 const MAX_ENTRIES: usize = 64;

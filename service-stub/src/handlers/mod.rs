@@ -178,17 +178,17 @@ pub fn exchange(method: &Method, path: &str) -> Option<Exchange> {
 }
 
 /// All endpoints of the published API.
-pub fn contract() -> impl Iterator<Item = (&'static Method, &'static str)> {
+pub fn published() -> impl Iterator<Item = (&'static Method, &'static str)> {
     let served = served().map(|(method, path, _)| (method, path));
     served.chain(NOT_HERE.iter().map(|(method, path)| (method, *path)))
 }
 
-/// Refuses what no endpoint takes: with 501 where the contract has it, 405 where it has the path, else 404. `path` is
+/// Refuses what no endpoint takes: with 501 where the published API has it, 405 where it has the path, else 404. `path` is
 /// below the API's base.
 pub fn refuse(method: &Method, full_path: &str) -> Refusal {
     let Some(path) = full_path.strip_prefix(api::API_PATH) else { return Refusal::unknown_path(full_path) };
     let mut allowed: Vec<&str> =
-        contract().filter(|(_, pattern)| matches(pattern, path)).map(|(method, _)| method.as_str()).collect();
+        published().filter(|(_, pattern)| matches(pattern, path)).map(|(method, _)| method.as_str()).collect();
     if NOT_HERE.iter().any(|(own, pattern)| own == method && matches(pattern, path)) {
         return Refusal::not_implemented(&format!("{method} {full_path}"));
     }

@@ -16,9 +16,12 @@ use serde_json::{Map, Value, json};
 
 /// Outputs are kept, and no text that is kept is longer, bytes.
 pub(super) const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// The same of those that grow with the machine and its peers: an inventory of 15000 disks is 10 MB, a connectivity report of 1000
-/// peers less.
+/// The same of an inventory: one of 15000 disks is 10 MB.
 pub(super) const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
+/// The same of a connectivity report: one of 1000 peers with four addresses each is 2 MB.
+const MAX_CONNECTIVITY_BYTES: usize = 4 << 20;
+/// Disks of an inventory.
+const MAX_DISKS: usize = 16_384;
 
 /// What a runner that can't read its own files any more exits with.
 const MEDIA_LOST: i64 = 256;
@@ -43,7 +46,8 @@ fn parse(call: &Call) -> Result<StepReply, Refusal> {
     }
     let step_type: StepType = serde_json::from_value(step_type.into()).map_err(Refusal::invalid)?;
     let most = match step_type {
-        StepType::Inventory | StepType::ConnectivityCheck => MAX_LONG_OUTPUT_BYTES,
+        StepType::Inventory => MAX_LONG_OUTPUT_BYTES,
+        StepType::ConnectivityCheck => MAX_CONNECTIVITY_BYTES,
         _ => MAX_OUTPUT_BYTES,
     };
     let longest = output.len().max(error.len());
@@ -216,6 +220,10 @@ fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: 
     let record = find_host(&model, key)?;
     check_takes_inventory(record.state)?;
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    if inventory.disks.len() > MAX_DISKS {
+        let message = format!("inventory told {} disks, of which {MAX_DISKS} are taken at most", inventory.disks.len());
+        return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
     // Only these can carry a cluster's traffic.
     inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
     let wanted = disks::Wanted::of(&service.settings.requirements, &record, cluster.map(AsRef::as_ref), &inventory);

@@ -1,4 +1,4 @@
-//! What each step asks (service contract §6.2); none where there is nothing to ask.
+//! What each step asks (docs/compatibility.md#steps); none where there is nothing to ask.
 
 use super::{Situation, pace::IMAGES_S};
 use crate::check::connectivity::addresses;

@@ -1,4 +1,4 @@
-//! What a host is told when it polls: a function of its record and its peers (service contract §6).
+//! What a host is told when it polls: a function of its record and its peers (docs/compatibility.md#instructions).
 
 mod asked;
 mod install;
@@ -66,7 +66,7 @@ pub fn next(situation: &Situation) -> Steps {
     }
 }
 
-/// The steps of a state, in the order they are handed out in (§6.1). One that nothing is to be asked by is left out later.
+/// The steps of a state, in the order they are handed out in. One that nothing is to be asked by is left out later.
 fn kinds(state: HostState, day2: bool) -> &'static [StepType] {
     use HostState as S;
     use StepType as T;
@@ -138,7 +138,7 @@ fn kinds(state: HostState, day2: bool) -> &'static [StepType] {
     }
 }
 
-/// Whether a host must run another agent first, and be given nothing else (§6.1).
+/// Whether a host must run another agent first, and be given nothing else.
 pub fn upgrades(settings: &Settings, record: &HostRecord) -> bool {
     use HostState as S;
     settings.steps.upgrade_agents
@@ -162,7 +162,7 @@ fn registers_again(state: HostState) -> bool {
     matches!(state, S::Binding | S::Unbinding | S::UnbindingPendingUserAction | S::ReclaimingRebooting)
 }
 
-/// One step with its arguments (§6.2); none where there is nothing to ask.
+/// One step with its arguments; none where there is nothing to ask.
 fn step(situation: &Situation, kind: &StepType) -> Option<Step> {
     let json = |request: Option<String>| request.map(|request| vec![request]);
     let args = match kind {

@@ -1,4 +1,4 @@
-//! The contract's tables, and what our own agent makes of every step.
+//! The tables of docs/compatibility.md#instructions, and what our own agent makes of every step.
 
 use super::install::{installer_args, ip_kargs, request};
 use super::options::StepOptions;
