@@ -98,7 +98,7 @@ pub(crate) fn run(
     let place = Place { own_group: true, ..Place::default() };
     let mut child = assist::start(&command, place, ends).map_err(start)?;
     // A background process of its own may keep the pipe open: it is not waited for.
-    let ended = outputs.follow(Duration::ZERO, || child.try_wait(), || cancel.is_cancelled());
+    let ended = outputs.follow(Duration::ZERO, || child.try_wait(), |_| cancel.is_cancelled());
     let status = match ended {
         Ok(Some(status)) => status,
         ended => {

@@ -97,10 +97,10 @@ pub(super) fn lvm(root: &Path, name: &str) -> (String, Option<String>) {
 
 /// Output, errors and exit code.
 fn output(command: &Command, limit: Duration) -> io::Result<(String, String, Option<i32>)> {
-    let (mut outputs, ends) = Outputs::apart(Keep::Start(MAX_OUTPUT))?;
+    let (mut outputs, ends) = Outputs::apart([Keep::Start(MAX_OUTPUT); 2])?;
     let running = Running::start(command, ends)?;
     let start = Instant::now();
-    let status = outputs.follow(Duration::ZERO, || running.ended(), || start.elapsed() > limit)?;
+    let status = outputs.follow(Duration::ZERO, || running.ended(), |_| start.elapsed() > limit)?;
     // What it started must not hold the pipes open.
     kill(&running.0);
     drop(running);

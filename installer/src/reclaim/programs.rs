@@ -30,7 +30,7 @@ fn run(program: &'static str, command: &Command, place: Place) -> Result<(), Hos
     let start = |source| HostError::Start { program, source };
     let (mut outputs, ends) = Outputs::errors(Keep::Start(MAX_SAID_BYTES)).map_err(start)?;
     let mut child = assist::start(command, place, ends).map_err(start)?;
-    let status = outputs.follow(Duration::MAX, || child.try_wait(), || false).map_err(start)?;
+    let status = outputs.follow(Duration::MAX, || child.try_wait(), |_| false).map_err(start)?;
     let Some(status) = status.filter(|status| !status.success()) else { return Ok(()) };
     let [said] = outputs.texts();
     let excess = said.chars().count().saturating_sub(MAX_SAID_CHARS);

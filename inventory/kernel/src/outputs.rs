@@ -15,6 +15,10 @@ use std::{
 
 /// How often a program is looked at.
 const LOOK_MS: u16 = 20;
+/// Read at once of one stream at the most: more than any pipe holds.
+const CHUNKS: usize = 64;
+/// A line without an end is passed on in pieces of this size.
+const LINE_BYTES: usize = 8 << 10;
 
 /// What is kept of a stream; the rest is read all the same, so that the program can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,22 +30,38 @@ pub enum Keep {
 }
 
 /// The pipes of a program.
-#[derive(Debug)]
 pub struct Outputs<const N: usize>([Stream; N]);
 
-#[derive(Debug)]
 struct Stream {
     /// None once it is closed.
     pipe: Option<PipeReader>,
     keep: Keep,
     kept: Vec<u8>,
+    /// More came than is kept.
+    is_full: bool,
+    /// A line that is not complete, and what gets each that is.
+    line: Vec<u8>,
+    relay: Option<Box<dyn FnMut(&str)>>,
 }
 
 impl Outputs<2> {
     /// Standard output and error apart, and the ends that the program gets.
-    pub fn apart(keep: Keep) -> io::Result<(Self, [OwnedFd; 2])> {
-        let (output, (error, ends)) = (stream(keep)?, stream(keep)?);
-        Ok((Self([output.0, error]), [output.1, ends]))
+    pub fn apart([output, error]: [Keep; 2]) -> io::Result<(Self, [OwnedFd; 2])> {
+        let ((output, first), (error, second)) = (stream(output)?, stream(error)?);
+        Ok((Self([output, error]), [first, second]))
+    }
+
+    /// Has `relay` get each line of standard error as soon as it is there.
+    pub fn relaying_errors(mut self, relay: impl FnMut(&str) + 'static) -> Self {
+        let [_, error] = &mut self.0;
+        error.relay = Some(Box::new(relay));
+        self
+    }
+
+    /// Whether more came of standard output than is kept.
+    pub fn is_flooded(&self) -> bool {
+        let [output, _] = &self.0;
+        output.is_full
     }
 }
 
@@ -63,7 +83,8 @@ impl Outputs<1> {
 fn stream(keep: Keep) -> io::Result<(Stream, OwnedFd)> {
     let (pipe, end) = io::pipe()?;
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok((Stream { pipe: Some(pipe), keep, kept: Vec::new() }, end.into()))
+    let (kept, line) = (Vec::new(), Vec::new());
+    Ok((Stream { pipe: Some(pipe), keep, kept, is_full: false, line, relay: None }, end.into()))
 }
 
 impl<const N: usize> Outputs<N> {
@@ -73,9 +94,9 @@ impl<const N: usize> Outputs<N> {
         &mut self,
         linger: Duration,
         mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
-        is_over: impl Fn() -> bool,
+        is_over: impl Fn(&Self) -> bool,
     ) -> io::Result<Option<ExitStatus>> {
-        while !is_over() {
+        while !is_over(self) {
             self.look()?;
             if let Some(status) = ended()? {
                 self.finish(linger)?;
@@ -89,10 +110,15 @@ impl<const N: usize> Outputs<N> {
     pub fn finish(&mut self, linger: Duration) -> io::Result<()> {
         self.drain()?;
         let start = Instant::now();
-        while self.0.iter().any(|stream| stream.pipe.is_some()) && start.elapsed() < linger {
+        while !self.are_closed() && start.elapsed() < linger {
             self.look()?;
         }
         Ok(())
+    }
+
+    /// Whether nobody has the other ends any more.
+    pub fn are_closed(&self) -> bool {
+        self.0.iter().all(|stream| stream.pipe.is_none())
     }
 
     /// What was kept of each.
@@ -123,9 +149,14 @@ impl Stream {
     /// Takes what is there.
     fn drain(&mut self) -> io::Result<()> {
         let mut chunk = [0; 16 << 10];
-        while let Some(pipe) = &mut self.pipe {
+        // Who writes all the time must not keep us here.
+        for _ in 0..CHUNKS {
+            let Some(pipe) = &mut self.pipe else { break };
             match pipe.read(&mut chunk) {
-                Ok(0) => self.pipe = None,
+                Ok(0) => {
+                    self.pipe = None;
+                    self.pass_on();
+                }
                 Ok(len) => self.keep(chunk.get(..len).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -138,9 +169,26 @@ impl Stream {
         Ok(())
     }
 
+    fn pass_on(&mut self) {
+        if let Some(relay) = self.relay.as_mut().filter(|_| !self.line.is_empty()) {
+            relay(&String::from_utf8_lossy(&self.line));
+            self.line.clear();
+        }
+    }
+
     fn keep(&mut self, bytes: &[u8]) {
+        for byte in if self.relay.is_some() { bytes } else { &[] } {
+            self.line.push(*byte);
+            if *byte == b'\n' || self.line.len() >= LINE_BYTES {
+                self.pass_on();
+            }
+        }
         match self.keep {
-            Keep::Start(limit) => self.kept.extend(bytes.iter().take(limit.saturating_sub(self.kept.len()))),
+            Keep::Start(limit) => {
+                let room = limit.saturating_sub(self.kept.len());
+                self.kept.extend(bytes.iter().take(room));
+                self.is_full |= room < bytes.len();
+            }
             Keep::End(limit) => {
                 self.kept.extend_from_slice(bytes);
                 // Twice as much at most is ever there, and each byte is moved once on average.
@@ -155,13 +203,17 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use std::{
+        cell::RefCell,
+        process::{Command, Stdio},
+        rc::Rc,
+    };
 
     fn shell<const N: usize>(script: &str, (mut outputs, [out, err]): (Outputs<N>, [OwnedFd; 2])) -> [String; N] {
         let mut command = Command::new("/bin/sh");
         let mut child = command.args(["-c", script]).stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
         drop(command);
-        let status = outputs.follow(Duration::ZERO, || child.try_wait(), || false).unwrap();
+        let status = outputs.follow(Duration::ZERO, || child.try_wait(), |_| false).unwrap();
         assert!(status.unwrap().success());
         outputs.texts()
     }
@@ -169,7 +221,7 @@ mod tests {
     #[test]
     fn streams_come_back_apart_or_in_their_order() {
         let script = "echo a; echo b >&2; echo c";
-        assert_eq!(shell(script, Outputs::apart(Keep::End(99)).unwrap()), ["a\nc\n", "b\n"]);
+        assert_eq!(shell(script, Outputs::apart([Keep::End(99); 2]).unwrap()), ["a\nc\n", "b\n"]);
         assert_eq!(shell(script, Outputs::merged(Keep::End(99)).unwrap()), ["a\nb\nc\n"]);
         assert_eq!(shell(script, Outputs::errors(Keep::Start(99)).unwrap()), ["b\n"]);
         // What it leaves behind is not waited for.
@@ -187,9 +239,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_passed_on() {
+        let lines = Rc::new(RefCell::new(Vec::new()));
+        let relay = {
+            let lines = lines.clone();
+            move |line: &str| lines.borrow_mut().push(line.to_owned())
+        };
+        let (outputs, ends) = Outputs::apart([Keep::Start(1), Keep::Start(0)]).unwrap();
+        let outputs = outputs.relaying_errors(relay);
+        assert_eq!(shell("echo a >&2; echo >&2; printf 'bc' >&2; echo more", (outputs, ends)), ["m", ""]);
+        assert_eq!(*lines.borrow(), ["a\n", "\n", "bc"]);
+        let (mut outputs, ends) = Outputs::apart([Keep::Start(1); 2]).unwrap();
+        assert!(!outputs.is_flooded());
+        let [mut output, _] = ends.map(std::fs::File::from);
+        io::Write::write_all(&mut output, b"12").unwrap();
+        outputs.finish(Duration::ZERO).unwrap();
+        assert!(outputs.is_flooded() && !outputs.are_closed());
+    }
+
+    #[test]
     fn patience_ends() {
         let (mut outputs, ends) = Outputs::merged(Keep::End(9)).unwrap();
-        assert!(outputs.follow(Duration::ZERO, || Ok(None), || true).unwrap().is_none());
+        assert!(outputs.follow(Duration::ZERO, || Ok(None), |_| true).unwrap().is_none());
         outputs.finish(Duration::from_millis(1)).unwrap();
         drop(ends);
         outputs.finish(Duration::MAX).unwrap();

@@ -27,10 +27,10 @@ pub(super) struct Ended {
 
 /// Runs it without input. `None`: the time was up. Returns after three times [`GRACE`] more at the latest.
 pub(super) fn run(command: &Command, timeout: Duration) -> io::Result<Option<Ended>> {
-    let (mut outputs, ends) = Outputs::apart(Keep::End(MAX_OUTPUT_BYTES))?;
+    let (mut outputs, ends) = Outputs::apart([Keep::End(MAX_OUTPUT_BYTES); 2])?;
     let mut child = assist::start(command, Place::default(), ends)?;
     let start = Instant::now();
-    let Some(status) = outputs.follow(GRACE, || child.try_wait(), || start.elapsed() >= timeout)? else {
+    let Some(status) = outputs.follow(GRACE, || child.try_wait(), |_| start.elapsed() >= timeout)? else {
         child.end(true, GRACE)?;
         return Ok(None);
     };
