@@ -51,8 +51,8 @@ impl IgnitionHash {
     /// Whether this is the config the sum was made of.
     pub fn check(&self, config: &[u8]) -> Result<(), IgnitionHashError> {
         let found = match self {
-            Self::Sha256(_) => hex::lower(&Sha256::digest(config)),
-            Self::Sha512(_) => hex::lower(&Sha512::digest(config)),
+            Self::Sha256(_) => hex::lower(Sha256::digest(config)),
+            Self::Sha512(_) => hex::lower(Sha512::digest(config)),
         };
         let expected = hex::lower(self.digest());
         if found == expected { Ok(()) } else { Err(IgnitionHashError::Mismatch { found, expected }) }

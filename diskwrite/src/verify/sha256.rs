@@ -33,7 +33,7 @@ impl Tap for Sum {
             tracing::info!("the image's SHA-256 is {}", hex::lower(&self.expected));
             return Ok(());
         }
-        Err(VerifyError::Sha256 { expected: hex::lower(&self.expected), found: hex::lower(&found) })
+        Err(VerifyError::Sha256 { expected: hex::lower(&self.expected), found: hex::lower(found) })
     }
 }
 

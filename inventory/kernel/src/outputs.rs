@@ -32,6 +32,8 @@ pub enum Keep {
 /// The pipes of a program.
 pub struct Outputs<const N: usize>([Stream; N]);
 
+type Relay = Box<dyn FnMut(&str)>;
+
 struct Stream {
     /// None once it is closed.
     pipe: Option<PipeReader>,
@@ -41,7 +43,7 @@ struct Stream {
     is_full: bool,
     /// A line that is not complete, and what gets each that is.
     line: Vec<u8>,
-    relay: Option<Box<dyn FnMut(&str)>>,
+    relay: Option<Relay>,
 }
 
 impl Outputs<2> {

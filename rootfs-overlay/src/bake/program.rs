@@ -115,7 +115,7 @@ impl Program {
             return Err("it needs a dynamic loader and libraries, which the live system may not have");
         }
         let version = version(&bytes);
-        let sha256 = kernel::hex::lower(&Sha256::digest(&bytes));
+        let sha256 = kernel::hex::lower(Sha256::digest(&bytes));
         Ok(Self { bytes, machine, version, sha256 })
     }
 }

@@ -247,8 +247,8 @@ impl OsmetReader {
         if self.read_packed(&mut [0])? > 0 {
             return Err(OsmetError::Long { path: self.path.clone(), size_bytes: self.size_bytes });
         }
-        let found = hex::lower(&self.hasher.finalize_reset());
-        let expected = hex::lower(&self.expected);
+        let found = hex::lower(self.hasher.finalize_reset());
+        let expected = hex::lower(self.expected);
         if found == expected { Ok(()) } else { Err(OsmetError::Sum { path: self.path.clone(), found, expected }) }
     }
 }

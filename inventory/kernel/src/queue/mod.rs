@@ -38,7 +38,7 @@ impl Request {
     }
 
     /// Its whole length in bytes.
-    pub fn len(&self) -> usize {
+    pub fn len_bytes(&self) -> usize {
         match &self.work {
             Work::Write(_, range) => range.len(),
             Work::Read(buffer) => buffer.len(),
@@ -48,7 +48,7 @@ impl Request {
 
     /// Bytes not done yet.
     pub fn left(&self) -> usize {
-        self.len().saturating_sub(self.done)
+        self.len_bytes().saturating_sub(self.done)
     }
 
     /// Where on the disk the rest starts.

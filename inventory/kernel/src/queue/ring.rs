@@ -122,9 +122,13 @@ impl<'a> Ring<'a> {
             }
         }
     }
+}
+
+impl Iterator for Ring<'_> {
+    type Item = Answer;
 
     /// Waits for any request to come back; None when none is under way.
-    pub fn next(&mut self) -> Option<Answer> {
+    fn next(&mut self) -> Option<Answer> {
         if let Some(answer) = self.unstarted.pop_front() {
             return Some(answer);
         }

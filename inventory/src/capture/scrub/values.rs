@@ -234,7 +234,7 @@ fn of_ata(identify: &[u8]) -> Vec<String> {
     let straight = |range: Range<usize>| -> Vec<u8> {
         identify.get(range).unwrap_or_default().chunks_exact(2).flat_map(|word| [word[1], word[0]]).collect()
     };
-    vec![clean(&String::from_utf8_lossy(&straight(20..40))).to_owned(), hex::lower(&straight(216..224))]
+    vec![clean(&String::from_utf8_lossy(&straight(20..40))).to_owned(), hex::lower(straight(216..224))]
 }
 
 /// All designators of a device identification page (SPC-5 7.7.6), of the unit, its port and its target.
