@@ -77,7 +77,7 @@ mod tests {
     use std::io::{Seek, SeekFrom, Write};
 
     fn extent(logical: u64, flags: u32) -> file_system::Extent {
-        file_system::Extent { logical, physical: logical + (1 << 30), length: 4096, flags, ..Default::default() }
+        file_system::Extent { logical, physical: logical + (1 << 30), length: 4096, flags }
     }
 
     #[test]
