@@ -1,4 +1,4 @@
-//! The pools in which memory goes round between threads.
+//! Pools of memory that goes round between threads.
 
 use std::{
     sync::{

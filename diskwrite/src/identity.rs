@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Of udev's database.
+/// Properties to read from udev's database.
 const WANTED: [&str; 8] = [
     "DM_WWN",
     "ID_MODEL",

@@ -9,10 +9,10 @@ mod histogram;
 mod saved;
 mod writer;
 
-use kernel::Cancel;
 pub use writer::WriterSpeed;
 
 use crate::disk::{Disk, DiskError};
+use kernel::Cancel;
 use saved::{Saved, Target};
 use serde::{Deserialize, Serialize};
 use std::{

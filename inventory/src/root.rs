@@ -15,8 +15,7 @@ use tempfile::TempDir;
 /// Longest answer of a captured device or table.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// A directory that stands for `/` (a [`kernel::Root`]), and devices that can be asked: the only way this crate reads files and asks
-/// devices.
+/// A directory that stands for `/` (a [`kernel::Root`]), and devices to ask: this crate reads files and asks devices only through it.
 #[derive(Debug)]
 pub struct Root {
     tree: kernel::Root,

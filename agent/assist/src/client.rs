@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a program that is to end is looked at.
+/// How often a program that was told to end is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
 static ASSISTANT: OnceLock<Arc<Connection>> = OnceLock::new();
@@ -135,8 +135,8 @@ impl Child {
         }
     }
 
-    /// Asks its group, or with `tree` itself and all it has started, to end; after `grace` makes them, and waits as long again. What
-    /// the kernel does not let go of (blocked at a device) is left behind.
+    /// Sends SIGTERM to its group, or with `tree` to it and all that it started; after `grace` SIGKILL, and waits as long again.
+    /// A process that is blocked at a device is left behind.
     pub fn end(&mut self, tree: bool, grace: Duration) -> io::Result<()> {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             if tree {
@@ -146,7 +146,8 @@ impl Child {
             }
             let start = Instant::now();
             while start.elapsed() < grace {
-                if !if tree { self.tree_runs()? } else { self.try_wait()?.is_none() } {
+                let runs = if tree { self.tree_runs()? } else { self.try_wait()?.is_none() };
+                if !runs {
                     return Ok(());
                 }
                 sleep(LOOK);

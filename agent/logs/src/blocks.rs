@@ -10,7 +10,7 @@ const COLUMNS: [&str; 14] = [
 ];
 /// Columns of numbers stand right.
 const RIGHT: [usize; 2] = [1, 2];
-/// Of udev's database.
+/// Properties to read from udev's database.
 const WANTED: [&str; 7] =
     ["ID_BUS", "ID_FS_TYPE", "ID_FS_UUID", "ID_MODEL", "ID_PATH", "ID_WWN", "ID_WWN_WITH_EXTENSION"];
 const MAX_ROWS: usize = 10_000;

@@ -2,7 +2,6 @@
 
 mod trust;
 
-use kernel::Cancel;
 pub use trust::{Found, ParseKeyError, PublicKey, Trust, Unproven, read_key};
 
 use crate::{notify::Notifier, pace::jittered};
@@ -12,6 +11,7 @@ use api::{
     rendezvous::{Answer, PATH, SERVICE_TYPE, URL_KEY},
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use kernel::Cancel;
 use mdns_sd::{Receiver, ServiceDaemon, ServiceEvent};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{collections::VecDeque, fmt, net::IpAddr, str::FromStr, time::Duration};

@@ -6,11 +6,11 @@ mod console;
 mod snapshot;
 mod view;
 
-use kernel::Cancel;
 pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
 
 use crate::{clock, notify::Notifier, register::Registered, settings::Settings};
 use api::{Client, ClientError, HostId, Step, StepType, Timestamp, http::public_url};
+use kernel::Cancel;
 use nix::ifaddrs::getifaddrs;
 use std::{
     fs, io,

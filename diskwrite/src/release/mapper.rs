@@ -1,8 +1,7 @@
 //! A client of the device mapper: what `dmsetup info`, `deps` and `remove --retry` ask the kernel (linux/dm-ioctl.h).
 
-use kernel::DevNumber;
 use kernel::{
-    bytes,
+    DevNumber, bytes,
     mapper::{BUFFER_BYTES, Command, HEADER_BYTES, ask},
 };
 use std::{

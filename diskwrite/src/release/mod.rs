@@ -11,8 +11,7 @@ mod stack;
 
 use crate::disk::{Disk, DiskError, Target};
 use calls::{Kernel, Live};
-use kernel::Cancel;
-use kernel::Root;
+use kernel::{Cancel, Root};
 use plan::{mapped, plan as look};
 use serde::{Deserialize, Serialize};
 use stack::{Device, Stack};

@@ -1,7 +1,9 @@
 //! What is stacked on a disk and its partitions: read from sysfs, by device numbers, without a look at any name.
 
-use kernel::block::{MAX_STACK, Node, linked, nodes};
-use kernel::{DevNumber, Root};
+use kernel::{
+    DevNumber, Root,
+    block::{MAX_STACK, Node, linked, nodes},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},

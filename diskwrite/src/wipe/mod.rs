@@ -18,8 +18,7 @@ use crate::{
     probe::{Contents, Span, probe},
     release::{self, Takedown},
 };
-use kernel::Cancel;
-use kernel::in_full;
+use kernel::{Cancel, in_full};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, io,

@@ -8,7 +8,6 @@ mod http;
 mod url;
 
 pub use error::{FetchError, FetchFault};
-use kernel::hex;
 
 use crate::check::url::{Scheme, scheme};
 use crate::data_url;
@@ -16,6 +15,7 @@ use crate::model::{HttpHeader, Ignition, Proxy, Reference, Resource};
 use crate::redact::redact_url;
 use api::proxy::ProxyVariables;
 use flate2::read::MultiGzDecoder;
+use kernel::hex;
 use sha2::{Digest, Sha256, Sha512};
 use std::{
     borrow::Cow,

@@ -151,7 +151,7 @@ impl Shown {
 
 impl Show {
     fn run(self) -> anyhow::Result<ExitCode> {
-        let variables = Variables::of(&self.root);
+        let variables = Variables::open(&self.root);
         let state = variables.as_ref().map(BootState::read).transpose().map_err(BootOrderError::from)?;
         let text = if self.json {
             serde_json::to_string(&Shown::new(state.as_ref()))? + "\n"

@@ -15,7 +15,6 @@ pub mod cli;
 pub use device_path::{HardDrive, Node, PathError};
 pub use esp::{Architecture, Loader, LoaderError};
 pub use fat::FatError;
-use kernel::Cancel;
 pub use kernel::efi::{VariableError, Variables};
 pub use load_option::{LoadOption, LoadOptionError};
 pub use order::{BootState, Change, Full, Partitions, Plan, Target, entry_name, numbers, plan};
@@ -26,6 +25,7 @@ use crate::{
 };
 use diskwrite::{Layout, ReadLayoutError, disks, open_layout};
 use fat::Fat;
+use kernel::Cancel;
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -101,7 +101,7 @@ pub fn set(host: &dyn Host, device: &Path, dry_run: bool, cancel: &Cancel) -> Re
         }
         return Ok(Done::Bootlist);
     }
-    let Some(variables) = Variables::of(host.root()) else {
+    let Some(variables) = Variables::open(host.root()) else {
         let firmware = if cfg!(target_arch = "s390x") { "z/Architecture" } else { "BIOS" };
         tracing::info!(
             firmware,

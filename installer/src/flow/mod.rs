@@ -3,7 +3,6 @@
 mod masters;
 mod write;
 
-use kernel::Cancel;
 pub use write::write_disk;
 
 use crate::{
@@ -18,6 +17,7 @@ use crate::{
 };
 use api::{Client, ClientError, HostProgress, HostStage, InstallDocument, LogsState, RetryPolicy};
 use diskwrite::Event;
+use kernel::Cancel;
 use std::{
     error::Error,
     ffi::OsStr,

@@ -4,10 +4,10 @@ mod config;
 mod types;
 
 pub use config::{ConfigError, Kubeconfig};
-use kernel::Cancel;
 pub use types::{Address, Condition, ConfigMap, Event, MachineConfig, Metadata, Node, Pod, Taint};
 
 use api::{http::public_url, proxy::ProxyVariables, read_body};
+use kernel::Cancel;
 use serde::de::DeserializeOwned;
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Block devices as sysfs has them: disks, their partitions, what is stacked on them, and who uses them.
+//! Block devices in sysfs: disks, their partitions, the devices stacked on them, and their users.
 
 use crate::{DevNumber, Root};
 use std::{
@@ -13,7 +13,7 @@ pub const MAX_STACK: u32 = 32;
 /// Attributes and tables of mounts.
 const ATTRIBUTE_BYTES: usize = 4096;
 const TABLE_BYTES: usize = 16 << 20;
-/// Mount namespaces that are looked into. A mount beyond still claims its device, which opening it shows.
+/// Mount namespaces that are read. A mount in a further one still makes opening its device exclusively fail.
 const MAX_NAMESPACES: usize = 256;
 const BLOCK: &str = "/sys/block";
 /// File systems of several devices, and where sysfs lists the devices of each that is mounted.
@@ -35,7 +35,7 @@ pub struct Node {
 /// The disk whose sysfs directory is `dir`, followed by its partitions in order of their numbers.
 pub fn nodes(root: &Root, dir: &Path) -> io::Result<Vec<Node>> {
     let mut all = vec![node(root, dir)?];
-    let entries = root.list(dir).into_iter().map(|name| dir.join(name));
+    let entries = root.try_list(dir)?.into_iter().map(|name| dir.join(name));
     let mut partitions = entries
         .filter(|entry| root.exists(entry.join("partition")))
         .map(|entry| node(root, &entry))
@@ -73,7 +73,7 @@ pub fn holders(root: &Root, dir: &Path) -> Vec<String> {
     names
 }
 
-/// The sysfs directories of the devices stacked on these nodes that have none stacked on themselves.
+/// The sysfs directories of the devices that are stacked on these nodes and have none stacked on them.
 pub fn tops(root: &Root, nodes: &[Node]) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     let mut left: Vec<_> = nodes.iter().flat_map(|node| stacked(root, &node.dir)).map(|dir| (dir, MAX_STACK)).collect();
@@ -95,7 +95,7 @@ fn stacked(root: &Root, dir: &Path) -> Vec<PathBuf> {
     dirs.iter().flat_map(|dir| linked(root, dir, "holders")).collect()
 }
 
-/// The number of the block device at a path; in a captured tree, which has no nodes, of the one called so.
+/// The number of the block device at a path. A captured tree has no nodes: there the name decides.
 pub fn number_of(root: &Root, path: &Path) -> Option<DevNumber> {
     if root.is_live() {
         return DevNumber::of_block_device(path);
@@ -166,7 +166,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// As it is now.
+    /// Reads all tables.
     pub fn read(root: &Root) -> io::Result<Self> {
         Ok(Self {
             mountinfo: mountinfo(root)?,

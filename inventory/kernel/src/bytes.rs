@@ -1,4 +1,4 @@
-//! Numbers and texts out of bytes that may hold anything. Pure: what lies beyond the end is None.
+//! Numbers and texts in hostile bytes. Pure; beyond the end there is None.
 
 /// `N` bytes from `at` on.
 pub fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -27,7 +27,7 @@ numbers! {
     ne64 u64 from_ne_bytes "The machine's own order, 64 bits."
 }
 
-/// The text before the first zero, or all of it. What is not UTF-8 becomes U+FFFD.
+/// The text before the first zero, or all of it. Bytes that are not UTF-8 become U+FFFD.
 pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()

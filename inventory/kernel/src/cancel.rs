@@ -11,29 +11,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A flag shared by all who work on one thing, and how they pass the time; clones share it.
+/// A flag to stop work, shared by its clones, and the sleep that it ends.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     shared: Arc<Shared>,
-    /// Milliseconds that have passed, where time is simulated.
+    /// Milliseconds slept, where time is simulated.
     simulated: Option<Arc<AtomicU64>>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     flag: AtomicBool,
-    /// Held by who looks at the flag before it waits.
+    /// Held from the check of the flag to the wait.
     sleepers: Mutex<()>,
     woken: Condvar,
 }
 
 impl Cancel {
-    /// Where sleeping takes no time, for tests of what takes hours.
+    /// Sleeping takes no time: for tests of what takes hours.
     pub fn in_simulated_time() -> Self {
         Self { simulated: Some(Arc::default()), ..Self::default() }
     }
 
-    /// The simulated time that has been slept by all.
+    /// The simulated time that all clones have slept.
     pub fn slept(&self) -> Duration {
         self.simulated.as_ref().map_or(Duration::ZERO, |ms| Duration::from_millis(ms.load(Ordering::Relaxed)))
     }

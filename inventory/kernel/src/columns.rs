@@ -1,6 +1,7 @@
 //! Tables for people. Pure.
 
-/// Columns as wide as their widest cell, with `between` between them; those of `right` stand right. No line ends with blanks.
+/// Each column is as wide as its widest cell; `between` separates columns, and those listed in `right` are aligned right. No line
+/// ends with blanks.
 pub fn columns<const N: usize>(rows: &[[String; N]], right: &[usize], between: &str) -> String {
     let mut widths = [0; N];
     for row in rows {

@@ -1,4 +1,4 @@
-//! Commands of a disk's own: SCSI (and by it ATA) and NVMe admin commands (scsi/sg.h, linux/nvme_ioctl.h).
+//! Commands that the kernel passes to a disk: SCSI (and by it ATA) and NVMe admin commands (scsi/sg.h, linux/nvme_ioctl.h).
 #![allow(unsafe_code)]
 
 use std::{fs::File, io, os::fd::AsRawFd, ptr, time::Duration};
@@ -73,14 +73,14 @@ pub enum Direction {
     None,
     /// The disk sends them.
     FromDisk,
-    /// They are sent to the disk.
+    /// The disk receives them.
     ToDisk,
 }
 
 /// How a SCSI command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScsiReply {
-    /// Bytes that came or went.
+    /// Bytes transferred.
     pub len: usize,
     /// The disk's own status.
     pub status: u8,
@@ -88,7 +88,7 @@ pub struct ScsiReply {
     pub host_status: u16,
     /// The driver's.
     pub driver_status: u16,
-    /// What the disk says of an error.
+    /// The disk's description of an error.
     pub sense: Vec<u8>,
 }
 
@@ -144,14 +144,12 @@ pub fn scsi(
     })
 }
 
-/// An NVMe admin command that reads: what differs from zero.
+/// An NVMe admin command that reads; all other fields are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NvmeAdmin {
-    /// What to do.
     pub opcode: u8,
-    /// To which namespace.
     pub namespace: u32,
-    /// The first of the command's own words.
+    /// The first command-specific word.
     pub cdw10: u32,
     /// How long the kernel waits.
     pub timeout_ms: u32,
@@ -175,7 +173,7 @@ pub fn nvme_admin(controller: &File, command: &NvmeAdmin, data: &mut [u8]) -> io
     u16::try_from(status).map_err(io::Error::other)
 }
 
-/// The identifier of the namespace that this block device is (`NVME_IOCTL_ID`).
+/// The identifier of this block device's namespace (`NVME_IOCTL_ID`).
 pub fn nvme_namespace(disk: &File) -> io::Result<u32> {
     // SAFETY: the descriptor is open; the call takes no argument.
     let id = unsafe { ioctl::nvme_id(disk.as_raw_fd()) }?;

@@ -1,4 +1,4 @@
-//! What a child process may do: set between fork and exec, and before its work.
+//! Limits of a child process: capabilities, memory, system calls. Set between fork and exec, or by the child before its work.
 #![allow(unsafe_code)]
 
 use crate::filter::{Instruction, program, raw};

@@ -166,7 +166,7 @@ pub fn delete_partition(disk: &File, number: u32) -> io::Result<()> {
     partition_op(disk, BLKPG_DEL, number, 0, 0)
 }
 
-/// The block device that a loop device shows; none where that is a file.
+/// The block device behind a loop device; `None` if a file is behind it.
 pub fn loop_backing(device: &File) -> io::Result<Option<DevNumber>> {
     let mut info = LoopInfo::EMPTY;
     // SAFETY: the descriptor is open, and the structure has the kernel's layout and outlives the call.
@@ -191,7 +191,7 @@ pub fn bind_loop(backing: &File, offset: u64, len: u64) -> io::Result<(PathBuf, 
         let device = open(&path)?;
         // SAFETY: both descriptors are open and the structure has the kernel's layout and outlives the call.
         match unsafe { ioctl::loop_configure(device.as_raw_fd(), &config) } {
-            // Somebody else took it first.
+            // Another process took it first.
             Err(Errno::EBUSY) => {}
             result => {
                 result?;

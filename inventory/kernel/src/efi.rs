@@ -1,4 +1,4 @@
-//! The firmware's variables, by the kernel's efivarfs (Documentation/filesystems/efivarfs.rst): a file each, of four bytes of
+//! The firmware's variables in the kernel's efivarfs (Documentation/filesystems/efivarfs.rst): a file each, of four bytes of
 //! attributes and the value.
 
 use crate::{Root, file_system::clear_immutable};
@@ -10,8 +10,8 @@ use std::{
 
 /// `EFI_GLOBAL_VARIABLE` (UEFI 2.10, section 3.3), the owner of the variables that the specification names.
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
-/// Kept without power, and there for the firmware and the system (section 8.2.1): how boot entries are.
-pub const KEPT: u32 = 7;
+/// `EFI_VARIABLE_NON_VOLATILE`, `_BOOTSERVICE_ACCESS` and `_RUNTIME_ACCESS` (section 8.2.1), which boot entries have.
+const BOOT_ENTRY: u32 = 7;
 /// Firmware gives 32 KiB or so to one variable.
 const MAX_VARIABLE_BYTES: u64 = 64 << 10;
 /// Where efivarfs is, below the root.
@@ -50,7 +50,7 @@ fn refusal(error: &io::Error) -> &'static str {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// How it is kept and who sees it.
+    /// `EFI_VARIABLE_…`
     pub attributes: u32,
     pub value: Vec<u8>,
 }
@@ -63,7 +63,7 @@ pub struct Variables {
 
 impl Variables {
     /// Those of the system at `root`; None if it was started by BIOS or by no firmware at all.
-    pub fn of(root: &Path) -> Option<Self> {
+    pub fn open(root: &Path) -> Option<Self> {
         // What systemd and efibootmgr go by, too. The directory of the variables may be missing while this one is there.
         root.join("sys/firmware/efi").is_dir().then(|| Self { directory: root.join(DIRECTORY) })
     }
@@ -102,12 +102,12 @@ impl Variables {
         Ok(Some(Variable { attributes: u32::from_le_bytes(*attributes), value: value.to_vec() }))
     }
 
-    /// Makes a variable, or gives it another value. It has the old value or the new one, whatever the moment of a crash.
+    /// Creates or changes a variable. After a crash it has the old value or the new one.
     pub fn write(&self, name: &str, value: &[u8]) -> Result<(), VariableError> {
         let error = |source| VariableError::Change { action: "write", name: name.to_owned(), source };
         let path = self.path(name);
         make_changeable(&path).map_err(error)?;
-        let mut bytes = KEPT.to_le_bytes().to_vec();
+        let mut bytes = BOOT_ENTRY.to_le_bytes().to_vec();
         bytes.extend(value);
         // Not truncated before: to efivarfs an empty file is a variable to be removed.
         let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(error)?;
@@ -116,12 +116,12 @@ impl Variables {
         if written != bytes.len() {
             return Err(error(ErrorKind::WriteZero.into()));
         }
-        // Where it is no efivarfs, something longer has its rest left.
+        // On another file system the end of a longer value is left.
         let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if file.metadata().map_err(error)?.len() > len { file.set_len(len).map_err(error) } else { Ok(()) }
     }
 
-    /// Removes a variable; it is no error if there is none.
+    /// Removes a variable, if there is one.
     pub fn delete(&self, name: &str) -> Result<(), VariableError> {
         let error = |source| VariableError::Change { action: "delete", name: name.to_owned(), source };
         let path = self.path(name);
@@ -142,7 +142,7 @@ fn make_changeable(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A variable of one byte, which says yes or no; `None` where it says neither.
+/// A variable that is one byte, 0 or 1; `None` for any other value.
 pub fn flag(root: &Root, name: &str) -> io::Result<Option<bool>> {
     Ok(match root.read(format!("/{DIRECTORY}/{name}-{GLOBAL}"), 64)?.as_slice() {
         [_, _, _, _, 0] => Some(false),

@@ -1,5 +1,4 @@
-//! What a network card's driver is asked by `SIOCETHTOOL` (linux/ethtool.h), and an interface's MTU. Replies are bytes, as the driver
-//! gave them.
+//! Requests to a network card's driver (`SIOCETHTOOL`, linux/ethtool.h). Replies are the driver's bytes.
 #![allow(unsafe_code)]
 
 use crate::bytes::ne32;

@@ -1,4 +1,4 @@
-//! What is asked of a mounted file system, and of files on it.
+//! ioctls of mounted file systems and of their files.
 #![allow(unsafe_code)]
 
 use nix::errno::Errno;
@@ -124,7 +124,7 @@ pub fn extents(file: &File, start: u64) -> Result<Vec<Extent>, Errno> {
     Ok(map.extents.iter().take(mapped).map(extent).collect())
 }
 
-/// Lets a file be changed that was protected against root too (`chattr -i`). Where there are no such flags, none is set.
+/// Lets a file be changed that was protected against root too (`chattr -i`). File systems without such flags are left alone.
 pub fn clear_immutable(file: &File) -> io::Result<()> {
     let mut flags: libc::c_int = 0;
     // SAFETY: the descriptor is open and the kernel writes one int to a live int.

@@ -1,17 +1,17 @@
-//! Classic BPF programs (linux/filter.h), by which the kernel chooses packets and system calls.
+//! Classic BPF programs (linux/filter.h), with which the kernel filters packets and system calls.
 
 use std::io;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// Its operation.
     pub code: u16,
     /// Instructions to skip where its condition holds.
     pub if_true: u8,
     /// Instructions to skip where it does not.
     pub if_false: u8,
-    /// What it works on.
+    /// Its operand.
     pub operand: u32,
 }
 

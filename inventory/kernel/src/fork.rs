@@ -1,4 +1,4 @@
-//! Processes of our own: forks, and what a program does before it is executed.
+//! Forks, and the preparation of a child between fork and exec.
 #![allow(unsafe_code)]
 
 use nix::{
@@ -33,8 +33,8 @@ const SYSTEMD_REBOOT: libc::c_int = 39;
 /// An orderly shutdown stops every service, each with 90 s to comply; only then is it stuck.
 const ORDERLY_SHUTDOWN: Duration = Duration::from_secs(600);
 
-/// Has the work done by a process of its own, which gets one end of a pipe and ends after it. Gives the process and the other
-/// end, which never makes its reader wait.
+/// Runs `work` in a forked process, which gets the writing end of a pipe. Returns the process and the reading end, which is
+/// non-blocking.
 pub fn apart(work: impl FnOnce(File)) -> io::Result<(Pid, OwnedFd)> {
     let (ours, theirs) = pipe2(OFlag::O_CLOEXEC)?;
     fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -52,8 +52,8 @@ pub fn apart(work: impl FnOnce(File)) -> io::Result<(Pid, OwnedFd)> {
     }
 }
 
-/// Leaves a child nothing of its parent but one descriptor: nobody who waits for the end of the parent's output shall wait
-/// for the child's too, nor for another child's pipe.
+/// Closes all descriptors that a child has from its parent but one: a reader that waits for the end of the parent's output must not
+/// wait for the child too, nor a reader of another child's pipe.
 fn close_all_but(kept: RawFd) {
     // SAFETY: the child is alone with its descriptors, and ends without using any other.
     unsafe {
@@ -77,7 +77,7 @@ fn close_all_but(kept: RawFd) {
     }
 }
 
-/// Forks a process that is killed when the calling thread ends. Gives `None` there.
+/// Forks a process that is killed when the calling thread ends. Returns `None` in that process.
 pub fn fork() -> io::Result<Option<Pid>> {
     let us = std::process::id();
     // SAFETY: the process has one thread, as its documentation asks for, so the child has all of a process.
@@ -93,7 +93,7 @@ pub fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Ends this process and leaves alone what it shares with the one that forked it, such as buffered output.
+/// Ends this process without touching what it shares with its parent, such as buffered output.
 pub fn exit() -> ! {
     // SAFETY: takes a number.
     unsafe { libc::_exit(0) }
@@ -101,7 +101,7 @@ pub fn exit() -> ! {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Has signals that would end this process do nothing. Unlike ignoring them, this is not passed on to programs.
+/// Makes signals that would end this process do nothing. Unlike ignored signals, this is not inherited by programs.
 pub fn outlive_signals() {
     let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
@@ -110,7 +110,7 @@ pub fn outlive_signals() {
     }
 }
 
-/// Has `command`'s program get SIGTERM when the thread that starts it ends.
+/// Sends `command`'s program SIGTERM when the thread that starts it ends.
 pub fn end_with_this_thread(command: &mut Command) {
     let us = std::process::id();
     let prepare = move || {

@@ -20,7 +20,7 @@ fn joined(bytes: &[u8], between: &str) -> String {
     text
 }
 
-/// The bytes that so many pairs of digits stand for, in either case; None if it is anything else.
+/// Exactly `N` pairs of digits in either case; None for any other text.
 pub fn parse<const N: usize>(text: &str) -> Option<[u8; N]> {
     let (digits, rest) = text.as_bytes().as_chunks::<2>();
     if digits.len() != N || !rest.is_empty() {

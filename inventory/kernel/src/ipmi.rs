@@ -1,4 +1,4 @@
-//! The management controller, by the kernel's driver (linux/ipmi.h).
+//! Requests to the management controller through the kernel's driver (linux/ipmi.h).
 #![allow(unsafe_code)]
 
 use nix::{
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What the controller is given for one reply.
+/// How long the controller may take for a reply.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// `struct ipmi_system_interface_addr` of linux/ipmi.h.

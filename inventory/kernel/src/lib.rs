@@ -1,5 +1,5 @@
-//! The ground floor: what the kernel is asked and told, and the small tools that the crates above share. It depends on none of
-//! them, and all `unsafe` code of what runs on a host is here.
+//! The ground floor: system calls, ioctls and netlink, and the small tools that the crates above share. It depends on none of them.
+//! All `unsafe` code that runs on a host is here.
 
 pub mod block;
 pub mod bytes;

@@ -6,7 +6,7 @@ use std::{fs::File, io, os::fd::AsRawFd};
 
 /// `sizeof(struct dm_ioctl)`, which is part of each ioctl's number.
 pub const HEADER_BYTES: usize = 312;
-/// Room for the header and an answer; a table that names more than 2000 devices doesn't fit.
+/// Room for the header and a reply; a table that names more than 2000 devices doesn't fit.
 pub const BUFFER_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ mod ioctl {
     nix::ioctl_readwrite_bad!(dependencies, nix::request_code_readwrite!(0xFD, 11, HEADER_BYTES), [u8; BUFFER_BYTES]);
 }
 
-/// Asks the device mapper; the answer takes the question's place. The buffer begins with a `struct dm_ioctl` whose `data_size`
+/// Sends a request to the device mapper; the reply replaces it in the buffer. The buffer begins with a `struct dm_ioctl` whose `data_size`
 /// is at most the buffer's length.
 pub fn ask(control: &File, command: Command, buffer: &mut [u8; BUFFER_BYTES]) -> io::Result<()> {
     // The kernel believes data_size (at byte 12) on how much it may write.

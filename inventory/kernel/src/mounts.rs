@@ -5,15 +5,15 @@ use crate::DevNumber;
 /// One line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The major one is 0 for file systems that have none of their own, such as btrfs.
+    /// The major number is 0 for file systems without a device of their own, such as btrfs.
     pub device: DevNumber,
-    /// What of the file system is mounted, `/` for all of it.
+    /// The directory of the file system that is mounted, `/` for all of it.
     pub root: String,
     /// Mount point.
     pub target: String,
     /// Kind of the file system.
     pub kind: String,
-    /// What is mounted, often `/dev/…`. That of a bcachefs has all its devices in one text: `/dev/sda:/dev/sdb`.
+    /// The device or name, often `/dev/…`. bcachefs joins all its devices: `/dev/sda:/dev/sdb`.
     pub source: String,
 }
 
@@ -41,7 +41,7 @@ pub fn swaps(table: &str) -> Vec<String> {
     table.lines().skip(1).filter_map(name).collect()
 }
 
-/// Undoes the kernel's `\040` for blanks and the like; what is no such escape stays.
+/// Undoes the kernel's `\040` for blanks and the like; anything else stays.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Questions to the kernel by netlink (netlink(7)): their framing, and their way.
+//! Requests to the kernel over netlink (netlink(7)).
 
 use crate::socket::set_words;
 use netlink_packet_core::{
@@ -26,24 +26,15 @@ const DATAGRAM_BYTES: usize = 256 << 10;
 /// `NETLINK_GET_STRICT_CHK` of linux/netlink.h.
 const STRICT_CHECKS: libc::c_int = 12;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
-    /// No socket, or the kernel refused.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// More than was asked for.
     #[error("the answer exceeds {limit_bytes} bytes")]
-    TooLong {
-        /// What was asked for.
-        limit_bytes: usize,
-    },
-    /// A datagram that does not fit.
+    TooLong { limit_bytes: usize },
     #[error("the answer holds a message of {len_bytes} bytes")]
-    Truncated {
-        /// Its length.
-        len_bytes: usize,
-    },
+    Truncated { len_bytes: usize },
 }
 
 impl From<Errno> for NetlinkError {
@@ -52,20 +43,35 @@ impl From<Errno> for NetlinkError {
     }
 }
 
-/// What an answer may take.
+/// Bounds of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The kernel answers at once; this is for one that never does.
+    /// The kernel answers at once; this ends the wait for one that never does.
     pub timeout_s: i64,
-    /// Bytes of it.
     pub bytes: usize,
 }
 
-/// Asks rtnetlink for a whole table, or with `one` for a single entry. `each` gets the entries, behind their netlink headers, and
-/// may end it. Says whether the table changed under the dump. The name space is the calling thread's.
+/// How much of a table a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Table,
+    Entry,
+}
+
+impl Scope {
+    fn flags(self) -> u16 {
+        match self {
+            Self::Table => NLM_F_REQUEST | NLM_F_DUMP,
+            Self::Entry => NLM_F_REQUEST,
+        }
+    }
+}
+
+/// Sends a request to rtnetlink, in the calling thread's network namespace. `each` gets the entries without their netlink headers,
+/// and may break off. Returns whether the table changed during the dump.
 pub fn ask(
     request: impl NetlinkSerializable,
-    one: bool,
+    scope: Scope,
     sequence: u32,
     limits: Limits,
     mut each: impl FnMut(&[u8]) -> ControlFlow<()>,
@@ -74,10 +80,12 @@ pub fn ask(
     let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
     setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(limits.timeout_s))?;
     // Lets the kernel filter by table. Kernels before 4.20 don't know it; what they send is filtered again anyway.
-    if !one && let Err(error) = set_words(socket.as_fd(), libc::SOL_NETLINK, STRICT_CHECKS, &[1]) {
+    if scope == Scope::Table
+        && let Err(error) = set_words(socket.as_fd(), libc::SOL_NETLINK, STRICT_CHECKS, &[1])
+    {
         tracing::debug!(%error, "kernel without strict netlink checks");
     }
-    let request = encode(request, if one { 0 } else { NLM_F_DUMP }, sequence);
+    let request = encode(request, scope, sequence);
     sendto(socket.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
     let (mut total, mut changed) = (0_usize, false);
     let mut datagram = vec![0; DATAGRAM_BYTES];
@@ -104,26 +112,26 @@ pub fn ask(
                 }
                 Frame::End { inconsistent } => return Ok(changed || inconsistent),
                 // A namespace that never had a route has no table yet.
-                Frame::Error(libc::ENOENT) if !one => return Ok(changed),
+                Frame::Error(libc::ENOENT) if scope == Scope::Table => return Ok(changed),
                 Frame::Error(errno) => return Err(io::Error::from_raw_os_error(errno).into()),
             }
         }
-        if one {
+        if scope == Scope::Entry {
             return Ok(changed);
         }
     }
 }
 
-/// With the length that the datagram had, whether it fits or not.
+/// Returns the datagram's whole length, whether it fits or not.
 fn receive(socket: RawFd, datagram: &mut [u8]) -> nix::Result<(usize, Option<NetlinkAddr>)> {
     let mut parts = [IoSliceMut::new(datagram)];
     let message = recvmsg(socket, &mut parts, None, MsgFlags::MSG_TRUNC)?;
     Ok((message.bytes, message.address))
 }
 
-fn encode(payload: impl NetlinkSerializable, flags: u16, sequence: u32) -> Vec<u8> {
+fn encode(payload: impl NetlinkSerializable, scope: Scope, sequence: u32) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | flags;
+    header.flags = scope.flags();
     header.sequence_number = sequence;
     let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(payload));
     message.finalize();
@@ -135,15 +143,15 @@ fn encode(payload: impl NetlinkSerializable, flags: u16, sequence: u32) -> Vec<u
 /// One message of an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Frame<'a> {
-    /// An entry of the table, behind its netlink header.
+    /// An entry of the table, without its netlink header.
     Message { payload: &'a [u8], inconsistent: bool },
-    /// The table is complete, but for what changed meanwhile.
+    /// The end of the table.
     End { inconsistent: bool },
     /// The kernel refused, with this errno.
     Error(i32),
 }
 
-/// Takes a datagram apart. What follows a malformed message, and messages to others, are left out.
+/// Takes a datagram apart. Messages to others are left out, as is everything after a malformed message.
 fn frames(datagram: &[u8], sequence: u32) -> Vec<Frame<'_>> {
     let mut found = Vec::new();
     let mut rest = datagram;
@@ -210,6 +218,23 @@ mod tests {
         bytes
     }
 
+    /// What a request holds.
+    struct Payload(&'static [u8]);
+
+    impl NetlinkSerializable for Payload {
+        fn message_type(&self) -> u16 {
+            18
+        }
+
+        fn buffer_len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn serialize(&self, buffer: &mut [u8]) {
+            buffer.copy_from_slice(self.0);
+        }
+    }
+
     #[test]
     fn frames_of_a_datagram() {
         let datagram = [
@@ -227,8 +252,29 @@ mod tests {
                 Frame::End { inconsistent: false },
             ]
         );
-        let refused = message(NLMSG_ERROR, 0, 1, &(-libc::ENOENT).to_ne_bytes());
-        assert_eq!(frames(&refused, 1), [Frame::Error(libc::ENOENT)]);
+        // Without its last message the table goes on in another datagram.
+        assert_eq!(
+            frames(&datagram[..datagram.len() - 20], 7).last(),
+            Some(&Frame::Message { payload: b"x", inconsistent: true })
+        );
+    }
+
+    #[test]
+    fn an_acknowledgement_is_not_an_error() {
+        let error = |errno: i32| message(NLMSG_ERROR, 0, 1, &[errno.wrapping_neg().to_ne_bytes(), [0; 4]].concat());
+        assert_eq!(frames(&error(libc::ENOENT), 1), [Frame::Error(libc::ENOENT)]);
+        assert_eq!(frames(&error(0), 1), [Frame::End { inconsistent: false }]);
+        assert_eq!(frames(&error(i32::MIN), 1), [Frame::Error(libc::EIO)]);
+    }
+
+    #[test]
+    fn requests_are_well_formed() {
+        for (scope, flags) in [(Scope::Table, NLM_F_REQUEST | NLM_F_DUMP), (Scope::Entry, NLM_F_REQUEST)] {
+            let bytes = encode(Payload(b"abcde"), scope, 3);
+            let read = NetlinkBuffer::new_checked(&bytes[..]).unwrap();
+            assert_eq!((read.message_type(), read.flags(), read.sequence_number()), (18, flags, 3));
+            assert_eq!((usize::try_from(read.length()).unwrap(), read.payload()), (bytes.len(), &b"abcde"[..]));
+        }
     }
 
     #[test]

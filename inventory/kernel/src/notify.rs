@@ -35,7 +35,7 @@ pub fn announce_stop(signal: Signal, socket: &UnixDatagram) -> io::Result<()> {
 
 extern "C" fn stopping(signal: libc::c_int) {
     let socket = SOCKET.load(Ordering::Relaxed);
-    // SAFETY: the message is a constant of the given length; a descriptor that is none makes an error nobody reads.
+    // SAFETY: the message is a constant of the given length; a closed descriptor causes an error, which is ignored.
     unsafe {
         libc::send(socket, MESSAGE.as_ptr().cast(), MESSAGE.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
         libc::raise(signal);

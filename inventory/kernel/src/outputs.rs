@@ -1,4 +1,4 @@
-//! What a program writes to its standard streams: bounded, and read without a thread.
+//! The output of programs: bounded, and read without a thread.
 
 use nix::{
     errno::Errno,
@@ -13,19 +13,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a program is looked at.
+/// How often a program is checked.
 const LOOK_MS: u16 = 20;
-/// Read at once of one stream at the most: more than any pipe holds.
+/// Read from one stream before the next has its turn: more than any pipe holds.
 const CHUNKS: usize = 64;
 /// A line without an end is passed on in pieces of this size.
 const LINE_BYTES: usize = 8 << 10;
 
-/// What is kept of a stream; the rest is read all the same, so that the program can end.
+/// The part of a stream that is kept. The rest is read and dropped, so that the program can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// So many bytes of its start.
+    /// This many bytes of its start.
     Start(usize),
-    /// So many bytes of its end.
+    /// This many bytes of its end.
     End(usize),
 }
 
@@ -38,29 +38,29 @@ struct Stream {
     /// None once it is closed.
     pipe: Option<PipeReader>,
     keep: Keep,
-    kept: Vec<u8>,
+    bytes: Vec<u8>,
     /// More came than is kept.
     is_full: bool,
-    /// A line that is not complete, and what gets each that is.
+    /// The incomplete last line, where lines are relayed.
     line: Vec<u8>,
     relay: Option<Relay>,
 }
 
 impl Outputs<2> {
-    /// Standard output and error apart, and the ends that the program gets.
+    /// Standard output and error apart, and the program's ends of the pipes.
     pub fn apart([output, error]: [Keep; 2]) -> io::Result<(Self, [OwnedFd; 2])> {
         let ((output, first), (error, second)) = (stream(output)?, stream(error)?);
         Ok((Self([output, error]), [first, second]))
     }
 
-    /// Has `relay` get each line of standard error as soon as it is there.
+    /// Passes each line of standard error to `relay` as soon as it is complete.
     pub fn relaying_errors(mut self, relay: impl FnMut(&str) + 'static) -> Self {
         let [_, error] = &mut self.0;
         error.relay = Some(Box::new(relay));
         self
     }
 
-    /// Whether more came of standard output than is kept.
+    /// Whether standard output was longer than the part that is kept.
     pub fn is_flooded(&self) -> bool {
         let [output, _] = &self.0;
         output.is_full
@@ -68,7 +68,7 @@ impl Outputs<2> {
 }
 
 impl Outputs<1> {
-    /// Both in the order in which they were written.
+    /// Standard output and error in one, in the order in which they were written.
     pub fn merged(keep: Keep) -> io::Result<(Self, [OwnedFd; 2])> {
         let (both, end) = stream(keep)?;
         Ok((Self([both]), [end.try_clone()?, end]))
@@ -85,13 +85,13 @@ impl Outputs<1> {
 fn stream(keep: Keep) -> io::Result<(Stream, OwnedFd)> {
     let (pipe, end) = io::pipe()?;
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    let (kept, line) = (Vec::new(), Vec::new());
-    Ok((Stream { pipe: Some(pipe), keep, kept, is_full: false, line, relay: None }, end.into()))
+    let (bytes, line) = (Vec::new(), Vec::new());
+    Ok((Stream { pipe: Some(pipe), keep, bytes, is_full: false, line, relay: None }, end.into()))
 }
 
 impl<const N: usize> Outputs<N> {
-    /// Reads until the program has ended, or until `is_over`: then gives `None`. What it has left running may hold the pipes
-    /// open: that is waited for `linger` longer.
+    /// Reads until the program has ended, or until `is_over`: then returns `None`. Processes that it leaves running may hold the
+    /// pipes open: their output is read for `linger` longer.
     pub fn follow(
         &mut self,
         linger: Duration,
@@ -108,7 +108,7 @@ impl<const N: usize> Outputs<N> {
         Ok(None)
     }
 
-    /// Takes what is there, and what comes until all is closed or `linger` is over.
+    /// Reads until all pipes are closed or `linger` is over.
     pub fn finish(&mut self, linger: Duration) -> io::Result<()> {
         self.drain()?;
         let start = Instant::now();
@@ -118,17 +118,17 @@ impl<const N: usize> Outputs<N> {
         Ok(())
     }
 
-    /// Whether nobody has the other ends any more.
+    /// Whether all processes have closed the other ends.
     pub fn are_closed(&self) -> bool {
         self.0.iter().all(|stream| stream.pipe.is_none())
     }
 
-    /// What was kept of each.
+    /// The kept part of each.
     pub fn texts(self) -> [String; N] {
-        self.0.map(|stream| String::from_utf8_lossy(&stream.kept).into_owned())
+        self.0.map(|stream| String::from_utf8_lossy(&stream.bytes).into_owned())
     }
 
-    /// Waits a moment for something to come, and takes it.
+    /// Waits a moment for output, and reads it.
     fn look(&mut self) -> io::Result<()> {
         let open = self.0.iter().filter_map(|stream| stream.pipe.as_ref());
         let mut fds: Vec<_> = open.map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)).collect();
@@ -148,10 +148,10 @@ impl<const N: usize> Outputs<N> {
 }
 
 impl Stream {
-    /// Takes what is there.
+    /// Reads what is there.
     fn drain(&mut self) -> io::Result<()> {
         let mut chunk = [0; 16 << 10];
-        // Who writes all the time must not keep us here.
+        // A program that never stops writing must not block this loop.
         for _ in 0..CHUNKS {
             let Some(pipe) = &mut self.pipe else { break };
             match pipe.read(&mut chunk) {
@@ -159,14 +159,14 @@ impl Stream {
                     self.pipe = None;
                     self.pass_on();
                 }
-                Ok(len) => self.keep(chunk.get(..len).unwrap_or_default()),
+                Ok(len) => self.take(chunk.get(..len).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
         if let Keep::End(limit) = self.keep {
-            self.kept.drain(..self.kept.len().saturating_sub(limit));
+            self.bytes.drain(..self.bytes.len().saturating_sub(limit));
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Stream {
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn take(&mut self, bytes: &[u8]) {
         for byte in if self.relay.is_some() { bytes } else { &[] } {
             self.line.push(*byte);
             if *byte == b'\n' || self.line.len() >= LINE_BYTES {
@@ -187,15 +187,15 @@ impl Stream {
         }
         match self.keep {
             Keep::Start(limit) => {
-                let room = limit.saturating_sub(self.kept.len());
-                self.kept.extend(bytes.iter().take(room));
+                let room = limit.saturating_sub(self.bytes.len());
+                self.bytes.extend(bytes.iter().take(room));
                 self.is_full |= room < bytes.len();
             }
             Keep::End(limit) => {
-                self.kept.extend_from_slice(bytes);
-                // Twice as much at most is ever there, and each byte is moved once on average.
-                if self.kept.len() / 2 > limit {
-                    self.kept.drain(..self.kept.len() - limit);
+                self.bytes.extend_from_slice(bytes);
+                // At most twice the limit is in memory, and each byte is moved once on average.
+                if self.bytes.len() / 2 > limit {
+                    self.bytes.drain(..self.bytes.len() - limit);
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! The memory of this program's own code.
 #![allow(unsafe_code)]
 
-/// Lets go of the pages of this program that are in memory, for the kernel to bring back those that are used again: starting needs
-/// much of it that polling never does. They are as they are in the file, so nothing is lost.
+/// Drops the pages of this program's code from memory; the kernel reads those that are used again from the file. Starting needs many
+/// pages that polling never does.
 pub fn release_code() {
     // SAFETY: the callback is of the type that the function calls, and gets no data.
     unsafe { libc::dl_iterate_phdr(Some(release_segments), std::ptr::null_mut()) };

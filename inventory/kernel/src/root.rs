@@ -116,8 +116,8 @@ impl Root {
         read_file(File::from(self.reopen(found, READ)?), limit_bytes)
     }
 
-    /// Opens by a single call, where the kernel itself keeps the path below the root (Linux 5.6) and nobody has to know what
-    /// lies on the way. `None` where that can't be had; errors are about the path.
+    /// Opens by a single call, where the kernel itself keeps the path below the root (Linux 5.6) and the entries on the way
+    /// need not be recorded. `None` where that can't be had; errors are about the path.
     fn at_once(&self, path: &Path, flags: OFlag) -> Option<io::Result<OwnedFd>> {
         if self.recorder.is_some() || !self.refused.is_empty() {
             return None;
@@ -134,7 +134,7 @@ impl Root {
         }
     }
 
-    /// A text file of at most `limit_bytes`; bytes that are no UTF-8 become U+FFFD. `None` when it can't be read.
+    /// A text file of at most `limit_bytes`; bytes that are not UTF-8 become U+FFFD. `None` when it can't be read.
     pub fn text(&self, path: impl AsRef<Path>, limit_bytes: usize) -> Option<String> {
         let path = path.as_ref();
         match self.read(path, limit_bytes) {
@@ -158,7 +158,7 @@ impl Root {
         self.attribute(path)?.parse().ok()
     }
 
-    /// Names in a directory, sorted; empty when there is none. Names that are no UTF-8 are left out.
+    /// Names in a directory, sorted; empty when there is none. Names that are not UTF-8 are left out.
     pub fn list(&self, path: impl AsRef<Path>) -> Vec<String> {
         let path = path.as_ref();
         match self.try_list(path) {
@@ -172,7 +172,9 @@ impl Root {
         }
     }
 
-    fn try_list(&self, path: &Path) -> io::Result<Vec<String>> {
+    /// The same, for callers to which a directory that can't be listed is not an empty one.
+    pub fn try_list(&self, path: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        let path = path.as_ref();
         let at_once = self.at_once(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY).transpose()?;
         let (fd, found) = match at_once {
             Some(fd) => (fd, None),

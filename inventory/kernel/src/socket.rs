@@ -1,4 +1,4 @@
-//! What sockets are told and asked, and what comes over them.
+//! Options of sockets, interfaces' MTUs, and descriptors received over a socket.
 #![allow(unsafe_code)]
 
 use crate::filter::{self, Instruction, raw};
@@ -51,7 +51,7 @@ pub fn bind_packet(socket: BorrowedFd<'_>, interface: u32, ethertype: u16) -> io
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
-/// Frames a packet socket makes its interface let in, until it is closed.
+/// Frames that an interface accepts for a packet socket, until that is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
     /// Those for a group.
@@ -60,7 +60,7 @@ pub enum Membership {
     Everything,
 }
 
-/// Widens what an interface lets in.
+/// Makes the interface accept further frames.
 pub fn join(socket: BorrowedFd<'_>, interface: u32, membership: Membership) -> io::Result<()> {
     let (kind, group) = match membership {
         Membership::Multicast(group) => (libc::PACKET_MR_MULTICAST, group),
@@ -105,12 +105,12 @@ pub fn interface_mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
     u32::try_from(mtu).map_err(io::Error::other)
 }
 
-/// All that came with a message; each is closed when it is dropped.
+/// The descriptors that came with a message.
 pub fn descriptors<S>(message: &RecvMsg<'_, '_, S>) -> io::Result<Vec<OwnedFd>> {
     let mut descriptors = Vec::new();
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = control {
-            // SAFETY: the kernel has just made these for us, and nobody else knows of them.
+            // SAFETY: the kernel has just made these for us, and nothing else owns them.
             descriptors.extend(raw.into_iter().map(|raw| unsafe { OwnedFd::from_raw_fd(raw) }));
         }
     }

@@ -7,7 +7,7 @@ mod ioctl {
     nix::ioctl_read_bad!(window_size, libc::TIOCGWINSZ, libc::winsize);
 }
 
-/// Columns of a terminal; `None` of what is none, and of one that does not know.
+/// Columns of a terminal; `None` if it does not know, or is not a terminal.
 pub fn columns(terminal: BorrowedFd<'_>) -> Option<u16> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the kernel writes one `struct winsize`, which this is.

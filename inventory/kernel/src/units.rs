@@ -20,7 +20,7 @@ pub fn one_decimal(bytes: u64) -> String {
     }
 }
 
-/// `1.5K`, `1G`, `512B`: as util-linux has it, with a decimal where it is not zero, rounded.
+/// `1.5K`, `1G`, `512B`: as util-linux writes sizes, with a decimal where it is not zero, rounded.
 pub fn short(bytes: u64) -> String {
     let (tenths, letter) = tenths(bytes);
     let letter = if letter.is_empty() { "B" } else { letter };
@@ -30,12 +30,12 @@ pub fn short(bytes: u64) -> String {
     }
 }
 
-/// `32 GiB`, `894.2 GiB`, `512 B`: with a decimal where it is not zero, cut off: never more than there is. TiB at most.
+/// `32 GiB`, `894.2 GiB`, `512 B`: with a decimal where it is not zero, rounded down. TiB is the largest unit.
 pub fn at_most(bytes: u64) -> String {
     let power = (bytes.max(1).ilog2() / 10).min(4);
     let unit = 1_u64 << (10 * power);
     let name = ["B", "KiB", "MiB", "GiB", "TiB"].get(usize::try_from(power).unwrap_or(0)).copied().unwrap_or_default();
-    // A whole number of the unit below, as what lies below that is never seen.
+    // Whole numbers of the unit below, since smaller amounts are never shown.
     let rest = (bytes % unit) >> (10 * power.saturating_sub(1));
     match rest * 10 / 1024 {
         0 => format!("{} {name}", bytes / unit),
@@ -43,7 +43,7 @@ pub fn at_most(bytes: u64) -> String {
     }
 }
 
-/// A number, alone or with a binary unit as people and fio write it; errors are for who wrote it.
+/// A number of bytes, with or without a binary unit: `22m`, `22MiB`. The error is a sentence for the user.
 pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let power = match text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase().as_str() {
@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "k" | "kib" => 1,
         "m" | "mib" => 2,
         "g" | "gib" => 3,
-        unit => return Err(format!("'{unit}' is no unit: KiB, MiB or GiB")),
+        unit => return Err(format!("'{unit}' is not a unit: KiB, MiB or GiB")),
     };
     let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is not a number of bytes"))?;
     number.checked_mul(1 << (10 * power)).ok_or_else(|| "too large".to_owned())

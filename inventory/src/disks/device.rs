@@ -2,8 +2,7 @@
 
 use super::WANTED;
 use crate::Root;
-use kernel::DevNumber;
-use kernel::udev::Udev;
+use kernel::{DevNumber, udev::Udev};
 use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "/sys/block";

@@ -11,13 +11,12 @@ mod usage;
 mod vpd;
 
 pub(crate) use device::sector_bytes;
-use kernel::udev::Udev;
 pub(crate) use vpd::{ata_identify, serial as unit_serial};
 
 use crate::{Root, ask::Question};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};
-use kernel::mounts::Mount;
+use kernel::{mounts::Mount, udev::Udev};
 use kind::DriveType;
 use nix::errno::Errno;
 use std::{
@@ -27,7 +26,7 @@ use std::{
 };
 use usage::Usage;
 
-/// Of udev's database.
+/// Properties to read from udev's database.
 const WANTED: [&str; 13] = [
     "DM_WWN",
     "ID_FS_LABEL",

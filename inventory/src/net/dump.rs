@@ -1,6 +1,6 @@
-//! The kernel's whole tables. The only file of this part with side effects.
+//! The kernel's tables of links, addresses and routes, read whole. The only module here with side effects.
 
-use kernel::netlink::{Limits, NetlinkError, ask};
+use kernel::netlink::{Limits, NetlinkError, Scope, ask};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     address::AddressMessage,
@@ -47,7 +47,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// For messages to people.
+    /// For messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Links => "links",
@@ -112,7 +112,7 @@ fn dump_once(request: Request, sequence: u32) -> Result<(Vec<u8>, bool), DumpErr
         push_message(&mut table, payload);
         ControlFlow::Continue(())
     };
-    let changed = ask(request.message(), false, sequence, limits, keep).map_err(|error| match error {
+    let changed = ask(request.message(), Scope::Table, sequence, limits, keep).map_err(|error| match error {
         NetlinkError::Io(source) => DumpError::Io { what, source },
         NetlinkError::TooLong { .. } => DumpError::TooLong { what },
         NetlinkError::Truncated { len_bytes } => DumpError::Truncated { what, len_bytes },

@@ -3,7 +3,7 @@
 
 use super::Error;
 use api::Mac;
-use kernel::netlink::{Limits, NetlinkError, ask};
+use kernel::netlink::{Limits, NetlinkError, Scope, ask};
 use netlink_packet_core::{NlaBuffer, NlasIterator, Parseable, ParseableParametrized};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
@@ -178,17 +178,17 @@ fn attributes(entry: &[u8], header_bytes: usize) -> impl Iterator<Item = NlaBuff
 }
 
 pub(super) fn links() -> Result<Vec<Link>, Error> {
-    table(RouteNetlinkMessage::GetLink(LinkMessage::default()), false, "interfaces", Link::parse)
+    table(RouteNetlinkMessage::GetLink(LinkMessage::default()), Scope::Table, "interfaces", Link::parse)
 }
 
 pub(super) fn addresses() -> Result<Vec<Address>, Error> {
-    table(RouteNetlinkMessage::GetAddress(AddressMessage::default()), false, "addresses", Address::parse)
+    table(RouteNetlinkMessage::GetAddress(AddressMessage::default()), Scope::Table, "addresses", Address::parse)
 }
 
 /// Default routes of the main table, the preferred first.
 pub(super) fn default_routes() -> Result<Vec<Route>, Error> {
     let request = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-    let mut routes = table(request, false, "routes", Route::parse)?;
+    let mut routes = table(request, Scope::Table, "routes", Route::parse)?;
     routes.retain(|route| route.prefix_bits == 0 && route.is_main && !route.is_dead_end && route.link.is_some());
     routes.sort_by_key(|route| (!route.is_ipv4, route.metric, route.gateway));
     Ok(routes)
@@ -201,7 +201,7 @@ pub(super) fn route_to(destination: IpAddr) -> Result<Option<Route>, Error> {
     message.header.address_family = family;
     message.header.destination_prefix_length = bits;
     message.attributes.push(RouteAttribute::Destination(destination.into()));
-    match table(RouteNetlinkMessage::GetRoute(message), true, "a route", Route::parse) {
+    match table(RouteNetlinkMessage::GetRoute(message), Scope::Entry, "a route", Route::parse) {
         Ok(routes) => Ok(routes.into_iter().next().filter(|route| !route.is_dead_end)),
         Err(Error::Netlink { source, .. }) if leads_nowhere(&source) => Ok(None),
         Err(error) => Err(error),
@@ -214,7 +214,7 @@ fn leads_nowhere(error: &io::Error) -> bool {
 
 fn table<T>(
     request: RouteNetlinkMessage,
-    one: bool,
+    scope: Scope,
     what: &'static str,
     parse: impl Fn(&[u8]) -> Option<T>,
 ) -> Result<Vec<T>, Error> {
@@ -224,7 +224,7 @@ fn table<T>(
         found.extend(parse(entry));
         if found.len() > MAX_ENTRIES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    match ask(request, one, SEQUENCE, limits, keep) {
+    match ask(request, scope, SEQUENCE, limits, keep) {
         Ok(_) => Ok(found),
         Err(NetlinkError::Io(source)) => Err(Error::Netlink { what, source }),
         Err(error) => Err(Error::Netlink { what, source: io::Error::other(error) }),

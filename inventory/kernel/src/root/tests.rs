@@ -1,4 +1,4 @@
-//! The root on trees that lead elsewhere, or hold what is no file.
+//! The root on trees that lead elsewhere, or hold entries that are not files.
 
 use super::*;
 use std::{fs, os::unix::fs::symlink};

@@ -2,8 +2,7 @@
 
 use super::MIN_LEN;
 use crate::{identity::SHARED_SERIALS, smbios::Smbios};
-use kernel::hex;
-use kernel::record::Kind;
+use kernel::{hex, record::Kind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
