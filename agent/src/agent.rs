@@ -3,15 +3,16 @@
 use crate::{
     notify::Notifier,
     outbox::Outbox,
+    pace::jittered,
     poll::{End, poll},
     register::{RegisterError, Registered, register},
     scheduler::Scheduler,
     settings::Settings,
     status::Status,
-    stop::{Stop, jittered},
     upgrade,
 };
 use api::{Client, RetryPolicy, StepType};
+use kernel::Cancel;
 use std::{io, sync::Arc};
 
 /// Why the agent can't work at all.
@@ -25,7 +26,7 @@ pub enum AgentError {
 }
 
 /// Runs until stopped, for a host that is `registered` already, or until the service wants it to register again.
-pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Stop) -> Result<(), AgentError> {
+pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Cancel) -> Result<(), AgentError> {
     let settings = Arc::new(settings.clone());
     let status = Arc::new(Status::new(&settings, Notifier::from_env()));
     let outbox = Arc::new(Outbox::start(settings.pace).map_err(|source| AgentError::Thread { source })?);
@@ -45,7 +46,7 @@ pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Stop) -> R
 }
 
 /// Runs until stopped, or until another program is there to go on as ([`upgrade::become_staged`]).
-pub fn run(settings: &Settings, stop: &Stop) -> Result<End, AgentError> {
+pub fn run(settings: &Settings, stop: &Cancel) -> Result<End, AgentError> {
     let pace = settings.pace;
     let settings = Arc::new(settings.clone());
     let status = Arc::new(Status::new(&settings, Notifier::from_env()));
@@ -68,7 +69,7 @@ pub fn run(settings: &Settings, stop: &Stop) -> Result<End, AgentError> {
         if end == End::Upgraded && upgrade::is_staged() && !steps.runs(&StepType::Install) {
             return Ok(End::Upgraded);
         }
-        if stop.is_stopped() {
+        if stop.is_cancelled() {
             break;
         }
     }

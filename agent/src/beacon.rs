@@ -1,16 +1,17 @@
 //! A freshly installed node tells the service that it is up: `Joined`, then `Done`.
 
 use crate::{
+    pace::jittered,
     register::{RegisterError, identify},
     settings::Settings,
-    stop::{Stop, jittered},
 };
 use api::{Client, HostProgress, HostStage, RetryPolicy};
+use kernel::Cancel;
 use std::error::Error;
 
 /// Reports until `Done` is accepted, however long that takes: nobody is there to press a key. Only unusable settings
 /// are an error.
-pub fn run(settings: &Settings, stop: &Stop) -> Result<(), RegisterError> {
+pub fn run(settings: &Settings, stop: &Cancel) -> Result<(), RegisterError> {
     // The installer's requests, which these continue, carry no agent version.
     let client = Client::new(&settings.client_config(""), RetryPolicy::Agent)?;
     let host = identify(settings)?;

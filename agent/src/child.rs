@@ -1,16 +1,16 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
-use crate::{
-    confine, privileges,
-    steps::Run,
-    stop::Stop,
-    sys::{self, Confinement},
-};
+use crate::{confine, privileges, steps::Run};
 use api::{
     StepType,
     proxy::{self, ProxyVariables},
 };
 use journal::RELAYED;
+use kernel::{
+    Cancel,
+    confine::{Confinement, confine as confine_child},
+    outputs::{Keep, Outputs},
+};
 use nix::{
     sys::{
         memfd::{MFdFlags, memfd_create},
@@ -19,28 +19,20 @@ use nix::{
     unistd::Pid,
 };
 use std::{
-    collections::VecDeque,
     fs::File,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::process::CommandExt,
     },
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    },
     thread,
     time::{Duration, Instant},
 };
 
 /// Time between SIGTERM and SIGKILL, and for the pipes of an ended child to close.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often a child is looked at.
-const LOOK: Duration = Duration::from_millis(20);
 /// This very binary, also when its file was replaced or removed.
 pub const OURSELVES: &str = "/proc/self/exe";
 /// What a child finds in its environment: nothing that could be a secret. The token comes, where needed, on its standard input,
@@ -110,7 +102,7 @@ enum Cut {
 }
 
 /// Runs `program` as `run` says for the step `step_id` of type `kind`, and waits for it.
-pub fn run(program: &Path, run: &Run, kind: &StepType, step_id: &str, limits: Limits, stop: &Stop) -> Outcome {
+pub fn run(program: &Path, run: &Run, kind: &StepType, step_id: &str, limits: Limits, stop: &Cancel) -> Outcome {
     run_telling(program, run, kind, step_id, limits, stop, |_| ())
 }
 
@@ -121,20 +113,16 @@ pub(crate) fn run_telling(
     kind: &StepType,
     step_id: &str,
     limits: Limits,
-    stop: &Stop,
+    stop: &Cancel,
     tell: impl FnOnce(u32),
 ) -> Outcome {
-    let started = command(program, run, kind, step_id).and_then(|mut command| {
-        let child = command.spawn()?;
-        tell(child.id());
-        Watched::new(child, run, limits)
-    });
+    let started = command(program, run, kind, step_id).and_then(|command| Watched::start(command, run, limits, tell));
     let mut watched = match started {
         Ok(watched) => watched,
         Err(error) => return Outcome::failed(format!("cannot start {}: {error}", program.display())),
     };
     let (status, cut) = watched.wait(run, stop);
-    let (output, error) = watched.collect();
+    let [output, error] = watched.collect();
     outcome(run, status, cut, output, error, limits)
 }
 
@@ -144,7 +132,7 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
     command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.env(STEP_VARIABLE, printable(step_id)).env(confine::TYPE_VARIABLE, kind.to_string());
     command.envs(run.named.variables());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped());
     if program == Path::new(OURSELVES) {
         // What ps and usage texts show.
         command.arg0("landfall");
@@ -161,7 +149,7 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
         oom_score_adj: privileges.oom_score_adj,
         file,
     };
-    sys::confine(&mut command, confinement);
+    confine_child(&mut command, confinement);
     Ok(command)
 }
 
@@ -180,11 +168,10 @@ fn outcome(
     run: &Run,
     status: io::Result<ExitStatus>,
     cut: Option<Cut>,
-    output: Vec<u8>,
-    error: Vec<u8>,
+    output: String,
+    mut error: String,
     limits: Limits,
 ) -> Outcome {
-    let mut error = String::from_utf8_lossy(&error).into_owned();
     let exit_code = match (&status, cut) {
         (Ok(status), None) => status.code().map_or(-1, i64::from),
         _ => -1,
@@ -210,103 +197,66 @@ fn outcome(
         0 => String::new(),
         _ => error,
     };
-    let output =
-        if exit_code == 0 || cut.is_none() { String::from_utf8_lossy(&output).into_owned() } else { String::new() };
+    let output = if exit_code == 0 || cut.is_none() { output } else { String::new() };
     Outcome { exit_code, output, error }
 }
 
-/// A running child and the threads at its pipes.
+/// A running child and its pipes.
 struct Watched {
     child: Child,
-    stdout: Arc<Mutex<Vec<u8>>>,
-    stderr: Arc<Mutex<VecDeque<u8>>>,
-    flooded: Arc<AtomicBool>,
-    /// Closed when both readers have ended.
-    readers: Receiver<()>,
+    outputs: Outputs<2>,
 }
 
 impl Watched {
-    fn new(child: Child, run: &Run, limits: Limits) -> io::Result<Self> {
-        let (done, readers) = channel::<()>();
-        let mut watched =
-            Self { child, stdout: Arc::default(), stderr: Arc::default(), flooded: Arc::default(), readers };
-        if let Err(error) = watched.attach(run, limits, done) {
-            watched.signal_group(Signal::SIGKILL);
-            let _ = watched.child.wait();
-            return Err(error);
+    fn start(mut command: Command, run: &Run, limits: Limits, tell: impl FnOnce(u32)) -> io::Result<Self> {
+        let (outputs, [stdout, stderr]) =
+            Outputs::apart([Keep::Start(limits.stdout_bytes), Keep::End(limits.stderr_bytes)])?;
+        let child = command.stdout(stdout).stderr(stderr).spawn()?;
+        // It has our copies of the pipes' other ends.
+        drop(command);
+        tell(child.id());
+        let mut watched = Self { child, outputs: outputs.relaying_errors(relay) };
+        if let Some(mut pipe) = watched.child.stdin.take() {
+            let input = run.stdin.clone();
+            // A child that doesn't read its input closes the pipe at its end, which ends this thread.
+            let thread = thread::Builder::new().name("step input".to_owned());
+            if let Err(error) = thread.spawn(move || drop(pipe.write_all(&input))) {
+                watched.signal_group(Signal::SIGKILL);
+                let _ = watched.child.wait();
+                return Err(error);
+            }
         }
         Ok(watched)
     }
 
-    /// Puts a thread at each pipe. `done` closes when both readers have ended.
-    fn attach(&mut self, run: &Run, limits: Limits, done: Sender<()>) -> io::Result<()> {
-        let thread = |name: &str| thread::Builder::new().name(name.to_owned());
-        if let Some(mut pipe) = self.child.stdin.take() {
-            let input = run.stdin.clone();
-            // A child that doesn't read its input closes the pipe at its end, which ends this thread.
-            thread("step input").spawn(move || drop(pipe.write_all(&input)))?;
-        }
-        if let Some(pipe) = self.child.stdout.take() {
-            let (kept, flooded, done) = (self.stdout.clone(), self.flooded.clone(), done.clone());
-            thread("step output").spawn(move || {
-                keep_start(pipe, &kept, limits.stdout_bytes, &flooded);
-                drop(done);
-            })?;
-        }
-        if let Some(pipe) = self.child.stderr.take() {
-            let kept = self.stderr.clone();
-            let span = tracing::Span::current();
-            thread("step log").spawn(move || {
-                let _span = span.enter();
-                keep_end(pipe, &kept, limits.stderr_bytes);
-                drop(done);
-            })?;
-        }
-        Ok(())
-    }
-
     /// Waits for the end, which comes early when the child takes too long, prints too much or we stop.
-    fn wait(&mut self, run: &Run, stop: &Stop) -> (io::Result<ExitStatus>, Option<Cut>) {
+    fn wait(&mut self, run: &Run, stop: &Cancel) -> (io::Result<ExitStatus>, Option<Cut>) {
         let start = Instant::now();
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    let cut = self.flooded.load(Ordering::Relaxed).then_some(Cut::Flood);
-                    return (Ok(status), cut);
-                }
-                Ok(None) => {}
-                Err(error) => return (Err(error), None),
+        let cut = |outputs: &Outputs<2>| match run.deadline.filter(|&deadline| start.elapsed() >= deadline) {
+            Some(deadline) => Some(Cut::Deadline(deadline)),
+            None if outputs.is_flooded() => Some(Cut::Flood),
+            None if run.dies_with_agent && stop.is_cancelled() => Some(Cut::Stop),
+            None => None,
+        };
+        let ended = self.outputs.follow(Duration::ZERO, || self.child.try_wait(), |outputs| cut(outputs).is_some());
+        match ended {
+            Ok(Some(status)) => (Ok(status), self.outputs.is_flooded().then_some(Cut::Flood)),
+            Ok(None) => {
+                let cut = cut(&self.outputs);
+                (self.end(), cut)
             }
-            let late = run.deadline.filter(|&deadline| start.elapsed() >= deadline);
-            let cut = match late {
-                Some(deadline) => Cut::Deadline(deadline),
-                None if self.flooded.load(Ordering::Relaxed) => Cut::Flood,
-                None if run.dies_with_agent && stop.is_stopped() => Cut::Stop,
-                None => {
-                    thread::sleep(LOOK);
-                    continue;
-                }
-            };
-            return (self.end(), Some(cut));
+            Err(error) => (Err(error), None),
         }
     }
 
     fn end(&mut self) -> io::Result<ExitStatus> {
-        self.signal_group(Signal::SIGTERM);
-        let start = Instant::now();
-        while start.elapsed() < GRACE {
-            if let Some(status) = self.child.try_wait()? {
+        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+            self.signal_group(signal);
+            let start = Instant::now();
+            let ended = self.outputs.follow(Duration::ZERO, || self.child.try_wait(), |_| start.elapsed() >= GRACE)?;
+            if let Some(status) = ended {
                 return Ok(status);
             }
-            thread::sleep(LOOK);
-        }
-        self.signal_group(Signal::SIGKILL);
-        let start = Instant::now();
-        while start.elapsed() < GRACE {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
-            thread::sleep(LOOK);
         }
         // Blocked in the kernel, on a device that does not answer, say. It ends when it can, as our zombie; steps of its type
         // must go on.
@@ -321,53 +271,22 @@ impl Watched {
     }
 
     /// What came through the pipes. A grandchild may hold them open: it gets a moment, then SIGKILL, then is left alone.
-    fn collect(self) -> (Vec<u8>, Vec<u8>) {
-        for _ in 0..2 {
-            match self.readers.recv_timeout(GRACE) {
-                Err(RecvTimeoutError::Timeout) => self.signal_group(Signal::SIGKILL),
-                _ => break,
-            }
+    fn collect(mut self) -> [String; 2] {
+        let _ = self.outputs.finish(GRACE);
+        if !self.outputs.are_closed() {
+            self.signal_group(Signal::SIGKILL);
+            let _ = self.outputs.finish(GRACE);
         }
-        let take = |bytes: &mut VecDeque<u8>| std::mem::take(bytes).into();
-        let stdout = std::mem::take(&mut *self.stdout.lock().unwrap_or_else(PoisonError::into_inner));
-        (stdout, take(&mut self.stderr.lock().unwrap_or_else(PoisonError::into_inner)))
+        self.outputs.texts()
     }
 }
 
-/// Keeps the first `limit` bytes and says when there are more; reads on, so that the child can end.
-fn keep_start(mut pipe: impl Read, kept: &Mutex<Vec<u8>>, limit: usize, flooded: &AtomicBool) {
-    let mut buffer = [0; 16 << 10];
-    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = limit.saturating_sub(kept.len()).min(count);
-        kept.extend(buffer.iter().take(room));
-        if room < count {
-            flooded.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Shows the log line by line and keeps the last `limit` bytes.
-fn keep_end(pipe: impl Read, kept: &Mutex<VecDeque<u8>>, limit: usize) {
-    // A line without an end is cut into pieces of this size.
-    const LINE_BYTES: u64 = 8 << 10;
-    let mut reader = BufReader::new(pipe);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match reader.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
-            Ok(1..) => {}
-            _ => return,
-        }
-        let text = printable(&String::from_utf8_lossy(&line));
-        if !text.is_empty() {
-            // A child of ours has sent it to the journal itself.
-            tracing::info!(target: RELAYED, "{text}");
-        }
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(&line);
-        let excess = kept.len().saturating_sub(limit);
-        kept.drain(..excess);
+/// Shows a line of the child's log.
+fn relay(line: &str) {
+    let text = printable(line);
+    if !text.is_empty() {
+        // A child of ours has sent it to the journal itself.
+        tracing::info!(target: RELAYED, "{text}");
     }
 }
 
@@ -392,7 +311,7 @@ mod tests {
             answers_on_stderr: false,
             named: Named::default(),
         };
-        super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Stop::default())
+        super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Cancel::default())
     }
 
     #[test]
@@ -421,7 +340,7 @@ mod tests {
             &StepType::Inventory,
             "x-1",
             Limits::default(),
-            &Stop::default(),
+            &Cancel::default(),
         );
         assert_eq!(outcome.exit_code, -1);
         assert!(outcome.error.starts_with("cannot start /nonexistent/landfall: "), "{outcome:?}");
@@ -443,8 +362,8 @@ mod tests {
 
     #[test]
     fn stopping_ends_children_but_not_an_installation() {
-        let stop = Stop::default();
-        stop.stop();
+        let stop = Cancel::default();
+        stop.cancel();
         let run = |script: &'static str, dies_with_agent| {
             let run = Run {
                 args: vec!["-c".into(), script.into()],

@@ -13,12 +13,12 @@ use crate::{
     rendezvous, replay,
     settings::{Pace, Settings},
     status::{self, Outputs},
-    stop::Stop,
     upgrade,
 };
 use anyhow::{Context, bail};
 use api::{Secret, http::HttpConfig};
 use inventory::Root;
+use kernel::Cancel;
 use std::{
     env, io,
     os::unix::process::CommandExt,
@@ -183,7 +183,7 @@ impl Agent {
             tracing::warn!("there is no token: only a service without authentication will accept this host");
         }
         // Nothing is worth saving at the end, so signals just end the process, and with it the steps.
-        let stop = Stop::default();
+        let stop = Cancel::default();
         if let Some(dry) = settings.dry.clone().filter(|dry| dry.reboot_marker.is_some()) {
             let stop = stop.clone();
             std::thread::Builder::new().name("reboot".into()).spawn(move || dry.await_reboot(&stop))?;
@@ -241,7 +241,7 @@ impl Agent {
             Config::read(&Sources { command_line, environment: &environment, file, root: &Root::open("/")? })?;
         if let Some((place, trust)) = config.rendezvous()? {
             let ca_file = self.state_directory().join(CA_FILE);
-            let found = rendezvous::find(&place, trust, &config.http(&ca_file)?, &Stop::default())?;
+            let found = rendezvous::find(&place, trust, &config.http(&ca_file)?, &Cancel::default())?;
             config.found(&found.context("nobody waits for the rendezvous any longer")?);
         }
         let resolved = config.resolve()?;

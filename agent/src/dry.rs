@@ -6,9 +6,9 @@
 use crate::{
     child::Outcome,
     steps::{Refusal, kind, only_arg},
-    stop::Stop,
 };
 use api::{HostId, Inventory, Step};
+use kernel::Cancel;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::PathBuf, time::Duration};
 
@@ -48,7 +48,7 @@ impl DryRun {
     }
 
     /// Stops all when it has rebooted.
-    pub(crate) fn await_reboot(&self, stop: &Stop) {
+    pub(crate) fn await_reboot(&self, stop: &Cancel) {
         let has_rebooted = || self.reboot_marker.as_ref().is_some_and(|marker| marker.exists());
         while !has_rebooted() {
             if stop.sleep(MARKER_INTERVAL) {
@@ -56,7 +56,7 @@ impl DryRun {
             }
         }
         tracing::info!("the pretended host has rebooted");
-        stop.stop();
+        stop.cancel();
     }
 }
 

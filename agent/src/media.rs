@@ -1,5 +1,6 @@
 //! Whether the live medium can still be read: a virtual CD may go away under a running system (docs/compatibility.md#polling).
 
+use kernel::mounts::mounts;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read},
@@ -77,20 +78,8 @@ impl Media {
 
 /// The device mounted last at `mount_point` in a table as proc(5) describes it.
 fn source_of(mountinfo: &str, mount_point: &Path) -> Option<PathBuf> {
-    let mut mounts = mountinfo.lines().filter_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let target = before.split(' ').nth(4)?;
-        let source = after.split(' ').nth(1)?;
-        (Path::new(&unescape(target)) == mount_point).then(|| unescape(source))
-    });
-    mounts.next_back().filter(|source| source.starts_with("/dev")).map(PathBuf::from)
-}
-
-/// Undoes the octal escapes of blanks.
-fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (escape, blank)| text.replace(escape, blank))
+    let mut mounts = mounts(mountinfo).into_iter().filter(|mount| Path::new(&mount.target) == mount_point);
+    mounts.next_back().map(|mount| mount.source).filter(|source| source.starts_with("/dev")).map(PathBuf::from)
 }
 
 /// A medium that hangs is as lost as one that fails; its reader is left behind until the kernel lets it go.

@@ -3,10 +3,10 @@
 use crate::{
     child::{self, Limits, OURSELVES},
     steps::{Named, Run},
-    stop::Stop,
 };
 use anyhow::Context;
 use api::{HostId, StepType, Timestamp};
+use kernel::Cancel;
 use serde::Serialize;
 use serde_json::Value;
 use std::{
@@ -98,7 +98,7 @@ fn children() -> [(&'static str, StepType, Run); 3] {
 }
 
 fn line(host_id: HostId, kind: &'static str, step: &StepType, run: &Run) -> Line {
-    let outcome = child::run(Path::new(OURSELVES), run, step, kind, Limits::default(), &Stop::default());
+    let outcome = child::run(Path::new(OURSELVES), run, step, kind, Limits::default(), &Cancel::default());
     let (mut exit_code, mut error) = (outcome.exit_code, outcome.error);
     let document = match serde_json::from_str(&outcome.output) {
         Ok(document) if exit_code == 0 => Some(document),

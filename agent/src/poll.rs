@@ -2,14 +2,14 @@
 
 use crate::{
     outbox::{Outbox, Route},
+    pace::jittered,
     register::Registered,
     scheduler::Scheduler,
     settings::Pace,
     status::{ServiceState, Status},
-    stop::{Stop, jittered},
-    sys,
 };
 use api::{Client, PostStepAction, StepType, Steps as Answer};
+use kernel::Cancel;
 use std::{
     error::Error,
     time::{Duration, Instant},
@@ -44,7 +44,7 @@ pub(crate) fn poll(
     outbox: &Outbox,
     status: &Status,
     pace: Pace,
-    stop: &Stop,
+    stop: &Cancel,
 ) -> End {
     let mut polls = 0_u64;
     loop {
@@ -69,7 +69,7 @@ pub(crate) fn poll(
         status.next_poll(pause, outbox.waiting());
         polls = polls.wrapping_add(1);
         if polls % RELEASE_EVERY == RELEASE_AT {
-            sys::release_code();
+            kernel::program::release_code();
         }
         if let Some(end) = wait(pause, upgrades, steps, outbox, status, stop) {
             return end;
@@ -87,7 +87,7 @@ fn wait(
     steps: &Scheduler,
     outbox: &Outbox,
     status: &Status,
-    stop: &Stop,
+    stop: &Cancel,
 ) -> Option<End> {
     let until = Instant::now() + pause;
     let mut upgraded = false;
@@ -123,7 +123,7 @@ fn ask(
     outbox: &Outbox,
     status: &Status,
     pace: Pace,
-    stop: &Stop,
+    stop: &Cancel,
 ) -> Result<(Client, Answer), End> {
     let start = Instant::now();
     let mut delay = pace.poll_retry;

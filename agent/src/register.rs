@@ -1,9 +1,9 @@
 //! Makes the host known to the service, however long that takes.
 
 use crate::{
+    pace::jittered,
     settings::Settings,
     status::{ServiceState, Status},
-    stop::{Stop, jittered},
 };
 use api::{
     Client, ClientError, Host, HostCreateParams, HostId, HostRegistration, InfraEnvId, NextStepRequest, RetryPolicy,
@@ -12,6 +12,7 @@ use inventory::{
     Root, RootError,
     identity::{Identity, host_id},
 };
+use kernel::Cancel;
 use std::{error::Error, time::Duration};
 
 /// Attempts are spread by this much, so that a room full of hosts that got power together doesn't ask together.
@@ -61,7 +62,11 @@ pub enum RegisterError {
 }
 
 /// Registers until it works; `None` when stopped.
-pub(crate) fn register(settings: &Settings, status: &Status, stop: &Stop) -> Result<Option<Registered>, RegisterError> {
+pub(crate) fn register(
+    settings: &Settings,
+    status: &Status,
+    stop: &Cancel,
+) -> Result<Option<Registered>, RegisterError> {
     loop {
         // All of it is done anew each time: the network card that gives the identity may appear late, the CA file too.
         let host_id = identify(settings)?;

@@ -8,9 +8,9 @@ use crate::{
     settings::Settings,
     status::Status,
     steps::{self, Refusal, action, upgrade_succeeded},
-    stop::Stop,
 };
 use api::{Step, StepReply, StepType};
+use kernel::Cancel;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{
     collections::HashSet,
@@ -29,7 +29,7 @@ pub(crate) struct Scheduler {
     settings: Arc<Settings>,
     outbox: Arc<Outbox>,
     status: Arc<Status>,
-    stop: Stop,
+    stop: Cancel,
     running: Arc<Mutex<HashSet<StepType>>>,
     upgraded: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -55,7 +55,7 @@ impl Drop for Turn {
 }
 
 impl Scheduler {
-    pub(crate) fn new(settings: Arc<Settings>, outbox: Arc<Outbox>, status: Arc<Status>, stop: Stop) -> Self {
+    pub(crate) fn new(settings: Arc<Settings>, outbox: Arc<Outbox>, status: Arc<Status>, stop: Cancel) -> Self {
         confine::log_means();
         Self { settings, outbox, status, stop, running: Arc::default(), upgraded: Arc::default(), threads: Vec::new() }
     }
@@ -101,7 +101,7 @@ impl Scheduler {
             let outcome = carry_out(&step, &settings, &route, &status, &stop);
             // Before the reply: whoever sees it may send the next step of this type at once.
             drop(turn);
-            if stop.is_stopped() {
+            if stop.is_cancelled() {
                 return;
             }
             status.step_ended(&kind, outcome.exit_code, &outcome.error);
@@ -136,7 +136,7 @@ fn log_memory() {
     tracing::info!(agent_kib, largest_step_kib, "peak memory");
 }
 
-fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Stop) -> Outcome {
+fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Cancel) -> Outcome {
     let in_earnest = || carry_out_here(step, settings, route, status, stop);
     match &settings.dry {
         // What is only pretended has no medium either.
@@ -145,7 +145,7 @@ fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, s
     }
 }
 
-fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Stop) -> Outcome {
+fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Cancel) -> Outcome {
     if let Err(error) = settings.media.check() {
         tracing::error!(%error, "step not run");
         return Outcome { exit_code: EXIT_MEDIA_LOST, output: String::new(), error: error.to_string() };

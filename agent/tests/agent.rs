@@ -8,13 +8,13 @@ use agent::{
     media::Media,
     settings::{Pace, Settings},
     status::Outputs,
-    stop::Stop,
 };
 use api::{Secret, http::HttpConfig};
 use fake_service::{
     Answer, FakeService, PATIENCE, Request,
     recorded::{Exchange, header_faults, recorded, wire},
 };
+use kernel::Cancel;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn};
 use serde_json::{Value, json};
 use std::{
@@ -97,19 +97,19 @@ fn settings(url: &str, dir: &Dir, script: &str) -> Settings {
 
 /// Runs the agent until `test` returns.
 fn with_agent(settings: &Settings, test: impl FnOnce()) {
-    struct StopAtEnd(Stop);
+    struct StopAtEnd(Cancel);
     impl Drop for StopAtEnd {
         fn drop(&mut self) {
-            self.0.stop();
+            self.0.cancel();
         }
     }
-    let stop = Stop::default();
+    let stop = Cancel::default();
     thread::scope(|scope| {
         // Also when the test panics, or the scope would wait for ever.
         let _stop_at_end = StopAtEnd(stop.clone());
         let agent = scope.spawn(|| run(settings, &stop));
         test();
-        stop.stop();
+        stop.cancel();
         let _ = agent.join().unwrap().unwrap();
     });
 }
@@ -575,7 +575,7 @@ fn the_beacon_goes_on_until_done_is_accepted() {
         3 => Answer::Status(500),
         _ => Answer::Done,
     });
-    beacon::run(&settings(&service.url, &dir, "exit 1"), &Stop::default()).unwrap();
+    beacon::run(&settings(&service.url, &dir, "exit 1"), &Cancel::default()).unwrap();
     let progress = service.progress();
     assert_eq!(progress.last().unwrap(), "Done");
     assert!(progress.iter().any(|stage| stage == "Joined"));
@@ -590,8 +590,8 @@ fn the_beacon_goes_on_until_done_is_accepted() {
 fn unusable_settings_end_the_agent() {
     let dir = Dir::new();
     let mut settings = settings("ftp://s", &dir, "exit 1");
-    assert!(run(&settings, &Stop::default()).is_err());
+    assert!(run(&settings, &Cancel::default()).is_err());
     settings.url = "https://s".into();
     settings.http.ca_cert = Some(dir.0.join("missing.pem"));
-    assert!(run(&settings, &Stop::default()).unwrap_err().to_string().contains("missing.pem"));
+    assert!(run(&settings, &Cancel::default()).unwrap_err().to_string().contains("missing.pem"));
 }

@@ -6,9 +6,9 @@ use agent::{
     child::{self, Limits, Outcome},
     privileges,
     steps::{Named, Run},
-    stop::Stop,
 };
 use api::StepType;
+use kernel::Cancel;
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 fn run_as(kind: &StepType, script: &str) -> Outcome {
@@ -26,7 +26,7 @@ fn run_as(kind: &StepType, script: &str) -> Outcome {
         answers_on_stderr: true,
         named: Named::default(),
     };
-    child::run(Path::new(&program), &run, kind, "x-1", Limits::default(), &Stop::default())
+    child::run(Path::new(&program), &run, kind, "x-1", Limits::default(), &Cancel::default())
 }
 
 fn is_root() -> bool {

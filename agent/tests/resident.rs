@@ -7,10 +7,10 @@ use agent::{
     media::Media,
     settings::{Pace, Settings},
     status::Outputs,
-    stop::Stop,
 };
 use api::{Secret, http::HttpConfig};
 use fake_service::{Answer, FakeService};
+use kernel::Cancel;
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -67,7 +67,7 @@ fn be_the_agent(url: String) {
         outputs: Outputs::default(),
         pace: Pace { poll_min: quick, poll_max: quick, poll_retry: quick, ..Pace::default() },
     };
-    run(&settings, &Stop::default()).unwrap();
+    run(&settings, &Cancel::default()).unwrap();
 }
 
 #[test]

@@ -13,15 +13,9 @@ use crate::http::{HttpConfig, agent, public_url};
 use crate::media::Media;
 use crate::{RetryPolicy, Secret, backoff, read_body};
 use error::{ClientError, one_line, refusal_text};
+use kernel::Cancel;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Duration};
 use ureq::http::{Method, Request, Response};
 
 /// Where the API starts below the service's base URL.
@@ -31,8 +25,6 @@ pub const API_PATH: &str = "/api/assisted-install";
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that asks for a longer pause (Retry-After) gets this one: who calls knows better than it what can wait.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
-/// How often a pause looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// How to reach the service.
 #[derive(Clone, Default)]
@@ -58,9 +50,6 @@ impl fmt::Debug for ClientConfig {
     }
 }
 
-/// How a client passes the time between two attempts; may return early.
-pub type Pause = Arc<dyn Fn(Duration) + Send + Sync>;
-
 /// A client of one service. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Client {
@@ -72,8 +61,7 @@ pub struct Client {
     request_id: String,
     retry: RetryPolicy,
     answer_timeout: Duration,
-    stop: Option<Arc<AtomicBool>>,
-    pause: Option<Pause>,
+    cancel: Cancel,
     offset: Offset,
 }
 
@@ -100,20 +88,14 @@ impl Client {
             request_id: uuid::Uuid::new_v4().to_string(),
             retry,
             answer_timeout: config.answer_timeout.unwrap_or(ANSWER_TIMEOUT),
-            stop: None,
-            pause: None,
+            cancel: Cancel::default(),
             offset: Offset::default(),
         })
     }
 
-    /// The same client, giving up its retries as soon as `stop` is set.
-    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
-        Self { stop: Some(stop), ..self }
-    }
-
-    /// The same client, with pauses of the caller's making.
-    pub fn pausing_with(self, pause: Pause) -> Self {
-        Self { pause: Some(pause), ..self }
+    /// The same client, giving up its retries, and ending its pauses, as soon as `cancel` is set.
+    pub fn stopped_by(self, cancel: &Cancel) -> Self {
+        Self { cancel: cancel.clone(), ..self }
     }
 
     /// The same client with a new `X-Request-Id`: one per registration attempt, poll or logical operation.
@@ -172,34 +154,15 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if attempt >= self.retry.retries(error.transience()) || self.is_stopped() {
+            if attempt >= self.retry.retries(error.transience()) || self.cancel.is_cancelled() {
                 return Err(error);
             }
             let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
             let delay = backoff(attempt).max(asked);
             let cause = &error as &dyn std::error::Error;
             tracing::warn!(error = cause, attempt, delay_ms = delay.as_millis(), "request failed, trying again");
-            self.pause(delay);
+            self.cancel.sleep(delay);
             attempt += 1;
-        }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
-    }
-
-    /// Sleeps, with an eye on the flag.
-    fn pause(&self, delay: Duration) {
-        if let Some(pause) = &self.pause {
-            return pause(delay);
-        }
-        let until = Instant::now() + delay;
-        while !self.is_stopped() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            std::thread::sleep(left.min(LOOK));
         }
     }
 

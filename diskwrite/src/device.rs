@@ -2,8 +2,8 @@
 
 use crate::flight::DEPTH;
 use crate::request::{Answer, Request, Target};
-use crate::sys::ring::Ring;
 use crate::threads::Threads;
+use kernel::queue::Ring;
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 use std::{fs::File, io};
 

@@ -52,7 +52,7 @@ fn image() -> Vec<u8> {
 
 /// Writes an image in blocks that come out of order, reads it back, and then the ends, as an installation does.
 fn write(make: Make, file: &File, image: &[u8], sector: u32) -> Record {
-    let size = file.metadata().unwrap().len().max(crate::sys::size_bytes(file).unwrap_or(0));
+    let size = file.metadata().unwrap().len().max(kernel::disk::size_bytes(file).unwrap_or(0));
     let (head, rest) = image.split_at(usize::try_from(MIB).unwrap());
     let mut writer = Writer::new(make(file).unwrap(), "disk".into(), size, sector);
     writer.keep_record();

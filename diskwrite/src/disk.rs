@@ -1,10 +1,12 @@
 //! The disk to write: opened exclusively, and only if it is a whole, writable disk that nobody uses.
 
 use crate::identity::{self, Change, DiskIdentity, ResolveError, multipath_of};
-use crate::in_use::{DevNumber, Node, Use, nodes, tops, uses};
+use crate::in_use::{Use, uses};
 use crate::probe::{Contents, Kind, probe};
-use crate::sys;
-use crate::usage::{Usage, number_of};
+use kernel::{
+    DevNumber, Root,
+    block::{Node, Usage, holders, nodes, number_of, tops},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
@@ -157,6 +159,7 @@ pub(crate) struct Target {
 /// An open disk nobody else uses.
 #[derive(Debug)]
 pub(crate) struct Disk {
+    root: Root,
     geometry: Geometry,
     identity: DiskIdentity,
     sysfs: PathBuf,
@@ -175,6 +178,7 @@ pub(crate) const LIVE_MOUNTS: [&str; 3] = ["/run/initramfs/live", "/run/media/is
 
 /// A block device that is a whole disk.
 struct Found {
+    root: Root,
     path: PathBuf,
     sysfs: PathBuf,
     number: DevNumber,
@@ -184,7 +188,8 @@ struct Found {
 impl Found {
     /// Resolves what a disk was called to one, whatever its state.
     fn new(given: &Path) -> Result<Self, DiskError> {
-        let given = identity::resolve(Path::new("/"), given)?;
+        let root = Root::open("/").map_err(|source| DiskError::Open { path: "/".into(), source })?;
+        let given = identity::resolve(&root, given)?;
         let open_error = |source| DiskError::Open { path: given.clone(), source };
         let path = fs::canonicalize(&given).map_err(open_error)?;
         let meta = fs::metadata(&path).map_err(open_error)?;
@@ -198,9 +203,9 @@ impl Found {
             let disk = sysfs.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
             return Err(DiskError::Partition { path: given, number: text.trim().parse().unwrap_or_default(), disk });
         }
-        let identity = DiskIdentity::read_dir(Path::new("/"), &sysfs)
+        let identity = DiskIdentity::read_dir(&root, &sysfs)
             .ok_or_else(|| sysfs_error(io::Error::from(io::ErrorKind::InvalidData)))?;
-        Ok(Self { path, sysfs, number, identity })
+        Ok(Self { root, path, sysfs, number, identity })
     }
 
     /// All that speaks against writing to it, but what only its size and content tell.
@@ -211,12 +216,12 @@ impl Found {
         if self.identity.name.starts_with("sr") || self.identity.size_bytes == 0 {
             found.push(DiskError::NoMedium { path: path() });
         }
-        let uses = find_uses(&self.sysfs).map_err(query("users"))?;
+        let uses = self.uses().map_err(query("users"))?;
         let is_live = |used: &&Use| matches!(used, Use::Mounted { at, .. } if LIVE_MOUNTS.iter().any(|live| at == Path::new(live)));
         if let Some(used) = uses.iter().find(is_live) {
             found.push(DiskError::BootMedium { path: path(), sign: used.to_string() });
         }
-        if let Some((kernel, mapper)) = multipath_of(Path::new("/"), &self.identity.name) {
+        if let Some((kernel, mapper)) = multipath_of(&self.root, &self.identity.name) {
             let mapper = if mapper.is_empty() { kernel } else { mapper };
             found.push(DiskError::MultipathMember { path: path(), mapper });
         }
@@ -230,6 +235,12 @@ impl Found {
         Ok(found)
     }
 
+    fn uses(&self) -> io::Result<Vec<Use>> {
+        let number_of = |path: &Path| number_of(&self.root, path);
+        let holders = |node: &Node| holders(&self.root, &node.dir);
+        Ok(uses(&nodes(&self.root, &self.sysfs)?, &Usage::read(&self.root)?, &number_of, &holders))
+    }
+
     /// Whether all that uses it are stacked devices, and the kernel would give each of those on top to who wants it alone.
     fn has_idle_holders_only(&self, uses: &[Use]) -> bool {
         let is_idle = |dir: &PathBuf| {
@@ -237,7 +248,7 @@ impl Found {
             OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(node).is_ok()
         };
         uses.iter().all(|used| matches!(used, Use::Held { .. }))
-            && nodes(&self.sysfs).is_ok_and(|nodes| tops(&nodes).iter().all(is_idle))
+            && nodes(&self.root, &self.sysfs).is_ok_and(|nodes| tops(&self.root, &nodes).iter().all(is_idle))
     }
 
     /// Opens it, and makes sure that it is what was looked at: the node may have been replaced.
@@ -261,8 +272,8 @@ impl Found {
         let query = |what| move |source| DiskError::Query { path: self.path.clone(), what, source };
         Ok(Geometry {
             path: self.path.clone(),
-            size_bytes: sys::size_bytes(file).map_err(query("size"))?,
-            sector_bytes: sys::sector_bytes(file).map_err(query("sector size"))?,
+            size_bytes: kernel::disk::size_bytes(file).map_err(query("size"))?,
+            sector_bytes: kernel::disk::sector_bytes(file).map_err(query("sector size"))?,
         })
     }
 }
@@ -312,7 +323,14 @@ impl Disk {
             return Err(DiskError::TooSmall { path: geometry.path, size_bytes: geometry.size_bytes });
         }
         refuse_live_medium(&file, &geometry)?;
-        Ok(Self { geometry, identity: found.identity, sysfs: found.sysfs, number: found.number, file })
+        Ok(Self {
+            root: found.root,
+            geometry,
+            identity: found.identity,
+            sysfs: found.sysfs,
+            number: found.number,
+            file,
+        })
     }
 
     /// What a path means to who wants to make the disk free.
@@ -355,7 +373,7 @@ impl Disk {
             refusals.push(refusal);
         }
         let contents = probe(&file, geometry.size_bytes, geometry.sector_bytes);
-        let twins = found.identity.twins(Path::new("/"));
+        let twins = found.identity.twins(&found.root);
         Ok(Inspection { geometry, identity: found.identity, contents, refusals, twins })
     }
 
@@ -367,7 +385,7 @@ impl Disk {
         let changed = |changes| DiskError::Changed { path: path.clone(), changes };
         let meta = fs::metadata(path).map_err(|_| changed(vec![gone()]))?;
         let node = DevNumber::from_raw(meta.rdev());
-        let now = DiskIdentity::read_dir(Path::new("/"), &self.sysfs).ok_or_else(|| changed(vec![gone()]))?;
+        let now = DiskIdentity::read_dir(&self.root, &self.sysfs).ok_or_else(|| changed(vec![gone()]))?;
         let mut changes = self.identity.changes(&now);
         let mut differs = |what: &str, was: String, is: String| {
             if was != is {
@@ -375,7 +393,7 @@ impl Disk {
             }
         };
         differs("device node", self.number.to_string(), node.to_string());
-        let size = sys::size_bytes(&self.file).map_err(|source| DiskError::Query {
+        let size = kernel::disk::size_bytes(&self.file).map_err(|source| DiskError::Query {
             path: path.clone(),
             what: "size",
             source,
@@ -386,7 +404,7 @@ impl Disk {
 
     /// Whether the kernel has lost it: what is open still then has no size any more.
     pub fn is_gone(&self) -> bool {
-        !self.sysfs.exists() || !sys::size_bytes(&self.file).is_ok_and(|size| size > 0)
+        !self.sysfs.exists() || !kernel::disk::size_bytes(&self.file).is_ok_and(|size| size > 0)
     }
 
     /// What is known of it.
@@ -406,7 +424,7 @@ impl Disk {
 
     /// The partitions the kernel knows at the moment, by number.
     pub fn partitions(&self) -> io::Result<Vec<Node>> {
-        Ok(nodes(&self.sysfs)?.into_iter().filter(|node| node.partition.is_some()).collect())
+        Ok(nodes(&self.root, &self.sysfs)?.into_iter().filter(|node| node.partition.is_some()).collect())
     }
 
     /// Gives up the claim, which would keep a partition from being mounted, and locks the disk instead: udev leaves a
@@ -453,10 +471,6 @@ fn other_kind(kind: fs::FileType) -> Option<&'static str> {
     } else {
         Some("socket")
     }
-}
-
-fn find_uses(sysfs: &Path) -> io::Result<Vec<Use>> {
-    Ok(uses(&nodes(sysfs)?, &Usage::read()?, &number_of))
 }
 
 #[cfg(test)]

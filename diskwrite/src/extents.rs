@@ -1,6 +1,6 @@
 //! Where on its disk a file is: what an osmet file is made from.
 
-use crate::sys::fiemap;
+use kernel::file_system;
 use nix::errno::Errno;
 use serde::Serialize;
 use std::fs::File;
@@ -46,10 +46,10 @@ pub enum ExtentsError {
 
 /// All extents of `file`, in the order of the file. Holes have none.
 pub fn extents(file: &File) -> Result<Vec<Extent>, ExtentsError> {
-    collect(|start| fiemap::fiemap(file, start))
+    collect(|start| file_system::extents(file, start))
 }
 
-fn collect(mut next: impl FnMut(u64) -> Result<Vec<fiemap::Extent>, Errno>) -> Result<Vec<Extent>, ExtentsError> {
+fn collect(mut next: impl FnMut(u64) -> Result<Vec<file_system::Extent>, Errno>) -> Result<Vec<Extent>, ExtentsError> {
     let mut all: Vec<Extent> = Vec::new();
     loop {
         let start = all.last().map_or(0, |last| last.logical.saturating_add(last.length));
@@ -59,7 +59,7 @@ fn collect(mut next: impl FnMut(u64) -> Result<Vec<fiemap::Extent>, Errno>) -> R
             if let Some((_, why)) = UNUSABLE.iter().find(|(flags, _)| extent.flags & flags != 0) {
                 return Err(ExtentsError::Unusable(why));
             }
-            let fiemap::Extent { logical, physical, length, .. } = extent;
+            let file_system::Extent { logical, physical, length, .. } = extent;
             all.push(Extent { logical, physical, length });
         }
         if ends {
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom, Write};
 
-    fn extent(logical: u64, flags: u32) -> fiemap::Extent {
-        fiemap::Extent { logical, physical: logical + (1 << 30), length: 4096, flags, ..Default::default() }
+    fn extent(logical: u64, flags: u32) -> file_system::Extent {
+        file_system::Extent { logical, physical: logical + (1 << 30), length: 4096, flags }
     }
 
     #[test]

@@ -1,15 +1,28 @@
 //! Which disk: all the names it goes by, how a name given by hand finds it, and whether it is still the same one.
 
+use kernel::{DevNumber, Root, udev::Udev};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
-    fmt, fs,
-    io::Read,
+    fmt,
     path::{Path, PathBuf},
 };
 
+/// Properties to read from udev's database.
+const WANTED: [&str; 8] = [
+    "DM_WWN",
+    "ID_MODEL",
+    "ID_SCSI_SERIAL",
+    "ID_SERIAL_SHORT",
+    "ID_VENDOR",
+    "ID_WWN",
+    "ID_WWN_WITH_EXTENSION",
+    "SCSI_IDENT_SERIAL",
+];
+const CLASS: &str = "/sys/class/block";
+const BLOCK: &str = "/sys/block";
 /// Attributes and udev's entries are shorter.
-const MAX_FILE_BYTES: u64 = 64 << 10;
+const MAX_FILE_BYTES: usize = 64 << 10;
 
 /// A disk by all its names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,40 +59,37 @@ pub struct DiskIdentity {
 }
 
 impl DiskIdentity {
-    /// Reads what is known of a disk by its kernel name; None if there is none of that name. `root` is `/`, or a captured
-    /// tree of `/sys`, `/dev` and `/run`.
-    pub fn read(root: &Path, name: &str) -> Option<Self> {
-        let link = root.join("sys/class/block").join(name);
-        let dir = fs::canonicalize(link).or_else(|_| fs::canonicalize(root.join("sys/block").join(name))).ok()?;
+    /// Reads what is known of a disk by its kernel name; None if there is none of that name. A captured tree needs
+    /// `/sys`, `/dev` and `/run`.
+    pub fn read(root: &Root, name: &str) -> Option<Self> {
+        let dir = root.resolve(Path::new(CLASS).join(name)).or_else(|| root.resolve(Path::new(BLOCK).join(name)))?;
         Self::read_dir(root, &dir)
     }
 
     /// As before, by its directory in sysfs.
-    pub(crate) fn read_dir(root: &Path, dir: &Path) -> Option<Self> {
+    pub(crate) fn read_dir(root: &Root, dir: &Path) -> Option<Self> {
         let name = dir.file_name()?.to_str()?.to_owned();
-        let attribute = |file: &str| text(&dir.join(file));
+        let attribute = |file: &str| text(root, &dir.join(file));
         let number = attribute("dev")?;
-        let udev = Udev::read(root, &number);
+        let udev = DevNumber::parse(&number).map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default();
+        let known = |keys: &[&str]| udev.first(keys).map(str::to_owned);
         let size = |file: &str| attribute(file).and_then(|text| text.parse::<u32>().ok()).unwrap_or_default();
         let wwid = || attribute("wwid").or_else(|| attribute("device/wwid"));
         let is_flag = |file: &str| attribute(file).map(|text| text == "1");
-        let page = || unit_serial(&bytes(&dir.join("device/vpd_pg80"))?);
+        let page = || unit_serial(&root.read(dir.join("device/vpd_pg80"), MAX_FILE_BYTES).ok()?);
         Some(Self {
             size_bytes: attribute("size")
                 .and_then(|text| text.parse::<u64>().ok()?.checked_mul(512))
                 .unwrap_or_default(),
             sector_bytes: size("queue/logical_block_size"),
             physical_sector_bytes: size("queue/physical_block_size"),
-            model: attribute("device/model").or_else(|| udev.first(&["ID_MODEL"])),
-            vendor: attribute("device/vendor")
-                .filter(|text| !text.starts_with("0x"))
-                .or_else(|| udev.first(&["ID_VENDOR"])),
-            serial: udev
-                .first(&["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT"])
+            model: attribute("device/model").or_else(|| known(&["ID_MODEL"])),
+            vendor: attribute("device/vendor").filter(|text| !text.starts_with("0x")).or_else(|| known(&["ID_VENDOR"])),
+            serial: known(&["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT"])
                 .or_else(|| attribute("serial"))
                 .or_else(|| attribute("device/serial"))
                 .or_else(page),
-            wwn: udev.first(&["ID_WWN_WITH_EXTENSION", "ID_WWN", "DM_WWN"]).or_else(wwid),
+            wwn: known(&["ID_WWN_WITH_EXTENSION", "ID_WWN", "DM_WWN"]).or_else(wwid),
             by_id: links(root, "by-id", &name, &udev),
             by_path: links(root, "by-path", &name, &udev),
             transport: transport(dir),
@@ -106,7 +116,7 @@ impl DiskIdentity {
     }
 
     /// Other disks of the same WWN, beside which it is not held by a multipath device: perhaps the same disk by another way.
-    pub(crate) fn twins(&self, root: &Path) -> Vec<String> {
+    pub(crate) fn twins(&self, root: &Root) -> Vec<String> {
         let Some(wwn) = &self.wwn else { return Vec::new() };
         let same = |disk: &Self| disk.wwn.as_ref().is_some_and(|other| bare_wwn(other) == bare_wwn(wwn));
         let is_twin = |disk: &Self| disk.name != self.name && same(disk) && multipath_of(root, &disk.name).is_none();
@@ -179,11 +189,9 @@ fn list(disks: &[DiskIdentity]) -> String {
 }
 
 /// All disks of a machine by kernel name: no partitions, no NVMe legs that the kernel hides, nothing without a size.
-pub fn disks(root: &Path) -> Vec<DiskIdentity> {
-    let mut names = names_in(&root.join("sys/block"));
-    names.sort();
-    let seen = |name: &String| text(&root.join("sys/block").join(name).join("hidden")).as_deref() != Some("1");
-    let all = names.iter().filter(|name| seen(name)).filter_map(|name| DiskIdentity::read(root, name));
+pub fn disks(root: &Root) -> Vec<DiskIdentity> {
+    let seen = |name: &String| text(root, &Path::new(BLOCK).join(name).join("hidden")).as_deref() != Some("1");
+    let all = root.list(BLOCK).into_iter().filter(seen).filter_map(|name| DiskIdentity::read(root, &name));
     all.filter(|disk| disk.size_bytes > 0).collect()
 }
 
@@ -191,7 +199,7 @@ pub fn disks(root: &Path) -> Vec<DiskIdentity> {
 /// `by-path`, a WWN in any of its forms, or a serial number.
 ///
 /// Where a device mapper multipath lies over several disks of one WWN, the WWN means that device.
-pub fn resolve(root: &Path, name: &Path) -> Result<PathBuf, ResolveError> {
+pub fn resolve(root: &Root, name: &Path) -> Result<PathBuf, ResolveError> {
     let Some(text) = name.to_str().filter(|text| !text.is_empty() && !text.contains('/')) else {
         return Ok(name.to_owned());
     };
@@ -220,12 +228,12 @@ fn is_candidate(disk: &DiskIdentity) -> bool {
 }
 
 /// The multipath device over this disk or a partition of it: kernel name and device mapper name.
-pub(crate) fn multipath_of(root: &Path, name: &str) -> Option<(String, String)> {
-    let dir = root.join("sys/class/block").join(name).join("holders");
-    let dir = if dir.is_dir() { dir } else { root.join("sys/block").join(name).join("holders") };
-    names_in(&dir).into_iter().find_map(|holder| {
-        let is_multipath = text(&dir.join(&holder).join("dm/uuid"))?.starts_with("mpath-");
-        is_multipath.then(|| (holder.clone(), text(&dir.join(&holder).join("dm/name")).unwrap_or_default()))
+pub(crate) fn multipath_of(root: &Root, name: &str) -> Option<(String, String)> {
+    let dir = Path::new(CLASS).join(name).join("holders");
+    let dir = if root.is_dir(&dir) { dir } else { Path::new(BLOCK).join(name).join("holders") };
+    root.list(&dir).into_iter().find_map(|holder| {
+        let is_multipath = text(root, &dir.join(&holder).join("dm/uuid"))?.starts_with("mpath-");
+        is_multipath.then(|| (holder.clone(), text(root, &dir.join(&holder).join("dm/name")).unwrap_or_default()))
     })
 }
 
@@ -238,35 +246,13 @@ pub(crate) fn bare_wwn(wwn: &str) -> String {
     bare.to_owned()
 }
 
-/// What udev knows of a device (`/run/udev/data`): properties and links.
-#[derive(Default)]
-struct Udev(String);
-
-impl Udev {
-    fn read(root: &Path, number: &str) -> Self {
-        Self(text(&root.join(format!("run/udev/data/b{number}"))).unwrap_or_default())
-    }
-
-    fn first(&self, keys: &[&str]) -> Option<String> {
-        keys.iter().find_map(|key| {
-            let value =
-                self.0.lines().find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('='))?;
-            (!value.trim().is_empty()).then(|| value.trim().to_owned())
-        })
-    }
-
-    fn links<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a str> {
-        let in_kind = move |line: &'a str| line.strip_prefix("S:disk/")?.strip_prefix(kind)?.strip_prefix('/');
-        self.0.lines().filter_map(in_kind)
-    }
-}
-
-fn links(root: &Path, kind: &str, name: &str, udev: &Udev) -> Vec<String> {
-    let dir = root.join("dev/disk").join(kind);
+fn links(root: &Root, kind: &str, name: &str, udev: &Udev) -> Vec<String> {
+    let directory = format!("disk/{kind}");
+    let dir = Path::new("/dev").join(&directory);
     let leads_here =
-        |link: &String| fs::read_link(dir.join(link)).is_ok_and(|to| to.file_name().is_some_and(|to| to == name));
-    let made = names_in(&dir).into_iter().filter(leads_here);
-    let known = udev.links(kind).map(str::to_owned);
+        |link: &String| root.link_target(dir.join(link)).is_some_and(|to| to.file_name().is_some_and(|to| to == name));
+    let made = root.list(&dir).into_iter().filter(leads_here);
+    let known = udev.links(&directory).map(str::to_owned);
     made.chain(known).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -299,20 +285,9 @@ fn unit_serial(page: &[u8]) -> Option<String> {
     (!serial.is_empty()).then_some(serial)
 }
 
-fn names_in(dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
-}
-
-fn bytes(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
 /// A file's text without blanks around it; None if that is empty.
-pub(crate) fn text(path: &Path) -> Option<String> {
-    let text = String::from_utf8_lossy(&bytes(path)?).trim().to_owned();
+fn text(root: &Root, path: &Path) -> Option<String> {
+    let text = root.text(path, MAX_FILE_BYTES)?.trim().to_owned();
     (!text.is_empty()).then_some(text)
 }
 

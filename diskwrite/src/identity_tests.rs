@@ -1,5 +1,5 @@
 use super::*;
-use std::os::unix::fs::symlink;
+use std::{fs, os::unix::fs::symlink};
 
 /// A machine: two paths to one disk, an NVMe drive with a hidden leg, and a disk that only udev knows the names of.
 fn machine() -> tempfile::TempDir {
@@ -52,8 +52,12 @@ fn put_multipath(root: &Path) {
     fs::write(root.join("run/udev/data/b253:0"), "E:DM_WWN=0x5000c5000000cafe\n").unwrap();
 }
 
+fn open(root: &tempfile::TempDir) -> Root {
+    Root::open(root.path()).unwrap()
+}
+
 fn node(root: &tempfile::TempDir, name: &str) -> String {
-    resolve(root.path(), Path::new(name)).unwrap().display().to_string()
+    resolve(&open(root), Path::new(name)).unwrap().display().to_string()
 }
 
 #[test]
@@ -73,7 +77,7 @@ fn every_name_finds_its_disk() {
 #[test]
 fn no_disk_and_more_than_one_list_what_there_is() {
     let root = machine();
-    let message = |name: &str| resolve(root.path(), Path::new(name)).unwrap_err().to_string();
+    let message = |name: &str| resolve(&open(&root), Path::new(name)).unwrap_err().to_string();
     let unknown = message("sdx");
     assert!(
         unknown.starts_with("no disk has the path, name, link, WWN or serial number 'sdx'; there are: nvme0n1: "),
@@ -94,25 +98,25 @@ fn no_disk_and_more_than_one_list_what_there_is() {
 #[test]
 fn multipath_device_stands_for_its_legs() {
     let root = machine();
-    let leg = DiskIdentity::read(root.path(), "sda").unwrap();
-    assert_eq!(leg.twins(root.path()), ["sdb"]);
-    assert_eq!(multipath_of(root.path(), "sda"), None);
+    let leg = DiskIdentity::read(&open(&root), "sda").unwrap();
+    assert_eq!(leg.twins(&open(&root)), ["sdb"]);
+    assert_eq!(multipath_of(&open(&root), "sda"), None);
     put_multipath(root.path());
     assert_eq!(node(&root, "0x5000c5000000cafe"), "/dev/dm-0");
-    assert_eq!(multipath_of(root.path(), "sda"), Some(("dm-0".into(), "mpatha".into())));
-    assert_eq!(multipath_of(root.path(), "nvme0n1"), None);
+    assert_eq!(multipath_of(&open(&root), "sda"), Some(("dm-0".into(), "mpatha".into())));
+    assert_eq!(multipath_of(&open(&root), "nvme0n1"), None);
 }
 
 #[test]
 fn facts_are_read_and_missing_ones_are_none() {
     let root = machine();
-    let leg = DiskIdentity::read(root.path(), "sda").unwrap();
+    let leg = DiskIdentity::read(&open(&root), "sda").unwrap();
     assert_eq!((leg.serial.as_deref(), leg.model.as_deref()), (Some("SERIAL1"), Some("Virtual disk")));
     assert_eq!((leg.transport.as_deref(), leg.rotational, leg.diskseq), (Some("sata"), None, Some(7)));
-    let nvme = DiskIdentity::read(root.path(), "nvme0n1").unwrap();
+    let nvme = DiskIdentity::read(&open(&root), "nvme0n1").unwrap();
     assert_eq!((nvme.transport.as_deref(), nvme.rotational), (Some("nvme"), Some(false)));
     assert_eq!(nvme.by_id, ["nvme-X_S4EV"]);
-    assert_eq!(DiskIdentity::read(root.path(), "no"), None);
+    assert_eq!(DiskIdentity::read(&open(&root), "no"), None);
     assert_eq!(unit_serial(b"\0\x80\0\x20short"), None);
     assert_eq!(unit_serial(b"\0\x83\0\x01x"), None);
 }
@@ -120,7 +124,7 @@ fn facts_are_read_and_missing_ones_are_none() {
 #[test]
 fn another_disk_at_the_same_place_shows() {
     let root = machine();
-    let was = DiskIdentity::read(root.path(), "sda").unwrap();
+    let was = DiskIdentity::read(&open(&root), "sda").unwrap();
     assert_eq!(was.changes(&was), []);
     let is = DiskIdentity { serial: None, diskseq: Some(9), size_bytes: 5, ..was.clone() };
     let changes: Vec<_> = was.changes(&is).iter().map(Change::to_string).collect();

@@ -1,5 +1,6 @@
 //! The sum that vouches for an Ignition config, in Ignition's own notation (`verification.hash` of its specification).
 
+use kernel::hex;
 use sha2::{Digest, Sha256, Sha512};
 use std::{fmt, str::FromStr};
 
@@ -50,10 +51,10 @@ impl IgnitionHash {
     /// Whether this is the config the sum was made of.
     pub fn check(&self, config: &[u8]) -> Result<(), IgnitionHashError> {
         let found = match self {
-            Self::Sha256(_) => hex(&Sha256::digest(config)),
-            Self::Sha512(_) => hex(&Sha512::digest(config)),
+            Self::Sha256(_) => hex::lower(Sha256::digest(config)),
+            Self::Sha512(_) => hex::lower(Sha512::digest(config)),
         };
-        let expected = hex(self.digest());
+        let expected = hex::lower(self.digest());
         if found == expected { Ok(()) } else { Err(IgnitionHashError::Mismatch { found, expected }) }
     }
 
@@ -87,7 +88,7 @@ impl FromStr for IgnitionHash {
 
 impl fmt::Display for IgnitionHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.kind(), hex(self.digest()))
+        write!(f, "{}-{}", self.kind(), hex::lower(self.digest()))
     }
 }
 
@@ -99,16 +100,6 @@ fn decode<const N: usize>(kind: &'static str, digest: &str) -> Result<[u8; N], I
     let bytes: Vec<u8> = digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| (byte << 4) | digit)).collect();
     let bits = bytes.len().saturating_mul(8);
     bytes.try_into().map_err(|_| IgnitionHashError::Length { kind, bits })
-}
-
-/// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

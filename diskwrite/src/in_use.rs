@@ -1,37 +1,15 @@
 //! Who uses a disk: mounts, swap, file systems of several devices, loop devices, and devices stacked on it.
 
-use crate::usage::{LoopDevice, Usage};
+use kernel::{
+    DevNumber,
+    block::{LoopDevice, Node, Usage},
+    mounts::{Mount, mounts, swaps},
+};
 use serde::{Deserialize, Serialize};
 use std::{
-    fmt, fs, io,
+    fmt,
     path::{Path, PathBuf},
 };
-
-/// A device number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DevNumber {
-    pub major: u64,
-    pub minor: u64,
-}
-
-impl DevNumber {
-    /// From `st_rdev`.
-    pub fn from_raw(rdev: u64) -> Self {
-        Self { major: nix::sys::stat::major(rdev), minor: nix::sys::stat::minor(rdev) }
-    }
-
-    /// From `8:1`, as sysfs and mountinfo write it.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
-    }
-}
-
-impl fmt::Display for DevNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.major, self.minor)
-    }
-}
 
 /// Why a disk is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,110 +99,31 @@ impl Use {
     }
 }
 
-/// A disk or one of its partitions in sysfs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
-    /// Kernel name.
-    pub name: String,
-    pub number: DevNumber,
-    /// The partition number, if it is one.
-    pub partition: Option<u32>,
-    pub dir: PathBuf,
-}
-
-/// The disk whose sysfs directory is `dir`, followed by its partitions in order of their numbers.
-pub(crate) fn nodes(dir: &Path) -> io::Result<Vec<Node>> {
-    let mut all = vec![node(dir)?];
-    let mut partitions = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.join("partition").exists() {
-            partitions.push(node(&path)?);
-        }
-    }
-    partitions.sort_by_key(|node| node.partition);
-    all.append(&mut partitions);
-    Ok(all)
-}
-
-fn node(dir: &Path) -> io::Result<Node> {
-    let number = fs::read_to_string(dir.join("dev"))?;
-    let number =
-        DevNumber::parse(&number).ok_or_else(|| io::Error::other(format!("unreadable {}/dev", dir.display())))?;
-    let partition = fs::read_to_string(dir.join("partition")).ok().and_then(|text| text.trim().parse().ok());
-    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Node { name, number, partition, dir: dir.to_owned() })
-}
-
-/// Deeper than any real stack of devices.
-pub(crate) const MAX_STACK: u32 = 32;
-
-/// One line of mountinfo.
-#[derive(Debug, PartialEq, Eq)]
-struct Mount {
-    number: DevNumber,
-    at: PathBuf,
-    source: PathBuf,
-}
-
-impl Mount {
-    /// bcachefs names all its devices, joined by colons.
-    fn sources(&self) -> impl Iterator<Item = &Path> {
-        use std::os::unix::ffi::OsStrExt;
-        let parts = self.source.as_os_str().as_bytes().split(|byte| *byte == b':');
-        std::iter::once(self.source.as_path()).chain(parts.map(|part| Path::new(std::ffi::OsStr::from_bytes(part))))
-    }
-}
-
-/// Parses `/proc/PID/mountinfo`, see proc_pid_mountinfo(5); lines it can't read are left out.
-fn mounts(mountinfo: &str) -> Vec<Mount> {
-    mountinfo
-        .lines()
-        .filter_map(|line| {
-            let (head, tail) = line.split_once(" - ")?;
-            let mut head = head.split(' ').skip(2);
-            let number = DevNumber::parse(head.next()?)?;
-            let at = unescape(head.nth(1)?);
-            let source = unescape(tail.split(' ').nth(1)?);
-            Some(Mount { number, at, source })
-        })
-        .collect()
-}
-
-/// The devices and files of `/proc/swaps`.
-fn swaps(text: &str) -> Vec<PathBuf> {
-    text.lines().skip(1).filter_map(|line| line.split([' ', '\t']).next()).map(unescape).collect()
-}
-
-/// Undoes the kernel's `\040` for blanks and the like.
-fn unescape(text: &str) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let octal = (*first == b'\\').then(|| tail.get(..3)).flatten();
-        let code =
-            octal.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|d| u8::from_str_radix(d, 8).ok());
-        out.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[3..] } else { tail };
-    }
-    std::ffi::OsString::from_vec(out).into()
+/// What is mounted, by all its names: bcachefs names all its devices, joined by colons.
+fn sources(mount: &Mount) -> impl Iterator<Item = &Path> {
+    std::iter::once(mount.source.as_str()).chain(mount.source.split(':')).map(Path::new)
 }
 
 /// All uses of these nodes, in the nodes' order. `number_of` gives the number of a block device by its path: a btrfs or
-/// overlay mount has a number of its own, and only its source names the disk.
-pub(crate) fn uses(nodes: &[Node], usage: &Usage, number_of: &dyn Fn(&Path) -> Option<DevNumber>) -> Vec<Use> {
+/// overlay mount has a number of its own, and only its source names the disk. `holders` gives what is stacked on a node.
+pub(crate) fn uses(
+    nodes: &[Node],
+    usage: &Usage,
+    number_of: &dyn Fn(&Path) -> Option<DevNumber>,
+    holders: &dyn Fn(&Node) -> Vec<String>,
+) -> Vec<Use> {
     let mounts = mounts(&usage.mountinfo);
     let swaps = swaps(&usage.swaps);
     let mut found = Vec::new();
     for node in nodes {
         let device = || node.name.clone();
         for mount in &mounts {
-            if mount.number == node.number || mount.sources().any(|path| number_of(path) == Some(node.number)) {
-                found.push(Use::Mounted { device: device(), at: mount.at.clone() });
+            if mount.device == node.number || sources(mount).any(|path| number_of(Path::new(path)) == Some(node.number))
+            {
+                found.push(Use::Mounted { device: device(), at: PathBuf::from(&mount.target) });
             }
         }
-        if swaps.iter().any(|path| number_of(path) == Some(node.number)) {
+        if swaps.iter().any(|path| number_of(Path::new(path)) == Some(node.number)) {
             found.push(Use::Swap { device: device() });
         }
         for member in usage.members.iter().filter(|member| member.number == node.number) {
@@ -233,12 +132,15 @@ pub(crate) fn uses(nodes: &[Node], usage: &Usage, number_of: &dyn Fn(&Path) -> O
         for LoopDevice { name, numbers, offset_bytes, .. } in
             usage.loops.iter().filter(|device| device.backing == node.number)
         {
-            let mut at: Vec<_> =
-                mounts.iter().filter(|mount| numbers.contains(&mount.number)).map(|mount| mount.at.clone()).collect();
+            let mut at: Vec<_> = mounts
+                .iter()
+                .filter(|mount| numbers.contains(&mount.device))
+                .map(|mount| PathBuf::from(&mount.target))
+                .collect();
             at.dedup();
             found.push(Use::Loop { device: device(), by: name.clone(), offset_bytes: *offset_bytes, at });
         }
-        for by in holders(&node.dir) {
+        for by in holders(node) {
             found.push(Use::Held { device: device(), by });
         }
     }
@@ -252,52 +154,14 @@ pub(crate) fn uses(nodes: &[Node], usage: &Usage, number_of: &dyn Fn(&Path) -> O
     unique
 }
 
-/// The sysfs directories of the devices stacked on these nodes that have none stacked on themselves.
-pub(crate) fn tops(nodes: &[Node]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut left: Vec<_> = nodes.iter().flat_map(|node| stacked(&node.dir)).map(|dir| (dir, MAX_STACK)).collect();
-    while let Some((dir, depth)) = left.pop() {
-        let above = if depth > 0 { stacked(&dir) } else { Vec::new() };
-        if above.is_empty() {
-            found.push(dir);
-        } else {
-            left.extend(above.into_iter().map(|dir| (dir, depth - 1)));
-        }
-    }
-    found.sort();
-    found.dedup();
-    found
-}
-
-/// Of the device itself and, where it is a disk, its partitions.
-fn stacked(dir: &Path) -> Vec<PathBuf> {
-    let dirs =
-        nodes(dir).map_or_else(|_| vec![dir.to_owned()], |nodes| nodes.into_iter().map(|node| node.dir).collect());
-    let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir.join("holders")).ok());
-    let above = entries.flat_map(|entries| entries.flatten().map(|entry| entry.path()));
-    above.map(|link| fs::canonicalize(&link).unwrap_or(link)).collect()
-}
-
-fn holders(dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir.join("holders")) else { return Vec::new() };
-    let mut names: Vec<_> = entries
-        .flatten()
-        .map(|entry| {
-            let kernel = entry.file_name().to_string_lossy().into_owned();
-            match fs::read_to_string(entry.path().join("dm/name")) {
-                Ok(mapper) => format!("{kernel} ({})", mapper.trim()),
-                Err(_) => kernel,
-            }
-        })
-        .collect();
-    names.sort();
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::Member;
+    use kernel::{
+        Root,
+        block::{Member, holders, nodes},
+    };
+    use std::fs;
 
     const MOUNTINFO: &str = "\
 22 1 8:3 / / rw,relatime shared:1 - ext4 /dev/sda3 rw
@@ -311,6 +175,14 @@ broken line
 30 22 259:9 / /mnt/loop rw - ext4 /dev/loop3p1 rw
 31 22 0:40 / /pool rw - bcachefs /dev/sdb1:/dev/sdb2 rw
 ";
+
+    fn live() -> Root {
+        Root::open("/").unwrap()
+    }
+
+    fn held(node: &Node) -> Vec<String> {
+        holders(&live(), &node.dir)
+    }
 
     fn sysfs() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -334,7 +206,7 @@ broken line
     #[test]
     fn lists_every_use() {
         let dir = sysfs();
-        let nodes = nodes(&dir.path().join("sdb")).unwrap();
+        let nodes = nodes(&live(), &dir.path().join("sdb")).unwrap();
         assert_eq!(nodes.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["sdb", "sdb1", "sdb2"]);
         let number_of = |path: &Path| match path.to_str()? {
             "/dev/sdb1" => DevNumber::parse("8:17"),
@@ -356,7 +228,7 @@ broken line
             }],
             members: vec![Member { number: number("8:17"), file_system: "btrfs 11-22".into() }],
         };
-        let found: Vec<_> = uses(&nodes, &usage, &number_of).iter().map(Use::to_string).collect();
+        let found: Vec<_> = uses(&nodes, &usage, &number_of, &held).iter().map(Use::to_string).collect();
         assert_eq!(
             found,
             [
@@ -374,38 +246,12 @@ broken line
     }
 
     #[test]
-    fn top_of_a_stack_is_what_nothing_is_stacked_on() {
-        let dir = sysfs();
-        let disk = dir.path().join("sdb");
-        let raid = disk.join("sdb1/holders/md127");
-        for (path, content) in
-            [("holders/dm-9/dev", "253:9\n"), ("md127p1/dev", "259:1\n"), ("md127p1/partition", "1\n")]
-        {
-            fs::create_dir_all(raid.join(path).parent().unwrap()).unwrap();
-            fs::write(raid.join(path), content).unwrap();
-        }
-        let found = tops(&nodes(&disk).unwrap());
-        assert_eq!(
-            found,
-            [raid.join("holders/dm-9"), disk.join("sdb2/holders/dm-4")].map(|dir| dir.canonicalize().unwrap())
-        );
-        assert_eq!(tops(&[]), Vec::<PathBuf>::new());
-    }
-
-    #[test]
     fn free_disk_has_no_use() {
         let dir = sysfs();
         fs::remove_dir_all(dir.path().join("sdb/sdb1")).unwrap();
         fs::remove_dir_all(dir.path().join("sdb/sdb2")).unwrap();
-        let nodes = nodes(&dir.path().join("sdb")).unwrap();
+        let nodes = nodes(&live(), &dir.path().join("sdb")).unwrap();
         let usage = Usage { mountinfo: MOUNTINFO.into(), ..Usage::default() };
-        assert_eq!(uses(&nodes, &usage, &|_| None), []);
-    }
-
-    #[test]
-    fn unescapes_octal_only() {
-        assert_eq!(unescape(r"a\040b\134c"), PathBuf::from(r"a b\c"));
-        assert_eq!(unescape(r"a\9zz\04"), PathBuf::from(r"a\9zz\04"));
-        assert_eq!(unescape(r"\777x"), PathBuf::from(r"\777x"));
+        assert_eq!(uses(&nodes, &usage, &|_| None, &held), []);
     }
 }

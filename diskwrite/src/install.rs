@@ -21,7 +21,6 @@ use crate::record::{ReadBack, Record};
 use crate::saved::{NewTable, Saved, SavedError};
 use crate::source::SourceError;
 use crate::stream::{LOOK_AROUND, Message, Pump};
-use crate::sys;
 use crate::verify::{self, VerifyError};
 use crate::write::{WriteError, Writer};
 use serde::{Deserialize, Serialize};
@@ -426,7 +425,7 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
     let error = |source| Failure::Flush { device: disk.geometry().path.clone(), source };
     disk.file().sync_all().map_err(error)?;
     // Whoever reads through the whole disk's page cache must see what went through the partition's.
-    sys::drop_cache(disk.file()).map_err(error)
+    kernel::disk::drop_cache(disk.file()).map_err(error)
 }
 
 fn clear(disk: &Disk, saved: &Saved) -> DiskState {

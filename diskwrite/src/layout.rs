@@ -1,7 +1,6 @@
 //! What a disk's GUID partition table says, for who starts from the disk or looks for one: read, nothing more.
 
 use crate::gpt::{self, FindError, TableError};
-use crate::sys;
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -96,7 +95,8 @@ pub fn open_layout(path: &Path) -> Result<(File, Layout), ReadLayoutError> {
     if !file.metadata().map_err(open)?.file_type().is_block_device() {
         return Err(ReadLayoutError::NotABlockDevice { path: path.to_owned() });
     }
-    let (size, sector) = (sys::size_bytes(&file).map_err(open)?, sys::sector_bytes(&file).map_err(open)?);
+    let (size, sector) =
+        (kernel::disk::size_bytes(&file).map_err(open)?, kernel::disk::sector_bytes(&file).map_err(open)?);
     let layout = Layout::read(&file, path, size, sector)?;
     Ok((file, layout))
 }

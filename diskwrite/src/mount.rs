@@ -3,7 +3,7 @@
 
 use crate::disk::Disk;
 use crate::gpt::Partition;
-use crate::{partitions, sys};
+use crate::partitions;
 use assist::PrivateMounts;
 use nix::errno::Errno;
 use nix::mount::MsFlags;
@@ -21,8 +21,6 @@ use tempfile::TempDir;
 /// Something may look at the mount for a moment: as patient as the installer this replaces.
 const UMOUNT_TRIES: u32 = 20;
 const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
-/// Others may take free loop devices too.
-const LOOP_TRIES: u32 = 16;
 /// Where there is no such thing, and none can be made, the directory for temporary files serves.
 const PRIVATE: &str = "/run/landfall/mounts";
 
@@ -84,7 +82,7 @@ impl PartitionDevice {
     }
 
     fn bind(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
-        let bound = bind(disk.file(), partition.start, partition.len);
+        let bound = kernel::disk::bind_loop(disk.file(), partition.start, partition.len);
         let (path, file) = bound.map_err(|source| MountError::Loop {
             device: disk.geometry().path.clone(),
             name: partition.name.clone(),
@@ -105,18 +103,6 @@ impl PartitionDevice {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
-}
-
-fn bind(backing: &File, offset: u64, len: u64) -> io::Result<(PathBuf, File)> {
-    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
-    for _ in 0..LOOP_TRIES {
-        let path = PathBuf::from(format!("/dev/loop{}", sys::free_loop(&control)?));
-        let device = OpenOptions::new().read(true).write(true).open(&path)?;
-        if sys::bind_loop(&device, backing, offset, len)? {
-            return Ok((path, device));
-        }
-    }
-    Err(io::Error::from(Errno::EBUSY))
 }
 
 fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Result<T, MountError> {

@@ -4,15 +4,8 @@ use crate::boot::platform::METAL;
 use crate::source::osmet::Osmet;
 use crate::trust::Trust;
 use api::http::{HttpConfig, public_url};
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use kernel::Cancel;
+use std::{fmt, path::PathBuf, time::Duration};
 
 /// Where an image comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +87,7 @@ pub struct InstallOptions {
     /// A server that gives nothing new for this long has failed.
     pub stall_timeout: Duration,
     /// Set to stop: the disk's table is cleared and the call returns.
-    pub cancel: Arc<AtomicBool>,
+    pub cancel: Cancel,
 }
 
 impl InstallOptions {
@@ -110,7 +103,7 @@ impl InstallOptions {
     }
 
     pub(crate) fn cancelled(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
+        self.cancel.is_cancelled()
     }
 }
 
@@ -138,7 +131,7 @@ impl Default for InstallOptions {
             read_back: true,
             preserve_on_error: false,
             stall_timeout: Duration::from_secs(600),
-            cancel: Arc::default(),
+            cancel: Cancel::default(),
         }
     }
 }

@@ -2,8 +2,8 @@
 //! written.
 
 use crate::disk::DiskError;
-use crate::in_use::DevNumber;
 use crate::options::Source;
+use kernel::DevNumber;
 use std::{
     fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt},

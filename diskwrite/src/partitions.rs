@@ -5,8 +5,7 @@
 
 use crate::disk::Disk;
 use crate::gpt::Partition;
-use crate::in_use::Node;
-use crate::sys;
+use kernel::block::Node;
 use std::{
     fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt},
@@ -38,7 +37,7 @@ fn list(disk: &Disk) -> Result<Vec<Node>, PartitionError> {
 pub(crate) fn forget(disk: &Disk) -> Result<(), PartitionError> {
     for node in list(disk)? {
         let Some(number) = node.partition else { continue };
-        let removed = while_busy(|| sys::delete_partition(disk.file(), number));
+        let removed = while_busy(|| kernel::disk::delete_partition(disk.file(), number));
         if let Err(source) = removed {
             reread(disk);
             return Err(PartitionError::Forget { name: node.name, source });
@@ -49,7 +48,7 @@ pub(crate) fn forget(disk: &Disk) -> Result<(), PartitionError> {
 
 /// Asks the kernel to read the table on the disk; it may be unable to.
 pub(crate) fn reread(disk: &Disk) {
-    if let Err(error) = while_busy(|| sys::reread_partition_table(disk.file())) {
+    if let Err(error) = while_busy(|| kernel::disk::reread_partition_table(disk.file())) {
         tracing::debug!(%error, "the kernel does not read the partition table");
     }
 }
@@ -62,13 +61,14 @@ pub(crate) fn announce(disk: &Disk, table: &[Partition]) -> Result<(), Partition
             Some(partition) => known.push(partition.number),
             None => {
                 let number = node.partition.unwrap_or_default();
-                while_busy(|| sys::delete_partition(disk.file(), number))
+                while_busy(|| kernel::disk::delete_partition(disk.file(), number))
                     .map_err(|source| PartitionError::Forget { name: node.name, source })?;
             }
         }
     }
     for partition in table.iter().filter(|partition| !known.contains(&partition.number)) {
-        let added = while_busy(|| sys::add_partition(disk.file(), partition.number, partition.start, partition.len));
+        let added =
+            while_busy(|| kernel::disk::add_partition(disk.file(), partition.number, partition.start, partition.len));
         if let Err(error) = added {
             tracing::warn!(number = partition.number, %error, "the kernel takes no partition");
         }
@@ -98,7 +98,7 @@ pub(crate) fn node_of(disk: &Disk, partition: &Partition) -> Option<PathBuf> {
     let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
     let path = Path::new("/dev").join(name);
     let meta = fs::metadata(&path).ok()?;
-    let same = meta.file_type().is_block_device() && crate::in_use::DevNumber::from_raw(meta.rdev()) == node.number;
+    let same = meta.file_type().is_block_device() && kernel::DevNumber::from_raw(meta.rdev()) == node.number;
     same.then_some(path)
 }
 

@@ -18,7 +18,6 @@ use crate::stream::{HEAD_BYTES, LOOK_AROUND, Message, Pump};
 use crate::verify::signature_at;
 use serde::{Deserialize, Serialize};
 use std::{
-    error::Error,
     fmt,
     fs::{self, File},
     os::unix::fs::FileTypeExt,
@@ -266,16 +265,17 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     };
     let config = prepare(options).map_err(|error| fail(error.into()))?;
     let found = Disk::inspect(&options.device).map_err(|error| fail(error.into()))?;
-    let mut refusals: Vec<_> = found.refusals.iter().map(|error| in_full(error)).collect();
-    refusals.extend(own_source::check(&options.source, &found.geometry.path).err().map(|error| in_full(&error)));
+    let mut refusals: Vec<_> = found.refusals.iter().map(|error| kernel::in_full(error)).collect();
+    refusals
+        .extend(own_source::check(&options.source, &found.geometry.path).err().map(|error| kernel::in_full(&error)));
     let saved = saved(options, &found.geometry).map_err(|error| fail(error.into()))?;
     let mut warnings = warnings(&found);
     match image(options, &found.geometry, &saved) {
         Ok(()) => {}
         Err(error) if is_away(&error) => {
-            warnings.push(format!("the image cannot be looked at now: {}", in_full(&error)))
+            warnings.push(format!("the image cannot be looked at now: {}", kernel::in_full(&error)))
         }
-        Err(error) => refusals.push(in_full(&error)),
+        Err(error) => refusals.push(kernel::in_full(&error)),
     }
     let saved = saved.list();
     let steps = steps(&found.geometry, &saved, &config, options);
@@ -321,17 +321,6 @@ fn is_away(error: &Failure) -> bool {
     let Failure::Source(DecodeError::Source(error)) = error else { return false };
     matches!(error, SourceError::Transport { .. } | SourceError::Body { .. } | SourceError::Stalled { .. })
         || matches!(error, SourceError::Status { status, .. } if *status >= 500)
-}
-
-/// An error with its causes.
-pub(crate) fn in_full(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 fn warnings(found: &Inspection) -> Vec<String> {

@@ -125,7 +125,7 @@ impl<T: Target> ReadBack<T> {
     }
 
     fn compare(&mut self, request: Request) -> Result<(), WriteError> {
-        let (offset, len) = (request.offset, bytes(request.len()));
+        let (offset, len) = (request.offset, bytes(request.len_bytes()));
         let Work::Read(buffer) = request.work else { return Ok(()) };
         let Some(index) = self.under_way.iter().position(|run| run.offset == offset) else { return Ok(()) };
         let same = match self.under_way.swap_remove(index).expected {

@@ -12,6 +12,7 @@ mod writer;
 pub use writer::WriterSpeed;
 
 use crate::disk::{Disk, DiskError};
+use kernel::Cancel;
 use saved::{Saved, Target};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -19,10 +20,7 @@ use std::{
     io,
     os::fd::AsFd,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -51,7 +49,7 @@ pub struct SpeedOptions {
     /// Whether the contents are saved and put back.
     pub restore: bool,
     /// Set to stop early.
-    pub cancel: Arc<AtomicBool>,
+    pub cancel: Cancel,
 }
 
 impl SpeedOptions {
@@ -64,7 +62,7 @@ impl SpeedOptions {
             writers: 2,
             timeout: Duration::from_secs(480),
             restore: true,
-            cancel: Arc::default(),
+            cancel: Cancel::default(),
         }
     }
 }
@@ -253,7 +251,7 @@ fn run(
         let mut next = Instant::now();
         while threads.iter().any(|thread| !thread.is_finished()) {
             timed_out |= start.elapsed() >= options.timeout;
-            if timed_out || options.cancel.load(Ordering::Relaxed) {
+            if timed_out || options.cancel.is_cancelled() {
                 stop.store(true, Ordering::Relaxed);
             }
             if next <= Instant::now() {
@@ -384,7 +382,8 @@ mod tests {
     fn an_early_end_also_puts_back() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&[7; 100_000]).unwrap();
-        let cancelled = SpeedOptions { cancel: Arc::new(AtomicBool::new(true)), ..SpeedOptions::new(file.path()) };
+        let cancelled = SpeedOptions::new(file.path());
+        cancelled.cancel.cancel();
         assert!(matches!(measure(&cancelled, &mut |_| ()), Err(SpeedError::Cancelled { .. })));
         let late = SpeedOptions { timeout: Duration::ZERO, ..SpeedOptions::new(file.path()) };
         assert!(matches!(measure(&late, &mut |_| ()), Err(SpeedError::Timeout { writes: 20_058, .. })));

@@ -57,17 +57,7 @@ impl Trust {
 
 /// 64 hexadecimal digits as a SHA-256.
 pub fn parse_sha256(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    let mut sum = [0; 32];
-    if digits.len() != 64 {
-        return None;
-    }
-    for (byte, pair) in sum.iter_mut().zip(digits.chunks_exact(2)) {
-        // What from_str_radix would take for a sign is no digit.
-        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-        *byte = u8::from_str_radix(pair, 16).ok()?;
-    }
-    Some(sum)
+    kernel::hex::parse(text)
 }
 
 #[cfg(test)]

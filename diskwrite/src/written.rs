@@ -1,11 +1,11 @@
 //! A disk with a new system on it, changed further before its first boot: its last partition grown, its file systems mounted where
 //! nobody else sees them.
 
+use crate::LayoutError;
 use crate::disk::{Disk, DiskError};
 use crate::gpt::{self, Partition};
 use crate::layout::{Layout, ReadLayoutError};
 use crate::mount::{MountError, PartitionDevice, unmount};
-use crate::{LayoutError, sys};
 use assist::PrivateMounts;
 use nix::mount::MsFlags;
 use std::{
@@ -106,7 +106,7 @@ impl WrittenDisk {
 
     /// A kernel that has no node for the partition does not take it; then it is reached through a loop device.
     fn tell_kernel(&self, number: u32, start: u64, len: u64) {
-        if let Err(error) = sys::resize_partition(self.disk.file(), number, start, len) {
+        if let Err(error) = kernel::disk::resize_partition(self.disk.file(), number, start, len) {
             tracing::debug!(number, %error, "the kernel does not know of the partition's new size");
         }
     }
@@ -161,7 +161,7 @@ fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> 
     let mut unmounted = Ok(());
     for (device, at) in mounted.into_iter().rev() {
         // The boot loader reads file systems, and replays no journals.
-        let settled = File::open(at).and_then(|root| sys::settle(&root));
+        let settled = File::open(at).and_then(|root| kernel::file_system::settle(&root));
         if let Err(error) = settled {
             tracing::debug!(path = %at.display(), %error, "the file system is not settled before it is unmounted");
         }
@@ -176,7 +176,7 @@ fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> 
 /// Lets the XFS file system mounted at `path` fill its device. False if it does already.
 pub fn grow_xfs(path: &Path, device_bytes: u64) -> Result<bool, WrittenError> {
     let root = File::open(path);
-    root.and_then(|root| sys::grow_xfs(&root, device_bytes))
+    root.and_then(|root| kernel::file_system::grow_xfs(&root, device_bytes))
         .map_err(|source| WrittenError::GrowXfs { path: path.to_owned(), source })
 }
 

@@ -15,7 +15,6 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     path::Path,
-    sync::atomic::Ordering,
     thread,
     time::Duration,
 };
@@ -325,7 +324,7 @@ fn cancelling_clears_the_table() {
     let cancel = options.cancel.clone();
     let result = install(&options, &mut |event| {
         if matches!(event, Event::Progress { written_bytes, .. } if written_bytes > 8 * MIB) {
-            cancel.store(true, Ordering::Relaxed);
+            cancel.cancel();
         }
     });
     let error = result.unwrap_err();

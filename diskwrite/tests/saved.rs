@@ -8,7 +8,7 @@ mod installs;
 use common::{Image, LoopDisk, MIB, run, skipped};
 use diskwrite::{DiskState, Event, Failure, InstallOptions, LayoutError, Phase, SavedError, install, plan};
 use installs::*;
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::atomic::Ordering};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 /// What is kept: number, first MiB, sectors (0: up to the end of the disk), and its number afterwards.
 const KEPT: [(u32, u64, u64, u32); 3] = [(2, 40, 512, 5), (7, 50, 64, 7), (9, 61, 0, 9)];
@@ -122,7 +122,7 @@ fn kept_partitions_survive_every_failure() {
             let stop = options.cancel.clone();
             let result = install(&options, &mut |event| {
                 if cancel && matches!(event, Event::Phase { phase: Phase::Writing }) {
-                    stop.store(true, Ordering::Relaxed);
+                    stop.cancel();
                 }
             });
             let error = result.unwrap_err();

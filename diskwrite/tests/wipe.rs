@@ -5,17 +5,13 @@ mod common;
 
 use common::{LoopDisk, MIB, run, skipped};
 use diskwrite::wipe::{Level, Outcome, WipeError, WipeOptions, Wiped, plan, wipe};
-use std::{
-    fs,
-    path::PathBuf,
-    process::Command,
-    sync::{Arc, atomic::Ordering},
-};
+use kernel::Cancel;
+use std::{fs, path::PathBuf, process::Command};
 
 const DISK_BYTES: u64 = 96 * MIB;
 
 fn options(device: PathBuf, level: Level) -> WipeOptions {
-    WipeOptions { device, level, release: false, allow_weaker: false, verify_all: false, cancel: Arc::default() }
+    WipeOptions { device, level, release: false, allow_weaker: false, verify_all: false, cancel: Cancel::default() }
 }
 
 fn wiped(options: &WipeOptions) -> Result<Wiped, WipeError> {
@@ -171,7 +167,7 @@ fn a_stopped_zeroing_leaves_no_table() {
     }
     let disk = leftovers(512);
     let options = options(disk.path(), Level::Zero);
-    let result = wipe(&options, &mut |_| options.cancel.store(true, Ordering::Relaxed));
+    let result = wipe(&options, &mut |_| options.cancel.cancel());
     assert!(matches!(result, Err(WipeError::Cancelled { done_bytes, .. }) if done_bytes < DISK_BYTES), "{result:?}");
     disk.assert_cleared();
     assert!(disk.read(40 * MIB, MIB).contains(&0xA5));

@@ -1,10 +1,10 @@
 //! `landfall disk`: what a disk can do.
 
-use crate::cancel::Cancel;
 use anyhow::{Context, ensure};
 use api::{DiskSpeedCheckRequest, DiskSpeedCheckResponse};
 use diskwrite::speed::{self, Contents, DiskSpeed, SpeedError, SpeedOptions, SpeedProgress, WriterSpeed};
 use indicatif::{ProgressBar, ProgressStyle};
+use kernel::Cancel;
 use std::{
     fs::File,
     io::{self, IsTerminal, Read, Write},
@@ -80,7 +80,7 @@ pub struct Speed {
     #[arg(long, value_name = "SECONDS", default_value = "480", value_parser = seconds)]
     timeout: Duration,
     /// Bytes each writer writes, from the start of the disk on; 22MiB for instance, or 22m
-    #[arg(long, value_name = "SIZE", default_value = "22MiB", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "22MiB", value_parser = kernel::units::parse)]
     size: u64,
     /// Bytes of one write
     #[arg(long, value_name = "BYTES", default_value_t = 2300)]
@@ -96,20 +96,6 @@ pub struct Speed {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
-}
-
-/// A number, alone or with a binary unit as people and fio write it.
-fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let power = match text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 1,
-        "m" | "mib" => 2,
-        "g" | "gib" => 3,
-        unit => return Err(format!("'{unit}' is no unit: KiB, MiB or GiB")),
-    };
-    let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is not a number of bytes"))?;
-    number.checked_mul(1 << (10 * power)).ok_or_else(|| "too large".to_owned())
 }
 
 impl Speed {
@@ -130,7 +116,7 @@ impl Speed {
             writers: self.writers,
             timeout: self.timeout,
             restore: !self.no_restore,
-            cancel: cancel.flag(),
+            cancel: cancel.clone(),
             ..SpeedOptions::new(path)
         };
         let bar = io::stderr().is_terminal().then(bar);
@@ -248,11 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_written_as_people_and_fio_write_them() {
-        assert_eq!(["22m", "22MiB", "2300", "1k"].map(|text| bytes(text).unwrap()), [22 << 20, 22 << 20, 2300, 1024]);
-        for bad in ["", "m", "-1", "1x", "1 MiB", "99999999999999999999", "18446744073709551615k"] {
-            assert!(bytes(bad).is_err(), "{bad}");
-        }
+    fn seconds_may_have_a_fraction() {
         assert_eq!(seconds("480.00"), Ok(Duration::from_secs(480)));
         for bad in ["", "-1", "NaN", "inf", "x"] {
             assert!(seconds(bad).is_err(), "{bad}");

@@ -2,10 +2,10 @@
 
 use api::{HostProgress, HostStage, Timestamp};
 use diskwrite::{Event, InstallError, Phase, Stage};
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+use kernel::units;
 use serde::Serialize;
 use std::{
-    error::Error,
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
@@ -122,13 +122,7 @@ impl Display {
     /// Tells a machine that reads events of the end. Who reads anything else gets the error itself.
     pub fn failed(&self, error: &InstallError) {
         if matches!(self, Self::Json) {
-            let mut text = error.cause.to_string();
-            let mut source = error.cause.source();
-            while let Some(cause) = source {
-                text = format!("{text}: {cause}");
-                source = cause.source();
-            }
-            print(&Frame::Failed { error: text, disk: error.disk.to_string() });
+            print(&Frame::Failed { error: kernel::in_full(&error.cause), disk: error.disk.to_string() });
         }
     }
 
@@ -234,9 +228,11 @@ impl Lines {
         if young && !complete {
             return None;
         }
-        let read = one_decimal(*source_bytes_read);
+        let read = units::one_decimal(*source_bytes_read);
         let line = match (source_total, percent) {
-            (Some(total), Some(percent)) => format!("Read {} {read}/{} ({percent}%)", self.name, one_decimal(*total)),
+            (Some(total), Some(percent)) => {
+                format!("Read {} {read}/{} ({percent}%)", self.name, units::one_decimal(*total))
+            }
             _ => format!("Read {} {read}", self.name),
         };
         // All may be read long before all is written.
@@ -244,23 +240,6 @@ impl Lines {
         self.last = Some((now, line.clone()));
         news.then_some(line)
     }
-}
-
-/// Bytes in the largest binary unit that leaves at least one, with one decimal: `473.8 MiB`.
-fn one_decimal(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut power = 0usize;
-    let mut rest = bytes;
-    while rest >= 1024 && power < UNITS.len() {
-        rest /= 1024;
-        power += 1;
-    }
-    let Some(unit) = power.checked_sub(1).and_then(|index| UNITS.get(index)) else {
-        return HumanBytes(bytes).to_string();
-    };
-    let unit_bytes = 1u128 << (10 * power);
-    let tenths = (u128::from(bytes) * 10 + unit_bytes / 2) / unit_bytes;
-    format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]
@@ -286,11 +265,5 @@ mod tests {
         let unknown = progress(1024, None, None);
         assert_eq!(lines.line(&unknown, now + Duration::from_secs(9)).unwrap(), "Read disk 1.0 KiB");
         assert_eq!(lines.line(&Event::Phase { phase: Phase::Writing }, now), None);
-    }
-
-    #[test]
-    fn sizes_of_every_order_are_shown() {
-        let shown = [0, 1023, 1024, 1536, 1 << 30, u64::MAX].map(one_decimal);
-        assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 GiB", "16.0 EiB"]);
     }
 }

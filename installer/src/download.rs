@@ -10,11 +10,11 @@ use diskwrite::{
     Copy, CopyError, DecodeError, Event, InstallOptions, Packing, Signature, SignatureAt, Source, SourceError, Trust,
     VerifyError,
 };
+use kernel::Cancel;
 use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
 };
 use ureq::http::StatusCode;
 
@@ -105,10 +105,8 @@ impl ListStream {
 
 /// The rows below their headings, each column but the last as wide as its widest.
 fn table(rows: &[[&str; 3]]) -> String {
-    let all = || [["Architecture", "Platform", "Format"]].into_iter().chain(rows.iter().copied());
-    let [a, b] = [0, 1].map(|column: usize| all().filter_map(|row| row.get(column).map(|cell| cell.len())).max());
-    let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
-    all().map(|[architecture, platform, format]| format!("{architecture:<a$}  {platform:<b$}  {format}\n")).collect()
+    let rows = [["Architecture", "Platform", "Format"]].iter().chain(rows);
+    kernel::columns(&rows.map(|row| row.map(str::to_owned)).collect::<Vec<_>>(), &[], "  ")
 }
 
 impl Download {
@@ -264,7 +262,7 @@ fn http(ca_cert: Option<PathBuf>) -> HttpConfig {
 }
 
 fn metadata(http: &HttpConfig, url: &str, retries: FetchRetries) -> anyhow::Result<Metadata> {
-    let never = AtomicBool::new(false);
+    let never = Cancel::default();
     streams::metadata(http, url, retries.into(), &never).map_err(|error| match error {
         StreamError::Status { url, status } => answered(&url, status).context("fetching stream metadata"),
         StreamError::Transport { url, source } => unanswered(&url, *source).context("fetching stream metadata"),

@@ -4,11 +4,9 @@
 
 use crate::{
     boot_order,
-    cancel::Cancel,
     plan::{Image, ImageWrite},
     programs::{self, Program, ProgramError},
     source::{self, Choice},
-    sys,
     writable::{self, WritableError},
 };
 use api::http::HttpConfig;
@@ -16,6 +14,7 @@ use diskwrite::{
     DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, Source, SourceError, install,
     wipe::{self, WipeError},
 };
+use kernel::Cancel;
 use logs::{LogsError, Wanted};
 use std::{error::Error, ffi::OsStr, fmt, io, path::Path, time::Duration};
 
@@ -120,7 +119,7 @@ impl LiveHost {
             save_partlabels: write.save_partlabels.clone(),
             save_partindexes: write.save_partindexes.clone(),
             preserve_on_error: write.preserve_on_error,
-            cancel: cancel.flag(),
+            cancel: cancel.clone(),
             ..InstallOptions::default()
         }
     }
@@ -136,7 +135,7 @@ impl Host for LiveHost {
     }
 
     fn clean_disk(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError> {
-        let cleaned = wipe::clean(device, &cancel.flag())?;
+        let cleaned = wipe::clean(device, cancel)?;
         for step in &cleaned.taken_down {
             tracing::info!(device = %device.display(), "taken down: {step}");
         }
@@ -196,7 +195,7 @@ impl Host for LiveHost {
         }
         // The test sd_booted(3) makes.
         let systemd = Path::new("/run/systemd/system").is_dir();
-        sys::reboot_later(delay, systemd).map_err(|source| HostError::Reboot { source })
+        kernel::fork::reboot_later(delay, systemd).map_err(|source| HostError::Reboot { source })
     }
 }
 

@@ -1,12 +1,12 @@
 //! An Ignition config from a server, a file or standard input, whole in memory: it is small, and must be looked at before
 //! a disk is touched. What is in it is never shown: it holds keys and pull secrets.
 
-use crate::cancel::Cancel;
 use api::{
     backoff,
     http::{HttpConfig, HttpConfigError, public_url},
 };
 use diskwrite::{IgnitionHash, IgnitionHashError, Retries};
+use kernel::Cancel;
 use std::{
     fs::File,
     io::{self, Read},
@@ -120,7 +120,7 @@ pub fn fetch(
             return Err(error);
         }
         failures = failures.saturating_add(1);
-        tracing::warn!(error = %chain(&error), wait_ms = wait.as_millis(), "the Ignition config is fetched again");
+        tracing::warn!(error = %kernel::in_full(&error), wait_ms = wait.as_millis(), "the Ignition config is fetched again");
         if cancel.sleep(wait) {
             return Err(IgnitionSourceError::Cancelled { url: shown });
         }
@@ -156,11 +156,6 @@ fn may_pass(error: &IgnitionSourceError) -> bool {
         },
         _ => false,
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 pub mod args;
 pub mod boot_order;
 pub mod bootstrap;
-pub mod cancel;
 pub mod cli;
 pub mod disk_cli;
 pub mod display;
@@ -24,7 +23,6 @@ pub mod root_deploy;
 pub mod running;
 pub mod source;
 pub mod streams;
-mod sys;
 pub mod target;
 pub mod wipe_cli;
 pub mod writable;

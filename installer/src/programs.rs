@@ -1,29 +1,22 @@
 //! Running the host's own programs: bounded output, an end when the installation is cancelled, and an error that says in one
 //! line what went wrong.
 
-use crate::cancel::Cancel;
-use assist::{Child, Place};
+use assist::Place;
+use kernel::{
+    Cancel,
+    outputs::{Keep, Outputs},
+};
 use std::{
     ffi::OsStr,
-    fmt,
-    io::{self, Read},
-    os::fd::{AsFd, OwnedFd},
+    fmt, io,
     process::{Command, ExitStatus},
-    time::{Duration, Instant},
-};
-
-use nix::{
-    errno::Errno,
-    fcntl::{FcntlArg, OFlag, fcntl},
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::signal::Signal,
+    time::Duration,
 };
 
 /// Of what a program writes, the end is kept.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 /// Of what a failed program wrote last, people get to see so much (docs/compatibility.md#host-programs).
 const SHOWN_BYTES: usize = 200;
-const LOOK_MS: u16 = 50;
 /// Between SIGTERM and SIGKILL; the whole installation has five seconds (docs/compatibility.md#installer-command-line).
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -99,109 +92,27 @@ pub(crate) fn run(
     cancel: &Cancel,
 ) -> Result<String, ProgramError> {
     let start = |source| ProgramError::Start { program, source };
-    let (mut reader, writer) = io::pipe().map_err(start)?;
+    let (mut outputs, ends) = Outputs::merged(Keep::End(MAX_OUTPUT_BYTES)).map_err(start)?;
     let mut command = Command::new(program.path());
     command.args(args).envs(environment.iter().map(|(name, value)| (name, value)));
-    let outputs = [writer.try_clone().map_err(start)?.into(), writer.into()];
     let place = Place { own_group: true, ..Place::default() };
-    let mut child = assist::start(&command, place, outputs).map_err(start)?;
-    let result = follow(&mut child, &mut reader, cancel);
-    let (status, output) = match result {
-        Ok(Some(ended)) => ended,
-        Ok(None) => {
-            end(&mut child);
-            return Err(ProgramError::Cancelled { program });
-        }
-        Err(source) => {
-            end(&mut child);
-            return Err(start(source));
+    let mut child = assist::start(&command, place, ends).map_err(start)?;
+    // A background process of its own may keep the pipe open: it is not waited for.
+    let ended = outputs.follow(Duration::ZERO, || child.try_wait(), |_| cancel.is_cancelled());
+    let status = match ended {
+        Ok(Some(status)) => status,
+        ended => {
+            let _ = child.end(false, GRACE);
+            return Err(ended.map_or_else(start, |_| ProgramError::Cancelled { program }));
         }
     };
-    let output = String::from_utf8_lossy(&output).trim().to_owned();
+    let [output] = outputs.texts();
+    let output = output.trim().to_owned();
     if status.success() {
         return Ok(output);
     }
     let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
     Err(ProgramError::Failed { program, args: words.join(" "), status: Status(status), tail: tail(&output) })
-}
-
-/// What it wrote, and how it ended; `None` once cancelled. A background process of its own may keep the pipe open: it is not
-/// waited for.
-fn follow(
-    child: &mut Child,
-    reader: &mut io::PipeReader,
-    cancel: &Cancel,
-) -> io::Result<Option<(ExitStatus, Vec<u8>)>> {
-    set_nonblocking(reader.as_fd().try_clone_to_owned()?)?;
-    let mut output = Vec::new();
-    let mut open = true;
-    loop {
-        if cancel.is_cancelled() {
-            return Ok(None);
-        }
-        if open {
-            wait(reader)?;
-            open = drain(reader, &mut output)?;
-        } else {
-            std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
-        }
-        if let Some(status) = child.try_wait()? {
-            drain(reader, &mut output)?;
-            return Ok(Some((status, output)));
-        }
-    }
-}
-
-fn set_nonblocking(fd: OwnedFd) -> io::Result<()> {
-    fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop).map_err(io::Error::from)
-}
-
-fn wait(reader: &io::PipeReader) -> io::Result<()> {
-    let mut fds = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut fds, PollTimeout::from(LOOK_MS)) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Takes what is there. Whether more may come.
-fn drain(reader: &mut io::PipeReader, output: &mut Vec<u8>) -> io::Result<bool> {
-    let mut chunk = [0; 16 << 10];
-    loop {
-        match reader.read(&mut chunk) {
-            Ok(0) => return Ok(false),
-            Ok(len) => {
-                output.extend_from_slice(chunk.get(..len).unwrap_or_default());
-                // Twice as much at most is ever there, and each byte is moved once on average.
-                if output.len() > 2 * MAX_OUTPUT_BYTES {
-                    output.drain(..output.len() - MAX_OUTPUT_BYTES);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Asks it, and all it started, to end; after a while makes them.
-fn end(child: &mut Child) {
-    let _ = child.signal_group(Signal::SIGTERM);
-    let asked = Instant::now();
-    while asked.elapsed() < GRACE {
-        if matches!(child.try_wait(), Ok(Some(_))) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
-    }
-    let _ = child.signal_group(Signal::SIGKILL);
-    // So that it leaves no zombie behind. One that hangs at a device does not end even now.
-    for _ in 0..GRACE.as_millis() / u128::from(LOOK_MS) {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
-    }
 }
 
 /// From the first `Error` on, when there is one, and of that the end.
@@ -217,6 +128,7 @@ fn tail(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn shell(script: &str, cancel: &Cancel) -> Result<String, ProgramError> {
         run(Program::Shell, &["-c".as_ref(), script.as_ref()], &[("SAID".into(), "so".into())], cancel)

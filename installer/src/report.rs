@@ -1,7 +1,8 @@
 //! Progress to the service: sent from a thread of its own, so that a slow service slows nothing else.
 
-use api::{ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy, Timestamp};
+use api::{Client, ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy, Timestamp};
 use diskwrite::Event;
+use kernel::Cancel;
 use serde::Serialize;
 use std::{
     collections::VecDeque,
@@ -11,8 +12,6 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-
-use crate::cancel::Cancel;
 
 /// A percentage this many points above the last is worth a request (docs/compatibility.md#writing-progress).
 const STEP_POINTS: u8 = 5;
@@ -145,8 +144,8 @@ impl Reporter {
         cancel: &Cancel,
     ) -> Result<Self, ReporterError> {
         // Stages are worth half an hour of retries, details are not: a newer one comes.
-        let patient = cancel.client(config, RetryPolicy::Installer)?;
-        let brief = cancel.client(config, RetryPolicy::Never)?;
+        let patient = Client::new(config, RetryPolicy::Installer)?.stopped_by(cancel);
+        let brief = Client::new(config, RetryPolicy::Never)?.stopped_by(cancel);
         let shared = Arc::new(Shared::default());
         let reader = shared.clone();
         let send = move |letter: &Letter| {

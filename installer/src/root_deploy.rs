@@ -2,11 +2,11 @@
 //! system is deployed beside the old one, and the next boot is its first.
 
 use crate::{
-    cancel::Cancel,
     host::{Host, HostError},
     plan::RootDeploy,
     programs::Program,
 };
+use kernel::Cancel;
 use std::{
     ffi::OsStr,
     fs::{self, DirBuilder, File, OpenOptions, Permissions},

@@ -9,11 +9,10 @@ use api::{
     read_body,
 };
 use diskwrite::Retries;
+use kernel::Cancel;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
     time::{Duration, Instant},
 };
 use ureq::http::StatusCode;
@@ -28,8 +27,6 @@ const METADATA_BYTES: u64 = 4 << 20;
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// How long to try where no number of retries is set.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a pause looks whether it should end.
-const NAP: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug)]
 pub struct StreamQuery<'a> {
@@ -192,13 +189,13 @@ impl Metadata {
 }
 
 /// Asks the server for the stream's metadata and finds the image for the disk in it.
-pub fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &AtomicBool) -> Result<StreamImage, StreamError> {
+pub fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &Cancel) -> Result<StreamImage, StreamError> {
     let url = metadata_url(query.base_url, query.stream)?;
     select(metadata(http, &url, query.retries, cancel)?, query)
 }
 
 /// Asks the server for the metadata at `url`.
-pub fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) -> Result<Metadata, StreamError> {
+pub fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Result<Metadata, StreamError> {
     let metadata = fetch(http, url, retries, cancel)?;
     serde_json::from_slice(&metadata).map_err(|source| StreamError::Json { url: public_url(url), source })
 }
@@ -216,7 +213,7 @@ pub fn metadata_url(base_url: &str, stream: &str) -> Result<String, StreamError>
     Ok(format!("{}/{stream}.json", base_url.trim_end_matches('/')))
 }
 
-fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) -> Result<Vec<u8>, StreamError> {
+fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Result<Vec<u8>, StreamError> {
     let agent = agent(http)?;
     let started = Instant::now();
     let mut failures = 0;
@@ -237,16 +234,8 @@ fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &AtomicBool) ->
         failures = failures.saturating_add(1);
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         tracing::warn!("{error}{cause}; trying again in {:.1} s", wait.as_secs_f32());
-        let until = Instant::now() + wait;
-        loop {
-            if cancel.load(Ordering::Relaxed) {
-                return Err(StreamError::Cancelled);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            thread::sleep(left.min(NAP));
+        if cancel.sleep(wait) {
+            return Err(StreamError::Cancelled);
         }
     }
 }

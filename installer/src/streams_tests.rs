@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use kernel::Cancel;
 use std::{
     io::{Read, Write},
     net::TcpListener,
+    thread,
 };
 
 const SUM: &str = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef";
@@ -70,7 +72,7 @@ fn busy() -> String {
 #[test]
 fn image_for_each_sector_size() {
     let (base, server) = serve(vec![ok(&metadata())]);
-    let found = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &AtomicBool::new(false)).unwrap();
+    let found = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &Cancel::default()).unwrap();
     assert_eq!(server.join().unwrap(), ["/streams/stable.json"]);
     assert_eq!(found.image_url, "https://h/image.raw.xz");
     assert_eq!(found.signature_url.as_deref(), Some("https://h/image.raw.xz.sig"));
@@ -122,7 +124,7 @@ fn names_and_bases_that_make_no_url() {
 fn failures_name_the_url_without_secrets() {
     let fail = |answer: String| {
         let (base, server) = serve(vec![answer]);
-        let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &AtomicBool::new(false)).unwrap_err();
+        let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &Cancel::default()).unwrap_err();
         server.join().unwrap();
         assert!(error.to_string().contains("/streams/stable.json"), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
@@ -139,10 +141,10 @@ fn failures_name_the_url_without_secrets() {
 fn busy_server_is_asked_as_often_as_said() {
     let (base, server) = serve(vec![busy(), busy(), ok(&metadata())]);
     let asked = StreamQuery { retries: Retries::Count(2), ..query(&base, "x86_64", 512) };
-    assert!(resolve(&HttpConfig::default(), &asked, &AtomicBool::new(false)).is_ok());
+    assert!(resolve(&HttpConfig::default(), &asked, &Cancel::default()).is_ok());
     assert_eq!(server.join().unwrap().len(), 3);
     let (base, server) = serve(vec![busy()]);
-    let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &AtomicBool::new(false)).unwrap_err();
+    let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &Cancel::default()).unwrap_err();
     assert!(matches!(error, StreamError::Status { status: 503, .. }), "{error}");
     server.join().unwrap();
 }
@@ -151,7 +153,9 @@ fn busy_server_is_asked_as_often_as_said() {
 fn pause_ends_when_cancelled() {
     let (base, server) = serve(vec![busy()]);
     let asked = StreamQuery { retries: Retries::Forever, ..query(&base, "x86_64", 512) };
-    let error = resolve(&HttpConfig::default(), &asked, &AtomicBool::new(true)).unwrap_err();
+    let cancel = Cancel::default();
+    cancel.cancel();
+    let error = resolve(&HttpConfig::default(), &asked, &cancel).unwrap_err();
     assert!(matches!(error, StreamError::Cancelled), "{error}");
     server.join().unwrap();
 }

@@ -1,9 +1,9 @@
 //! `landfall wipe`: empties a disk.
 
-use crate::cancel::Cancel;
 use anyhow::Context;
 use diskwrite::wipe::{self, Level, WipeOptions, WipePlan, WipeProgress, Wiped};
 use indicatif::{ProgressBar, ProgressStyle};
+use kernel::Cancel;
 use serde::Serialize;
 use std::{
     io::{self, IsTerminal, Write},
@@ -85,7 +85,7 @@ impl Wipe {
             release: self.release,
             allow_weaker: self.allow_weaker,
             verify_all: self.verify,
-            cancel: cancel.flag(),
+            cancel: cancel.clone(),
         };
         let plan = wipe::plan(&options)?;
         if self.dry_run {

@@ -9,10 +9,10 @@ use fake_service::{
     recorded::{Exchange, header_faults, recorded, wire},
 };
 use installer::{
-    cancel::Cancel,
     flow::{FlowError, News, Pace, run},
     host::WriteError,
 };
+use kernel::Cancel;
 use machine::FakeHost;
 use serde_json::{Value, json};
 use std::{

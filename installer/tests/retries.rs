@@ -6,10 +6,10 @@ mod machine;
 
 use fake_service::{Answer, FakeService, PATIENCE, Request};
 use installer::{
-    cancel::Cancel,
     flow::{FlowError, Pace, run},
     host::WriteError,
 };
+use kernel::Cancel;
 use machine::FakeHost;
 use serde_json::json;
 use std::{

@@ -1,10 +1,10 @@
 //! How the machine booted, and its TPM (docs/compatibility.md#boot-and-tpm).
 
-use crate::{Root, mounts::Mount};
+use crate::Root;
 use api::Boot;
+use kernel::mounts::Mount;
 use std::io;
 
-const SECURE_BOOT: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// Kernel arguments that only a CoreOS live system has.
 const LIVE_ARGUMENTS: [&str; 2] = ["coreos.liveiso=", "coreos.live.rootfs_url="];
 /// What the CoreOS live initramfs leaves behind.
@@ -56,13 +56,12 @@ fn device_type(root: &Root, command_line: &str, mounts: &[Mount]) -> Option<&'st
     Some(if sysroot.source.starts_with("/dev/loop") { "ephemeral" } else { "persistent" })
 }
 
-/// The variable is four bytes of attributes and one of value.
 pub(crate) fn secure_boot(root: &Root) -> &'static str {
-    match root.read(SECURE_BOOT, 64).as_deref() {
-        Ok([_, _, _, _, 0]) => "Disabled",
-        Ok([_, _, _, _, 1]) => "Enabled",
+    match kernel::efi::flag(root, "SecureBoot") {
+        Ok(Some(false)) => "Disabled",
+        Ok(Some(true)) => "Enabled",
         Err(error) if error.kind() == io::ErrorKind::NotFound => "NotSupported",
-        Ok(_) | Err(_) => "Unknown",
+        Ok(None) | Err(_) => "Unknown",
     }
 }
 
@@ -110,7 +109,7 @@ mod tests {
             (&[6, 0, 0, 0], "Unknown"),
             (&[0; 100], "Unknown"),
         ] {
-            tree.add(&SECURE_BOOT[1..], bytes);
+            tree.add("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", bytes);
             let found = of(&tree);
             assert_eq!((found.secure_boot_state.as_str(), found.current_boot_mode.as_str()), (state, "uefi"));
         }

@@ -1,6 +1,7 @@
 //! What a driver says of its network card (linux/ethtool.h). Pure. Numbers are in the byte order of the machine that answered,
 //! which is taken to be this one's.
 
+use kernel::bytes::ne32;
 use std::collections::BTreeMap;
 
 /// `ETH_GSTRING_LEN`
@@ -46,7 +47,7 @@ pub(crate) fn parse_driver(reply: &[u8]) -> Driver {
 pub(crate) fn parse_features(names: &[u8], blocks: &[u8]) -> Vec<Feature> {
     let feature = |(index, name): (usize, &[u8])| {
         let block = blocks.get(index / FEATURES_IN_BLOCK * BLOCK_BYTES..)?;
-        let is_set = |word: usize| Some(u32_at(block, word * 4)? >> (index % FEATURES_IN_BLOCK) & 1 == 1);
+        let is_set = |word: usize| Some(ne32(block, word * 4)? >> (index % FEATURES_IN_BLOCK) & 1 == 1);
         Some(Feature { name: text(name)?, is_on: is_set(2)?, is_fixed: !is_set(0)? || is_set(3)? })
     };
     let mut features: Vec<_> = names.chunks_exact(NAME_BYTES).enumerate().filter_map(feature).collect();
@@ -56,7 +57,7 @@ pub(crate) fn parse_features(names: &[u8], blocks: &[u8]) -> Vec<Feature> {
 
 /// The driver's own flags.
 pub(crate) fn parse_private_flags(names: &[u8], bits: &[u8]) -> BTreeMap<String, bool> {
-    let Some(bits) = u32_at(bits, 0) else { return BTreeMap::new() };
+    let Some(bits) = ne32(bits, 0) else { return BTreeMap::new() };
     let names = names.chunks_exact(NAME_BYTES).take(32).enumerate();
     names.filter_map(|(bit, name)| Some((text(name)?, bits >> bit & 1 == 1))).collect()
 }
@@ -97,17 +98,12 @@ pub(crate) fn parse_address(reply: &[u8]) -> Option<String> {
     if reply.iter().all(|byte| *byte == 0) {
         return None;
     }
-    Some(reply.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+    Some(kernel::hex::colons(reply))
 }
 
 /// Up to the first zero.
 fn text(bytes: &[u8]) -> Option<String> {
-    let bytes = bytes.split(|byte| *byte == 0).next()?;
-    let text = String::from_utf8_lossy(bytes);
+    let text = kernel::bytes::text(bytes);
     let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
     (!text.is_empty()).then(|| text.to_owned())
 }

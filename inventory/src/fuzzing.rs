@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. No part of the API.
 
-use crate::{ata, bmc, disks, mounts, nvme, smbios::Smbios};
+use crate::{ata, bmc, disks, nvme, smbios::Smbios};
 use std::collections::BTreeMap;
 
 /// Decodes an SMBIOS table and writes down every fact of it.
@@ -47,12 +47,12 @@ pub fn fuzz_udev(entry: &[u8]) {
 pub fn udev_properties(entry: &[u8]) -> BTreeMap<String, String> {
     let text = String::from_utf8_lossy(entry);
     let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    disks::udev::properties(&text, |_| true).into_iter().map(own).collect()
+    kernel::udev::properties(&text, |_| true).into_iter().map(own).collect()
 }
 
 /// Takes a mount table apart.
 pub fn fuzz_mountinfo(table: &[u8]) {
-    String::from_utf8_lossy(table).lines().filter_map(mounts::parse_mount).for_each(drop);
+    kernel::mounts::mounts(&String::from_utf8_lossy(table));
 }
 
 /// Takes what a disk answers apart: vital product data pages and the descriptor of an ISO.

@@ -26,7 +26,6 @@ mod mounts;
 mod net;
 mod nvme;
 mod pci;
-mod record;
 pub mod report;
 mod root;
 pub mod smbios;

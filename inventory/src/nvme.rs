@@ -1,6 +1,7 @@
 //! What an NVMe controller says of itself and of its health (NVMe base specification 2.0, 5.17.2.1 and 5.16.1.3). Pure; the
 //! bytes are hostile.
 
+use kernel::bytes::{le16, le32, le128};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -107,28 +108,28 @@ pub struct NvmeHealth {
 pub(crate) fn parse_identity(data: &[u8]) -> Option<NvmeIdentity> {
     let data: &[u8; IDENTIFY_BYTES] = data.first_chunk()?;
     let bytes = |at: usize, len: usize| data.get(at..at + len).unwrap_or_default();
-    let version = u32_at(data, 80)?;
+    let version = le32(data, 80)?;
     let [oui0, oui1, oui2] = [data[73], data[74], data[75]];
-    let sanitize = u32_at(data, 328)?;
+    let sanitize = le32(data, 328)?;
     let ways = ["crypto", "block", "overwrite"].iter().enumerate();
     Some(NvmeIdentity {
-        pci_vendor: format!("{:04x}", u16_at(data, 0)?),
-        pci_subsystem_vendor: format!("{:04x}", u16_at(data, 2)?),
+        pci_vendor: format!("{:04x}", le16(data, 0)?),
+        pci_subsystem_vendor: format!("{:04x}", le16(data, 2)?),
         serial: text(bytes(4, 20)),
         model: text(bytes(24, 40)),
         firmware: text(bytes(64, 8)),
         ieee_oui: Some(format!("{oui2:02x}{oui1:02x}{oui0:02x}")).filter(|oui| oui != "000000"),
         // Before 1.2 it was not told.
         version: (version != 0).then(|| format!("{}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff)),
-        capacity_bytes: u128_at(data, 280).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0),
+        capacity_bytes: le128(data, 280).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0),
         // Of no meaning where the capacity is not told.
-        unallocated_bytes: u128_at(data, 296)
+        unallocated_bytes: le128(data, 296)
             .and_then(|n| u64::try_from(n).ok())
-            .filter(|_| u128_at(data, 280).is_some_and(|n| n > 0)),
-        max_namespaces: u32_at(data, 516)?,
+            .filter(|_| le128(data, 280).is_some_and(|n| n > 0)),
+        max_namespaces: le32(data, 516)?,
         max_transfer_pages: Some(data[77]).filter(|n| *n > 0).and_then(|n| 1u64.checked_shl(u32::from(n))),
-        warning_temperature_celsius: celsius(u16_at(data, 266)?),
-        critical_temperature_celsius: celsius(u16_at(data, 268)?),
+        warning_temperature_celsius: celsius(le16(data, 266)?),
+        critical_temperature_celsius: celsius(le16(data, 268)?),
         has_volatile_cache: data[525] & 1 == 1,
         has_namespace_management: data[256] >> 3 & 1 == 1,
         sanitize: ways.filter(|(bit, _)| sanitize >> bit & 1 == 1).map(|(_, way)| (*way).to_owned()).collect(),
@@ -141,13 +142,13 @@ pub(crate) fn parse_health(data: &[u8]) -> Option<NvmeHealth> {
     if data.iter().all(|byte| *byte == 0) {
         return None;
     }
-    let count = |at: usize| u128_at(data, at).and_then(|n| u64::try_from(n).ok());
+    let count = |at: usize| le128(data, at).and_then(|n| u64::try_from(n).ok());
     let units =
-        |at: usize| u128_at(data, at).and_then(|n| n.checked_mul(DATA_UNIT_BYTES)).and_then(|n| u64::try_from(n).ok());
+        |at: usize| le128(data, at).and_then(|n| n.checked_mul(DATA_UNIT_BYTES)).and_then(|n| u64::try_from(n).ok());
     let warnings = WARNINGS.iter().enumerate().filter(|(bit, _)| data[0] >> bit & 1 == 1);
     Some(NvmeHealth {
         critical_warnings: warnings.map(|(_, name)| (*name).to_owned()).collect(),
-        temperature_celsius: celsius(u16_at(data, 1)?),
+        temperature_celsius: celsius(le16(data, 1)?),
         available_spare_percent: data[3],
         spare_threshold_percent: data[4],
         used_percent: data[5],
@@ -158,26 +159,14 @@ pub(crate) fn parse_health(data: &[u8]) -> Option<NvmeHealth> {
         unsafe_shutdowns: count(144),
         media_errors: count(160),
         error_log_entries: count(176),
-        warning_temperature_minutes: u32_at(data, 192)?,
-        critical_temperature_minutes: u32_at(data, 196)?,
+        warning_temperature_minutes: le32(data, 192)?,
+        critical_temperature_minutes: le32(data, 196)?,
     })
 }
 
 /// From Kelvin; zero is a sensor that is not there.
 fn celsius(kelvin: u16) -> Option<i32> {
     (kelvin != 0).then(|| i32::from(kelvin) - KELVIN)
-}
-
-fn u16_at(data: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*data.get(at..)?.first_chunk()?))
-}
-
-fn u32_at(data: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?))
-}
-
-fn u128_at(data: &[u8], at: usize) -> Option<u128> {
-    Some(u128::from_le_bytes(*data.get(at..)?.first_chunk()?))
 }
 
 /// ASCII padded with blanks; some pad with zeros.

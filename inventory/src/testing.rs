@@ -43,3 +43,11 @@ impl Tree {
         Root::open(self.path()).unwrap()
     }
 }
+
+/// An attribute of a netlink message.
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(value.len() + 4).unwrap();
+    let mut bytes = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}

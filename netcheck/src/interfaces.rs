@@ -1,6 +1,5 @@
 //! The local interfaces that probes can leave from.
 
-use crate::sys;
 use api::Mac;
 use nix::{
     ifaddrs::getifaddrs,
@@ -107,7 +106,7 @@ pub(crate) fn read() -> Result<Vec<Interface>, InterfacesError> {
         // An address label (eth0:1) names the interface in front of the colon.
         let name = entry.interface_name.split(':').next().unwrap_or_default();
         let position = interfaces.iter().position(|known| known.name == name).unwrap_or_else(|| {
-            let mtu = sys::interface_mtu(socket.as_fd(), name)
+            let mtu = kernel::socket::interface_mtu(socket.as_fd(), name)
                 .inspect_err(|error| tracing::debug!(interface = name, %error, "MTU unknown"))
                 .ok();
             let has_link = entry.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING);

@@ -22,7 +22,6 @@ mod pace;
 mod privileges;
 mod probe;
 pub mod sweep;
-mod sys;
 pub mod tang;
 
 pub use interfaces::{InterfacesError, Selection};

@@ -4,6 +4,7 @@
 
 use api::image::{AGENT_LABEL, AGENT_LINKS, AGENT_PATH};
 use flate2::{Compression, write::GzEncoder};
+use kernel::hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
@@ -95,7 +96,7 @@ impl Blob {
     fn of(media_type: &'static str, bytes: &[u8]) -> Self {
         Self {
             media_type,
-            digest: hex(Sha256::digest(bytes)),
+            digest: hex::lower(Sha256::digest(bytes)),
             size_bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         }
     }
@@ -193,9 +194,9 @@ fn layer(image: &Image, mut program: File) -> Result<(File, Blob, String), OciEr
         archive.link(&format!("{directory}/{link}"), name)?;
     }
     archive.finish()?;
-    let diff_id = hex(plain.hash.finalize());
+    let diff_id = hex::lower(plain.hash.finalize());
     let compressed = plain.inner.finish()?;
-    let digest = hex(compressed.hash.finalize());
+    let digest = hex::lower(compressed.hash.finalize());
     let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
     Ok((compressed.inner, Blob { media_type, digest, size_bytes: compressed.len_bytes }, diff_id))
 }
@@ -307,7 +308,7 @@ impl<W> Hashed<W> {
 
     /// Where it went, and its digest in hexadecimal.
     pub(crate) fn finish(self) -> (W, String) {
-        (self.inner, hex(self.hash.finalize()))
+        (self.inner, hex::lower(self.hash.finalize()))
     }
 }
 
@@ -322,10 +323,6 @@ impl<W: Write> Write for Hashed<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
-}
-
-fn hex(bytes: impl AsRef<[u8]>) -> String {
-    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

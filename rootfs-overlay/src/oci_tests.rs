@@ -37,7 +37,7 @@ fn blob<'a>(members: &'a BTreeMap<String, (Header, Vec<u8>)>, descriptor: &Value
     assert_eq!(descriptor["mediaType"], media_type);
     let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
     let (_, content) = &members[&format!("blobs/sha256/{digest}")];
-    assert_eq!(hex(Sha256::digest(content)), digest);
+    assert_eq!(hex::lower(Sha256::digest(content)), digest);
     assert_eq!(descriptor["size"], content.len());
     content
 }
@@ -78,7 +78,7 @@ fn the_layout_is_whole_and_each_digest_true() {
     GzDecoder::new(layer).read_to_end(&mut plain).unwrap();
     assert_eq!(
         config["rootfs"],
-        json!({"type": "layers", "diff_ids": [format!("sha256:{}", hex(Sha256::digest(&plain)))]})
+        json!({"type": "layers", "diff_ids": [format!("sha256:{}", hex::lower(Sha256::digest(&plain)))]})
     );
     // Nothing but what was named: layout, index, three blobs, two directories.
     assert_eq!(members.len(), 7);

@@ -22,7 +22,12 @@ use std::{
     path::Path,
     process::{Command, ExitStatus},
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    thread::sleep,
+    time::{Duration, Instant},
 };
+
+/// How often a program that was told to end is checked.
+const LOOK: Duration = Duration::from_millis(20);
 
 static ASSISTANT: OnceLock<Arc<Connection>> = OnceLock::new();
 thread_local! {
@@ -128,6 +133,27 @@ impl Child {
             By::Us(program) => program.signal_tree(signal),
             By::Assistant(id, assistant) => assistant.do_it(&Request::SignalTree(*id, signal as i32)),
         }
+    }
+
+    /// Sends SIGTERM to its group, or with `tree` to it and all that it started; after `grace` SIGKILL, and waits as long again.
+    /// A process that is blocked at a device is left behind.
+    pub fn end(&mut self, tree: bool, grace: Duration) -> io::Result<()> {
+        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+            if tree {
+                self.signal_tree(signal)?
+            } else {
+                self.signal_group(signal)?
+            }
+            let start = Instant::now();
+            while start.elapsed() < grace {
+                let runs = if tree { self.tree_runs()? } else { self.try_wait()?.is_none() };
+                if !runs {
+                    return Ok(());
+                }
+                sleep(LOOK);
+            }
+        }
+        Ok(())
     }
 
     /// Whether any process that was signalled so still runs.

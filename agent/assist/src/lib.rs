@@ -7,7 +7,6 @@
 mod client;
 mod program;
 mod server;
-mod sys;
 mod table;
 mod tree;
 mod wire;

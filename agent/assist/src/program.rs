@@ -1,7 +1,6 @@
 //! A started program, by whichever process started it.
 
 use crate::{
-    sys,
     tree::{self, Process},
     wire::Start,
 };
@@ -51,10 +50,10 @@ impl Running {
         if own_group {
             command.process_group(0);
         } else {
-            sys::end_with_this_thread(&mut command);
+            kernel::fork::end_with_this_thread(&mut command);
         }
         if let Some(root) = root {
-            sys::run_in_root(&mut command, &root, writable_boot);
+            kernel::fork::run_in_root(&mut command, &root, writable_boot);
         }
         Ok(Self { child: command.spawn()?, has_group: own_group, doomed: Vec::new() })
     }

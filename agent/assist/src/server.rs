@@ -3,10 +3,10 @@
 use crate::{
     client::{self, Connection},
     program::Running,
-    sys,
     table::Table,
     wire::{self, Mount, Reply, Request, Start},
 };
+use kernel::DevNumber;
 use nix::{
     errno::Errno,
     mount::{MntFlags, MsFlags, mount, umount2},
@@ -24,7 +24,7 @@ use std::{
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::{fs::MetadataExt, process::ExitStatusExt},
+        unix::process::ExitStatusExt,
     },
     path::{Path, PathBuf},
 };
@@ -40,7 +40,7 @@ const MAX_PRIVATE: usize = 4;
 /// To be called while this process has one thread, and before it confines itself.
 pub fn fork(table: Table) -> io::Result<()> {
     let (ours, theirs) = pair()?;
-    match sys::fork()? {
+    match kernel::fork::fork()? {
         None => {
             drop(ours);
             serve_to_the_end(&theirs, &table, false)
@@ -55,11 +55,11 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 fn serve_to_the_end(socket: &OwnedFd, table: &Table, private: bool) -> ! {
     // Signals for the group are the step's to act on: it may have work for its assistant until its end.
-    sys::outlive_signals();
+    kernel::fork::outlive_signals();
     if let Err(error) = Server::new(table, private).serve(socket.as_fd()) {
         tracing::warn!(%error, "the step's assistant ends early");
     }
-    sys::exit()
+    kernel::fork::exit()
 }
 
 pub(crate) struct Server<'a> {
@@ -121,7 +121,7 @@ impl<'a> Server<'a> {
                 if !self.table.allows_remount(&path, flags) {
                     return Err(refused(&format_args!("make {} writable", path.display())));
                 }
-                let flags = sys::mount_flags(flags).unwrap_or(MsFlags::MS_REMOUNT);
+                let flags = MsFlags::from_bits(flags).unwrap_or(MsFlags::MS_REMOUNT);
                 done(client::mount_again(&path, flags))?
             }
             Request::Private => return self.private().map(|socket| (Reply::Done, Some(socket))),
@@ -165,7 +165,7 @@ impl<'a> Server<'a> {
             return Err(Errno::EAGAIN.into());
         }
         let (ours, theirs) = pair()?;
-        match sys::fork()? {
+        match kernel::fork::fork()? {
             None => {
                 drop(ours);
                 let entered = leave().and_then(|()| File::open("/proc/self/ns/mnt"));
@@ -176,7 +176,7 @@ impl<'a> Server<'a> {
                     }
                 };
                 if entered.is_err() || sent.is_err() {
-                    sys::exit()
+                    kernel::fork::exit()
                 }
                 serve_to_the_end(&theirs, self.table, true)
             }
@@ -191,7 +191,7 @@ impl<'a> Server<'a> {
         if !self.private || !self.table.allows_mount(&mount, is_of_disk) {
             return Err(refused(&format_args!("mount {} at {}", mount.device.display(), mount.at.display())));
         }
-        let flags = sys::mount_flags(mount.flags).unwrap_or(MsFlags::empty());
+        let flags = MsFlags::from_bits(mount.flags).unwrap_or(MsFlags::empty());
         client::mount_device(&mount.device, &mount.at, &mount.kind, flags)?;
         self.mounted.push(mount.at);
         Ok(Reply::Done)
@@ -222,18 +222,13 @@ fn refused(what: &dyn std::fmt::Display) -> io::Error {
 
 /// Whether the block device is a part of one of the disks: a partition, a map of one, or a loop device over a part of it.
 fn is_of_disk(device: &Path, disks: &[PathBuf]) -> bool {
-    let number = |path: &Path| fs::metadata(path).ok().map(|found| found.rdev()).filter(|number| *number != 0);
+    let number = DevNumber::of_block_device;
     let Some(device) = number(device) else { return false };
     let disks: Vec<_> = disks.iter().filter_map(|disk| number(disk)).collect();
-    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
-    let Ok(about) = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) else { return false };
+    let Ok(about) = fs::canonicalize(format!("/sys/dev/block/{device}")) else { return false };
     let read = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
-    let is_disk = |about: &Path| {
-        let text = read(&about.join("dev"));
-        let parts = text.as_deref().and_then(|text| text.split_once(':'));
-        let parts = parts.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        parts.is_some_and(|(major, minor)| disks.contains(&nix::sys::stat::makedev(major, minor)))
-    };
+    let number_in = |about: &Path| DevNumber::parse(&read(&about.join("dev"))?);
+    let is_disk = |about: &Path| number_in(about).is_some_and(|number| disks.contains(&number));
     let is_partition = about.join("partition").exists() && about.parent().is_some_and(is_disk);
     let backing = read(&about.join("loop/backing_file"));
     let is_loop = backing.and_then(|path| number(Path::new(&path))).is_some_and(|number| disks.contains(&number));

@@ -50,7 +50,7 @@ impl Table {
 
     pub(crate) fn allows_remount(&self, path: &Path, flags: u64) -> bool {
         let allowed = MOUNT_FLAGS | MsFlags::MS_REMOUNT;
-        let flags = crate::sys::mount_flags(flags);
+        let flags = MsFlags::from_bits(flags);
         flags.is_some_and(|flags| allowed.contains(flags) && flags.contains(MsFlags::MS_REMOUNT))
             && self.remounts.iter().any(|allowed| allowed == path)
     }
@@ -61,7 +61,7 @@ impl Table {
 
     /// `device` was resolved: it is the node of a partition or loop device.
     pub(crate) fn allows_mount(&self, mount: &Mount, is_of_disk: impl Fn(&Path, &[PathBuf]) -> bool) -> bool {
-        let flags = crate::sys::mount_flags(mount.flags);
+        let flags = MsFlags::from_bits(mount.flags);
         KINDS.contains(&mount.kind.as_str())
             && flags.is_some_and(|flags| MOUNT_FLAGS.contains(flags))
             && self.allows_mount_point(&mount.at)

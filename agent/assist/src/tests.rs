@@ -189,7 +189,7 @@ fn an_assistant_ends_with_its_step_and_not_by_the_groups_signals() {
 fn ends() {
     // The assistant's parent is a step that is killed.
     let (mut reader, writer) = io::pipe().unwrap();
-    let Some(step) = sys::fork().unwrap() else {
+    let Some(step) = kernel::fork::fork().unwrap() else {
         fork(Table { programs: vec![SHELL], ..Table::default() }).unwrap();
         let (said, _) = shell("kill -TERM $PPID; kill -INT $PPID; echo $PPID");
         // Still there.
@@ -197,7 +197,7 @@ fn ends() {
         let text = if said == again { said } else { format!("{said} then {again}") };
         io::Write::write_all(&mut &writer, text.as_bytes()).unwrap();
         nix::sys::signal::raise(Signal::SIGKILL).unwrap();
-        sys::exit()
+        kernel::fork::exit()
     };
     drop(writer);
     let mut said = String::new();

@@ -1,6 +1,6 @@
 //! What is said between a step and its assistant: one JSON text a packet, descriptors beside it.
 
-use crate::{program::Place, sys};
+use crate::program::Place;
 use nix::{
     cmsg_space,
     errno::Errno,
@@ -76,7 +76,7 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd) -> io::Result<Opt
     let (len, descriptors, flags) = loop {
         let mut parts = [IoSliceMut::new(&mut bytes)];
         match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC) {
-            Ok(message) => break (message.bytes, sys::descriptors(&message)?, message.flags),
+            Ok(message) => break (message.bytes, kernel::socket::descriptors(&message)?, message.flags),
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -1,6 +1,7 @@
 //! One journal file: its header, objects, and what is in them.
 
 use super::hash;
+use kernel::bytes;
 use std::{
     collections::HashMap,
     fs::File,
@@ -435,11 +436,11 @@ fn unpack_lz4(packed: &[u8], into: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 fn le64(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at.saturating_add(8)).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+    bytes::le64(bytes, at).unwrap_or_default()
 }
 
 fn le32(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at.saturating_add(4)).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+    bytes::le32(bytes, at).unwrap_or_default()
 }
 
 fn id(bytes: &[u8], at: usize) -> [u8; 16] {

@@ -4,7 +4,7 @@
 #[allow(deprecated)] // The one thing it must not be used for is what its successor may change: the very algorithm.
 pub(super) fn keyed(key: [u8; 16], bytes: &[u8]) -> u64 {
     use std::hash::{Hasher, SipHasher};
-    let half = |at: usize| key.get(at..at + 8).and_then(|half| half.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let half = |at: usize| kernel::bytes::le64(&key, at).unwrap_or_default();
     let mut hasher = SipHasher::new_with_keys(half(0), half(8));
     hasher.write(bytes);
     hasher.finish()

@@ -1,7 +1,8 @@
 //! Our log as the real agent's in the journal: the same fields, and lines in the form its readers and tools know
 //! (docs/compatibility.md#agent-logging).
 
-use super::{sys::local, write::Sender};
+use super::write::Sender;
+use kernel::clock::local;
 use std::{
     fmt::{Debug, Write},
     io,

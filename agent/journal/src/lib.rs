@@ -14,16 +14,15 @@ mod merge;
 mod query;
 mod short;
 mod since;
-mod sys;
 mod write;
 
 pub use file::{Bytes, Fault};
+pub use kernel::clock::{Local, local};
 pub use layer::{JournalLayer, RELAYED};
 pub use merge::{Found, Journal, Range, directories};
 pub use query::Query;
 pub use short::{SHORT_FIELDS, Short};
 pub use since::{SinceError, parse_time};
-pub use sys::{Local, local};
 pub use write::{SOCKET, Sender, stderr_is_journal};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Times as journalctl takes them (systemd.time(7), the forms that people use).
 
-use super::sys::{Local, local, unix_seconds};
+use kernel::clock::{Local, local, unix_seconds};
 
 const SECOND: u64 = 1_000_000;
 const DAY: u64 = 86_400 * SECOND;

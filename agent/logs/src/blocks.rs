@@ -1,6 +1,7 @@
 //! Block devices as `lsblk` lists them, from sysfs and udev's database.
 
 use inventory::Root;
+use kernel::{DevNumber, columns, udev::Udev, units};
 use std::collections::{BTreeMap, BTreeSet};
 
 const COLUMNS: [&str; 14] = [
@@ -9,7 +10,9 @@ const COLUMNS: [&str; 14] = [
 ];
 /// Columns of numbers stand right.
 const RIGHT: [usize; 2] = [1, 2];
-const MAX_UDEV_BYTES: usize = 64 << 10;
+/// Properties to read from udev's database.
+const WANTED: [&str; 7] =
+    ["ID_BUS", "ID_FS_TYPE", "ID_FS_UUID", "ID_MODEL", "ID_PATH", "ID_WWN", "ID_WWN_WITH_EXTENSION"];
 const MAX_ROWS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
@@ -40,7 +43,7 @@ pub(super) fn table(root: &Root) -> String {
     for name in &tops {
         add(root, name, "", "", &children, "", 0, &mut rows);
     }
-    layout(&rows, &RIGHT)
+    columns(&rows, &RIGHT, " ")
 }
 
 #[allow(clippy::too_many_arguments)] // One place in a tree.
@@ -73,17 +76,11 @@ fn add(
 fn row(root: &Root, name: &str, parent: &str, branch: &str) -> [String; 14] {
     let attribute = |file: &str| root.attribute(format!("/sys/class/block/{name}/{file}"));
     let device = attribute("dev").unwrap_or_default();
-    let udev = root.text(format!("/run/udev/data/b{device}"), MAX_UDEV_BYTES).unwrap_or_default();
-    let known = |keys: &[&str]| {
-        let value = |key: &&str| {
-            udev.lines()
-                .find_map(|line| line.strip_prefix("E:")?.strip_prefix(*key)?.strip_prefix('='))
-                .map(str::to_owned)
-        };
-        keys.iter().find_map(value)
-    };
+    let udev = DevNumber::parse(&device).map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default();
+    let known = |keys: &[&str]| udev.first(keys).map(str::to_owned);
     let dm = attribute("dm/name");
-    let size = attribute("size").and_then(|sectors| sectors.parse::<u64>().ok()).map(|sectors| size(sectors << 9));
+    let size =
+        attribute("size").and_then(|sectors| sectors.parse::<u64>().ok()).map(|sectors| units::short(sectors << 9));
     let is_partition = attribute("partition").is_some();
     let link = root.link_target(format!("/sys/class/block/{name}/device"));
     let device_name = link.as_deref().and_then(|link| link.file_name()).map(|name| name.to_string_lossy().into_owned());
@@ -159,49 +156,9 @@ fn transport(name: &str, bus: &str, path: &str) -> Option<String> {
     )
 }
 
-/// `1.8T`: three digits at most, in steps of 1024, as util-linux rounds.
-pub(super) fn size(bytes: u64) -> String {
-    let mut unit = 0;
-    let mut scale = 1_u64;
-    while unit < 6 && bytes / scale >= 1024 {
-        (scale, unit) = (scale << 10, unit + 1);
-    }
-    let letter = ["B", "K", "M", "G", "T", "P", "E"].get(unit).copied().unwrap_or_default();
-    let tenths = (u128::from(bytes) * 10 + u128::from(scale) / 2) / u128::from(scale);
-    match tenths % 10 {
-        0 => format!("{}{letter}", tenths / 10),
-        tenth => format!("{}.{tenth}{letter}", tenths / 10),
-    }
-}
-
-/// Columns as wide as their widest cell; those of `right` stand right.
-pub(super) fn layout<const N: usize>(rows: &[[String; N]], right: &[usize]) -> String {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match right.contains(&column) {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
-        let line = cells.collect::<Vec<_>>().join(" ");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_rounded_as_lsblk_rounds() {
-        assert_eq!(
-            [0, 512, 1536, 137_438_953_472, 1_920_383_410_176].map(size),
-            ["0B", "512B", "1.5K", "128G", "1.7T"]
-        );
-    }
 
     #[test]
     fn this_machine_s_disks_are_listed_with_their_partitions() {

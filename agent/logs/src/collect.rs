@@ -3,7 +3,7 @@
 use super::{
     Places, Wanted, blocks, bootstrap, cores,
     item::{Counting, Item, Source},
-    kernel, mounts, programs,
+    kmsg, mounts, programs,
     report::Report,
 };
 use inventory::Root;
@@ -82,7 +82,7 @@ impl Collected {
             collected.add_journal("bootkube.logs", Query::unit("bootkube.service"), range, true);
         }
         if wanted.installer_gather {
-            match kernel::log(&places.kmsg) {
+            match kmsg::log(&places.kmsg) {
                 Ok(log) => collected.add(Item::text("dmesg.logs", log)),
                 Err(error) => collected.report.add(format_args!("{}: {error}", places.kmsg.display())),
             }

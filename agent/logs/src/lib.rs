@@ -9,7 +9,7 @@ mod collect;
 mod cores;
 mod guard;
 mod item;
-mod kernel;
+mod kmsg;
 mod mounts;
 mod programs;
 mod report;

@@ -1,7 +1,11 @@
 //! Mounts as `findmnt --df` lists them, and links as `ls -l` does.
 
-use super::blocks::{layout, size};
 use inventory::Root;
+use kernel::{
+    columns,
+    mounts::{Mount, mounts},
+    units,
+};
 use std::{io, path::Path};
 
 const MAX_TABLE_BYTES: usize = 4 << 20;
@@ -38,56 +42,36 @@ const PSEUDO: [&str; 24] = [
 
 /// The table of mounts with their room.
 pub(super) fn table(root: &Root) -> String {
-    let mounts = root.text("/proc/self/mountinfo", MAX_TABLE_BYTES).unwrap_or_default();
+    let table = root.text("/proc/self/mountinfo", MAX_TABLE_BYTES).unwrap_or_default();
     let heads = ["SOURCE", "FSTYPE", "SIZE", "USED", "AVAIL", "USE%", "TARGET"];
     let mut rows = vec![heads.map(str::to_owned)];
-    rows.extend(mounts.lines().filter_map(|line| row(root, line)));
-    layout(&rows, &[2, 3, 4, 5])
+    rows.extend(mounts(&table).into_iter().filter_map(|mount| row(root, mount)));
+    columns(&rows, &[2, 3, 4, 5], " ")
 }
 
-fn row(root: &Root, line: &str) -> Option<[String; 7]> {
-    // proc(5): number, parent, device, root, target, options, …, "-", kind, source, options.
-    let (place, what) = line.split_once(" - ")?;
-    let mut place = place.split(' ').skip(3);
-    let (within, target) = (place.next()?, unescape(place.next()?));
-    let mut what = what.split(' ');
-    let (kind, source) = (what.next()?, unescape(what.next()?));
-    if PSEUDO.contains(&kind) {
+fn row(root: &Root, mount: Mount) -> Option<[String; 7]> {
+    if PSEUDO.contains(&mount.kind.as_str()) {
         return None;
     }
-    let source = if within == "/" { source } else { format!("{source}[{}]", unescape(within)) };
-    let remote = REMOTE.contains(&kind) || kind.starts_with("fuse");
+    let [source, target, within] = [mount.source, mount.target, mount.root].map(|text| printable(&text));
+    let source = if within == "/" { source } else { format!("{source}[{within}]") };
+    let remote = REMOTE.contains(&mount.kind.as_str()) || mount.kind.starts_with("fuse");
     let room = (!remote && root.is_live()).then(|| nix::sys::statvfs::statvfs(Path::new(&target)).ok()).flatten();
     let cells = room.map(|room| {
         let block = room.fragment_size();
         let bytes = |blocks: u64| blocks.saturating_mul(block);
         let used = room.blocks().saturating_sub(room.blocks_free());
         let percent = used.saturating_mul(100) / room.blocks().max(1);
-        [size(bytes(room.blocks())), size(bytes(used)), size(bytes(room.blocks_available())), format!("{percent}%")]
+        let sizes = [room.blocks(), used, room.blocks_available()].map(|blocks| units::short(bytes(blocks)));
+        let [total, used, free] = sizes;
+        [total, used, free, format!("{percent}%")]
     });
     let [total, used, free, percent] = cells.unwrap_or_else(|| ["-", "-", "-", "-"].map(str::to_owned));
-    Some([source, kind.to_owned(), total, used, free, percent, target])
+    Some([source, mount.kind, total, used, free, percent, target])
 }
 
-/// `\040` is a blank, and so on.
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('\\') {
-        bytes.extend(before.bytes());
-        match after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(3..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(b'\\');
-                rest = after;
-            }
-        }
-    }
-    bytes.extend(rest.bytes());
-    String::from_utf8_lossy(&bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// The links in a directory and where they lead.

@@ -2,9 +2,10 @@
 //! cluster's gather scripts are the cluster's, shipped by its bootstrap. Where they are not there, nothing is run.
 
 use assist::{Child, Place};
+use kernel::outputs::{Keep, Outputs};
 use nix::sys::signal::Signal;
 use std::{
-    io::{self, Read},
+    io,
     os::fd::OwnedFd,
     path::Path,
     process::{Command, ExitStatus},
@@ -24,7 +25,7 @@ pub(super) const GATHER: &str = "/usr/local/bin/installer-gather.sh";
 
 /// LVM's answer may take this long, a device that doesn't answer included.
 const LVM_LIMIT: Duration = Duration::from_secs(30);
-const MAX_OUTPUT: u64 = 4 << 20;
+const MAX_OUTPUT: usize = 4 << 20;
 const LOOK: Duration = Duration::from_millis(50);
 /// A killed program is waited for so long.
 const DYING: Duration = Duration::from_secs(5);
@@ -96,30 +97,15 @@ pub(super) fn lvm(root: &Path, name: &str) -> (String, Option<String>) {
 
 /// Output, errors and exit code.
 fn output(command: &Command, limit: Duration) -> io::Result<(String, String, Option<i32>)> {
-    let (stdout, written) = io::pipe()?;
-    let (stderr, said) = io::pipe()?;
-    let running = Running::start(command, [written.into(), said.into()])?;
-    let read = |mut pipe: io::PipeReader| {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
-            let _ = io::copy(&mut pipe, &mut io::sink());
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
-    };
-    let (out, err) = (read(stdout), read(stderr));
+    let (mut outputs, ends) = Outputs::apart([Keep::Start(MAX_OUTPUT); 2])?;
+    let running = Running::start(command, ends)?;
     let start = Instant::now();
-    let status = loop {
-        match running.ended()? {
-            Some(status) => break Some(status),
-            None if start.elapsed() > limit => break None,
-            None => thread::sleep(LOOK),
-        }
-    };
+    let status = outputs.follow(Duration::ZERO, || running.ended(), |_| start.elapsed() > limit)?;
     // What it started must not hold the pipes open.
     kill(&running.0);
     drop(running);
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    outputs.finish(DYING)?;
+    let [out, err] = outputs.texts();
     match status {
         Some(status) => Ok((out, err, status.code())),
         None => Err(io::Error::other(format!("it took longer than {} s", limit.as_secs()))),

@@ -13,13 +13,11 @@ pub(crate) use calls::{
     SIGNAL, SIGNALS_BY_FILE, SYNC,
 };
 
-use crate::{
-    privileges::{self, Assistant, Calls, Reach, When},
-    sys,
-};
+use crate::privileges::{self, Assistant, Calls, Reach, When};
 use api::StepType;
 use assist::Table;
-use seccompiler::{BackendError, BpfProgram, TargetArch};
+use kernel::filter::Instruction;
+use seccompiler::{BackendError, BpfProgram, TargetArch, sock_filter};
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -112,7 +110,10 @@ struct Means {
 
 impl Means {
     fn detect() -> Self {
-        Self { landlock: sys::landlock_version(), seccomp: architecture().is_some() && sys::has_seccomp() }
+        Self {
+            landlock: kernel::confine::landlock_version(),
+            seccomp: architecture().is_some() && kernel::confine::has_seccomp(),
+        }
     }
 
     /// What steps are not held to here.
@@ -158,7 +159,12 @@ pub fn enter_if_step() -> Result<(), ConfineError> {
 fn enter(kind: &StepType, named: &Named) -> Result<(), ConfineError> {
     let means = Means::detect();
     let arch = architecture().filter(|_| means.seccomp);
-    let filter = |program: &BpfProgram, logged| sys::filter_calls(program, logged).map_err(ConfineError::Seccomp);
+    let instruction = |i: &sock_filter| Instruction { code: i.code, if_true: i.jt, if_false: i.jf, operand: i.k };
+    // seccompiler makes filters and can't have them logged.
+    let filter = |program: &BpfProgram, logged| {
+        let program: Vec<_> = program.iter().map(instruction).collect();
+        kernel::confine::filter_calls(&program, logged).map_err(ConfineError::Seccomp)
+    };
     let rules = match privileges::of(kind).reach {
         Reach::Only(rules) => rules,
         Reach::Assisted(rules, assistant) => {

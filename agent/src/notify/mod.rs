@@ -1,7 +1,5 @@
 //! Tells systemd how the agent is (sd_notify(3), `Type=notify`), without its library.
 
-mod sys;
-
 use nix::sys::signal::Signal;
 use std::{
     env,
@@ -67,7 +65,7 @@ impl Notifier {
         self.send("READY=1");
         if let Some(socket) = &self.socket {
             for signal in [Signal::SIGTERM, Signal::SIGINT] {
-                if let Err(error) = sys::announce_stop(signal, socket) {
+                if let Err(error) = kernel::notify::announce_stop(signal, socket) {
                     tracing::debug!(%signal, %error, "the end won't be announced to systemd");
                 }
             }

@@ -4,16 +4,14 @@ mod trust;
 
 pub use trust::{Found, ParseKeyError, PublicKey, Trust, Unproven, read_key};
 
-use crate::{
-    notify::Notifier,
-    stop::{Stop, jittered},
-};
+use crate::{notify::Notifier, pace::jittered};
 use api::{
     http::{self, HttpConfig},
     proxy::ProxyVariables,
     rendezvous::{Answer, PATH, SERVICE_TYPE, URL_KEY},
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use kernel::Cancel;
 use mdns_sd::{Receiver, ServiceDaemon, ServiceEvent};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{collections::VecDeque, fmt, net::IpAddr, str::FromStr, time::Duration};
@@ -191,7 +189,7 @@ enum AskError {
 
 /// Asks until there is an answer that is proven, however long that takes: the machine that serves may be the last to boot. `None`
 /// when stopped.
-pub fn find(place: &Place, trust: Trust, config: &HttpConfig, stop: &Stop) -> Result<Option<Found>, FindError> {
+pub fn find(place: &Place, trust: Trust, config: &HttpConfig, stop: &Cancel) -> Result<Option<Found>, FindError> {
     if *place == Place::Announced && trust == Trust::default() {
         tracing::warn!("rendezvous_unsigned: whoever answers first on this network is taken for the service");
     }
@@ -359,7 +357,7 @@ mod tests {
             }),
         ]);
         let place: Place = url.strip_prefix("http://").unwrap().parse().unwrap();
-        let found = find(&place, Trust::default(), &HttpConfig::default(), &Stop::default()).unwrap().unwrap();
+        let found = find(&place, Trust::default(), &HttpConfig::default(), &Cancel::default()).unwrap().unwrap();
         assert_eq!((found.url, found.infra_env_id.to_string().as_str(), found.ca_pem), (place.to_string(), id, None));
         server.join().unwrap();
     }
@@ -380,7 +378,7 @@ mod tests {
         ]);
         let place: Place = url.strip_prefix("http://").unwrap().parse().unwrap();
         let trust = Trust { key, ..Trust::default() };
-        let found = find(&place, trust, &HttpConfig::default(), &Stop::default()).unwrap().unwrap();
+        let found = find(&place, trust, &HttpConfig::default(), &Cancel::default()).unwrap().unwrap();
         assert_eq!(found.url, url);
         server.join().unwrap();
     }

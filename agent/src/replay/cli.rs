@@ -8,10 +8,10 @@ use crate::{
     settings::{Pace, Settings},
     status::Outputs,
     steps::action,
-    stop::Stop,
 };
 use anyhow::Context;
 use api::{HostId, InfraEnvId, Secret, Step, StepReply, StepType, http::HttpConfig};
+use kernel::Cancel;
 use serde_json::{Value, json};
 use std::{
     io::{self, Write},
@@ -101,7 +101,7 @@ impl Replay {
             let plan = json!({"step_id": id, "step_type": kind, "command": run.args, "deadline_s": deadline});
             return (plan, true);
         }
-        let outcome = child::run(Path::new(OURSELVES), &run, &kind, &id, settings.limits, &Stop::default());
+        let outcome = child::run(Path::new(OURSELVES), &run, &kind, &id, settings.limits, &Cancel::default());
         let ok = outcome.exit_code == 0;
         let reply = StepReply {
             error: outcome.error,

@@ -8,11 +8,11 @@ mod view;
 
 pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
 
-use crate::{clock, notify::Notifier, register::Registered, settings::Settings, stop::Stop};
+use crate::{clock, notify::Notifier, register::Registered, settings::Settings};
 use api::{Client, ClientError, HostId, Step, StepType, Timestamp, http::public_url};
+use kernel::Cancel;
 use nix::ifaddrs::getifaddrs;
 use std::{
-    error::Error,
     fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -120,7 +120,7 @@ impl Status {
         if let Some(hint) = &hint {
             tracing::warn!("{hint}");
         }
-        let text = hint.map_or_else(|| chain(error), |hint| format!("{hint} {}", chain(error)));
+        let text = hint.map_or_else(|| kernel::in_full(error), |hint| format!("{hint} {}", kernel::in_full(error)));
         self.update(|now| {
             now.service.failed(state, at);
             if state != ServiceState::Unreachable {
@@ -179,14 +179,14 @@ impl Status {
         });
     }
 
-    /// Sleeps as [`Stop::sleep`], with signs of life and with an eye on a running installation.
-    pub(crate) fn wait(&self, stop: &Stop, pause: Duration) -> bool {
+    /// Sleeps as [`Cancel::sleep`], with signs of life and with an eye on a running installation.
+    pub(crate) fn wait(&self, stop: &Cancel, pause: Duration) -> bool {
         let start = Instant::now();
         loop {
             self.refresh();
             let left = pause.saturating_sub(start.elapsed());
             if left.is_zero() {
-                return stop.is_stopped();
+                return stop.is_cancelled();
             }
             if stop.sleep(left.min(self.patience())) {
                 return true;
@@ -269,17 +269,6 @@ fn replace(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     fs::write(&draft, content)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o644))?;
     fs::rename(&draft, directory.join(name))
-}
-
-/// An error with its causes, in a line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 /// Without control characters, and not too long.

@@ -93,16 +93,16 @@ fn the_stage_of_an_installation_is_followed_while_it_runs() {
     let stage = status.outputs.stage_file().unwrap();
     fs::create_dir(stage.parent().unwrap()).unwrap();
     fs::write(&stage, r#"{"stage":"Writing image to disk","info":"25%","at":"2026-01-01T00:00:00Z"}"#).unwrap();
-    status.wait(&Stop::default(), Duration::ZERO);
+    status.wait(&Cancel::default(), Duration::ZERO);
     assert_eq!(status.lock().now.stage, None, "nothing is installed");
     status.step_started(&step(StepType::Install), None);
     assert_eq!(status.patience(), STAGE_LOOK);
-    status.wait(&Stop::default(), Duration::ZERO);
+    status.wait(&Cancel::default(), Duration::ZERO);
     assert_eq!(json(&dir)["stage"]["info"], "25%");
     assert!(status.lock().now.line().contains("Writing image to disk 25%"));
     for noise in ["", "{}", "\u{0}", r#"{"stage":7}"#] {
         fs::write(&stage, noise).unwrap();
-        status.wait(&Stop::default(), Duration::ZERO);
+        status.wait(&Cancel::default(), Duration::ZERO);
         assert_eq!(json(&dir)["stage"]["info"], "25%", "{noise}");
     }
 }

@@ -3,10 +3,13 @@
 
 use crate::gpt::Partition;
 use crate::image::ImageError;
-use crate::in_use::{Use, nodes, uses};
-use crate::usage::{Usage, number_of};
+use crate::in_use::uses;
+use kernel::{
+    DevNumber, Root,
+    block::{Usage, nodes},
+};
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
@@ -106,22 +109,20 @@ fn boot_uuid(device: &mut (impl Read + Seek)) -> Option<[u8; 16]> {
 /// Disks and partitions other than `disk`'s own with a file system labelled `boot`, of which boot loader and system may
 /// take the wrong one. Disks the running system has mounted are left out; all are only read.
 pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
-    let usage = Usage::read().unwrap_or_default();
+    let Ok(root) = Root::open("/") else { return Vec::new() };
+    let usage = Usage::read(&root).unwrap_or_default();
     let mut own = Vec::new();
     let mut candidates = Vec::new();
-    let mut dirs: Vec<_> = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|dir| dir.path()).collect();
-    dirs.sort();
-    for dir in dirs {
-        let Ok(nodes) = nodes(&dir) else { continue };
+    for name in root.list("/sys/block") {
+        let Ok(nodes) = nodes(&root, &Path::new("/sys/block").join(&name)) else { continue };
         let devices = nodes.iter().map(|node| Path::new("/dev").join(node.name.replace('!', "/")));
-        if nodes.first().is_some_and(|node| number_of(disk) == Some(node.number)) {
+        if nodes.first().is_some_and(|node| DevNumber::of_block_device(disk) == Some(node.number)) {
             own = devices.filter_map(|path| boot_uuid(&mut File::open(path).ok()?)).collect();
             continue;
         }
-        let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        let taken = |taken: &Use| !matches!(taken, Use::Held { .. });
-        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix)) && !uses(&nodes, &usage, &number_of).iter().any(taken)
-        {
+        // Devices that lie on it have their own file systems.
+        let is_free = || uses(&nodes, &usage, &DevNumber::of_block_device, &|_| Vec::new()).is_empty();
+        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix)) && is_free() {
             candidates.extend(devices);
         }
     }

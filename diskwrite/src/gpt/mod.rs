@@ -22,11 +22,11 @@ use header::{Header, signed};
 pub(crate) const SECTOR_SIZES: [u32; 2] = [512, 4096];
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+    kernel::bytes::le32(bytes, at).unwrap_or_default()
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+    kernel::bytes::le64(bytes, at).unwrap_or_default()
 }
 
 fn guid_at(bytes: &[u8], at: usize) -> [u8; 16] {

@@ -9,7 +9,7 @@ impl Bytes {
     }
 
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
-        self.part(at, N).try_into().unwrap_or([0; N])
+        kernel::bytes::array(&self.0, at).unwrap_or([0; N])
     }
 
     pub fn byte(&self, at: usize) -> u8 {
@@ -58,8 +58,7 @@ impl Bytes {
 
 /// Text up to the first zero, trimmed, with control characters replaced: it is shown on terminals.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    printable(&String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()))
+    printable(&kernel::bytes::text(bytes))
 }
 
 pub(super) fn utf16(bytes: &[u8]) -> Option<String> {
@@ -79,8 +78,7 @@ pub(super) fn uuid(bytes: [u8; 16]) -> Option<String> {
     if bytes == [0; 16] {
         return None;
     }
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    grouped(&hex, &[8, 4, 4, 4, 12])
+    grouped(&kernel::hex::lower(bytes), &[8, 4, 4, 4, 12])
 }
 
 /// A GUID, whose first three fields are little endian (UEFI 2.10, appendix A).

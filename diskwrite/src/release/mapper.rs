@@ -1,7 +1,9 @@
 //! A client of the device mapper: what `dmsetup info`, `deps` and `remove --retry` ask the kernel (linux/dm-ioctl.h).
 
-use crate::in_use::DevNumber;
-use crate::sys::mapper::{BUFFER_BYTES, Command, HEADER_BYTES, ask};
+use kernel::{
+    DevNumber, bytes,
+    mapper::{BUFFER_BYTES, Command, HEADER_BYTES, ask},
+};
 use std::{
     fs::{self, File, OpenOptions},
     io,
@@ -66,30 +68,22 @@ pub(crate) enum AnswerError {
 }
 
 fn word(answer: &[u8], at: usize) -> Result<u32, AnswerError> {
-    let bytes = at.checked_add(4).and_then(|end| answer.get(at..end)).and_then(|bytes| bytes.try_into().ok());
-    bytes.map(u32::from_ne_bytes).ok_or(AnswerError::Short)
+    bytes::ne32(answer, at).ok_or(AnswerError::Short)
 }
 
 fn long(answer: &[u8], at: usize) -> Result<u64, AnswerError> {
-    let bytes = at.checked_add(8).and_then(|end| answer.get(at..end)).and_then(|bytes| bytes.try_into().ok());
-    bytes.map(u64::from_ne_bytes).ok_or(AnswerError::Short)
+    bytes::ne64(answer, at).ok_or(AnswerError::Short)
 }
 
 fn text(answer: &[u8], at: usize, len: usize) -> Result<String, AnswerError> {
     let field = answer.get(at..at.saturating_add(len)).ok_or(AnswerError::Short)?;
-    let end = field.iter().position(|byte| *byte == 0).ok_or(AnswerError::Text)?;
-    Ok(String::from_utf8_lossy(field.get(..end).unwrap_or_default()).into_owned())
-}
-
-/// The kernel's `huge_encode_dev`: 12 bits of major number between the parts of the minor one.
-fn decode(dev: u64) -> DevNumber {
-    DevNumber { major: (dev >> 8) & 0xFFF, minor: (dev & 0xFF) | ((dev >> 12) & 0xFFF_FF00) }
+    if field.contains(&0) { Ok(bytes::text(field)) } else { Err(AnswerError::Text) }
 }
 
 /// Reads the answer to `DM_DEV_STATUS`.
 pub(crate) fn status(answer: &[u8]) -> Result<Status, AnswerError> {
     Ok(Status {
-        number: decode(long(answer, at::DEV)?),
+        number: DevNumber::from_kernel(long(answer, at::DEV)?),
         // Signed in the header, and never negative.
         open_count: word(answer, at::OPEN_COUNT)?,
         name: text(answer, at::NAME, NAME_BYTES)?,
@@ -114,7 +108,7 @@ pub(crate) fn dependencies(answer: &[u8]) -> Result<Vec<DevNumber>, AnswerError>
     if count > list.len() / 8 {
         return Err(AnswerError::Short);
     }
-    (0..count).map(|index| long(list, index * 8).map(decode)).collect()
+    (0..count).map(|index| long(list, index * 8).map(DevNumber::from_kernel)).collect()
 }
 
 /// `struct dm_target_spec` of a target that fails whatever it is asked, and its empty parameters.

@@ -4,13 +4,14 @@
 //! nobody uses goes; if anything is mounted, swap or open, nothing is changed at all. Found is what sysfs says, by device number:
 //! `sda` never means `sdaa`. What is taken down is not erased, and nothing is written to disks that were not named.
 
-mod kernel;
+mod calls;
 pub(crate) mod mapper;
 mod plan;
 mod stack;
 
 use crate::disk::{Disk, DiskError, Target};
-use kernel::{Kernel, Live};
+use calls::{Kernel, Live};
+use kernel::{Cancel, Root};
 use plan::{mapped, plan as look};
 use serde::{Deserialize, Serialize};
 use stack::{Device, Stack};
@@ -19,7 +20,6 @@ use std::{
     fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -125,7 +125,7 @@ fn so_far(taken_down: &[Takedown]) -> String {
 pub fn plan(device: &Path) -> Result<ReleasePlan, ReleaseError> {
     let Target { path: device, sysfs, refusals } = Disk::target(device)?;
     let (steps, refusals) = if refusals.is_empty() {
-        let found = look(&|| Stack::read(&sysfs), &Live);
+        let found = look(&|| Stack::read(&Root::open("/")?, &sysfs), &Live);
         let found = found.map_err(|source| ReleaseError::Look { device: device.clone(), source })?;
         (found.steps.into_iter().map(|(step, _)| step).collect(), found.refusals)
     } else {
@@ -138,13 +138,13 @@ pub fn plan(device: &Path) -> Result<ReleasePlan, ReleaseError> {
 ///
 /// While it runs, and as long as what it returns beside the report is kept, udev leaves the disk alone: nothing puts together again
 /// what is there until its signatures are wiped.
-pub fn release(device: &Path, cancel: &AtomicBool) -> Result<(Released, Hold), ReleaseError> {
+pub fn release(device: &Path, cancel: &Cancel) -> Result<(Released, Hold), ReleaseError> {
     let Target { path: device, sysfs, refusals } = Disk::target(device)?;
     if let Some(refusal) = refusals.into_iter().next() {
         return Err(refusal.into());
     }
     let hold = Hold::new(&device);
-    let taken_down = take_down(&device, &|| Stack::read(&sysfs), &Live, cancel)?;
+    let taken_down = take_down(&device, &|| Stack::read(&Root::open("/")?, &sysfs), &Live, cancel)?;
     Ok((Released { schema_version: SCHEMA_VERSION, device, taken_down }, hold))
 }
 
@@ -172,7 +172,7 @@ fn take_down(
     device: &Path,
     read: &dyn Fn() -> io::Result<Stack>,
     kernel: &dyn Kernel,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Vec<Takedown>, ReleaseError> {
     let device = || device.to_owned();
     let mut taken_down = Vec::new();
@@ -190,7 +190,7 @@ fn take_down(
         }
         let mut stayed = Vec::new();
         for (step, layer) in plan.steps {
-            if cancel.load(Ordering::Relaxed) {
+            if cancel.is_cancelled() {
                 return Err(ReleaseError::Cancelled { device: device(), taken_down });
             }
             let result = match blocker(&layer, &stayed) {
@@ -261,7 +261,7 @@ fn blocker(layer: &Device, stayed: &[Device]) -> Option<String> {
     stayed.iter().find(lies_here).map(Device::label)
 }
 
-fn carry_out(layer: &Device, kernel: &dyn Kernel, cancel: &AtomicBool) -> io::Result<()> {
+fn carry_out(layer: &Device, kernel: &dyn Kernel, cancel: &Cancel) -> io::Result<()> {
     let dir = &layer.node.dir;
     if let Some(mapped) = mapped(layer) {
         return kernel.remove(&mapped);
@@ -282,7 +282,7 @@ fn carry_out(layer: &Device, kernel: &dyn Kernel, cancel: &AtomicBool) -> io::Re
 ///
 /// Stopping marks an array that is not at rest as such, on all its members. Where some of them are other disks, the kernel is given
 /// the time to do that by itself, and then writes nothing more.
-fn stop_array(layer: &Device, kernel: &dyn Kernel, cancel: &AtomicBool) -> io::Result<()> {
+fn stop_array(layer: &Device, kernel: &dyn Kernel, cancel: &Cancel) -> io::Result<()> {
     let file = layer.node.dir.join("md/array_state");
     let state = || fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
     let at_rest = || matches!(&*state(), "clear" | "inactive" | "readonly" | "read-auto" | "clean" | "broken" | "");
@@ -301,7 +301,7 @@ fn stop_array(layer: &Device, kernel: &dyn Kernel, cancel: &AtomicBool) -> io::R
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => return Ok(()),
             result => return result,
         }
-        if cancel.load(Ordering::Relaxed) {
+        if cancel.is_cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         kernel.pause(PAUSE);
@@ -309,12 +309,12 @@ fn stop_array(layer: &Device, kernel: &dyn Kernel, cancel: &AtomicBool) -> io::R
 }
 
 /// Whether it comes true soon.
-fn wait_until(looks: u32, kernel: &dyn Kernel, cancel: &AtomicBool, mut is_so: impl FnMut() -> bool) -> bool {
+fn wait_until(looks: u32, kernel: &dyn Kernel, cancel: &Cancel, mut is_so: impl FnMut() -> bool) -> bool {
     for _ in 0..looks {
         if is_so() {
             return true;
         }
-        if cancel.load(Ordering::Relaxed) {
+        if cancel.is_cancelled() {
             return false;
         }
         kernel.pause(PAUSE);

@@ -1,10 +1,11 @@
 //! Whether a disk may be made free, and in which order what lies on it goes.
 
-use super::kernel::Kernel;
+use super::calls::Kernel;
 use super::mapper::Mapped;
 use super::stack::{Device, Layer, Stack};
 use crate::disk::LIVE_MOUNTS;
-use crate::in_use::{DevNumber, Use, uses};
+use crate::in_use::{Use, uses};
+use kernel::DevNumber;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt, io, path::Path, time::Duration};
 
@@ -104,17 +105,18 @@ fn refusals(stack: &Stack, kernel: &dyn Kernel) -> io::Result<Vec<Refusal>> {
     let nodes: Vec<_> = stack.devices.values().map(|device| device.node.clone()).collect();
     let number_of = |path: &Path| kernel.number_of(path);
     let mut in_use = BTreeSet::new();
-    for used in uses(&nodes, &kernel.usage()?, &number_of) {
+    for used in uses(&nodes, &kernel.usage()?, &number_of, &|_| Vec::new()) {
         let number = nodes.iter().find(|node| node.name == used.device()).map(|node| node.number);
         let Some(number) = number else { continue };
         let way = stack.way(number);
         match &used {
-            Use::Held { .. } => continue,
             Use::Mounted { at, .. } => {
                 found.push(lasting(format!("{way} is mounted on {}{}", at.display(), role(at))));
             }
             Use::Swap { .. } => found.push(lasting(format!("{way} is swap"))),
-            Use::Member { .. } | Use::Loop { .. } => found.push(lasting(format!("{way} is in use by {}", used.user()))),
+            Use::Member { .. } | Use::Loop { .. } | Use::Held { .. } => {
+                found.push(lasting(format!("{way} is in use by {}", used.user())))
+            }
         }
         in_use.insert(number);
     }

@@ -1,11 +1,14 @@
 //! What is stacked on a disk and its partitions: read from sysfs, by device numbers, without a look at any name.
 
-use crate::in_use::{DevNumber, MAX_STACK, Node, nodes};
+use kernel::{
+    DevNumber, Root,
+    block::{MAX_STACK, Node, linked, nodes},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs, io,
-    path::{Path, PathBuf},
+    fmt, io,
+    path::Path,
 };
 
 /// No machine has more; a tree that goes on for ever is no tree.
@@ -84,12 +87,12 @@ pub(super) struct Stack {
 
 impl Stack {
     /// Reads the stack on the disk whose directory in sysfs is `disk`.
-    pub fn read(disk: &Path) -> io::Result<Self> {
-        let disk = fs::canonicalize(disk)?;
+    pub fn read(root: &Root, disk: &Path) -> io::Result<Self> {
+        let disk = root.resolve(disk).ok_or(io::ErrorKind::NotFound)?;
         let mut devices = BTreeMap::new();
         let mut left = vec![(disk.clone(), None)];
         while let Some((dir, from)) = left.pop() {
-            let family = nodes(&dir)?;
+            let family = nodes(root, &dir)?;
             let whole = family.first().map(|node| node.number);
             for node in family {
                 if devices.contains_key(&node.number) {
@@ -98,14 +101,14 @@ impl Stack {
                 if devices.len() >= MAX_DEVICES {
                     return Err(io::Error::other(format!("more than {MAX_DEVICES} devices are stacked on it")));
                 }
-                let above = links(&node.dir, "holders");
+                let above = linked(root, &node.dir, "holders");
                 let is_whole = Some(node.number) == whole;
                 let device = Device {
-                    layer: (is_whole && from.is_some()).then(|| layer(&node.dir)),
-                    mapper: (attribute(&node.dir, "dm/name"), attribute(&node.dir, "dm/uuid")),
+                    layer: (is_whole && from.is_some()).then(|| layer(root, &node.dir)),
+                    mapper: (attribute(root, &node.dir, "dm/name"), attribute(root, &node.dir, "dm/uuid")),
                     from: if is_whole { from } else { whole },
-                    holders: above.iter().filter_map(|dir| number(dir)).collect(),
-                    slaves: links(&node.dir, "slaves").iter().filter_map(|dir| number(dir)).collect(),
+                    holders: above.iter().filter_map(|dir| number(root, dir)).collect(),
+                    slaves: linked(root, &node.dir, "slaves").iter().filter_map(|dir| number(root, dir)).collect(),
                     elsewhere: Vec::new(),
                     node,
                 };
@@ -113,10 +116,10 @@ impl Stack {
                 devices.insert(device.node.number, device);
             }
         }
-        let base: BTreeSet<DevNumber> = nodes(&disk)?.into_iter().map(|node| node.number).collect();
+        let base: BTreeSet<DevNumber> = nodes(root, &disk)?.into_iter().map(|node| node.number).collect();
         for device in devices.values_mut().filter(|device| device.layer.is_some()) {
             let mut found = BTreeSet::new();
-            leaves(&device.node.dir, &base, MAX_STACK, &mut found);
+            leaves(root, &device.node.dir, &base, MAX_STACK, &mut found);
             device.elsewhere = found.into_iter().collect();
         }
         let top_down = order(&devices);
@@ -175,34 +178,34 @@ fn order(devices: &BTreeMap<DevNumber, Device>) -> Vec<DevNumber> {
 }
 
 /// What a device lies on in the end, but for the base.
-fn leaves(dir: &Path, base: &BTreeSet<DevNumber>, depth: u32, found: &mut BTreeSet<String>) {
-    for slave in links(dir, "slaves") {
-        if number(&slave).is_some_and(|number| base.contains(&number)) {
+fn leaves(root: &Root, dir: &Path, base: &BTreeSet<DevNumber>, depth: u32, found: &mut BTreeSet<String>) {
+    for slave in linked(root, dir, "slaves") {
+        if number(root, &slave).is_some_and(|number| base.contains(&number)) {
             continue;
         }
         // A partition lies on what its disk lies on.
-        let disk = if slave.join("partition").exists() { slave.parent().unwrap_or(&slave) } else { &slave };
-        if depth == 0 || links(disk, "slaves").is_empty() {
+        let disk = if root.exists(slave.join("partition")) { slave.parent().unwrap_or(&slave) } else { &slave };
+        if depth == 0 || linked(root, disk, "slaves").is_empty() {
             found.insert(slave.file_name().unwrap_or_default().to_string_lossy().into_owned());
         } else {
-            leaves(disk, base, depth - 1, found);
+            leaves(root, disk, base, depth - 1, found);
         }
     }
 }
 
-fn layer(dir: &Path) -> Layer {
-    if dir.join("md").is_dir() {
+fn layer(root: &Root, dir: &Path) -> Layer {
+    if root.is_dir(dir.join("md")) {
         return Layer::Raid;
     }
     // A device that others are cached by has the directory too, and a name of another kind.
-    if dir.join("bcache").is_dir() && !dir.join("dm").is_dir() {
+    if root.is_dir(dir.join("bcache")) && !root.is_dir(dir.join("dm")) {
         return Layer::Bcache;
     }
-    if !dir.join("dm").is_dir() {
+    if !root.is_dir(dir.join("dm")) {
         return Layer::Unknown;
     }
     // The prefixes by which each program knows its own.
-    let uuid = attribute(dir, "dm/uuid");
+    let uuid = attribute(root, dir, "dm/uuid");
     let is_map = uuid.strip_prefix("part").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     match uuid.split('-').next().unwrap_or_default() {
         "LVM" => Layer::Lvm,
@@ -213,18 +216,10 @@ fn layer(dir: &Path) -> Layer {
     }
 }
 
-fn attribute(dir: &Path, file: &str) -> String {
-    fs::read_to_string(dir.join(file)).unwrap_or_default().trim().to_owned()
+fn attribute(root: &Root, dir: &Path, file: &str) -> String {
+    root.attribute(dir.join(file)).unwrap_or_default()
 }
 
-fn number(dir: &Path) -> Option<DevNumber> {
-    DevNumber::parse(&attribute(dir, "dev"))
-}
-
-/// The directories that a directory of links leads to, sorted.
-fn links(dir: &Path, kind: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(dir.join(kind)) else { return Vec::new() };
-    let mut found: Vec<_> = entries.flatten().filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
-    found.sort();
-    found
+fn number(root: &Root, dir: &Path) -> Option<DevNumber> {
+    DevNumber::parse(&attribute(root, dir, "dev"))
 }

@@ -1,10 +1,13 @@
 //! Trees as sysfs has them, and a kernel that takes apart what it is told to, if it may.
 
-use super::kernel::Opener;
+use super::calls::Opener;
 use super::mapper::Mapped;
 use super::*;
-use crate::in_use::DevNumber;
-use crate::usage::{LoopDevice, Usage};
+use kernel::Cancel;
+use kernel::{
+    DevNumber,
+    block::{LoopDevice, Usage},
+};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -65,16 +68,16 @@ impl Tree {
     }
 
     fn down(&self, disk: &str, kernel: &Fake<'_>) -> Result<Vec<String>, ReleaseError> {
-        let read = || Stack::read(&self.dir(disk));
-        let done = take_down(Path::new("/dev/x"), &read, kernel, &AtomicBool::new(false))?;
+        let read = || Stack::read(&live(), &self.dir(disk));
+        let done = take_down(Path::new("/dev/x"), &read, kernel, &Cancel::default())?;
         Ok(done.iter().map(Takedown::to_string).collect())
     }
 
     /// What `down` takes, in order, by kernel names.
     fn order(&self, disk: &str) -> Vec<String> {
-        let read = || Stack::read(&self.dir(disk));
+        let read = || Stack::read(&live(), &self.dir(disk));
         let kernel = self.kernel();
-        let done = take_down(Path::new("/dev/x"), &read, &kernel, &AtomicBool::new(false)).unwrap();
+        let done = take_down(Path::new("/dev/x"), &read, &kernel, &Cancel::default()).unwrap();
         assert_eq!(kernel.state.borrow().log, done.iter().map(|step| step.device.clone()).collect::<Vec<_>>());
         done.into_iter().map(|step| step.device).collect()
     }
@@ -190,6 +193,10 @@ impl Kernel for Fake<'_> {
             self.tree.put("md127", "md/array_state", "clean");
         }
     }
+}
+
+fn live() -> Root {
+    Root::open("/").unwrap()
 }
 
 fn number(text: &str) -> DevNumber {
@@ -430,10 +437,12 @@ fn a_circle_or_a_free_disk_is_no_harm() {
     tree.disk("sda", "8:0");
     assert_eq!(tree.down("sda", &tree.kernel()).unwrap(), Vec::<String>::new());
     tree.mapped("dm-0", "253:0", "a", "", &["sda"]).mapped("dm-1", "253:1", "b", "", &["dm-0"]).on("dm-0", &["dm-1"]);
-    let stack = Stack::read(&tree.dir("sda")).unwrap();
+    let stack = Stack::read(&live(), &tree.dir("sda")).unwrap();
     assert_eq!(stack.top_down.len(), 2);
     // A signal ends it between two steps.
-    let read = || Stack::read(&tree.dir("sda"));
-    let error = take_down(Path::new("/dev/x"), &read, &tree.kernel(), &AtomicBool::new(true)).unwrap_err();
+    let read = || Stack::read(&live(), &tree.dir("sda"));
+    let cancel = Cancel::default();
+    cancel.cancel();
+    let error = take_down(Path::new("/dev/x"), &read, &tree.kernel(), &cancel).unwrap_err();
     assert_eq!(error.to_string(), "stopped while taking down what lies on /dev/x; nothing was changed");
 }

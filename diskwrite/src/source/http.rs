@@ -3,21 +3,15 @@
 use super::{OnRetry, Retry, SourceError};
 use crate::options::{InstallOptions, Retries, Source};
 use api::backoff;
+use kernel::Cancel;
 use std::{
     io::{self, Read},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
     time::{Duration, Instant},
 };
 use ureq::http::{HeaderMap, Response, header};
 
 /// A connection on which nothing comes for this long is given up and made anew.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How often a pause looks whether it should end.
-const NAP: Duration = Duration::from_millis(50);
 
 /// What shows that a later answer is of the same file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +73,7 @@ pub(super) struct HttpReader {
     shown: String,
     /// Whether nothing but the server's certificate speaks for the image, so that no other may take its place.
     https_only: bool,
-    cancel: Arc<AtomicBool>,
+    cancel: Cancel,
     stall_timeout: Duration,
     retries: Retries,
     on_retry: OnRetry,
@@ -221,19 +215,12 @@ impl HttpReader {
         }
         let wait = backoff(self.failures).min(left);
         self.failures = self.failures.saturating_add(1);
-        if !(self.on_retry)(Retry { error: chain(&error), wait, offset: self.offset }) {
+        if !(self.on_retry)(Retry { error: kernel::in_full(&error), wait, offset: self.offset }) {
             return Err(SourceError::Cancelled { offset: self.offset });
         }
-        let until = Instant::now() + wait;
-        loop {
-            if self.cancel.load(Ordering::Relaxed) {
-                return Err(SourceError::Cancelled { offset: self.offset });
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            thread::sleep(left.min(NAP));
+        match self.cancel.sleep(wait) {
+            true => Err(SourceError::Cancelled { offset: self.offset }),
+            false => Ok(()),
         }
     }
 
@@ -290,7 +277,7 @@ impl Read for HttpReader {
         // The time the caller took to come back is not the server's.
         self.progress = Instant::now();
         loop {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.cancel.is_cancelled() {
                 return Err(io::Error::other(SourceError::Cancelled { offset: self.offset }));
             }
             if let Some(count) = self.read_body(buf).map_err(io::Error::other)? {
@@ -339,17 +326,6 @@ fn may_pass_one_day(error: &ureq::Error) -> bool {
         ureq::Error::HostNotFound => true,
         _ => false,
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::source::open;
+use kernel::Cancel;
 use std::{
     io::{BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::Mutex,
-    thread::JoinHandle,
+    sync::{Arc, Mutex},
+    thread,
 };
 
 type Reply = Box<dyn FnOnce(&str, &mut TcpStream) + Send>;
@@ -15,7 +16,7 @@ type Reply = Box<dyn FnOnce(&str, &mut TcpStream) + Send>;
 struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
-    thread: JoinHandle<()>,
+    thread: thread::JoinHandle<()>,
 }
 
 impl Server {
@@ -275,12 +276,12 @@ fn cancelling_ends_a_pause() {
     let options = options(address);
     let cancel = options.cancel.clone();
     let on_retry = Box::new(move |_| {
-        cancel.store(true, Ordering::Relaxed);
+        cancel.cancel();
         true
     });
     assert!(matches!(open(&options, on_retry).err(), Some(SourceError::Cancelled { offset: 0 })));
     // As does that nobody wants to hear of it any more.
-    let options = InstallOptions { cancel: Arc::default(), ..options };
+    let options = InstallOptions { cancel: Cancel::default(), ..options };
     assert!(matches!(open(&options, Box::new(|_| false)).err(), Some(SourceError::Cancelled { offset: 0 })));
 }
 

@@ -1,7 +1,6 @@
 //! What was on the disk where the measurement writes: kept in memory, and put back whatever happens.
 
 use super::SpeedError;
-use crate::sys;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::{
     fs::File,
@@ -29,7 +28,7 @@ impl Target<'_> {
     pub fn drop_cache(&self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.is_disk {
-            sys::drop_cache(self.file)
+            kernel::disk::drop_cache(self.file)
         } else {
             posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from)
         }
@@ -112,18 +111,7 @@ impl Drop for Saved<'_> {
         if !self.done
             && let Err(error) = self.put_back()
         {
-            tracing::error!(error = %chain(&error), "the contents are lost");
+            tracing::error!(error = %kernel::in_full(&error), "the contents are lost");
         }
     }
-}
-
-/// The error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -13,14 +13,12 @@ use std::{
     fs::File,
     io::{self, Read},
     path::PathBuf,
-    thread,
     time::{Duration, Instant},
 };
 
 /// An armored signature of a 16384-bit key with notations has less than a tenth of it.
 pub(super) const SIGNATURE_BYTES: u64 = 64 << 10;
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-const NAP: Duration = Duration::from_millis(50);
 
 /// The place named, or the image's own with `suffix`; None where that can't be.
 pub(super) fn place(options: &InstallOptions, suffix: &str) -> Option<SignatureAt> {
@@ -88,10 +86,7 @@ pub(super) fn fetch(options: &InstallOptions, url: &str) -> Result<Vec<u8>, Stri
         let wait = backoff(failures);
         failures = failures.saturating_add(1);
         tracing::warn!("cannot fetch the signature {shown}: {error}; trying again in {:.1} s", wait.as_secs_f32());
-        let until = Instant::now() + wait;
-        while Instant::now() < until && !options.cancelled() {
-            thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
-        }
+        options.cancel.sleep(wait);
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use std::thread;
 use std::{io::Write, net::TcpListener};
 
 fn from(source: Source) -> InstallOptions {

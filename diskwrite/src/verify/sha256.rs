@@ -3,6 +3,7 @@
 use super::{Tap, VerifyError};
 use crate::options::Source;
 use crate::trust::parse_sha256;
+use kernel::hex;
 use sha2::{Digest, Sha256};
 use std::{io::Read, path::Path};
 
@@ -29,15 +30,11 @@ impl Tap for Sum {
     fn finish(self: Box<Self>) -> Result<(), VerifyError> {
         let found = self.hasher.finalize();
         if found[..] == self.expected {
-            tracing::info!("the image's SHA-256 is {}", hex(&self.expected));
+            tracing::info!("the image's SHA-256 is {}", hex::lower(&self.expected));
             return Ok(());
         }
-        Err(VerifyError::Sha256 { expected: hex(&self.expected), found: hex(&found) })
+        Err(VerifyError::Sha256 { expected: hex::lower(&self.expected), found: hex::lower(found) })
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The sum a file of sums has for this source.

@@ -1,7 +1,8 @@
 //! ATA's SECURITY ERASE UNIT (ACS-4, sections 4.18 and 7.39 to 7.45), through the SCSI command ATA PASS-THROUGH (16)
 //! (SAT-4, section 12.2.2.3).
 
-use std::{fmt, io, time::Duration};
+use kernel::{bytes, commands, commands::Direction, hex};
+use std::{fmt, fs::File, io, time::Duration};
 
 /// The password set for the erasure, which ends with it. It is no secret: whoever finds a disk locked with it, because the
 /// power went, opens it with `hdparm --user-master u --security-unlock landfall` and `--security-disable landfall`, or by
@@ -9,6 +10,10 @@ use std::{fmt, io, time::Duration};
 pub(crate) const PASSWORD: &str = "landfall";
 /// What the data commands transfer.
 pub(crate) const SECTOR: usize = 512;
+/// Of the driver's status: there is sense data.
+const DRIVER_SENSE: u16 = 8;
+/// Bytes of sense data that a message has.
+const SENSE_SHOWN: usize = 32;
 const SHORT: Duration = Duration::from_secs(60);
 /// For a disk that does not say how long it takes.
 const UNKNOWN_TIME: Duration = Duration::from_secs(24 * 3600);
@@ -24,14 +29,6 @@ pub(crate) enum Command {
     ErasePrepare,
     EraseUnit,
     DisablePassword,
-}
-
-/// Which way data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    None,
-    FromDisk,
-    ToDisk,
 }
 
 impl Command {
@@ -85,6 +82,22 @@ pub(crate) trait Ata {
     fn run(&mut self, command: Command, data: &mut [u8; SECTOR], timeout: Duration) -> io::Result<()>;
 }
 
+impl Ata for &File {
+    fn run(&mut self, command: Command, data: &mut [u8; SECTOR], timeout: Duration) -> io::Result<()> {
+        let reply = commands::scsi(self, &command.cdb(), command.direction(), data, timeout)?;
+        if reply.status == 0 && reply.host_status == 0 && reply.driver_status & !DRIVER_SENSE == 0 {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "SCSI status {:#x}, host {:#x}, driver {:#x}, sense {}",
+            reply.status,
+            reply.host_status,
+            reply.driver_status,
+            hex::lower(reply.sense.get(..SENSE_SHOWN).unwrap_or(&reply.sense))
+        )))
+    }
+}
+
 /// Words 82, 89, 90 and 128 of IDENTIFY DEVICE (ACS-4, section 7.13.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Security {
@@ -102,9 +115,7 @@ pub(super) struct Security {
 }
 
 fn word(data: &[u8], index: usize) -> u16 {
-    let at = index.saturating_mul(2);
-    let byte = |at: usize| data.get(at).copied().unwrap_or_default();
-    u16::from_le_bytes([byte(at), byte(at.saturating_add(1))])
+    bytes::le16(data, index.saturating_mul(2)).unwrap_or_default()
 }
 
 /// Reads IDENTIFY DEVICE.

@@ -14,19 +14,16 @@ use crate::{
     disk::{Disk, DiskError, Geometry},
     identity::DiskIdentity,
     partitions,
-    plan::{Fate, OldPartition, in_full},
+    plan::{Fate, OldPartition},
     probe::{Contents, Span, probe},
     release::{self, Takedown},
 };
+use kernel::{Cancel, in_full};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
 };
 
 pub use error::WipeError;
@@ -91,7 +88,7 @@ pub struct WipeOptions {
     /// Read all zeros back, and not samples of them.
     pub verify_all: bool,
     /// Set to stop.
-    pub cancel: Arc<AtomicBool>,
+    pub cancel: Cancel,
 }
 
 /// How far it is.
@@ -286,7 +283,7 @@ fn is_about_users(refusal: &DiskError) -> bool {
 }
 
 /// What is done to a disk before an image is written to it: it is made free, and all signatures go.
-pub fn clean(device: &Path, cancel: &Arc<AtomicBool>) -> Result<Wiped, WipeError> {
+pub fn clean(device: &Path, cancel: &Cancel) -> Result<Wiped, WipeError> {
     let options = WipeOptions {
         device: device.to_owned(),
         level: Level::Signatures,
@@ -363,7 +360,7 @@ fn climb(
 struct Work<'a> {
     disk: &'a Disk,
     geometry: &'a Geometry,
-    cancel: &'a AtomicBool,
+    cancel: &'a Cancel,
 }
 
 impl Work<'_> {
@@ -378,7 +375,7 @@ impl Work<'_> {
 
     /// Whether it is to stop, with so much done.
     fn check_cancelled(&self, done_bytes: u64) -> Result<(), WipeError> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.is_cancelled() {
             let total_bytes = self.geometry.size_bytes;
             return Err(WipeError::Cancelled { device: self.device(), done_bytes, total_bytes });
         }
@@ -388,7 +385,7 @@ impl Work<'_> {
     /// All written is on the medium, and what is read next comes from there.
     fn flush(&self) -> Result<(), WipeError> {
         let file = self.disk.file();
-        let flushed = file.sync_all().and_then(|()| crate::sys::drop_cache(file));
+        let flushed = file.sync_all().and_then(|()| kernel::disk::drop_cache(file));
         flushed.map_err(|source| WipeError::Flush { device: self.device(), source })
     }
 

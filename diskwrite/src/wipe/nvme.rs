@@ -1,7 +1,8 @@
 //! NVMe's own ways to erase: Format NVM with a secure erase setting, and Sanitize (NVM Express Base Specification 2.0,
 //! sections 5.14, 5.24 and 5.16.1.21).
 
-use std::{collections::BTreeSet, fmt, io};
+use kernel::commands;
+use std::{collections::BTreeSet, fmt, fs::File, io};
 
 /// The kernel waits this long for a format: some disks write every block.
 const FORMAT_TIMEOUT_MS: u32 = 12 * 3600 * 1000;
@@ -11,14 +12,7 @@ pub(crate) const IDENTIFY_BYTES: usize = 4096;
 /// Of the Sanitize Status log page.
 pub(super) const SANITIZE_LOG_BYTES: usize = 512;
 
-/// An admin command: what differs from zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Command {
-    pub opcode: u8,
-    pub namespace: u32,
-    pub cdw10: u32,
-    pub timeout_ms: u32,
-}
+pub(crate) use kernel::commands::NvmeAdmin as Command;
 
 /// A status the controller ended a command with: type, code and flags, without the phase bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +43,15 @@ impl fmt::Display for Status {
 pub(crate) trait Controller {
     /// Runs an admin command that reads into `data`.
     fn admin(&mut self, command: &Command, data: &mut [u8]) -> io::Result<Result<(), Status>>;
+}
+
+impl Controller for &File {
+    fn admin(&mut self, command: &Command, data: &mut [u8]) -> io::Result<Result<(), Status>> {
+        Ok(match commands::nvme_admin(self, command, data)? {
+            0 => Ok(()),
+            status => Err(Status(status)),
+        })
+    }
 }
 
 /// What the controller says of its abilities.
@@ -104,11 +107,11 @@ fn byte(data: &[u8], at: usize) -> u8 {
 }
 
 fn le16(data: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([byte(data, at), byte(data, at.saturating_add(1))])
+    kernel::bytes::le16(data, at).unwrap_or_default()
 }
 
 fn le32(data: &[u8], at: usize) -> u32 {
-    u32::from(le16(data, at)) | u32::from(le16(data, at.saturating_add(2))) << 16
+    kernel::bytes::le32(data, at).unwrap_or_default()
 }
 
 /// Identify (06h): of a controller (CNS 01h), a namespace (00h), or a list of them (02h active, 10h allocated).

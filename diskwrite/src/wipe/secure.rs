@@ -3,7 +3,7 @@
 use super::ata::{self, AtaError};
 use super::nvme::{self, Abilities, Controller, IDENTIFY_BYTES, SANITIZE_LOG_BYTES, Sanitizing, Way};
 use super::{Level, Outcome, WipeError, WipeProgress, Work};
-use crate::{flight::bytes, probe::Span, sys::admin};
+use crate::{flight::bytes, probe::Span};
 use std::{collections::BTreeSet, io, os::unix::fs::FileExt, thread, time::Duration};
 
 /// How often a sanitize operation is asked how far it is.
@@ -95,7 +95,7 @@ fn changed(before: &[Sample], after: &[Sample]) -> Result<u64, u64> {
 fn nvme(work: &Work<'_>, progress: &mut dyn FnMut(u16)) -> Result<String, Problem> {
     let mut disk = work.disk.file();
     let refused = |error: io::Error| Problem::Refused(format!("the disk takes no NVMe admin commands: {error}"));
-    let namespace = admin::nvme_namespace(disk).map_err(refused)?;
+    let namespace = kernel::commands::nvme_namespace(disk).map_err(refused)?;
     erase(&mut disk, namespace, LOOK, progress)
 }
 

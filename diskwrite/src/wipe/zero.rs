@@ -3,7 +3,7 @@
 use super::{Level, Outcome, WipeError, WipeProgress, Work};
 use crate::flight::{Failed, Flight};
 use crate::request::{Request, Work as Asked};
-use crate::{buffer::Buffer, device::Device, probe::Span, sys};
+use crate::{buffer::Buffer, device::Device, probe::Span};
 use std::{io, os::unix::fs::FileExt};
 
 /// Discarded at once: between two pieces it can be stopped.
@@ -22,7 +22,7 @@ const ENDS: u64 = 4;
 pub(super) fn discard(work: &Work<'_>, progress: &mut dyn FnMut(WipeProgress)) -> Result<Outcome, WipeError> {
     let total_bytes = work.geometry.size_bytes;
     work.pieces(DISCARD_BYTES, |span| {
-        sys::discard(work.disk.file(), span.offset, span.len).map_err(|source| {
+        kernel::disk::discard(work.disk.file(), span.offset, span.len).map_err(|source| {
             let unable = matches!(source.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EINVAL));
             if unable && span.offset == 0 {
                 WipeError::Refused { device: work.device(), level: Level::Discard, source }

@@ -111,18 +111,13 @@ pub fn apply_running(
     let accounts = Accounts::new(root, now.days);
     let made = accounts.groups(&config.passwd.groups).and_then(|()| accounts.users(&config.passwd.users));
     if let Err(error) = made {
-        running.accounts.push(chain(&error));
+        running.accounts.push(kernel::in_full(&error));
     }
     for entry in Entry::all(root, &config)? {
         entry.write(root, &accounts, fetcher)?;
     }
     units::write(root, &config.systemd)?;
     Ok(running)
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |cause| cause.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// A config of any version as one of the newest stable, by Ignition's own translation.

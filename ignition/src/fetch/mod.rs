@@ -15,6 +15,7 @@ use crate::model::{HttpHeader, Ignition, Proxy, Reference, Resource};
 use crate::redact::redact_url;
 use api::proxy::ProxyVariables;
 use flate2::read::MultiGzDecoder;
+use kernel::hex;
 use sha2::{Digest, Sha256, Sha512};
 use std::{
     borrow::Cow,
@@ -261,15 +262,11 @@ impl<'a> Sum<'a> {
     }
 
     fn check(&self, bytes: &[u8]) -> Result<(), FetchFault> {
-        let calculated = if self.is_long { hex(&Sha512::digest(bytes)) } else { hex(&Sha256::digest(bytes)) };
+        let calculated =
+            if self.is_long { hex::lower(Sha512::digest(bytes)) } else { hex::lower(Sha256::digest(bytes)) };
         if calculated.eq_ignore_ascii_case(self.digits) {
             return Ok(());
         }
         Err(FetchFault::Mismatch { calculated, expected: self.digits.to_ascii_lowercase() })
     }
-}
-
-/// Lower-case hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

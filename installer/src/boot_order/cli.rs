@@ -1,9 +1,10 @@
 //! `landfall boot-order`: what the firmware starts, shown and set.
 
 use super::{BootOrderError, BootState, Done, Variables, entry_name, numbers, set};
-use crate::{cancel::Cancel, host::LiveHost};
+use crate::host::LiveHost;
 use anyhow::Context;
 use api::http::HttpConfig;
+use kernel::Cancel;
 use serde::Serialize;
 use std::{
     io::{self, Write},
@@ -150,7 +151,7 @@ impl Shown {
 
 impl Show {
     fn run(self) -> anyhow::Result<ExitCode> {
-        let variables = Variables::of(&self.root);
+        let variables = Variables::open(&self.root);
         let state = variables.as_ref().map(BootState::read).transpose().map_err(BootOrderError::from)?;
         let text = if self.json {
             serde_json::to_string(&Shown::new(state.as_ref()))? + "\n"

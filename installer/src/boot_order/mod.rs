@@ -9,24 +9,23 @@ mod esp;
 mod fat;
 mod load_option;
 mod order;
-mod variables;
 
 pub mod cli;
 
 pub use device_path::{HardDrive, Node, PathError};
 pub use esp::{Architecture, Loader, LoaderError};
 pub use fat::FatError;
+pub use kernel::efi::{VariableError, Variables};
 pub use load_option::{LoadOption, LoadOptionError};
 pub use order::{BootState, Change, Full, Partitions, Plan, Target, entry_name, numbers, plan};
-pub use variables::{VariableError, Variables};
 
 use crate::{
-    cancel::Cancel,
     host::Host,
     programs::{Program, ProgramError},
 };
 use diskwrite::{Layout, ReadLayoutError, disks, open_layout};
 use fat::Fat;
+use kernel::Cancel;
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -102,7 +101,7 @@ pub fn set(host: &dyn Host, device: &Path, dry_run: bool, cancel: &Cancel) -> Re
         }
         return Ok(Done::Bootlist);
     }
-    let Some(variables) = Variables::of(host.root()) else {
+    let Some(variables) = Variables::open(host.root()) else {
         let firmware = if cfg!(target_arch = "s390x") { "z/Architecture" } else { "BIOS" };
         tracing::info!(
             firmware,
@@ -135,7 +134,8 @@ fn partitions(root: &Path, device: &Path, layout: &Layout) -> Partitions {
     let guids = |layout: &Layout| layout.partitions.iter().map(|partition| partition.guid).collect::<Vec<_>>();
     let mut found = Partitions { own: guids(layout).into_iter().collect(), ..Partitions::default() };
     let device = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
-    for disk in disks(root) {
+    let all = kernel::Root::open(root).map_or_else(|_| Vec::new(), |root| disks(&root));
+    for disk in all {
         let node = disk.node();
         if NO_DISKS.iter().any(|prefix| disk.name.starts_with(prefix)) || node == device {
             continue;

@@ -4,8 +4,8 @@ use super::{
     device_path::HardDrive,
     esp::{self, Architecture},
     load_option::{LoadOption, LoadOptionError},
-    variables::{VariableError, Variables},
 };
+use kernel::efi::{VariableError, Variables};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,

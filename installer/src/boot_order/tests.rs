@@ -13,7 +13,7 @@ pub(super) struct Machine {
 pub(super) fn machine() -> Machine {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("sys/firmware/efi/efivars")).unwrap();
-    let variables = Variables::of(root.path()).unwrap();
+    let variables = Variables::open(root.path()).unwrap();
     Machine { root, variables }
 }
 
@@ -212,5 +212,5 @@ fn firmware_that_forgets_is_noticed() {
 
 #[test]
 fn a_bios_has_nothing_to_set() {
-    assert!(Variables::of(tempfile::tempdir().unwrap().path()).is_none());
+    assert!(Variables::open(tempfile::tempdir().unwrap().path()).is_none());
 }

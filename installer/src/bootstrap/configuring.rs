@@ -8,8 +8,8 @@ use super::{
     mcs_log::requests,
     nodes::is_told,
 };
-use crate::cancel::Cancel;
 use api::{Client, ClusterId, HostId, HostProgress, HostRole, HostStage};
+use kernel::Cancel;
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,

@@ -4,12 +4,10 @@ use super::{
     BootstrapError, Context,
     manifests::{CONTROLLER, NAMESPACE},
 };
-use crate::{
-    cancel::Cancel,
-    kube::{Client, KubeError},
-};
+use crate::kube::{Client, KubeError};
 use api::Timestamp;
 use flate2::{Compression, write::GzEncoder};
+use kernel::Cancel;
 use std::{error::Error, io, time::Duration};
 
 const READY: &str = "AssistedControllerIsReady";

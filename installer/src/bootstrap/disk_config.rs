@@ -6,8 +6,9 @@ use super::{
     files::{self, below},
     payload,
 };
-use crate::{cancel::Cancel, host::Host};
+use crate::host::Host;
 use ignition::{TranslateError, merge_all, model::References};
+use kernel::Cancel;
 use std::{io, path::Path};
 
 const MERGED: &str = "/opt/openshift/master.ign";

@@ -1,10 +1,8 @@
 //! Machine configs of the masters: they must have settled before this host boots into the one it is given.
 
 use super::{BootstrapError, Context, nodes::MASTER};
-use crate::{
-    cancel::Cancel,
-    kube::{Client, KubeError, Node},
-};
+use crate::kube::{Client, KubeError, Node};
+use kernel::Cancel;
 use std::{collections::BTreeSet, error::Error};
 
 const CURRENT: &str = "machineconfiguration.openshift.io/currentConfig";

@@ -1,7 +1,8 @@
 //! A host name that the cluster can use.
 
 use super::{BootstrapError, files};
-use crate::{cancel::Cancel, host::Host, programs::Program};
+use crate::{host::Host, programs::Program};
+use kernel::Cancel;
 
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 

@@ -1,12 +1,10 @@
 //! Waits for masters, and arbiters, in the bootstrap's control plane, and tells the service of each that has joined.
 
 use super::{BootstrapError, Context, hosts::Hosts, taints, taints::Policy};
-use crate::{
-    cancel::Cancel,
-    kube::{Client, KubeError, Node},
-};
+use crate::kube::{Client, KubeError, Node};
 use api::{HostProgress, HostStage};
 use ignition::yaml::{self, YamlError};
+use kernel::Cancel;
 use serde::Deserialize;
 use std::{collections::BTreeSet, error::Error};
 
@@ -106,7 +104,7 @@ fn install_config(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<I
                 None => "it has no install-config".to_owned(),
             },
             Err(KubeError::Cancelled) => return Err(BootstrapError::Cancelled("waiting for the control plane")),
-            Err(error) => chain(&error),
+            Err(error) => kernel::in_full(&error),
         };
         if reason != last {
             tracing::info!(reason, "waiting for ConfigMap cluster-config-v1 of the bootstrap's control plane");
@@ -116,15 +114,6 @@ fn install_config(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<I
             return Err(BootstrapError::Cancelled("waiting for the control plane"));
         }
     }
-}
-
-fn chain(error: &dyn Error) -> String {
-    let (mut text, mut source) = (error.to_string(), error.source());
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// What is known of nodes of one role.

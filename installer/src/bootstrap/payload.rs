@@ -1,13 +1,14 @@
 //! `bootstrap.ign`: fetched, and made this system's own.
 
 use super::{BootstrapError, Context, files, services};
-use crate::{cancel::Cancel, host::Host, programs::ProgramError};
+use crate::{host::Host, programs::ProgramError};
 use api::{Client, ClientError};
 use ignition::{
     apply::{ApplyError, Now, Root, Running, apply_running, newest, plan},
     fetch::{Fetcher, Location, Options},
     model::Document,
 };
+use kernel::Cancel;
 use std::{
     path::Path,
     time::{Duration, Instant},

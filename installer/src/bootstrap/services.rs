@@ -2,10 +2,10 @@
 
 use super::BootstrapError;
 use crate::{
-    cancel::Cancel,
     host::Host,
     programs::{Program, ProgramError},
 };
+use kernel::Cancel;
 use std::{ffi::OsStr, time::Duration};
 
 pub(super) fn systemctl(host: &dyn Host, args: &[&str], cancel: &Cancel) -> Result<String, ProgramError> {

@@ -7,7 +7,8 @@ use super::{
     services::{self, Failed, systemctl, wait_for_state},
     ssh,
 };
-use crate::{cancel::Cancel, host::Host};
+use crate::host::Host;
+use kernel::Cancel;
 use sha2::{Digest, Sha256};
 use std::{fs, path::Path};
 
@@ -67,7 +68,7 @@ pub fn start(host: &dyn Host, ctx: &Context<'_>, cancel: &Cancel) -> Result<(), 
 }
 
 fn hash(text: &[u8]) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    kernel::hex::lower(Sha256::digest(text))
 }
 
 fn start_units(host: &dyn Host, cancel: &Cancel) -> Result<(), BootstrapError> {

@@ -5,8 +5,9 @@ use super::{
     BootstrapError, Context, Report, controller, files::below, machine_configs, nodes, services, services::Failed,
     taints::Policy, workers,
 };
-use crate::{cancel::Cancel, host::Host, kube};
+use crate::{host::Host, kube};
 use api::{HostStage, LogsState};
+use kernel::Cancel;
 use std::error::Error;
 
 const KUBECONFIG: &str = "/opt/openshift/auth/kubeconfig";

@@ -1,8 +1,8 @@
 //! Where the service runs on the bootstrap host itself, workers need it until they have what they install.
 
 use super::{BootstrapError, Context};
-use crate::cancel::Cancel;
 use api::{Host, HostRole, HostStage};
+use kernel::Cancel;
 use std::error::Error;
 
 /// Waits until no worker needs the service any more.

@@ -8,14 +8,12 @@ mod role;
 pub(crate) mod values;
 mod write;
 
-use crate::{
-    cancel::Cancel,
-    display::{Display, Style},
-};
+use crate::display::{Display, Style};
 use anyhow::Context;
 use clap::{Args, FromArgMatches};
 use config::InstallConfig;
 use diskwrite::InstallError;
+use kernel::Cancel;
 use role::RoleArgs;
 use serde::Serialize;
 use std::{

@@ -2,13 +2,13 @@
 
 use super::{Install, Voice, config::InstallConfig};
 use crate::{
-    cancel::Cancel,
     ignition_source::{self, IgnitionSourceError},
     source,
 };
 use diskwrite::{
     DecodeError, DiskError, DiskState, Failure, ImageError, InstallError, InstallOptions, Use, VerifyError,
 };
+use kernel::Cancel;
 use std::{
     io::{self, Write},
     path::Path,
@@ -19,7 +19,7 @@ impl Install {
     pub(super) fn run_disk(&self, voice: Voice) -> anyhow::Result<ExitCode> {
         let mut options = self.config.options()?;
         let cancel = if self.dry_run { Cancel::default() } else { self.cancel_on_signals()? };
-        options.cancel = cancel.flag();
+        options.cancel = cancel.clone();
         options.ignition = self.ignition(&options, &cancel)?;
         // Before anything is said of the image, as coreos-installer does.
         diskwrite::check_filters(&options)?;

@@ -1,8 +1,8 @@
 //! What a worker waits for: two masters that are done (docs/compatibility.md#waiting-for-masters).
 
 use super::{FlowError, Pace};
-use crate::cancel::Cancel;
 use api::{Client, ClientError, ClusterId, HostRole, HostStage};
+use kernel::Cancel;
 use std::error::Error;
 
 /// The kind of a cluster that exists already and gets more hosts.

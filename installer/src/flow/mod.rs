@@ -7,7 +7,6 @@ pub use write::write_disk;
 
 use crate::{
     bootstrap::{self, BootstrapError, Context, configuring::Watcher},
-    cancel::Cancel,
     host::{Host, HostError, WriteError},
     network::LiveNetwork,
     plan::{Action, Plan, PlanError, RootDeploy, plan},
@@ -18,6 +17,7 @@ use crate::{
 };
 use api::{Client, ClientError, HostProgress, HostStage, InstallDocument, LogsState, RetryPolicy};
 use diskwrite::Event;
+use kernel::Cancel;
 use std::{
     error::Error,
     ffi::OsStr,
@@ -132,7 +132,8 @@ pub fn run(
         for (index, action) in plan.actions.iter().enumerate() {
             tracing::info!("plan: {}. {action}", index + 1);
         }
-        let client = |retry| cancel.client(&config, retry).map_err(FlowError::Client);
+        let client =
+            |retry| Ok::<_, FlowError>(Client::new(&config, retry).map_err(FlowError::Client)?.stopped_by(cancel));
         let (patient, brief) = (client(RetryPolicy::Installer)?, client(RetryPolicy::Never)?);
         let mut flow = Flow {
             document,
@@ -379,13 +380,7 @@ fn check_ignition(config: &[u8]) -> Result<(), FlowError> {
 
 /// The error and its causes in one line; of a long one the start and, more of it, the end.
 fn failure_text(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    let text: Vec<char> = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text: Vec<char> = kernel::in_full(error).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.len() <= MAX_FAILURE_CHARS {
         return text.into_iter().collect();
     }

@@ -1,8 +1,9 @@
 //! Writing the disk, with as many attempts as that is worth.
 
 use super::{FlowError, Pace};
-use crate::{cancel::Cancel, host::Host, plan::ImageWrite};
+use crate::{host::Host, plan::ImageWrite};
 use diskwrite::Event;
+use kernel::Cancel;
 use std::error::Error;
 
 /// Writes one disk, with as many attempts as it may have. Each looks the disk up by the name given: kernel names move when

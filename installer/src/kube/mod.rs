@@ -6,8 +6,8 @@ mod types;
 pub use config::{ConfigError, Kubeconfig};
 pub use types::{Address, Condition, ConfigMap, Event, MachineConfig, Metadata, Node, Pod, Taint};
 
-use crate::cancel::Cancel;
 use api::{http::public_url, proxy::ProxyVariables, read_body};
+use kernel::Cancel;
 use serde::de::DeserializeOwned;
 use std::{
     fmt,

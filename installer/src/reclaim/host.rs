@@ -1,10 +1,7 @@
 //! What reclaiming does to the node; tests put a fake in its place.
 
 use super::programs;
-use crate::{
-    sys,
-    writable::{WritableError, make_writable},
-};
+use crate::writable::{WritableError, make_writable};
 use nix::sys::statvfs::statvfs;
 use std::{
     io,
@@ -94,6 +91,6 @@ impl Host for NodeHost {
             return Err(HostError::RebootNotAllowed);
         }
         let systemd = self.root.join("run/systemd/system").is_dir();
-        sys::reboot_later(REBOOT_DELAY, systemd).map_err(|source| HostError::Reboot { source })
+        kernel::fork::reboot_later(REBOOT_DELAY, systemd).map_err(|source| HostError::Reboot { source })
     }
 }

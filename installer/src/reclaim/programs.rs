@@ -5,19 +5,12 @@
 
 use super::HostError;
 use assist::Place;
-use std::{
-    fs::OpenOptions,
-    io::{self, Read},
-    path::Path,
-    process::Command,
-    thread,
-    time::Duration,
-};
+use kernel::outputs::{Keep, Outputs};
+use std::{path::Path, process::Command, time::Duration};
 
 const MAX_SAID_CHARS: usize = 1000;
 /// What is read of its log; the rest is thrown away.
-const MAX_SAID_BYTES: u64 = 1 << 20;
-const LOOK: Duration = Duration::from_millis(50);
+const MAX_SAID_BYTES: usize = 1 << 20;
 
 /// Frees the space of the rollback deployment, whose kernel is on the boot file system too.
 pub(super) fn rpm_ostree_cleanup(root: &Path) -> Result<(), HostError> {
@@ -35,22 +28,11 @@ pub(super) fn zipl(root: &Path, options: &str) -> Result<(), HostError> {
 
 fn run(program: &'static str, command: &Command, place: Place) -> Result<(), HostError> {
     let start = |source| HostError::Start { program, source };
-    let null = OpenOptions::new().write(true).open("/dev/null").map_err(start)?;
-    let (reader, writer) = io::pipe().map_err(start)?;
-    let mut child = assist::start(command, place, [null.into(), writer.into()]).map_err(start)?;
-    let mut said = Vec::new();
-    (&reader).take(MAX_SAID_BYTES).read_to_end(&mut said).map_err(start)?;
-    io::copy(&mut &reader, &mut io::sink()).map_err(start)?;
-    let status = loop {
-        match child.try_wait().map_err(start)? {
-            Some(status) => break status,
-            None => thread::sleep(LOOK),
-        }
-    };
-    if status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&said);
+    let (mut outputs, ends) = Outputs::errors(Keep::Start(MAX_SAID_BYTES)).map_err(start)?;
+    let mut child = assist::start(command, place, ends).map_err(start)?;
+    let status = outputs.follow(Duration::MAX, || child.try_wait(), |_| false).map_err(start)?;
+    let Some(status) = status.filter(|status| !status.success()) else { return Ok(()) };
+    let [said] = outputs.texts();
     let excess = said.chars().count().saturating_sub(MAX_SAID_CHARS);
     let said = said.trim().chars().skip(excess).map(|c| if c.is_control() { ' ' } else { c }).collect();
     Err(HostError::Failed { program, status: status.to_string(), said })

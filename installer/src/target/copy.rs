@@ -1,7 +1,7 @@
 //! Copies a directory with all in it, as `rsync -a` does, and with hard links.
 
 use super::{TargetError, failed};
-use crate::cancel::Cancel;
+use kernel::Cancel;
 use std::{
     collections::HashMap,
     fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions},

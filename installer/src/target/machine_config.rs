@@ -2,13 +2,13 @@
 //! host's Ignition config names (docs/compatibility.md#skipping-a-reboot).
 
 use super::Pace;
-use crate::cancel::Cancel;
 use api::{
     http::{agent_trusting_only, build, public_url},
     proxy::ProxyVariables,
 };
 use flate2::read::GzDecoder;
 use ignition::data_url::{self, DataUrlError};
+use kernel::Cancel;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{

@@ -6,8 +6,9 @@ use super::{
     retry::thrice,
     space::{Steps, free_percent},
 };
-use crate::{cancel::Cancel, host::Host, programs::Program};
+use crate::{host::Host, programs::Program};
 use diskwrite::{WrittenDisk, grow_xfs};
+use kernel::Cancel;
 use std::{
     ffi::OsStr,
     fs,

@@ -1,7 +1,7 @@
 //! Attempts of one step.
 
 use super::{Pace, TargetError};
-use crate::cancel::Cancel;
+use kernel::Cancel;
 use std::error::Error;
 
 const ATTEMPTS: u32 = 3;

@@ -2,8 +2,9 @@
 //! (docs/compatibility.md#skipping-a-reboot).
 
 use super::{BOOT, MachineConfig, Pace, ROOT, TargetError, failed, machine_config, retry::thrice, space::free_percent};
-use crate::{cancel::Cancel, host::Host, programs::Program};
+use crate::{host::Host, programs::Program};
 use diskwrite::{WrittenDisk, grow_xfs};
+use kernel::Cancel;
 use std::{
     error::Error,
     ffi::{OsStr, OsString},

@@ -1,10 +1,10 @@
 //! The machine-config server, space, and copies.
 
 use super::{machine_config, space, *};
-use crate::cancel::Cancel;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use diskwrite::{Layout, LayoutPartition};
 use flate2::{Compression, write::GzEncoder};
+use kernel::Cancel;
 use serde_json::{Value, json};
 use std::{
     fs,

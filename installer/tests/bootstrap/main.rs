@@ -12,10 +12,8 @@ mod wait;
 
 use api::{Client, InstallRequest, RetryPolicy, ServiceDocument};
 use fake_service::{Answer, FakeService, Request};
-use installer::{
-    bootstrap::{Context, Pace},
-    cancel::Cancel,
-};
+use installer::bootstrap::{Context, Pace};
+use kernel::Cancel;
 use machine::FakeHost;
 use serde_json::{Value, json};
 use std::{
@@ -69,7 +67,7 @@ impl Setup {
         change(&mut request);
         let how = json!({"url": service.url, "token": "t0ken: '\"#", "ca_cert": null, "insecure": true});
         let how: ServiceDocument = serde_json::from_value(how).unwrap();
-        let client = Cancel::default().client(&how.client_config(), RetryPolicy::Never).unwrap();
+        let client = Client::new(&how.client_config(), RetryPolicy::Never).unwrap();
         Self { request: serde_json::from_value(request).unwrap(), service: how, client, pace: PACE }
     }
 

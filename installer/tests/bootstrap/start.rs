@@ -386,7 +386,7 @@ fn a_run_that_is_killed_at_any_moment_is_made_good_by_the_next() {
         let host = live();
         let service = json!({"url": url, "token": "t0ken: '\"#", "insecure": true});
         let service: ServiceDocument = serde_json::from_value(service).unwrap();
-        let client = Cancel::default().client(&service.client_config(), RetryPolicy::Never).unwrap();
+        let client = Client::new(&service.client_config(), RetryPolicy::Never).unwrap();
         let parent = FakeService::start(not_found);
         let setup = Setup { service, client, ..Setup::new(&parent, |_| {}) };
         fs::write(std::env::temp_dir().join("begins"), "").unwrap();

@@ -3,11 +3,11 @@
 
 use diskwrite::{DiskError, Event, Use, wipe::WipeError};
 use installer::{
-    cancel::Cancel,
     host::{Host, HostError, WriteError},
     plan::ImageWrite,
     programs::{Program, ProgramError},
 };
+use kernel::Cancel;
 use std::{collections::VecDeque, ffi::OsStr, path::Path, sync::Mutex, time::Duration};
 
 pub type Write<'a> = Box<dyn FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a>;

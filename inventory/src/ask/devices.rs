@@ -1,6 +1,6 @@
 //! Answers of the running system. The only file that opens devices.
 
-use super::{Question, scsi, sys};
+use super::{Question, commands};
 use crate::net;
 use nix::fcntl::OFlag;
 use std::{
@@ -22,20 +22,20 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::Measurement { path } => attribute(path),
         Question::FirstSector { disk } => read_at(disk, 0, 512),
         Question::IsoDescriptor { disk } => read_at(disk, 16 * 2048, 2048),
-        Question::ScsiPage { disk, page } => scsi::page(&*open_disk(disk)?, *page),
-        Question::AtaIdentify { disk } => scsi::ata_identify(&*open_disk(disk)?),
-        Question::AtaSmartData { disk } => scsi::ata_smart_data(&*open_disk(disk)?),
-        Question::AtaSmartThresholds { disk } => scsi::ata_smart_thresholds(&*open_disk(disk)?),
-        Question::NvmeController { controller } => sys::nvme_controller(&open_controller(controller)?),
-        Question::NvmeHealth { controller } => sys::nvme_health(&open_controller(controller)?),
-        Question::Ipmi { netfn, command, data } => sys::ipmi(&open_ipmi()?, *netfn, *command, data),
-        Question::Driver { interface } => sys::ethtool_driver(interface),
-        Question::FeatureNames { interface } => sys::ethtool_feature_names(interface),
-        Question::Features { interface } => sys::ethtool_features(interface),
-        Question::PrivateFlagNames { interface } => sys::ethtool_private_flag_names(interface),
-        Question::PrivateFlags { interface } => sys::ethtool_private_flags(interface),
-        Question::PermanentAddress { interface } => sys::ethtool_permanent_address(interface),
-        Question::LinkSettings { interface } => sys::ethtool_link_settings(interface),
+        Question::ScsiPage { disk, page } => commands::page(&*open_disk(disk)?, *page),
+        Question::AtaIdentify { disk } => commands::ata_identify(&*open_disk(disk)?),
+        Question::AtaSmartData { disk } => commands::ata_smart_data(&*open_disk(disk)?),
+        Question::AtaSmartThresholds { disk } => commands::ata_smart_thresholds(&*open_disk(disk)?),
+        Question::NvmeController { controller } => commands::nvme_controller(&open_controller(controller)?),
+        Question::NvmeHealth { controller } => commands::nvme_health(&open_controller(controller)?),
+        Question::Ipmi { netfn, command, data } => kernel::ipmi::ipmi(&open_ipmi()?, *netfn, *command, data),
+        Question::Driver { interface } => kernel::ethtool::driver(interface),
+        Question::FeatureNames { interface } => kernel::ethtool::feature_names(interface),
+        Question::Features { interface } => kernel::ethtool::features(interface),
+        Question::PrivateFlagNames { interface } => kernel::ethtool::private_flag_names(interface),
+        Question::PrivateFlags { interface } => kernel::ethtool::private_flags(interface),
+        Question::PermanentAddress { interface } => kernel::ethtool::permanent_address(interface),
+        Question::LinkSettings { interface } => kernel::ethtool::link_settings(interface),
     }
 }
 

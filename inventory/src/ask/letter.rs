@@ -1,9 +1,6 @@
 //! Answers on their way from the process that asked. Pure but for the pipe.
 
-use std::{
-    error::Error,
-    io::{self, ErrorKind, Write},
-};
+use std::io::{self, ErrorKind, Write};
 
 /// What a letter holds: an answer, an errno, or a kind of error and its text.
 const ANSWER: u8 = 0;
@@ -31,24 +28,13 @@ pub(super) fn send(to: &mut impl Write, answer: &io::Result<Vec<u8>>) -> io::Res
             None => {
                 let kind = KINDS.iter().position(|kind| *kind == error.kind()).unwrap_or(0);
                 let mut body = vec![u8::try_from(kind).unwrap_or(0)];
-                body.extend(told(error).into_bytes());
+                body.extend(kernel::in_full(error).into_bytes());
                 (ERROR, body)
             }
         },
     };
     let len = u32::try_from(body.len()).map_err(io::Error::other)?;
     to.write_all(&[&[tag][..], &len.to_le_bytes(), &body].concat())
-}
-
-/// An error with all its causes, since only text goes through a pipe.
-fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Puts together what comes in pieces.

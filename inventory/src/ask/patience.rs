@@ -8,7 +8,6 @@
 use super::{
     Question, devices,
     letter::{self, Letters},
-    sys,
 };
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -162,7 +161,7 @@ impl Asker {
                 }
             }
         };
-        match sys::apart(work) {
+        match kernel::fork::apart(work) {
             Ok((process, pipe)) => {
                 let (letters, heard) = (Letters::default(), Instant::now());
                 Ok(Self { device, process, pipe: pipe.into(), letters, open, heard })

@@ -1,7 +1,7 @@
 //! Captures as files: a tar archive, compressed, of directories, regular files and links.
 
-use crate::record::Kind;
 use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
+use kernel::record::Kind;
 use liblzma::{bufread::XzDecoder, stream::Stream};
 use std::{
     collections::BTreeMap,

@@ -7,8 +7,9 @@ mod scrub;
 
 pub use archive::ArchiveError;
 pub(crate) use archive::unpack;
+use kernel::record::Kind;
 
-use crate::{Root, collect, identity, record::Kind, report};
+use crate::{Root, collect, identity, report};
 use std::{
     collections::BTreeMap,
     io::{self, Write},

@@ -1,7 +1,8 @@
 //! A block device as sysfs and udev know it.
 
-use super::udev::Udev;
+use super::WANTED;
 use crate::Root;
+use kernel::{DevNumber, udev::Udev};
 use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "/sys/block";
@@ -12,7 +13,7 @@ pub(super) struct Device {
     /// Kernel name.
     pub name: String,
     /// Major and minor number.
-    pub number: Option<(u32, u32)>,
+    pub number: Option<DevNumber>,
     pub size_bytes: u64,
     /// Directory in sysfs, links resolved.
     pub sys: PathBuf,
@@ -33,7 +34,7 @@ pub(super) struct Device {
 #[derive(Clone, Debug)]
 pub(super) struct Partition {
     pub name: String,
-    pub number: Option<(u32, u32)>,
+    pub number: Option<DevNumber>,
     pub holders: Vec<String>,
     /// Name in the partition table, if it has any.
     pub label: String,
@@ -58,7 +59,7 @@ impl Device {
         let attribute = |file: &str| if has(file) { root.attribute(sys.join(file)) } else { None };
         let of_mapper = |file: &str| if has("dm") { root.attribute(sys.join(file)) } else { None };
         let is_set = |file: &str| attribute(file).as_deref() == Some("1");
-        let number = attribute("dev").and_then(|text| parse_number(&text));
+        let number = attribute("dev").and_then(|text| DevNumber::parse(&text));
         let partitions = entries
             .iter()
             .filter(|part| part.starts_with(&name))
@@ -73,7 +74,7 @@ impl Device {
             dm_uuid: of_mapper("dm/uuid").unwrap_or_default(),
             is_hidden: is_set("hidden"),
             is_read_only: is_set("ro"),
-            udev: number.map(|number| Udev::read(root, number)).unwrap_or_default(),
+            udev: number.map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default(),
             name,
             sys,
         })
@@ -120,8 +121,8 @@ impl Partition {
         if !root.is_dir(dir) {
             return None;
         }
-        let number = root.attribute(dir.join("dev")).and_then(|text| parse_number(&text));
-        let udev = number.map(|number| Udev::read(root, number)).unwrap_or_default();
+        let number = root.attribute(dir.join("dev")).and_then(|text| DevNumber::parse(&text));
+        let udev = number.map(|number| Udev::read(root, number, &WANTED)).unwrap_or_default();
         let kernel_label = || {
             let uevent = root.text(dir.join("uevent"), 4096)?;
             Some(uevent.lines().find_map(|line| line.strip_prefix("PARTNAME="))?.to_owned())
@@ -134,11 +135,6 @@ impl Partition {
 /// Bytes of so many sectors of 512.
 pub(crate) fn sector_bytes(count: &str) -> Option<u64> {
     count.parse::<u64>().ok()?.checked_mul(512).and_then(crate::possible_bytes)
-}
-
-pub(super) fn parse_number(text: &str) -> Option<(u32, u32)> {
-    let (major, minor) = text.split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Host, channel, target and LUN.

@@ -2,7 +2,8 @@
 //! the label of its file system, which the kernel's arguments name (`coreos.liveiso=`).
 
 use super::{device::Device, lost, warn_of_lost};
-use crate::{Root, ask::Question, disks::udev::Udev};
+use crate::{Root, ask::Question};
+use kernel::udev::Udev;
 use std::collections::BTreeSet;
 
 /// `CD001` and its version behind the type of a primary volume descriptor (ECMA-119, 9.4).

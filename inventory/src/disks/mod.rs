@@ -7,16 +7,16 @@ mod kind;
 mod medium;
 #[cfg(test)]
 mod tests;
-pub(crate) mod udev;
 mod usage;
 mod vpd;
 
 pub(crate) use device::sector_bytes;
 pub(crate) use vpd::{ata_identify, serial as unit_serial};
 
-use crate::{Root, ask::Question, mounts::Mount};
+use crate::{Root, ask::Question};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};
+use kernel::{mounts::Mount, udev::Udev};
 use kind::DriveType;
 use nix::errno::Errno;
 use std::{
@@ -26,6 +26,22 @@ use std::{
 };
 use usage::Usage;
 
+/// Properties to read from udev's database.
+const WANTED: [&str; 13] = [
+    "DM_WWN",
+    "ID_FS_LABEL",
+    "ID_FS_LABEL_ENC",
+    "ID_FS_TYPE",
+    "ID_MODEL",
+    "ID_PART_ENTRY_NAME",
+    "ID_PATH",
+    "ID_SCSI_SERIAL",
+    "ID_SERIAL",
+    "ID_SERIAL_SHORT",
+    "ID_WWN",
+    "ID_WWN_WITH_EXTENSION",
+    "SCSI_IDENT_SERIAL",
+];
 const BY_ID: &str = "/dev/disk/by-id";
 const BY_PATH: &str = "/dev/disk/by-path";
 /// What an appliance calls the device and partitions it brings along.
@@ -189,7 +205,7 @@ fn warn_of_lost(lost: BTreeMap<&'static str, Vec<&str>>) {
 
 /// The serial number that udev found out of the block device with this number, such as `8:0`.
 pub(crate) fn udev_serial(root: &Root, number: &str) -> Option<String> {
-    let udev = udev::Udev::read(root, device::parse_number(number)?);
+    let udev = Udev::read(root, kernel::DevNumber::parse(number)?, &WANTED);
     udev.first(&identifiers::SERIAL_PROPERTIES).map(str::to_owned)
 }
 

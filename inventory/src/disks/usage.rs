@@ -1,14 +1,12 @@
 //! Who uses a block device: mounts and swap on it, on its partitions, and on whatever is stacked on them.
 
 use super::device::Device;
-use crate::{Root, mounts::Mount};
+use crate::Root;
+use kernel::{DevNumber, block, mounts::Mount};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
-
-const BTRFS: &str = "/sys/fs/btrfs";
-const BCACHEFS: &str = "/sys/fs/bcachefs";
 
 /// What a device is used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +37,8 @@ impl Usage {
             }
         }
         let is_mounted = |kind: &str| mounts.iter().any(|mount| mount.kind == kind);
-        let mut pools = if is_mounted("btrfs") { btrfs_pools(root) } else { Vec::new() };
-        pools.extend(is_mounted("bcachefs").then(|| bcachefs_pools(root)).into_iter().flatten());
+        let kinds = ["btrfs", "bcachefs"].into_iter().filter(|kind| is_mounted(kind));
+        let pools: Vec<_> = kinds.flat_map(|kind| pools(root, kind)).collect();
         for mount in mounts {
             // The number is the kernel's word; file systems without one of their own (btrfs, bcachefs) have only the
             // source's text.
@@ -102,30 +100,26 @@ fn sources(mount: &Mount) -> impl Iterator<Item = &str> {
     mount.source.split(end)
 }
 
-/// Each btrfs in use. The mount table names but one of its devices.
-fn btrfs_pools(root: &Root) -> Vec<Pool> {
-    let pool = |id: String| {
-        let devices = root.list(format!("{BTRFS}/{id}/devices")).into_iter().collect();
-        Pool { kind: "btrfs", id, devices }
+/// The file systems of this kind in use. The mount table names but one of a btrfs' devices, which sysfs lists by name; a bcachefs'
+/// are links.
+fn pools(root: &Root, kind: &str) -> Vec<Pool> {
+    let name = |device: &PathBuf| {
+        let device = if kind == "btrfs" { device.to_owned() } else { root.link_target(device)? };
+        Some(device.file_name()?.to_str()?.to_owned())
     };
-    root.list(BTRFS).into_iter().map(pool).filter(|pool| pool.devices.len() > 1).collect()
-}
-
-/// Each bcachefs in use: `dev-0/block` and so on are links to its devices.
-fn bcachefs_pools(root: &Root) -> Vec<Pool> {
-    let pool = |id: String| {
-        let dir = format!("{BCACHEFS}/{id}");
-        let members = root.list(&dir).into_iter().filter(|name| name.starts_with("dev-"));
-        let device =
-            |member: String| Some(root.link_target(format!("{dir}/{member}/block"))?.file_name()?.to_str()?.to_owned());
-        Pool { kind: "bcachefs", devices: members.filter_map(device).collect(), id }
+    let pool = |pool: block::Pool| Pool {
+        kind: pool.kind,
+        devices: pool.devices.iter().filter_map(name).collect(),
+        id: pool.id,
     };
-    root.list(BCACHEFS).into_iter().map(pool).filter(|pool| !pool.devices.is_empty()).collect()
+    let at_least = if kind == "btrfs" { 2 } else { 1 };
+    let pools = block::pools(root, kind).into_iter().map(pool);
+    pools.filter(|pool| pool.devices.len() >= at_least).collect()
 }
 
 /// Kernel names by all that a mount table may say instead.
 struct Names<'a> {
-    by_number: BTreeMap<(u32, u32), &'a str>,
+    by_number: BTreeMap<DevNumber, &'a str>,
     by_node: BTreeMap<PathBuf, &'a str>,
 }
 

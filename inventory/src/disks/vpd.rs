@@ -25,7 +25,7 @@ pub(super) fn naa(page: &[u8]) -> Option<String> {
         rest = next;
     }
     let name = names.iter().max_by_key(|name| name.len())?;
-    Some(format!("0x{}", name.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+    Some(format!("0x{}", kernel::hex::lower(name)))
 }
 
 /// Whether this is a device identification page (83h) at all: some disks answer each page with their standard data.

@@ -1,18 +1,16 @@
-//! Asks the kernel for whole tables by netlink. The only file of this part with side effects.
+//! The kernel's tables of links, addresses and routes, read whole. The only module here with side effects.
 
-use super::netlink::{Frame, Request, frames};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
-use nix::sys::{
-    socket::{setsockopt, sockopt::ReceiveTimeout},
-    time::TimeVal,
+use kernel::netlink::{Limits, NetlinkError, Scope, ask};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    address::AddressMessage,
+    link::LinkMessage,
+    route::{RouteHeader, RouteMessage},
 };
-use std::io;
+use std::{io, ops::ControlFlow};
 
-/// The kernel's dump datagrams are 32 KiB at most, or as large as the largest message.
-const DATAGRAM_BYTES: usize = 256 << 10;
 /// A table beyond this is not a host's but a router's, and no inventory.
 const MAX_DUMP_BYTES: usize = 64 << 20;
-/// The kernel answers at once; this is for one that never does.
 const TIMEOUT_S: i64 = 10;
 /// How often to start over when the table changed under the dump.
 const ATTEMPTS: u32 = 5;
@@ -33,6 +31,46 @@ pub(crate) enum DumpError {
     /// A datagram that does not fit.
     #[error("netlink answer for {what} holds a message of {len_bytes} bytes")]
     Truncated { what: &'static str, len_bytes: usize },
+}
+
+/// A table of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Request {
+    /// `RTM_GETLINK`.
+    Links,
+    /// `RTM_GETADDR`, both families.
+    Addresses,
+    /// `RTM_GETROUTE`, main table.
+    Ipv4Routes,
+    /// `RTM_GETROUTE`, main table.
+    Ipv6Routes,
+}
+
+impl Request {
+    /// For messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Links => "links",
+            Self::Addresses => "addresses",
+            Self::Ipv4Routes => "IPv4 routes",
+            Self::Ipv6Routes => "IPv6 routes",
+        }
+    }
+
+    fn message(self) -> RouteNetlinkMessage {
+        let routes = |family| {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            message.header.table = RouteHeader::RT_TABLE_MAIN;
+            RouteNetlinkMessage::GetRoute(message)
+        };
+        match self {
+            Self::Links => RouteNetlinkMessage::GetLink(LinkMessage::default()),
+            Self::Addresses => RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+            Self::Ipv4Routes => routes(AddressFamily::Inet),
+            Self::Ipv6Routes => routes(AddressFamily::Inet6),
+        }
+    }
 }
 
 /// The payloads of all messages the kernel answers with, each behind its length (`u32`, little endian).
@@ -68,48 +106,18 @@ pub(super) fn messages(table: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 fn dump_once(request: Request, sequence: u32) -> Result<(Vec<u8>, bool), DumpError> {
     let what = request.name();
-    let fail = |source| DumpError::Io { what, source };
-    let mut socket = Socket::new(NETLINK_ROUTE).map_err(fail)?;
-    socket.bind_auto().map_err(fail)?;
-    setsockopt(&socket, ReceiveTimeout, &TimeVal::new(TIMEOUT_S, 0)).map_err(|errno| fail(errno.into()))?;
-    // Lets the kernel filter by table. Kernels before 4.20 don't know it; what they send is filtered again anyway.
-    if let Err(error) = socket.set_netlink_get_strict_chk(true) {
-        tracing::debug!(%error, "kernel without strict netlink checks");
-    }
-    socket.send_to(&request.encode(sequence), &SocketAddr::new(0, 0), 0).map_err(fail)?;
-
-    let (mut table, mut total, mut changed) = (Vec::new(), 0usize, false);
-    let mut datagram = Vec::with_capacity(DATAGRAM_BYTES);
-    loop {
-        datagram.clear();
-        let mut window = &mut datagram;
-        let (len_bytes, sender) = match socket.recv_from(&mut window, libc::MSG_TRUNC) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other.map_err(fail)?,
-        };
-        if len_bytes > datagram.len() {
-            return Err(DumpError::Truncated { what, len_bytes });
-        }
-        if sender.port_number() != 0 {
-            continue;
-        }
-        total = total.saturating_add(len_bytes);
-        if total > MAX_DUMP_BYTES {
-            return Err(DumpError::TooLong { what });
-        }
-        for frame in frames(&datagram, sequence) {
-            match frame {
-                Frame::Message { payload, inconsistent } => {
-                    changed |= inconsistent;
-                    push_message(&mut table, payload);
-                }
-                Frame::End { inconsistent } => return Ok((table, changed || inconsistent)),
-                // A namespace that never had a route has no table yet.
-                Frame::Error(libc::ENOENT) => return Ok((table, changed)),
-                Frame::Error(errno) => return Err(fail(io::Error::from_raw_os_error(errno))),
-            }
-        }
-    }
+    let mut table = Vec::new();
+    let limits = Limits { timeout_s: TIMEOUT_S, bytes: MAX_DUMP_BYTES };
+    let keep = |payload: &[u8]| {
+        push_message(&mut table, payload);
+        ControlFlow::Continue(())
+    };
+    let changed = ask(request.message(), Scope::Table, sequence, limits, keep).map_err(|error| match error {
+        NetlinkError::Io(source) => DumpError::Io { what, source },
+        NetlinkError::TooLong { .. } => DumpError::TooLong { what },
+        NetlinkError::Truncated { len_bytes } => DumpError::Truncated { what, len_bytes },
+    })?;
+    Ok((table, changed))
 }
 
 #[cfg(test)]

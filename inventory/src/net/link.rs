@@ -1,10 +1,11 @@
 //! Links and their addresses, from netlink messages or from sysfs. Pure but for sysfs.
 
-use super::{
-    NET,
-    netlink::{attributes, text_of, u32_of},
-};
+use super::NET;
 use crate::Root;
+use kernel::{
+    bytes::text,
+    netlink::{attributes, u32_of},
+};
 use netlink_packet_route::{
     AddressFamily,
     address::AddressHeader,
@@ -78,15 +79,15 @@ pub(crate) fn parse_link(message: &[u8]) -> Option<Link> {
     let (mut name, mut mtu, mut mac, mut kind, mut carrier) = (None, 0, None, None, false);
     for (attribute, value) in attributes(message, LINK_HEADER_BYTES) {
         match attribute {
-            IFLA_IFNAME => name = Some(text_of(value)),
+            IFLA_IFNAME => name = Some(text(value)),
             IFLA_MTU => mtu = u32_of(value).unwrap_or(0),
             IFLA_ADDRESS if mac.is_none() => mac = mac_text(value),
             IFLA_CARRIER => carrier = value == [1],
             IFLA_LINKINFO => {
                 let info: Vec<_> = attributes(value, 0).collect();
                 let find = |wanted| info.iter().find(|(attribute, _)| *attribute == wanted).map(|(_, value)| *value);
-                kind = find(IFLA_INFO_KIND).map(text_of);
-                if find(IFLA_INFO_SLAVE_KIND).is_some_and(|value| text_of(value) == "bond") {
+                kind = find(IFLA_INFO_KIND).map(text);
+                if find(IFLA_INFO_SLAVE_KIND).is_some_and(|value| text(value) == "bond") {
                     let port = attributes(find(IFLA_INFO_SLAVE_DATA).unwrap_or_default(), 0);
                     let permanent = port.filter(|(attribute, _)| *attribute == IFLA_BOND_SLAVE_PERM_HWADDR);
                     mac = permanent.filter_map(|(_, value)| mac_text(value)).next().or(mac);
@@ -121,7 +122,7 @@ fn mac_text(bytes: &[u8]) -> Option<String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return None;
     }
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"))
+    Some(kernel::hex::colons(bytes))
 }
 
 /// All links that a tree's sysfs lists.
@@ -164,8 +165,8 @@ fn sysfs_kind(root: &Root, dir: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::netlink::tests::attribute;
     use super::*;
+    use crate::testing::attribute;
 
     /// `struct ifinfomsg` for link 4 with these flags.
     fn link(flags: u32, attributes: &[Vec<u8>]) -> Vec<u8> {

@@ -6,12 +6,10 @@
 mod biosdevname;
 mod dump;
 mod link;
-mod netlink;
 mod route;
 
 pub(crate) use biosdevname::name_by_firmware;
-pub(crate) use dump::dump;
-pub(crate) use netlink::Request;
+pub(crate) use dump::{Request, dump};
 
 use crate::{Root, ask::Question};
 use api::{Interface, Route};

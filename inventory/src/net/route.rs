@@ -1,10 +1,8 @@
 //! Main-table routes (docs/compatibility.md#routes). Pure.
 
-use super::{
-    link::ip_of,
-    netlink::{attributes, u32_of},
-};
+use super::link::ip_of;
 use api::Route;
+use kernel::netlink::{attributes, u32_of};
 use netlink_packet_route::{
     AddressFamily,
     route::{RouteFlags, RouteHeader, RouteProtocol, RouteType},
@@ -142,8 +140,9 @@ pub(crate) fn advertised_prefix_len(address: Ipv6Addr, link: u32, routes: &[Rout
 
 #[cfg(test)]
 mod tests {
-    use super::super::netlink::tests::attribute;
     use super::*;
+    use crate::testing::attribute;
+    use proptest::prelude::*;
 
     /// `struct rtmsg`: family, destination length, …, table, protocol, scope, type, flags.
     fn route(family: u8, len: u8, kind: u8, flags: u32, attributes: &[Vec<u8>]) -> Option<RouteEntry> {
@@ -232,5 +231,25 @@ mod tests {
         assert_eq!(of(&[entry("fd00:1::5", 128, true)]), Some(128));
         assert_eq!(of(&[entry("fd00:1::5", 255, true)]), None);
         assert_eq!(advertised_prefix_len(address, 3, &[entry("fd00:1::", 64, true)]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            crate::net::link::parse_link(&bytes);
+            crate::net::link::parse_address(&bytes);
+            parse_route(&bytes);
+        }
+
+        #[test]
+        fn noisy_attributes_never_panic(kinds in prop::collection::vec((0u16..64, prop::collection::vec(any::<u8>(), 0..40)), 0..8)) {
+            let mut bytes = vec![2, 24, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
+            for (kind, value) in kinds {
+                bytes.extend(attribute(kind, &value));
+            }
+            parse_route(&bytes);
+            crate::net::link::parse_link(&bytes);
+            crate::net::link::parse_address(&bytes);
+        }
     }
 }

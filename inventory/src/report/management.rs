@@ -72,10 +72,9 @@ fn channel(channel: bmc::Channel) -> Channel {
         4 => Some("other"),
         _ => None,
     };
-    let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
     Channel {
         number: channel.number,
-        mac_address: channel.mac.filter(|mac| *mac != [0; 6]).map(mac),
+        mac_address: channel.mac.filter(|mac| *mac != [0; 6]).map(kernel::hex::colons),
         ipv4_address: channel.ipv4.map(|ip| ip.to_string()),
         ipv4_source: channel.ipv4_source.and_then(source).map(str::to_owned),
         ipv6_address: channel.ipv6.map(|ip| ip.to_string()),

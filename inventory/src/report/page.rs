@@ -10,7 +10,6 @@ use super::{
     warnings::findings,
     words::{MANY, capitalized, chars, cut, label, printable, shortened, told},
 };
-use crate::ask::sys;
 use serde_json::{Map, Value};
 use std::{
     fmt::Write,
@@ -60,7 +59,7 @@ impl Look {
     /// For standard output as it is.
     pub(super) fn of_stdout() -> Self {
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let columns = sys::terminal_columns(stdout().as_fd()).map(usize::from);
+        let columns = kernel::terminal::columns(stdout().as_fd()).map(usize::from);
         Self { columns: columns.unwrap_or(MAX_COLUMNS), colour }
     }
 }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 const GROUPS: &str = "/sys/kernel/iommu_groups";
 const TPMS: &str = "/sys/class/tpm";
-const SETUP_MODE: &str = "/sys/firmware/efi/efivars/SetupMode-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// Registers the firmware extends with itself and with what it boots (TCG PC Client Platform Firmware Profile, 3.3.4).
 const PCRS: u8 = 8;
 /// Best first: only one bank's values are read, since each costs a TPM some milliseconds.
@@ -144,10 +143,7 @@ pub(super) fn security(root: &Root, smbios: &Smbios, flags: &[String], command_l
     let kvm = |(name, path): (&str, &str)| Some((name.to_owned(), yes(format!("/sys/module/{path}"))?));
     Security {
         secure_boot: root.is_dir("/sys/firmware").then(|| boot::secure_boot(root).to_owned()),
-        setup_mode: match root.read(SETUP_MODE, 64).as_deref() {
-            Ok([_, _, _, _, value @ (0 | 1)]) => Some(*value == 1),
-            _ => None,
-        },
+        setup_mode: kernel::efi::flag(root, "SetupMode").ok().flatten(),
         lockdown: root.attribute("/sys/kernel/security/lockdown").as_deref().and_then(chosen),
         security_modules: root
             .attribute("/sys/kernel/security/lsm")
@@ -217,7 +213,8 @@ mod tests {
             ("sys/module/kvm_amd/parameters/sev", "Y\n"),
             ("sys/module/kvm_amd/parameters/sev_snp", "N\n"),
         ]);
-        tree.add(&SETUP_MODE[1..], [6, 0, 0, 0, 0]).dir("sys/kernel/iommu_groups/0").dir("sys/kernel/iommu_groups/1");
+        let setup_mode = "sys/firmware/efi/efivars/SetupMode-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+        tree.add(setup_mode, [6, 0, 0, 0, 0]).dir("sys/kernel/iommu_groups/0").dir("sys/kernel/iommu_groups/1");
         tree.dir("sys/class/iommu/ivhd0");
         let found = of(&tree, "quiet mitigations=off amd_iommu=on iommu=pt");
         assert_eq!((found.secure_boot.as_deref(), found.setup_mode), (Some("NotSupported"), Some(false)));

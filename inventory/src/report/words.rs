@@ -31,19 +31,6 @@ pub(super) fn label(name: &str) -> String {
     ends.filter_map(|end| name.strip_suffix(end)).next().unwrap_or(name).replace('_', " ")
 }
 
-/// Bytes in the largest unit that leaves a whole number, else with a decimal.
-pub(super) fn size(bytes: u64) -> String {
-    let mut unit = 0;
-    let (mut whole, mut tenths) = (bytes, 0);
-    while whole >= 1024 && unit < 4 {
-        tenths = whole % 1024 * 10 / 1024;
-        whole /= 1024;
-        unit += 1;
-    }
-    let name = ["B", "KiB", "MiB", "GiB", "TiB"][unit];
-    if tenths == 0 { format!("{whole} {name}") } else { format!("{whole}.{tenths} {name}") }
-}
-
 /// No longer than a page for people can bear.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_TEXT) {
@@ -59,7 +46,7 @@ pub(super) fn told(name: &str, value: &Value) -> String {
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => match number.as_u64() {
-            Some(bytes) if name.ends_with("_bytes") => size(bytes),
+            Some(bytes) if name.ends_with("_bytes") => kernel::units::at_most(bytes),
             _ => format!(
                 "{}{}",
                 number.to_string().trim_end_matches(".0"),
@@ -122,12 +109,6 @@ pub(super) fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn sizes_are_read_at_a_glance() {
-        let told = [0, 1023, 1024, 1536, 34_359_738_368, 960_197_124_096, u64::MAX].map(size);
-        assert_eq!(told, ["0 B", "1023 B", "1 KiB", "1.5 KiB", "32 GiB", "894.2 GiB", "16777215.9 TiB"]);
-    }
 
     #[test]
     fn no_text_commands_a_terminal() {

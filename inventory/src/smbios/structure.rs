@@ -91,28 +91,24 @@ impl<'a> Structure<'a> {
         Some((structure, &rest[end + 2..]))
     }
 
-    fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.formatted.get(at..)?.first_chunk().copied()
-    }
-
     pub(super) fn byte(&self, at: usize) -> Option<u8> {
-        self.bytes(at).map(u8::from_le_bytes)
+        self.array(at).map(u8::from_le_bytes)
     }
 
     pub(super) fn word(&self, at: usize) -> Option<u16> {
-        self.bytes(at).map(u16::from_le_bytes)
+        self.array(at).map(u16::from_le_bytes)
     }
 
     pub(super) fn dword(&self, at: usize) -> Option<u32> {
-        self.bytes(at).map(u32::from_le_bytes)
+        self.array(at).map(u32::from_le_bytes)
     }
 
     pub(super) fn qword(&self, at: usize) -> Option<u64> {
-        self.bytes(at).map(u64::from_le_bytes)
+        self.array(at).map(u64::from_le_bytes)
     }
 
     pub(super) fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.bytes(at)
+        kernel::bytes::array(self.formatted, at)
     }
 
     /// A bit of the byte at `at`.

@@ -2,6 +2,7 @@
 
 use super::text::printable;
 use api::Mac;
+use kernel::hex;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -167,7 +168,7 @@ fn identifier(value: &[u8], kinds: Kinds) -> Option<Identifier> {
         (Some(_), value) => text(value),
         (None, _) => None,
     }
-    .unwrap_or_else(|| hexadecimal(value));
+    .unwrap_or_else(|| hex::colons(value));
     let kind = kind.map_or_else(|| format!("subtype {subtype}"), str::to_owned);
     Some(Identifier { kind, value })
 }
@@ -199,10 +200,6 @@ fn aggregation(value: &[u8]) -> Option<Aggregation> {
 
 fn text(value: &[u8]) -> Option<String> {
     Some(printable(value)).filter(|text| !text.is_empty())
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
 #[cfg(test)]

@@ -3,29 +3,18 @@
 
 use super::Error;
 use api::Mac;
-use netlink_packet_core::{
-    DecodeError, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-    NlaBuffer, NlasIterator, Parseable, ParseableParametrized,
-};
+use kernel::netlink::{Limits, NetlinkError, Scope, ask};
+use netlink_packet_core::{NlaBuffer, NlasIterator, Parseable, ParseableParametrized};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     address::{AddressAttribute, AddressHeader, AddressMessage},
     link::{self, LinkAttribute, LinkHeader, LinkInfo, LinkMessage},
     route::{RouteAddress, RouteAttribute, RouteHeader, RouteLwEnCapType, RouteMessage, RouteType, RouteVia},
 };
-use nix::sys::{
-    socket::{
-        AddressFamily as SocketFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto,
-        setsockopt, socket, sockopt::ReceiveTimeout,
-    },
-    time::{TimeVal, TimeValLike},
-};
-use std::{io, net::IpAddr, os::fd::AsRawFd};
+use std::{io, net::IpAddr, ops::ControlFlow};
 
 /// The kernel answers at once; this is for one that never does.
 const TIMEOUT_S: i64 = 2;
-/// The kernel's datagrams are 32 KiB at most, or as large as the largest message.
-const DATAGRAM_BYTES: usize = 256 << 10;
 /// A router's table of routes is not read to its end.
 const MAX_ENTRIES: usize = 100_000;
 const SEQUENCE: u32 = 1;
@@ -189,17 +178,17 @@ fn attributes(entry: &[u8], header_bytes: usize) -> impl Iterator<Item = NlaBuff
 }
 
 pub(super) fn links() -> Result<Vec<Link>, Error> {
-    table(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP, "interfaces", Link::parse)
+    table(RouteNetlinkMessage::GetLink(LinkMessage::default()), Scope::Table, "interfaces", Link::parse)
 }
 
 pub(super) fn addresses() -> Result<Vec<Address>, Error> {
-    table(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP, "addresses", Address::parse)
+    table(RouteNetlinkMessage::GetAddress(AddressMessage::default()), Scope::Table, "addresses", Address::parse)
 }
 
 /// Default routes of the main table, the preferred first.
 pub(super) fn default_routes() -> Result<Vec<Route>, Error> {
     let request = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-    let mut routes = table(request, NLM_F_DUMP, "routes", Route::parse)?;
+    let mut routes = table(request, Scope::Table, "routes", Route::parse)?;
     routes.retain(|route| route.prefix_bits == 0 && route.is_main && !route.is_dead_end && route.link.is_some());
     routes.sort_by_key(|route| (!route.is_ipv4, route.metric, route.gateway));
     Ok(routes)
@@ -212,7 +201,7 @@ pub(super) fn route_to(destination: IpAddr) -> Result<Option<Route>, Error> {
     message.header.address_family = family;
     message.header.destination_prefix_length = bits;
     message.attributes.push(RouteAttribute::Destination(destination.into()));
-    match table(RouteNetlinkMessage::GetRoute(message), 0, "a route", Route::parse) {
+    match table(RouteNetlinkMessage::GetRoute(message), Scope::Entry, "a route", Route::parse) {
         Ok(routes) => Ok(routes.into_iter().next().filter(|route| !route.is_dead_end)),
         Err(Error::Netlink { source, .. }) if leads_nowhere(&source) => Ok(None),
         Err(error) => Err(error),
@@ -223,71 +212,22 @@ fn leads_nowhere(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES | libc::EINVAL))
 }
 
-/// A message of a table, behind its netlink header.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry(Vec<u8>);
-
-impl NetlinkDeserializable for Entry {
-    type Error = DecodeError;
-    fn deserialize(_: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
-        Ok(Self(payload.to_vec()))
-    }
-}
-
-/// What a datagram holds for us: entries, and whether more datagrams follow.
-fn entries(datagram: &[u8]) -> io::Result<(Vec<Entry>, bool)> {
-    let (mut found, mut rest) = (Vec::new(), datagram);
-    while let Ok(NetlinkMessage { header, payload, .. }) = NetlinkMessage::deserialize(rest) {
-        let length = usize::try_from(header.length).map_err(io::Error::other)?;
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        if header.sequence_number != SEQUENCE {
-            continue;
-        }
-        let errno = match payload {
-            NetlinkPayload::InnerMessage(entry) => {
-                found.push(entry);
-                continue;
-            }
-            NetlinkPayload::Done(done) => done.code,
-            NetlinkPayload::Error(error) => error.raw_code(),
-            _ => continue,
-        };
-        return if errno == 0 { Ok((found, false)) } else { Err(io::Error::from_raw_os_error(errno.saturating_neg())) };
-    }
-    Ok((found, true))
-}
-
 fn table<T>(
     request: RouteNetlinkMessage,
-    flags: u16,
+    scope: Scope,
     what: &'static str,
     parse: impl Fn(&[u8]) -> Option<T>,
 ) -> Result<Vec<T>, Error> {
-    let fail = |source: io::Error| Error::Netlink { what, source };
-    let socket = socket(SocketFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
-        .map_err(|errno| fail(errno.into()))?;
-    setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(TIMEOUT_S)).map_err(|errno| fail(errno.into()))?;
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | flags;
-    header.sequence_number = SEQUENCE;
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    let kernel = NetlinkAddr::new(0, 0);
-    sendto(socket.as_raw_fd(), &bytes, &kernel, MsgFlags::empty()).map_err(|errno| fail(errno.into()))?;
     let mut found = Vec::new();
-    let mut datagram = vec![0; DATAGRAM_BYTES];
-    loop {
-        let length = match recv(socket.as_raw_fd(), &mut datagram, MsgFlags::empty()) {
-            Err(nix::errno::Errno::EINTR) => continue,
-            other => other.map_err(|errno| fail(errno.into()))?,
-        };
-        let (some, more) = entries(datagram.get(..length).unwrap_or_default()).map_err(fail)?;
-        found.extend(some.iter().filter_map(|Entry(bytes)| parse(bytes)));
-        if !more || flags & NLM_F_DUMP == 0 || found.len() > MAX_ENTRIES {
-            return Ok(found);
-        }
+    let limits = Limits { timeout_s: TIMEOUT_S, bytes: usize::MAX };
+    let keep = |entry: &[u8]| {
+        found.extend(parse(entry));
+        if found.len() > MAX_ENTRIES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    match ask(request, scope, SEQUENCE, limits, keep) {
+        Ok(_) => Ok(found),
+        Err(NetlinkError::Io(source)) => Err(Error::Netlink { what, source }),
+        Err(error) => Err(Error::Netlink { what, source: io::Error::other(error) }),
     }
 }
 
@@ -301,12 +241,6 @@ mod tests {
         let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
-    }
-
-    fn message(kind: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(payload.len() + 16).unwrap();
-        let kind = u32::from(kind);
-        [&[length, kind, sequence, 0].map(u32::to_ne_bytes).concat(), payload].concat()
     }
 
     #[test]
@@ -368,22 +302,9 @@ mod tests {
         assert_eq!(route(&elsewhere), Route { is_main: false, ..plain });
     }
 
-    #[test]
-    fn refusals_are_told_from_the_end() {
-        let error = |errno: i32| message(2, SEQUENCE, &[errno.saturating_neg().to_ne_bytes(), [0; 4]].concat());
-        assert_eq!(entries(&error(101)).unwrap_err().raw_os_error(), Some(101));
-        assert_eq!(entries(&error(0)).unwrap(), (vec![], false));
-        let table = [message(16, SEQUENCE, b"ours"), message(16, 2, b"them"), message(16, SEQUENCE, b"mine")].concat();
-        let found = || vec![Entry(b"ours".to_vec()), Entry(b"mine".to_vec())];
-        assert_eq!(entries(&table).unwrap(), (found(), true));
-        let whole = [table, message(3, SEQUENCE, &[0; 4])].concat();
-        assert_eq!(entries(&whole).unwrap(), (found(), false));
-    }
-
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = entries(&bytes);
             let _ = (Link::parse(&bytes), Address::parse(&bytes), Route::parse(&bytes));
         }
 

@@ -3,19 +3,16 @@
 //! The program stays in our process group, so that what ends us as a group ends it too, and gets SIGTERM when we are gone without
 //! it.
 
-use assist::{Child, Place};
-use nix::sys::signal::Signal;
+use assist::Place;
+use kernel::outputs::{Keep, Outputs};
 use std::{
-    io::{self, Read},
+    io,
     process::{Command, ExitStatus},
-    sync::mpsc::{Receiver, channel},
-    thread::{self, sleep},
     time::{Duration, Instant},
 };
 
 /// Enough for what a program says at its end.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between SIGTERM and SIGKILL, for what was killed to be gone, and for the pipes of an ended program to close.
 pub(super) const GRACE: Duration = Duration::from_secs(3);
 
@@ -30,70 +27,22 @@ pub(super) struct Ended {
 
 /// Runs it without input. `None`: the time was up. Returns after three times [`GRACE`] more at the latest.
 pub(super) fn run(command: &Command, timeout: Duration) -> io::Result<Option<Ended>> {
-    let (stdout, written) = io::pipe()?;
-    let (stderr, said) = io::pipe()?;
-    let mut child = assist::start(command, Place::default(), [written.into(), said.into()])?;
-    let outputs = [read(stdout), read(stderr)];
-    let Some(status) = wait(&mut child, timeout)? else { return Ok(None) };
-    // What it leaves running may hold its pipes open.
-    let until = Instant::now() + GRACE;
-    let [stdout, stderr] = outputs.map(|output| {
-        let left = until.saturating_duration_since(Instant::now());
-        output.recv_timeout(left).unwrap_or_default()
-    });
-    Ok(Some(Ended { status, stdout, stderr }))
-}
-
-fn wait(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let (mut outputs, ends) = Outputs::apart([Keep::End(MAX_OUTPUT_BYTES); 2])?;
+    let mut child = assist::start(command, Place::default(), ends)?;
     let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if start.elapsed() >= timeout {
-            end(child)?;
-            return Ok(None);
-        }
-        sleep(POLL_INTERVAL);
-    }
-}
-
-/// Ends the child and its descendants. One that the kernel does not let go of (blocked at a device) is left behind.
-fn end(child: &mut Child) -> io::Result<()> {
-    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        child.signal_tree(signal)?;
-        let start = Instant::now();
-        while start.elapsed() < GRACE {
-            if !child.tree_runs()? {
-                return Ok(());
-            }
-            sleep(POLL_INTERVAL);
-        }
-    }
-    Ok(())
-}
-
-/// Reads all and keeps the end.
-fn read(mut output: impl Read + Send + 'static) -> Receiver<String> {
-    let (done, text) = channel();
-    thread::spawn(move || {
-        let mut kept = Vec::new();
-        let mut chunk = [0; 4096];
-        while let Ok(length @ 1..) = output.read(&mut chunk) {
-            kept.extend_from_slice(&chunk[..length]);
-            kept.drain(..kept.len().saturating_sub(MAX_OUTPUT_BYTES));
-        }
-        // Nobody may want it any more.
-        let _ = done.send(String::from_utf8_lossy(&kept).into_owned());
-    });
-    text
+    let Some(status) = outputs.follow(GRACE, || child.try_wait(), |_| start.elapsed() >= timeout)? else {
+        child.end(true, GRACE)?;
+        return Ok(None);
+    };
+    let [stdout, stderr] = outputs.texts();
+    Ok(Some(Ended { status, stdout, stderr }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use nix::{
-        sys::signal::kill,
+        sys::signal::{Signal, kill},
         unistd::{Pid, getpgrp},
     };
     use std::{fs, path::Path};

@@ -23,7 +23,7 @@ impl Digest {
 
     /// That of what `hasher` has seen.
     pub(super) fn finish(hasher: Sha256) -> Self {
-        Self(hasher.finalize().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}")))
+        Self(format!("sha256:{}", kernel::hex::lower(hasher.finalize())))
     }
 }
 

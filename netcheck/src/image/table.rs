@@ -46,13 +46,7 @@ pub(crate) fn explain(attempt: &Attempt) -> String {
 
 /// An error with its causes, some of which quote a server.
 pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    printable(text.as_bytes())
+    printable(kernel::in_full(error).as_bytes())
 }
 
 /// Size, time and rate.

@@ -118,13 +118,7 @@ fn columns<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [Strin
     // Names come from the network and from whoever answers as chronyd.
     let rows = std::iter::once(heading.map(str::to_owned)).chain(rows);
     let rows: Vec<_> = rows.map(|row| row.map(|cell| printable(cell.as_bytes()))).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let line = |row: &[String; N]| {
-        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    kernel::columns(&rows, &[], "  ")
 }
 
 #[cfg(test)]

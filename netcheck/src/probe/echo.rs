@@ -5,10 +5,7 @@ use super::{
     packet::{JUMP_EQUAL, LOAD_HALF, LOAD_HALF_BEHIND, LOAD_HEADER_LENGTH, RETURN, WHOLE_PACKET, jump, statement},
     send_with,
 };
-use crate::{
-    codec::echo::{Family, icmp_of_ipv4},
-    sys,
-};
+use crate::codec::echo::{Family, icmp_of_ipv4};
 use nix::{
     cmsg_space,
     errno::Errno,
@@ -108,11 +105,11 @@ impl EchoSocket {
         };
         let set_up = |step| move |source| SocketError::SetUp { socket: name, step, source };
         let filtered = match family {
-            Family::V4 => sys::set_words(fd.as_fd(), libc::SOL_RAW, ICMP_FILTER, &[ICMP_ALL_BUT_ECHO_REPLY]),
+            Family::V4 => kernel::socket::set_words(fd.as_fd(), libc::SOL_RAW, ICMP_FILTER, &[ICMP_ALL_BUT_ECHO_REPLY]),
             Family::V6 => {
                 let mut blocked = [u32::MAX; 8];
                 blocked[ICMPV6_ECHO_REPLY / 32] &= !(1 << (ICMPV6_ECHO_REPLY % 32));
-                sys::set_words(fd.as_fd(), libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &blocked)
+                kernel::socket::set_words(fd.as_fd(), libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &blocked)
             }
         };
         filtered.map_err(set_up.clone()("filter"))?;
@@ -121,7 +118,7 @@ impl EchoSocket {
         let offset = [statement(LOAD_HEADER_LENGTH, 0), statement(LOAD_HALF_BEHIND, 4)];
         let offset = if family == Family::V4 { &offset[..] } else { &[statement(LOAD_HALF, 4)] };
         let rest = [jump(JUMP_EQUAL, identifier.into(), 0, 1), statement(RETURN, WHOLE_PACKET), statement(RETURN, 0)];
-        sys::attach_filter(fd.as_fd(), &[offset, &rest].concat()).map_err(set_up.clone()("filter"))?;
+        kernel::socket::attach_filter(fd.as_fd(), &[offset, &rest].concat()).map_err(set_up.clone()("filter"))?;
         enlarge_receive_buffer(&fd).and_then(|()| enlarge_send_buffer(&fd)).map_err(set_up.clone()("size"))?;
         match family {
             Family::V4 => setsockopt(&fd, Ipv4RecvErr, &true),
@@ -133,7 +130,7 @@ impl EchoSocket {
             setsockopt(&fd, BindToDevice, &OsString::from(interface))
                 .map_err(|errno| set_up.clone()("bind")(errno.into()))?;
         }
-        Ok(Some(Self { fd: sys::watch(fd).map_err(set_up("watch"))?, family, identifier }))
+        Ok(Some(Self { fd: crate::event_loop::watch(fd).map_err(set_up("watch"))?, family, identifier }))
     }
 
     /// What echoes must carry for their replies to be received here.
@@ -178,7 +175,7 @@ impl EchoSocket {
 }
 
 fn set_probing(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    sys::set_words(fd.as_fd(), level, name, &[value.cast_unsigned()])
+    kernel::socket::set_words(fd.as_fd(), level, name, &[value.cast_unsigned()])
 }
 
 fn send_once(fd: &OwnedFd, target: IpAddr, message: &[u8]) -> nix::Result<()> {

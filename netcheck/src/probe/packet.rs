@@ -4,9 +4,9 @@ use super::{RECEIVE_BURST, RECEIVE_FAILURES, Sent, SocketError, SocketName, enla
 use crate::{
     codec::ethernet::{self, Frame},
     interfaces::Interface,
-    sys::{self, Instruction, Membership},
 };
 use api::Mac;
+use kernel::{filter::Instruction, socket::Membership};
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, recvfrom, send, socket};
 use std::{
     io,
@@ -140,15 +140,16 @@ impl PacketSocket {
         let fd = socket(AddressFamily::Packet, SockType::Raw, flags, None)
             .map_err(|errno| SocketError::open(name.clone(), errno))?;
         let set_up = |step| move |source| SocketError::SetUp { socket: name, step, source };
-        sys::attach_filter(fd.as_fd(), filter).map_err(set_up.clone()("filter"))?;
+        kernel::socket::attach_filter(fd.as_fd(), filter).map_err(set_up.clone()("filter"))?;
         enlarge_receive_buffer(&fd).map_err(set_up.clone()("size"))?;
         // A socket of one EtherType does not see what this host sends, unlike one of ETH_P_ALL.
-        sys::bind_packet(fd.as_fd(), interface.index, ethertype).map_err(set_up.clone()("bind"))?;
+        kernel::socket::bind_packet(fd.as_fd(), interface.index, ethertype).map_err(set_up.clone()("bind"))?;
         for membership in memberships(protocol, interface) {
-            sys::join(fd.as_fd(), interface.index, membership).map_err(set_up.clone()("join the groups of"))?;
+            kernel::socket::join(fd.as_fd(), interface.index, membership)
+                .map_err(set_up.clone()("join the groups of"))?;
         }
         let also_for = if let PacketProtocol::Dhcp(mac) = protocol { Some(mac) } else { None };
-        Ok(Self { fd: sys::watch(fd).map_err(set_up("watch"))?, also_for })
+        Ok(Self { fd: crate::event_loop::watch(fd).map_err(set_up("watch"))?, also_for })
     }
 
     pub async fn send(&self, frame: &[u8]) -> Sent {
@@ -204,9 +205,9 @@ impl PacketSocket {
 fn memberships(protocol: PacketProtocol, interface: &Interface) -> Vec<Membership> {
     match protocol {
         PacketProtocol::Arp | PacketProtocol::ArpOfAnyKind => Vec::new(),
-        PacketProtocol::Ndp => vec![Membership::Multicast(ALL_NODES)],
+        PacketProtocol::Ndp => vec![Membership::Multicast(ALL_NODES.0)],
         PacketProtocol::Dhcp(mac) if interface.mac == Some(mac) => Vec::new(),
         PacketProtocol::Dhcp(_) => vec![Membership::Everything],
-        PacketProtocol::Lldp => LLDP_GROUPS.map(Membership::Multicast).to_vec(),
+        PacketProtocol::Lldp => LLDP_GROUPS.map(|Mac(group)| Membership::Multicast(group)).to_vec(),
     }
 }

@@ -2,7 +2,7 @@
 //! files of a root that is built.
 
 use super::manifest::{FileFacts, ProgramFacts};
-use super::program::{Machine, Program, hex};
+use super::program::{Machine, Program};
 use crate::initrd::{Archive, ArchiveError};
 use api::{InfraEnvId, Secret};
 use ignition::model::{Document, File, Unit, Version};
@@ -201,7 +201,7 @@ impl Content {
         };
         let program = facts(LIVE_PROGRAM, 0o755, &self.program.bytes, self.program.sha256.clone());
         let others = self.entries.iter().map(|Entry { path, mode, bytes }| {
-            let sha256 = hex(&Sha256::digest(bytes));
+            let sha256 = kernel::hex::lower(Sha256::digest(bytes));
             facts(path, *mode, bytes, sha256)
         });
         let mut all: Vec<FileFacts> = others.chain([program]).collect();

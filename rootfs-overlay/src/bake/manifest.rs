@@ -81,7 +81,7 @@ pub struct Change {
 impl Change {
     /// What puts `patch` back.
     pub fn of(patch: &Patch) -> Self {
-        Self { offset: patch.offset, bytes: super::program::hex(&patch.bytes) }
+        Self { offset: patch.offset, bytes: kernel::hex::lower(&patch.bytes) }
     }
 
     /// The patch; none if the digits are none.

@@ -4,6 +4,7 @@
 //! Tables that are damaged already are left as they are, so are others' partitions.
 
 use crate::Patch;
+use kernel::bytes::{le32, le64};
 
 /// What all tables of ISOs count in.
 const BLOCK_BYTES: u64 = 512;
@@ -51,7 +52,7 @@ impl Tables {
         let mut mbr = Vec::new();
         if let Some(block) = read(0, BLOCK_BYTES).filter(|block| block.ends_with(&[0x55, 0xaa])) {
             for at in [446, 462, 478, 494] {
-                let (Some(first), Some(count)) = (u32_at(&block, at + 8), u32_at(&block, at + 12)) else { continue };
+                let (Some(first), Some(count)) = (le32(&block, at + 8), le32(&block, at + 12)) else { continue };
                 let (first, count) = (u64::from(first), u64::from(count));
                 if count > 0 && covers(first, first + count) {
                     let is_whole = (first + count) * BLOCK_BYTES == len;
@@ -110,28 +111,28 @@ impl Tables {
 impl Gpt {
     fn read(read: &impl Fn(u64, u64) -> Option<Vec<u8>>, covers: impl Fn(u64, u64) -> bool) -> Option<Self> {
         let mut header = read(BLOCK_BYTES, BLOCK_BYTES)?;
-        let header_bytes = usize::try_from(u32_at(&header, 12)?).ok().filter(|len| (92..=512).contains(len))?;
+        let header_bytes = usize::try_from(le32(&header, 12)?).ok().filter(|len| (92..=512).contains(len))?;
         header.truncate(header_bytes);
         let mut sealed = header.clone();
         seal(&mut sealed);
         if !header.starts_with(b"EFI PART") || sealed != header {
             return None;
         }
-        let size = u64::from(u32_at(&header, 84)?);
-        let len = u64::from(u32_at(&header, 80)?).checked_mul(size)?;
+        let size = u64::from(le32(&header, 84)?);
+        let len = u64::from(le32(&header, 80)?).checked_mul(size)?;
         if size < 128 || len > MAX_ENTRIES_BYTES {
             return None;
         }
-        let entries_offset = u64_at(&header, 72)?.checked_mul(BLOCK_BYTES)?;
+        let entries_offset = le64(&header, 72)?.checked_mul(BLOCK_BYTES)?;
         let entries = read(entries_offset, len)?;
-        if crc32fast::hash(&entries) != u32_at(&header, 88)? {
+        if crc32fast::hash(&entries) != le32(&header, 88)? {
             return None;
         }
         let size = usize::try_from(size).ok()?;
         let mut last_blocks = Vec::new();
         for at in (0..entries.len()).step_by(size) {
             let is_used = entries.get(at..at + 16)?.iter().any(|byte| *byte != 0);
-            if is_used && covers(u64_at(&entries, at + 32)?, u64_at(&entries, at + 40)?.saturating_add(1)) {
+            if is_used && covers(le64(&entries, at + 32)?, le64(&entries, at + 40)?.saturating_add(1)) {
                 last_blocks.push(at + 40);
             }
         }
@@ -154,14 +155,6 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     if let Some(place) = bytes.get_mut(at..at + value.len()) {
         place.copy_from_slice(value);
     }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]
@@ -218,9 +211,9 @@ mod tests {
         }
         let end = image.len();
         image[end - tail.len()..].copy_from_slice(&tail);
-        assert_eq!(u32_at(&image, 446 + 12), Some(6036));
-        assert_eq!(u32_at(&image, 462 + 12), Some(3800), "not the one in the ISO");
-        let number = |at: usize| u64_at(&image, at).unwrap();
+        assert_eq!(le32(&image, 446 + 12), Some(6036));
+        assert_eq!(le32(&image, 462 + 12), Some(3800), "not the one in the ISO");
+        let number = |at: usize| le64(&image, at).unwrap();
         assert_eq!((number(1024 + 40), number(1024 + 128 + 40)), (5999, 3999));
         assert_eq!((number(512 + 32), number(512 + 48)), (6035, 6002));
         // The second is found where the first says, sealed, and names the first and the same entries.

@@ -115,7 +115,7 @@ impl Program {
             return Err("it needs a dynamic loader and libraries, which the live system may not have");
         }
         let version = version(&bytes);
-        let sha256 = hex(&Sha256::digest(&bytes));
+        let sha256 = kernel::hex::lower(Sha256::digest(&bytes));
         Ok(Self { bytes, machine, version, sha256 })
     }
 }
@@ -152,7 +152,7 @@ fn elf(bytes: &[u8]) -> Result<(Machine, bool), &'static str> {
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    kernel::bytes::le32(bytes, at)
 }
 
 fn version(bytes: &[u8]) -> Option<String> {
@@ -167,11 +167,6 @@ fn version(bytes: &[u8]) -> Option<String> {
         is_version.then(|| text.to_owned())
     });
     versions.next()
-}
-
-/// Two digits for each byte.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A program for tests: a header, and a program header of `kind`.

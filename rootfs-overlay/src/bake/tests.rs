@@ -358,7 +358,7 @@ fn the_real_ignition_writes_what_was_baked_in() {
     for facts in content.file_facts() {
         let node = nodes.get(&facts.path).unwrap();
         assert_eq!(format!("{:04o}", node.mode), facts.mode, "{}", facts.path);
-        assert_eq!(super::program::hex(&sha2::Sha256::digest(&node.contents)), facts.sha256, "{}", facts.path);
+        assert_eq!(kernel::hex::lower(sha2::Sha256::digest(&node.contents)), facts.sha256, "{}", facts.path);
     }
     assert_eq!(nodes["/usr/local/bin/landfall"].contents, sample(1, 62));
     let environment = String::from_utf8_lossy(&nodes["/etc/landfall/agent.env"].contents);

@@ -81,7 +81,7 @@ impl Format {
 }
 
 fn unknown(bytes: &[u8], offset: usize) -> ArchiveError {
-    ArchiveError::Format { offset, found: bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect() }
+    ArchiveError::Format { offset, found: kernel::hex::lower(bytes.get(..6).unwrap_or(bytes)) }
 }
 
 fn zeros(bytes: &[u8]) -> usize {

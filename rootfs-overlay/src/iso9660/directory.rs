@@ -207,8 +207,7 @@ fn cut(name: &str) -> String {
 
 /// Parses a record; `bytes` is at least as long as it says it is.
 pub(super) fn record(bytes: &[u8]) -> Option<Record> {
-    let number =
-        |at: usize| bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes));
+    let number = |at: usize| kernel::bytes::le32(bytes, at);
     let name_len = usize::from(*bytes.get(32)?);
     let flags = *bytes.get(25)?;
     let name = match bytes.get(33..33 + name_len)? {

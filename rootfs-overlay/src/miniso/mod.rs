@@ -185,8 +185,7 @@ impl Data {
         if found == self.digest {
             return Ok(());
         }
-        let hex = |digest: &[u8]| digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Err(MinisoError::Digest { expected: hex(&self.digest), found: hex(&found) })
+        Err(MinisoError::Digest { expected: kernel::hex::lower(self.digest), found: kernel::hex::lower(found) })
     }
 
     /// As the file has it; `app_version` is only for people.

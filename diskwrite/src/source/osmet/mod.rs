@@ -3,8 +3,8 @@
 pub(crate) mod format;
 
 use super::SourceError;
-use crate::ignition_hash::hex;
 use format::{Index, Mapping};
+use kernel::hex;
 use liblzma::{bufread::XzDecoder, stream::Stream};
 use sha2::{Digest, Sha256};
 use std::{
@@ -247,8 +247,8 @@ impl OsmetReader {
         if self.read_packed(&mut [0])? > 0 {
             return Err(OsmetError::Long { path: self.path.clone(), size_bytes: self.size_bytes });
         }
-        let found = hex(&self.hasher.finalize_reset());
-        let expected = hex(&self.expected);
+        let found = hex::lower(self.hasher.finalize_reset());
+        let expected = hex::lower(self.expected);
         if found == expected { Ok(()) } else { Err(OsmetError::Sum { path: self.path.clone(), found, expected }) }
     }
 }
@@ -281,7 +281,7 @@ fn open_object(path: &Path, at: u64) -> io::Result<Object> {
 /// As ostree names a file by its checksum: `objects/ab/cdef….file`.
 fn object_path(objects: &Path, sum: &[u8; 32]) -> PathBuf {
     let (first, rest) = sum.split_at(1);
-    objects.join(hex(first)).join(format!("{}.file", hex(rest)))
+    objects.join(hex::lower(first)).join(format!("{}.file", hex::lower(rest)))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 mod forms;
 mod values;
 
-use crate::record::Kind;
 use forms::{StandIns, stand_in};
+use kernel::record::Kind;
 use std::{
     collections::BTreeMap,
     ffi::OsString,

@@ -1,7 +1,8 @@
 //! What has to go, from the files known to hold it. Pure; the bytes are hostile.
 
 use super::MIN_LEN;
-use crate::{identity::SHARED_SERIALS, record::Kind, smbios::Smbios};
+use crate::{identity::SHARED_SERIALS, smbios::Smbios};
+use kernel::{hex, record::Kind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -217,8 +218,7 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
         "vpd_pg83" | "scsi-page-83" => of_page_83(bytes.get(4..).unwrap_or_default()),
         // Get LAN Configuration Parameters, MAC address (IPMI 2.0, 23.2): behind completion code and revision.
         _ if in_ipmi && name.starts_with("0c-02-") && name.get(8..).is_some_and(|rest| rest.starts_with("-05")) => {
-            let mac: Vec<String> = bytes_at(2..8).iter().map(|byte| format!("{byte:02x}")).collect();
-            vec![mac.join(":")]
+            vec![hex::colons(bytes_at(2..8))]
         }
         // Get System GUID and Get Device GUID (IPMI 2.0, 20.8 and 22.14).
         "06-37" | "06-08" if in_ipmi => {
@@ -233,7 +233,7 @@ fn of_ata(identify: &[u8]) -> Vec<String> {
     let straight = |range: Range<usize>| -> Vec<u8> {
         identify.get(range).unwrap_or_default().chunks_exact(2).flat_map(|word| [word[1], word[0]]).collect()
     };
-    vec![clean(&String::from_utf8_lossy(&straight(20..40))).to_owned(), hex(&straight(216..224))]
+    vec![clean(&String::from_utf8_lossy(&straight(20..40))).to_owned(), hex::lower(straight(216..224))]
 }
 
 /// All designators of a device identification page (SPC-5 7.7.6), of the unit, its port and its target.
@@ -245,8 +245,8 @@ fn of_page_83(mut rest: &[u8]) -> Vec<String> {
         values.push(match (codes & 0xf, flags & 0xf) {
             // Numbers of ports and groups.
             (_, 4..=6) => String::new(),
-            (1, 10) => hex(designator.get(2..).unwrap_or_default()),
-            (1, _) => hex(designator),
+            (1, 10) => hex::lower(designator.get(2..).unwrap_or_default()),
+            (1, _) => hex::lower(designator),
             // The vendor comes first, and stays.
             (_, 1) => clean(text.get(8..).unwrap_or_default()).to_owned(),
             _ => core(clean(&text)).to_owned(),
@@ -269,10 +269,6 @@ fn names_in(line: &str) -> impl Iterator<Item = String> {
 fn infiniband(address: &str) -> Option<String> {
     let bytes: Vec<&str> = address.split(':').collect();
     (bytes.len() == 20).then(|| bytes[12..].join(":"))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn clean(text: &str) -> &str {

@@ -75,7 +75,7 @@ fn what_is_mounted_is_in_use() {
         mount(Some(node.as_str()), &at, Some("ext4"), MsFlags::MS_RDONLY, none).unwrap();
         fs::read_to_string("/proc/thread-self/mountinfo").unwrap()
     });
-    let mounts: Vec<Mount> = table.join().unwrap().lines().filter_map(mounts::parse_mount).collect();
+    let mounts: Vec<Mount> = kernel::mounts::mounts(&table.join().unwrap());
     let root = Root::open("/").unwrap();
     let all = devices(&root);
     let usage = Usage::new(&root, &all, &mounts, &[]);

@@ -1,0 +1,179 @@
+//! SCSI, ATA and NVMe commands that ask a disk what it is, and what disks say of a command that failed.
+
+use kernel::commands::{self, Direction, NvmeAdmin, ScsiReply};
+use std::{fs::File, io, time::Duration};
+
+/// What the kernel gives a device for one command: its own default. A shorter time would end in a reset of the device, by a
+/// program that only wants to look; who asks loses patience before.
+const COMMAND_MS: u32 = 60_000;
+/// `DID_TIME_OUT`, and the driver byte of the same meaning.
+const TIMED_OUT: u16 = 3;
+const DRIVER_TIMEOUT: u16 = 6;
+const CHECK_CONDITION: u8 = 2;
+const ILLEGAL_REQUEST: u8 = 5;
+
+/// Old USB bridges hang at requests for more.
+const FIRST_PAGE_BYTES: u16 = 252;
+const PAGE_HEADER_BYTES: u16 = 4;
+const ATA_SECTOR_BYTES: usize = 512;
+const ATA_IDENTIFY_DEVICE: u8 = 0xec;
+const ATA_CHECK_POWER_MODE: u8 = 0xe5;
+const ATA_SMART: u8 = 0xb0;
+const SMART_READ_DATA: u8 = 0xd0;
+const SMART_READ_THRESHOLDS: u8 = 0xd1;
+
+/// A command that reads into `data`, or has no data.
+fn scsi(disk: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
+    let direction = if data.is_empty() { Direction::None } else { Direction::FromDisk };
+    let reply = commands::scsi(disk, command, direction, data, Duration::from_millis(COMMAND_MS.into()))?;
+    if reply.host_status == TIMED_OUT || reply.driver_status & 0xf == DRIVER_TIMEOUT {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply to a SCSI command"));
+    }
+    // With sense data of "recovered" or "no" error the command was done: that is how ATA results are told.
+    let key = sense_key(&reply.sense);
+    let is_done = reply.status == 0 || (reply.status == CHECK_CONDITION && matches!(key, Some((0 | 1, _))));
+    if reply.host_status != 0 || !is_done {
+        let text = format!(
+            "a SCSI command failed: status {:02x}h, host status {:02x}h, sense key and code {:x?}",
+            reply.status, reply.host_status, key
+        );
+        let kind = match key {
+            Some((ILLEGAL_REQUEST, _)) => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::Other,
+        };
+        return Err(io::Error::new(kind, text));
+    }
+    Ok(reply)
+}
+
+/// Identify, of the controller itself (NVMe base 2.0 5.17).
+pub(super) fn nvme_controller(controller: &File) -> io::Result<Vec<u8>> {
+    nvme(controller, 0x06, 0, 1, 4096)
+}
+
+/// Get Log Page 02h, of all namespaces (NVMe base 2.0 5.16).
+pub(super) fn nvme_health(controller: &File) -> io::Result<Vec<u8>> {
+    nvme(controller, 0x02, u32::MAX, 0x02 | (512 / 4 - 1) << 16, 512)
+}
+
+fn nvme(controller: &File, opcode: u8, namespace: u32, cdw10: u32, len: usize) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; len];
+    let command = NvmeAdmin { opcode, namespace, cdw10, timeout_ms: COMMAND_MS };
+    match commands::nvme_admin(controller, &command, &mut data)? {
+        0 => Ok(data),
+        status => Err(io::Error::other(format!("an NVMe admin command failed: status {status:x}h"))),
+    }
+}
+
+/// INQUIRY of a vital product data page (SPC-5 6.7): what nearly all devices take first, then the length they announce.
+pub(super) fn page(disk: &File, page: u8) -> io::Result<Vec<u8>> {
+    let ask = |len: u16| {
+        let [high, low] = len.to_be_bytes();
+        let mut data = vec![0; usize::from(len)];
+        let reply = scsi(disk, &[0x12, 1, page, high, low, 0], &mut data)?;
+        data.truncate(reply.len);
+        Ok::<_, io::Error>(data)
+    };
+    let mut data = ask(FIRST_PAGE_BYTES)?;
+    let announced = announced_len(&data, page)?;
+    if announced > FIRST_PAGE_BYTES {
+        data = ask(announced)?;
+        announced_len(&data, page)?;
+    }
+    data.truncate(usize::from(announced));
+    Ok(data)
+}
+
+/// Header included. A device that does not know of pages answers with its standard inquiry data instead.
+fn announced_len(data: &[u8], page: u8) -> io::Result<u16> {
+    match data {
+        [_, found, high, low, ..] if *found == page => {
+            Ok(u16::from_be_bytes([*high, *low]).saturating_add(PAGE_HEADER_BYTES))
+        }
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the answer is not page {page:02x}h"))),
+    }
+}
+
+pub(super) fn ata_identify(disk: &File) -> io::Result<Vec<u8>> {
+    ata_sector(disk, ATA_IDENTIFY_DEVICE, 0, [0, 0, 0])
+}
+
+pub(super) fn ata_smart_data(disk: &File) -> io::Result<Vec<u8>> {
+    ata_sector(disk, ATA_SMART, SMART_READ_DATA, [0, 0x4f, 0xc2])
+}
+
+pub(super) fn ata_smart_thresholds(disk: &File) -> io::Result<Vec<u8>> {
+    ata_sector(disk, ATA_SMART, SMART_READ_THRESHOLDS, [0, 0x4f, 0xc2])
+}
+
+/// A command that reads one sector, by ATA PASS-THROUGH (16) (SAT-4 12.2.2). A disk that sleeps is not asked: most wake up
+/// for it, which takes longer than there is patience and wears them.
+fn ata_sector(disk: &File, command: u8, features: u8, lba: [u8; 3]) -> io::Result<Vec<u8>> {
+    if is_asleep(disk)? {
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the disk is in standby and is not woken"));
+    }
+    let mut data = vec![0; ATA_SECTOR_BYTES];
+    // PIO data-in; the length is the sector count, in blocks, from the device.
+    let cdb = [0x85, 4 << 1, 0x0e, 0, features, 0, 1, 0, lba[0], 0, lba[1], 0, lba[2], 0, command, 0];
+    let reply = scsi(disk, &cdb, &mut data)?;
+    if reply.len < ATA_SECTOR_BYTES {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{} bytes of a sector", reply.len)));
+    }
+    Ok(data)
+}
+
+/// CHECK POWER MODE (ACS-4 7.3) does not wake it. A bridge that does not tell the result is taken to be awake.
+fn is_asleep(disk: &File) -> io::Result<bool> {
+    // No data, and the registers wanted afterwards.
+    let cdb = [0x85, 3 << 1, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ATA_CHECK_POWER_MODE, 0];
+    Ok(power_mode(&scsi(disk, &cdb, &mut [])?.sense).is_some_and(|mode| matches!(mode, 0x00 | 0x01)))
+}
+
+/// The sector count register, from the ATA status return descriptor or its fixed form (SAT-4 12.2.7).
+fn power_mode(sense: &[u8]) -> Option<u8> {
+    // "ATA pass through information available"
+    if sense_key(sense)?.1 != 0x001d {
+        return None;
+    }
+    match sense {
+        [0x72, _, _, _, _, _, _, _, 0x09, 0x0c, _, _, _, count, ..] => Some(*count),
+        [0x70 | 0xf0, _, _, _, _, _, count, ..] => Some(*count),
+        _ => None,
+    }
+}
+
+/// Sense key, and additional sense code with its qualifier (SPC-5 4.4).
+pub(super) fn sense_key(sense: &[u8]) -> Option<(u8, u16)> {
+    let byte = |at: usize| sense.get(at).copied();
+    match byte(0)? & 0x7f {
+        0x70 | 0x71 => Some((byte(2)? & 0xf, u16::from_be_bytes([byte(12)?, byte(13)?]))),
+        0x72 | 0x73 => Some((byte(1)? & 0xf, u16::from_be_bytes([byte(2)?, byte(3)?]))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_announce_their_length() {
+        assert_eq!(announced_len(&[0, 0x83, 1, 2, 9], 0x83).unwrap(), 262);
+        assert_eq!(announced_len(&[0, 0x83, 0xff, 0xff], 0x83).unwrap(), u16::MAX);
+        // Standard inquiry data, and nothing.
+        assert!(announced_len(&[0, 0, 5, 2, 31], 0x83).is_err());
+        assert!(announced_len(&[0, 0x83], 0x83).is_err());
+    }
+
+    #[test]
+    fn sleeping_disks() {
+        let descriptor = [0x72, 1, 0, 0x1d, 0, 0, 0, 14, 9, 0x0c, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0x50];
+        assert_eq!(power_mode(&descriptor), Some(0xff));
+        let fixed = [0x70, 0, 1, 0, 0x50, 0, 0, 10, 0, 0, 0, 0, 0, 0x1d, 0, 0, 0, 0];
+        assert_eq!(power_mode(&fixed), Some(0));
+        // "Invalid command operation code"
+        let refused = [0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0];
+        assert_eq!((power_mode(&refused), sense_key(&refused)), (None, Some((5, 0x2000))));
+        assert_eq!(power_mode(&[]), None);
+    }
+}
