@@ -43,12 +43,18 @@ fn main() -> ExitCode {
 fn check(crates: &BTreeMap<String, Crate>) -> ExitCode {
     let mut failed = false;
     for (name, sources) in crates {
-        let circles = graph::circles(&sources.dependencies());
+        let dependencies = sources.dependencies();
+        let circles = graph::circles(&dependencies);
         let sizes: Vec<usize> = circles.iter().map(Vec::len).collect();
         println!("{name}: {} files, circles of {sizes:?}", sources.len());
         let large: Vec<&Vec<String>> = circles.iter().filter(|circle| circle.len() > MAX_FILES).collect();
         for circle in &large {
-            println!("    {}", circle.join(" "));
+            println!("  {}:", circle.len());
+            for file in *circle {
+                let targets = dependencies.get(file).into_iter().flatten();
+                let inside: Vec<&str> = targets.filter(|to| circle.contains(to)).map(String::as_str).collect();
+                println!("    {file} -> {}", inside.join(" "));
+            }
         }
         let allowed = ALLOWED.iter().find(|(own, _)| own == name).map_or(&[][..], |(_, sizes)| sizes);
         let found: Vec<usize> = large.iter().map(|circle| circle.len()).collect();
