@@ -1,8 +1,8 @@
 //! What transitions do to records besides changing their state: the effects named in the tables, one arm for each.
 
 use crate::events::{self, Kind, kinds};
+use crate::machine_networks;
 use crate::model::{ClusterRecord, DAY2_CLUSTER, HostRecord};
-use crate::pass;
 use crate::state::{
     cluster::{Effect as ClusterEffect, FinalizingStage, Preparation},
     host::Effect as HostEffect,
@@ -174,7 +174,7 @@ fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
         return;
     }
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
-    let networks = pass::machine_networks(record, &hosts);
+    let networks = machine_networks::of(record, &hosts);
     let inventories = hosts.iter().filter_map(|host| host.facts().inventory.as_ref());
     let texts = inventories.flat_map(|inventory| &inventory.interfaces);
     let texts = texts.flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));

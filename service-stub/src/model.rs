@@ -1,8 +1,7 @@
 //! The records the service keeps, and the set of all of them.
 
-use crate::check::{connectivity, host::Domains, reach::Reach};
-use crate::course::Course;
-use crate::dhcp_vips::DhcpVips;
+use crate::check::{connectivity, domains::Domains, reach::Reach};
+use crate::course::{Course, DhcpVips};
 use crate::rules::networks::Family;
 use crate::state::{ClusterState, HostState};
 use api::{

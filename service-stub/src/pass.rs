@@ -1,52 +1,102 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
-pub use crate::machine_networks::of as machine_networks;
-
-use crate::check::{self, Waived, connectivity, disks, host as host_check, turned::turned};
+use crate::check::{self, Waived, connectivity, disks, host as host_check, requirements::Requirements, turned::turned};
 use crate::dhcp_vips;
 use crate::effects;
 use crate::events;
-use crate::instructions::{disk_to_measure, images_to_try};
+use crate::instructions::{disk_to_measure, images_to_try, options::StepOptions};
+use crate::machine_networks;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
 use crate::rendezvous;
 use crate::roles;
-use crate::service::Service;
 use crate::state::{
     ClusterState, HostChecks, HostState, Outcome, cluster as cluster_state, cluster::FinalizingStage,
     host as host_state, limits, progress, table::Refused,
 };
-use crate::store::Change;
+use crate::store::{Change, Presences};
 use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, StageList, StepType, Timestamp};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
 };
+use tokio::sync::Notify;
 
 /// States settle in a few rounds (known, preparing, prepared, installing); more would be a circle in the rules.
 const MAX_ROUNDS: usize = 8;
 /// With more hosts a write leaves this to the pass that follows it, so that what many hosts say at once is judged once.
 const AT_ONCE_MAX_HOSTS: usize = 8;
 
+/// What is decided by, besides the records.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// What hardware is needed.
+    pub requirements: &'a Requirements,
+    /// Which steps hosts are given.
+    pub steps: &'a StepOptions,
+    /// Checks that are switched off, unless a cluster has a list of its own.
+    pub disabled_validations: &'a IgnoredValidations,
+    /// Clusters have a control plane.
+    pub with_control_plane: bool,
+    /// A cluster is not installed before its controller has reported operators and ingress.
+    pub await_controller: bool,
+    /// The host that the service runs on and that is installed last.
+    pub own_host: Option<HostId>,
+    /// When the service started: silence before that is not the hosts' fault.
+    pub started: Timestamp,
+    /// When hosts were last heard of.
+    pub presences: &'a Presences,
+    /// Where manifests lie.
+    pub state_directory: &'a Path,
+    /// Where clusters go that are too large to be judged within every request.
+    pub unsettled: &'a Unsettled,
+}
+
+/// Clusters, and hosts without one, that changed and are too large to be judged within every request.
+#[derive(Default)]
+pub struct Unsettled {
+    clusters: Mutex<BTreeSet<Option<ClusterId>>>,
+    noted: Notify,
+}
+
+impl Unsettled {
+    /// Notes a cluster, or with none the hosts without a cluster.
+    pub fn note(&self, id: Option<ClusterId>) {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        self.noted.notify_one();
+    }
+
+    /// Waits until something is noted.
+    pub async fn noted(&self) {
+        self.noted.notified().await;
+    }
+
+    /// Takes what is noted.
+    pub fn take(&self) -> BTreeSet<Option<ClusterId>> {
+        std::mem::take(&mut self.clusters.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Brings the cluster of a host, or the hosts without one, to rest: at once, or as soon as the service comes to it.
-pub fn settle_soon(service: &Service, change: &mut Change, id: Option<ClusterId>) {
+pub fn settle_soon(rules: &Rules, change: &mut Change, id: Option<ClusterId>) {
     let hosts = change.model().hosts.values().filter(|record| record.host.cluster_id == id);
     if hosts.take(AT_ONCE_MAX_HOSTS + 1).count() > AT_ONCE_MAX_HOSTS {
-        return service.unsettled.note(id);
+        return rules.unsettled.note(id);
     }
     match id {
-        Some(id) => settle_cluster(service, change, id),
-        None => settle_unbound(service, change),
+        Some(id) => settle_cluster(rules, change, id),
+        None => settle_unbound(rules, change),
     }
 }
 
 /// Brings a cluster and its hosts to rest.
-pub fn settle_cluster(service: &Service, change: &mut Change, id: ClusterId) {
+pub fn settle_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
     for _ in 0..MAX_ROUNDS {
         let Some(cluster) = change.model().clusters.get(&id).cloned() else { return };
-        let hosts_moved = settle_hosts(service, change, &cluster);
-        let cluster_moved = settle_one_cluster(service, change, &cluster);
+        let hosts_moved = settle_hosts(rules, change, &cluster);
+        let cluster_moved = settle_one_cluster(rules, change, &cluster);
         if !hosts_moved && !cluster_moved {
             return;
         }
@@ -55,25 +105,25 @@ pub fn settle_cluster(service: &Service, change: &mut Change, id: ClusterId) {
 }
 
 /// Brings hosts without a cluster to rest.
-pub fn settle_unbound(service: &Service, change: &mut Change) {
+pub fn settle_unbound(rules: &Rules, change: &mut Change) {
     let hosts = change.model().hosts.values();
     let unbound: Vec<_> = hosts.filter(|record| record.host.cluster_id.is_none()).cloned().collect();
     let shared = host_check::Shared::default();
     for record in unbound {
-        settle_host(service, change, &record, None, &shared, false);
+        settle_host(rules, change, &record, None, &shared, false);
     }
 }
 
-fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord) -> bool {
+fn settle_hosts(rules: &Rules, change: &mut Change, cluster: &ClusterRecord) -> bool {
     let id = cluster.cluster.id;
     let checking = change.model().hosts_of_cluster(id).iter().any(|record| record.state.checked());
     if checking && cluster.state.accepts_hosts() {
-        roles::suggest(&service.settings.requirements, change, cluster);
+        roles::suggest(rules.requirements, change, cluster);
     }
     let hosts = change.model().hosts_of_cluster(id);
     // They are published of every cluster that is not installed yet, without hosts too.
     let published = checking || cluster.state.checked();
-    let shared = if published { share(service, cluster, &hosts) } else { host_check::Shared::default() };
+    let shared = if published { share(rules, cluster, &hosts) } else { host_check::Shared::default() };
     if published {
         store_groups(change, id, &shared);
     }
@@ -86,13 +136,13 @@ fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord)
             let others: Vec<_> = others.map(|(_, state)| *state).collect();
             cluster_state::enough(&others, masters(cluster), |state| state == HostState::Installed)
         };
-        moved |= settle_host(service, change, record, Some(cluster), &shared, dispensable);
+        moved |= settle_host(rules, change, record, Some(cluster), &shared, dispensable);
     }
     moved
 }
 
 fn settle_host(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     record: &HostRecord,
     cluster: Option<&ClusterRecord>,
@@ -100,7 +150,7 @@ fn settle_host(
     dispensable: bool,
 ) -> bool {
     let mut record = record.clone();
-    let presence = service.store.presence(record.key());
+    let presence = rules.presences.get(record.key());
     let infra_env = change.model().infra_envs.get(&record.host.infra_env_id).cloned();
     let findings = record.state.checked().then(|| {
         let context = host_check::Context {
@@ -109,25 +159,25 @@ fn settle_host(
             cluster,
             infra_env: infra_env.as_deref(),
             shared,
-            requirements: &service.settings.requirements,
+            requirements: rules.requirements,
             now: change.now,
-            started: service.started,
+            started: rules.started,
         };
-        host_check::run(&context, waived(service, cluster, |ignored| &ignored.host))
+        host_check::run(&context, waived(rules, cluster, |ignored| &ignored.host))
     });
-    let mut facts = host_facts(change, &record, cluster, service.started);
+    let mut facts = host_facts(change, &record, cluster, rules.started);
     facts.dispensable = dispensable;
     facts.checks = match &findings {
         Some(findings) => findings.for_state(),
         None => HostChecks {
-            connected: host_check::connected(&record, presence, change.now, service.started),
+            connected: host_check::connected(&record, presence, change.now, rules.started),
             media_connected: true,
             ..HostChecks::default()
         },
     };
     facts.checks.media_connected &= record.media_connected();
-    await_answers(service, &record, &mut facts.checks);
-    let held = rendezvous::step(service, change.model(), &record, cluster).filter(|_| facts.checks.connected);
+    await_answers(rules, &record, &mut facts.checks);
+    let held = rendezvous::step(rules.own_host, change.model(), &record, cluster).filter(|_| facts.checks.connected);
     let step = held.or_else(|| host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok());
     let checked = findings.as_ref().is_some_and(|findings| tell_host(change, &mut record, findings));
     let moved = step.is_some_and(|step| enter(change, &mut record, cluster, step));
@@ -138,13 +188,13 @@ fn settle_host(
 }
 
 /// What a host was asked to measure or to try and has not answered yet is neither good nor bad.
-fn await_answers(service: &Service, record: &HostRecord, checks: &mut HostChecks) {
+fn await_answers(rules: &Rules, record: &HostRecord, checks: &mut HostChecks) {
     let open = |outcome: &mut Outcome, open: bool| {
         if open && *outcome == Outcome::Success {
             *outcome = Outcome::Unknown;
         }
     };
-    let (options, disabled) = (&service.settings.steps, &service.settings.steps.disabled);
+    let (options, disabled) = (rules.steps, &rules.steps.disabled);
     let measures = !disabled.contains(&StepType::InstallationDiskSpeedCheck);
     let tries = !disabled.contains(&StepType::ContainerImageAvailability);
     open(&mut checks.disk_speed, measures && disk_to_measure(options, record).is_some());
@@ -198,14 +248,14 @@ pub fn host_facts(
 
 /// Pulls a trigger on a host that is being changed; the caller stores it.
 pub fn trigger(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     record: &mut HostRecord,
     cluster: Option<&ClusterRecord>,
     on: host_state::Trigger,
     reason: &str,
 ) -> Result<(), Refused> {
-    let facts = host_state::Facts { reason: reason.to_owned(), ..host_facts(change, record, cluster, service.started) };
+    let facts = host_state::Facts { reason: reason.to_owned(), ..host_facts(change, record, cluster, rules.started) };
     let step = host_state::step(on, Some(record.state), &facts)?;
     enter(change, record, cluster, step);
     Ok(())
@@ -213,19 +263,19 @@ pub fn trigger(
 
 /// A host that registers for the first time; the caller stores it.
 pub fn new_host(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     key: HostKey,
     cluster: Option<&ClusterRecord>,
 ) -> Result<HostRecord, Refused> {
     let mut record = HostRecord::new(key, cluster.map(|cluster| cluster.cluster.id), change.now);
-    let facts = host_facts(change, &record, cluster, service.started);
+    let facts = host_facts(change, &record, cluster, rules.started);
     let step = host_state::step(host_state::Trigger::Register, None, &facts)?;
     enter(change, &mut record, cluster, step);
     record.host.status_updated_at = change.now;
     // Of a single node nobody else could (service contract §1.2.1).
     let alone = cluster.is_some_and(ClusterRecord::single_node);
-    record.host.bootstrap = alone && service.settings.cluster_files.is_some();
+    record.host.bootstrap = alone && rules.with_control_plane;
     Ok(record)
 }
 
@@ -261,18 +311,18 @@ fn enter(
 
 /// Pulls a trigger on a cluster that is being changed, and on its hosts where the table says so; the caller stores it.
 pub fn trigger_cluster(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     record: &mut ClusterRecord,
     on: cluster_state::Trigger,
 ) -> Result<(), ClusterRefused> {
-    let facts = cluster_facts(service, change, record);
+    let facts = cluster_facts(rules, change, record);
     let step = cluster_state::step(on, record.state, &facts).map_err(|_| ClusterRefused::State(record.state))?;
     for effect in step.effects {
         let cluster_state::Effect::EachHost(on) = effect else { continue };
         for host in change.model().hosts_of_cluster(record.cluster.id) {
             let mut host = HostRecord::clone(&host);
-            match trigger(service, change, &mut host, Some(record), *on, "") {
+            match trigger(rules, change, &mut host, Some(record), *on, "") {
                 Ok(()) => change.put_host(host),
                 // A host that is not being installed has nothing to cancel.
                 Err(_) if *on == host_state::Trigger::Cancel => {}
@@ -320,19 +370,19 @@ fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_
     moved
 }
 
-fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRecord) -> bool {
+fn settle_one_cluster(rules: &Rules, change: &mut Change, before: &ClusterRecord) -> bool {
     let Some(current) = change.model().clusters.get(&before.cluster.id).cloned() else { return false };
     let mut record = ClusterRecord::clone(&current);
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
     if matches!(record.state, ClusterState::Insufficient | ClusterState::PendingForInput) {
-        crate::machine_networks::follow_hosts(&mut record, &hosts);
+        machine_networks::follow_hosts(&mut record, &hosts);
     }
     if record.state.accepts_hosts() {
-        let networks = machine_networks(&record, &hosts);
-        dhcp_vips::keep_time(change, &mut record, &networks, service.started);
+        let networks = machine_networks::of(&record, &hosts);
+        dhcp_vips::keep_time(change, &mut record, &networks, rules.started);
     }
-    let findings = record.state.checked().then(|| check_cluster(service, &record, &hosts));
-    let mut facts = cluster_facts(service, change, &record);
+    let findings = record.state.checked().then(|| check_cluster(rules, &record, &hosts));
+    let mut facts = cluster_facts(rules, change, &record);
     if let Some(findings) = &findings {
         let json = findings.to_json();
         for (turn, finding) in turned(&record.cluster.validations_info, findings.iter()) {
@@ -350,49 +400,48 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
     moved
 }
 
-fn check_cluster(service: &Service, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> check::cluster::Findings {
+fn check_cluster(rules: &Rules, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> check::cluster::Findings {
     use HostState as S;
     let told = hosts
         .iter()
         .filter(|host| !matches!(host.state, S::Disconnected | S::Discovering | S::ResettingPendingUserAction));
-    let clocks: Vec<i64> =
-        told.map(|host| service.store.presence(host.key()).clock).filter(|clock| *clock != 0).collect();
-    let manifests = manifest_files::list(service.store.directory(), record.cluster.id);
+    let clocks: Vec<i64> = told.map(|host| rules.presences.get(host.key()).clock).filter(|clock| *clock != 0).collect();
+    let manifests = manifest_files::list(rules.state_directory, record.cluster.id);
     let context = check::cluster::Context {
         record,
         hosts,
-        machine_networks: &machine_networks(record, hosts),
+        machine_networks: &machine_networks::of(record, hosts),
         clocks: &clocks,
         has_manifests: manifests.is_ok_and(|list| !list.is_empty()),
-        with_control_plane: service.settings.cluster_files.is_some(),
+        with_control_plane: rules.with_control_plane,
     };
-    check::cluster::run(&context, waived(service, Some(record), |ignored| &ignored.cluster))
+    check::cluster::run(&context, waived(rules, Some(record), |ignored| &ignored.cluster))
 }
 
 /// Checks that hold nothing back: those a cluster's own list ignores, else those the service's switches off.
 fn waived(
-    service: &Service,
+    rules: &Rules,
     cluster: Option<&ClusterRecord>,
     list: fn(&IgnoredValidations) -> &BTreeSet<String>,
 ) -> Waived {
     match cluster.and_then(|record| record.ignored_validations.as_ref()) {
         Some(own) => Waived { ignored: list(own).clone(), disabled: BTreeSet::new() },
         None => {
-            let disabled = list(&service.settings.disabled_validations).clone();
+            let disabled = list(rules.disabled_validations).clone();
             Waived { ignored: BTreeSet::new(), disabled }
         }
     }
 }
 
 /// What a cluster's transitions depend on, but for its checks.
-fn cluster_facts(service: &Service, change: &Change, record: &ClusterRecord) -> cluster_state::Facts {
+fn cluster_facts(rules: &Rules, change: &Change, record: &ClusterRecord) -> cluster_state::Facts {
     let (cluster, course) = (&record.cluster, &record.course);
     let hosts = change.model().hosts_of_cluster(cluster.id);
-    let age = |then| since(change.now, then, service.started);
+    let age = |then| since(change.now, then, rules.started);
     let progress = cluster.progress.clone().unwrap_or_default();
     let logs_info = record.kept.get("logs_info").and_then(Value::as_str).unwrap_or_default();
     let logs_moved = cluster.controller_logs_started_at.max(cluster.controller_logs_collected_at);
-    let awaited = service.settings.await_controller || course.reported();
+    let awaited = rules.await_controller || course.reported();
     cluster_state::Facts {
         in_state: age(cluster.status_updated_at),
         in_install: age(cluster.install_started_at),
@@ -450,16 +499,16 @@ fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProg
     info
 }
 
-fn share(service: &Service, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
+fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
     let mut names = BTreeMap::new();
     for name in hosts.iter().filter_map(|record| record.hostname()) {
         *names.entry(name.to_owned()).or_default() += 1;
     }
-    let machine_networks = machine_networks(cluster, hosts);
+    let machine_networks = machine_networks::of(cluster, hosts);
     let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
     let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).collect();
     // A control plane has three nodes that vote, be one an arbiter; without one two hosts may be all there are.
-    let with_control_plane = service.settings.cluster_files.is_some();
+    let with_control_plane = rules.with_control_plane;
     let group_minimum = if !with_control_plane && cluster.cluster.control_plane_count == 2 { 2 } else { 3 };
     let nodes: Vec<connectivity::Node> = hosts
         .iter()

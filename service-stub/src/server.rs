@@ -1,28 +1,30 @@
 //! The HTTP server: routes, what every request goes through, and the ticking refresh.
 
-use crate::auth::{self, Caller, Watches};
-use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, downloads};
+use crate::auth;
+use crate::handlers::{self, DEFAULT_BODY_BYTES, Handler, counts, downloads};
+use crate::http::call::{caller_of, watches};
 use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
+use crate::http::work::{blocking, in_time, next_piece};
 use crate::http::{Answer, Call, Refusal, connections, connections::Peer, negotiate::Resumed};
 use crate::images;
 use crate::logs;
+use crate::openapi;
 use crate::page;
 use crate::payload;
 use crate::rendezvous;
 use crate::service::Service;
 use crate::store::backup;
-use crate::{metrics, openapi};
 use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
     extract::{MatchedPath, RawPathParams, Request, State},
-    http::{Extensions, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
+    http::{HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodFilter, get, on, post},
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpSocket},
     runtime,
@@ -73,7 +75,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .route(&format!("{}/v2/openapi", api::API_PATH), plain(openapi::show))
         .route(&format!("{}/swagger.json", api::API_PATH), plain(openapi::show_swagger))
         .route("/health", plain(health))
-        .route("/metrics", plain(metrics::show))
+        .route("/metrics", plain(counts::show))
         .route("/ready", get(ready))
         .route("/images/{infra_env_id}", get(images::by_id))
         .route("/images/{infra_env_id}/{artifact}", get(images::artifact))
@@ -213,50 +215,6 @@ async fn handle(
     response
 }
 
-/// Runs blocking work; a panic in it is a 500, not a dead server. Work that nobody waits for any more, as its client is gone or
-/// its time is over, is not begun.
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    let mut task = Abandoned(tokio::task::spawn_blocking(work));
-    (&mut task.0).await.unwrap_or_else(|error| Err(Refusal::internal(&error)))
-}
-
-struct Abandoned<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for Abandoned<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// The next piece of a body; none at its end.
-pub async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Option<Bytes>, Refusal> {
-    loop {
-        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        match tokio::time::timeout(limits.piece, frame).await {
-            Err(_) => return Err(too_slow("the body stopped coming")),
-            Ok(None) => return Ok(None),
-            Ok(Some(Err(error))) => return Err(Refusal::bad_request(format!("the body can't be read: {error}"))),
-            // Trailers carry nothing for us.
-            Ok(Some(Ok(frame))) => {
-                if let Ok(piece) = frame.into_data() {
-                    return Ok(Some(piece));
-                }
-            }
-        }
-    }
-}
-
-/// Bounds the time of all of a body.
-pub async fn in_time<T>(bound: Duration, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
-    tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(too_slow("the body took too long")))
-}
-
-fn too_slow(message: &str) -> Refusal {
-    Refusal::Request(StatusCode::REQUEST_TIMEOUT, message.to_owned())
-}
-
 /// A body, and the place that a large one takes.
 type Taken = (Bytes, Option<OwnedSemaphorePermit>);
 
@@ -297,23 +255,6 @@ async fn linger(body: &mut Body, limits: &Limits) {
         Ok(())
     };
     let _ = in_time(LINGER, rest).await;
-}
-
-/// Path and query of a request that streams, as handlers see them.
-pub fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
-    let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let (query, headers, caller) =
-        (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller_of(&parts.extensions));
-    Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions), peer: None })
-}
-
-/// Nobody, where nobody was asked.
-fn caller_of(extensions: &Extensions) -> Caller {
-    extensions.get().copied().unwrap_or_default()
-}
-
-fn watches(extensions: &Extensions) -> bool {
-    extensions.get::<Watches>().is_some()
 }
 
 /// The runtime to serve on: one thread for all connections, and so many for what blocks.

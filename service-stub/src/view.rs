@@ -2,6 +2,7 @@
 
 use crate::course::Course;
 use crate::features;
+use crate::machine_networks;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord, Model};
 use crate::net::Cidr;
@@ -15,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// A host with everything that depends on the moment of asking.
 pub fn host(service: &Service, record: &HostRecord) -> Host {
-    let presence = service.store.presence(record.key());
+    let presence = service.store.presences().get(record.key());
     let mut host = record.host.clone();
     host.status = record.state.to_string();
     host.checked_in_at = presence.checked_in_at;
@@ -89,7 +90,7 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     cluster.status = record.state.to_string();
     if cluster.machine_networks.is_empty() {
         let own = |network: &Cidr| MachineNetwork { cidr: network.to_string(), cluster_id: Some(cluster.id) };
-        cluster.machine_networks = pass::machine_networks(record, &hosts).iter().map(own).collect();
+        cluster.machine_networks = machine_networks::of(record, &hosts).iter().map(own).collect();
     }
     let mut document = serde_json::to_value(cluster).unwrap_or_default();
     let Value::Object(fields) = &mut document else { return document };

@@ -3,9 +3,9 @@
 use super::access::{self, Access, Credential};
 use super::token::{self, Claims, Scheme, TokenError};
 use super::{Auth, Caller, Watches};
+use crate::http::work::{in_time, next_piece};
 use crate::http::{Call, Refusal, call, limits::Limits};
 use crate::model::Model;
-use crate::server::{in_time, next_piece};
 use crate::service::Service;
 use api::{ClusterId, InfraEnvId, Timestamp};
 use axum::{

@@ -1,6 +1,7 @@
 //! What a cluster's own controller tells while it finishes the installation (service contract §1.2.3).
 
-use super::{clusters, find_cluster, shapes};
+use super::find::find_cluster;
+use super::{clusters, shapes};
 use crate::course::OperatorStatus;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
@@ -31,7 +32,7 @@ fn change_course(
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         work(change, &mut record)?;
         change.put_cluster(record);
-        pass::settle_soon(service, change, Some(id));
+        pass::settle_soon(&service.rules(), change, Some(id));
         Ok(id)
     })
 }

@@ -1,6 +1,7 @@
 //! Clusters that are not installed here: hosts are added to them, or they install themselves out of an ISO.
 
-use super::{clusters, find_cluster, shapes};
+use super::find::find_cluster;
+use super::{clusters, shapes};
 use crate::course::Course;
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
@@ -24,7 +25,7 @@ pub fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal
     let id = call.cluster_id()?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        pass::trigger_cluster(service, change, &mut record, Trigger::AllowAddHosts)
+        pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::AllowAddHosts)
             .map_err(|error| Refusal::invalid(format!("cluster {id} takes no more hosts: {error}")))?;
         change.put_cluster(record);
         Ok(())

@@ -1,6 +1,7 @@
 //! Configs and addresses of files; the files themselves stream elsewhere.
 
-use super::{agent, find_cluster, find_host, find_infra_env, infra_envs, manifests};
+use super::find::{find_cluster, find_host, find_infra_env};
+use super::{agent, infra_envs, manifests};
 use crate::cluster_files::ClusterFiles;
 use crate::documents;
 use crate::generated_manifests;

@@ -1,6 +1,7 @@
 //! Infra-envs: made, shown, changed, deleted.
 
-use super::{find_cluster, find_infra_env, infra_env_settings, shapes, support_levels};
+use super::find::{find_cluster, find_infra_env};
+use super::{infra_env_settings, shapes, support_levels};
 use crate::auth;
 use crate::documents;
 use crate::events::{self, kinds};

@@ -1,7 +1,7 @@
 //! The install configuration of a cluster, as `openshift-install` takes it: what to make the install-time files of, which
 //! this service is then given. Without the pull secret, which no answer of this service holds.
 
-use super::{find_cluster, find_infra_env};
+use super::find::{find_cluster, find_infra_env};
 use crate::events::{self, kinds};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};

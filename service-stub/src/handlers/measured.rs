@@ -1,11 +1,12 @@
 //! Replies to the steps that measure and try something (service contract §1.2.1): what of each is kept, and what is told.
 
+use super::find::{find_cluster, find_host};
 use super::outputs;
 use super::replies::{detail, document, store_reply};
-use super::{find_cluster, find_host};
 use crate::dhcp_vips;
 use crate::events::{self, Kind, kinds};
 use crate::http::{Call, Refusal};
+use crate::machine_networks;
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
 use crate::service::Service;
@@ -158,12 +159,12 @@ fn store_leases(service: &Service, call: &Call, key: HostKey, answer: DhcpAlloca
         let Some(id) = host.host.cluster_id else { return Ok(()) };
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         let before = record.clone();
-        let networks = pass::machine_networks(&record, &change.model().hosts_of_cluster(id));
+        let networks = machine_networks::of(&record, &change.model().hosts_of_cluster(id));
         dhcp_vips::take(change, &mut record, &networks, answer)
             .map_err(|why| Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, why))?;
         if record != before {
             change.put_cluster(record);
-            pass::settle_soon(service, change, Some(id));
+            pass::settle_soon(&service.rules(), change, Some(id));
         }
         Ok(())
     })

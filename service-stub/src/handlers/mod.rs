@@ -6,9 +6,11 @@ mod cluster_networks;
 pub mod cluster_settings;
 pub mod clusters;
 pub mod controller;
+pub mod counts;
 pub mod day2;
 pub mod downloads;
 pub mod events;
+pub mod find;
 pub mod host_settings;
 pub mod hosts;
 pub mod infra_env_settings;
@@ -31,11 +33,8 @@ pub mod support_levels;
 pub mod validations;
 
 use crate::http::{Answer, Call, Refusal, negotiate::Exchange};
-use crate::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord, Model};
 use crate::service::Service;
-use api::{ClusterId, InfraEnvId};
 use axum::http::Method;
-use std::sync::Arc;
 
 /// A handler.
 pub type Handler = fn(&Service, &Call) -> Result<Answer, Refusal>;
@@ -213,22 +212,6 @@ fn matches(pattern: &str, path: &str) -> bool {
             _ => return false,
         }
     }
-}
-
-fn find_cluster(model: &Model, id: ClusterId) -> Result<Arc<ClusterRecord>, Refusal> {
-    model.clusters.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))
-}
-
-pub(crate) fn find_infra_env(model: &Model, id: InfraEnvId) -> Result<Arc<InfraEnvRecord>, Refusal> {
-    model.infra_envs.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("infra_env {id} was not found")))
-}
-
-/// In the real service's words.
-fn find_host(model: &Model, key: HostKey) -> Result<Arc<HostRecord>, Refusal> {
-    model.hosts.get(&key).cloned().ok_or_else(|| {
-        let HostKey { host, infra_env } = key;
-        Refusal::not_found(format!("failed to get host {host} in infra_env {infra_env}: record not found"))
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Replies to steps: what each changes.
 
-use super::{find_cluster, find_host, lifecycle, measured, outputs, shapes};
+use super::find::{find_cluster, find_host};
+use super::{lifecycle, measured, outputs, shapes};
 use crate::check::disks;
 use crate::http::{Answer, Call, Refusal};
 use crate::instructions;
@@ -145,7 +146,7 @@ fn store_vips(service: &Service, call: &Call, key: HostKey, answer: &[VerifiedVi
         }
         if record != before {
             change.put_cluster(record);
-            pass::settle_soon(service, change, Some(id));
+            pass::settle_soon(&service.rules(), change, Some(id));
         }
         Ok(())
     })
@@ -187,7 +188,7 @@ pub(super) fn store_reply(
             leave_room(service, change, &before, &record)?;
             let cluster = record.host.cluster_id;
             change.put_host(record);
-            pass::settle_soon(service, change, cluster);
+            pass::settle_soon(&service.rules(), change, cluster);
         }
         Ok(())
     })

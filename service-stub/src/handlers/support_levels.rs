@@ -1,6 +1,6 @@
 //! Support levels, and the refusals that follow from them.
 
-use super::find_cluster;
+use super::find::find_cluster;
 use crate::features::{self, Architecture, ClusterFacts, Feature, Incompatible, Level, Platform, Query};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord, Model};

@@ -1,6 +1,7 @@
 //! Checks that a user ignores, has looked at again, or asks for beforehand.
 
-use super::{find_cluster, find_host, shapes};
+use super::find::{find_cluster, find_host};
+use super::shapes;
 use crate::check;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord, IgnoredValidations};
@@ -64,7 +65,7 @@ pub fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         record.ignored_validations = Some(ignored);
         change.put_cluster(record);
-        pass::settle_soon(service, change, Some(id));
+        pass::settle_soon(&service.rules(), change, Some(id));
         find_cluster(change.model(), id)
     })?;
     Ok(Answer::json(StatusCode::CREATED, &shown(&record)))
@@ -146,7 +147,7 @@ pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         record.kept.remove(name);
         let cluster = record.host.cluster_id;
         change.put_host(record);
-        pass::settle_soon(service, change, cluster);
+        pass::settle_soon(&service.rules(), change, cluster);
         Ok(())
     })?;
     super::hosts::shown(service, key, StatusCode::OK)

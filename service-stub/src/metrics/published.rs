@@ -1,6 +1,6 @@
 //! What the published service counts, under its names: taken from what a change did to the records.
 
-use super::Text;
+use super::text::Text;
 use crate::events::kinds;
 use crate::model::{Event, HostRecord, Model};
 use crate::state::{ClusterState, HostState};
@@ -99,7 +99,7 @@ impl Published {
     }
 
     /// Writes all families, also those without a value yet.
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(crate) fn write(&self, text: &mut Text) {
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, family) in FAMILIES {
             let is_counter = family.bounds.is_empty();

@@ -1,10 +1,11 @@
 //! What may be done from the page: asked for once more, and done only for who has seen the question.
 
+use super::answer::{Shared, answer, guarded};
 use super::html::{e, page};
-use super::{Shared, answer, guarded};
 use crate::handlers::{Handler, clusters};
+use crate::http::call::call_of;
+use crate::http::work::{blocking, in_time};
 use crate::http::{Call, Refusal};
-use crate::server::{blocking, call_of, in_time};
 use crate::service::Service;
 use crate::state::ClusterState;
 use api::ClusterId;

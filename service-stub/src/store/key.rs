@@ -1,6 +1,7 @@
 //! What records are called, in every table.
 
-use super::{CLUSTERS, EVENTS, HOSTS, INFRA_ENVS, StoreError};
+use super::error::{StoreError, guarded};
+use super::layout::{CLUSTERS, EVENTS, HOSTS, INFRA_ENVS};
 use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
 use uuid::Uuid;
 
@@ -81,7 +82,7 @@ pub(super) fn walk(
 ) -> Result<(), StoreError> {
     macro_rules! table {
         ($table:expr, $kind:literal, $key:expr) => {{
-            let found = super::guarded(|| match transaction.open_table($table) {
+            let found = guarded(|| match transaction.open_table($table) {
                 Err(TableError::TableDoesNotExist(_)) => Ok(()),
                 table => {
                     let table = table?;

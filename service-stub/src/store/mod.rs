@@ -8,31 +8,38 @@
 pub mod backup;
 mod change;
 pub mod cli;
+mod error;
 mod file;
 mod journal;
 mod key;
+mod layout;
 mod open;
+mod presence;
 pub mod room;
 mod salvage;
 pub mod seal;
 
 pub use change::Change;
+pub use error::StoreError;
 pub use journal::{EventPage, EventQuery, HostFilter};
+pub use presence::Presences;
 pub use salvage::Damage;
 
 use change::Touched;
+use error::guarded;
 use file::DatabaseFile;
 use journal::Journal;
+use layout::{CLUSTERS, EVENTS, FILE, FORMAT, HOSTS, INFRA_ENVS, Id, META, PLAIN_FORMAT, PRESENCE, key, pair, unpair};
 use seal::{Seal, SealError};
 
 use crate::metrics::published::Published;
 use crate::model::{Event, HostKey, Model, Presence};
-use api::{ClusterId, HostId, InfraEnvId, Timestamp};
-use redb::{DatabaseError, ReadableTable, TableDefinition, WriteTransaction};
+use crate::text::chain;
+use api::{ClusterId, InfraEnvId, Timestamp};
+use redb::{ReadableTable, WriteTransaction};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    panic::{AssertUnwindSafe, catch_unwind},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
@@ -42,131 +49,12 @@ use std::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// Version of the layout below; a file of another version is refused.
-const FORMAT: u64 = 2;
-/// The same, but its records are not sealed: it is read, and becomes the present one.
-const PLAIN_FORMAT: u64 = 1;
-/// All records are in memory anyway.
-const CACHE_BYTES: usize = 16 << 20;
-const FILE: &str = "state.redb";
 /// Older events are dropped: a host that loops must not fill the disk.
 const MAX_EVENTS: usize = 100_000;
 /// Numbers between two events that are kept.
 const MAX_EVENTS_GAP: u64 = 100_000;
 /// The same of one cluster: it must not drive out those of the others.
 const MAX_EVENTS_OF_CLUSTER: usize = 20_000;
-
-type Id = u128;
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-const CLUSTERS: TableDefinition<Id, &[u8]> = TableDefinition::new("clusters");
-const INFRA_ENVS: TableDefinition<Id, &[u8]> = TableDefinition::new("infra_envs");
-const HOSTS: TableDefinition<(Id, Id), &[u8]> = TableDefinition::new("hosts");
-const PRESENCE: TableDefinition<(Id, Id), (i64, i64)> = TableDefinition::new("presence");
-const EVENTS: TableDefinition<u64, &[u8]> = TableDefinition::new("events");
-
-/// What can go wrong with the store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The state directory can't be made or synced.
-    #[error("cannot use the state directory {}", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Cause.
-        source: std::io::Error,
-    },
-    /// Another process has it.
-    #[error(
-        "{} is in use by another process: one state directory serves one service; stop the other or choose another --state-dir",
-        path.display()
-    )]
-    Locked {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Written by another version.
-    #[error("{} has format version {found}, this program reads version {FORMAT}", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-    },
-    /// It can't be opened.
-    #[error("cannot open {}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: Box<DatabaseError>,
-    },
-    /// Its records can't be sealed or opened.
-    #[error(transparent)]
-    Seal(#[from] SealError),
-    /// A record is damaged.
-    #[error("the {kind} record {key} is damaged")]
-    Record {
-        /// Which table.
-        kind: &'static str,
-        /// Which record.
-        key: String,
-        /// Cause.
-        source: serde_json::Error,
-    },
-    /// It has nothing in it, and yet there was something.
-    #[error(
-        "{} {state} beside {}: a service was here whose records are gone. Bring them back with `landfall serve restore`, or move \
-         these files away to start anew", path.display(), beside.join(", ")
-    )]
-    Lost {
-        /// The store.
-        path: PathBuf,
-        /// What is wrong with it.
-        state: &'static str,
-        /// What else is in the state directory.
-        beside: Vec<String>,
-    },
-    /// Not a store, or nothing of it can be read.
-    #[error(
-        "{} holds no record that can be read: {reason}. Bring them back with `landfall serve restore`, or move the file away to \
-         start anew", path.display()
-    )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What it is, or why not.
-        reason: String,
-    },
-    /// The database library gave up.
-    #[error("the database library failed: {0}")]
-    Panic(String),
-    /// Rows are not in order, or not as many as there should be.
-    #[error("the {0} table is damaged")]
-    Order(&'static str),
-    /// The disk is full.
-    #[error(transparent)]
-    Room(#[from] room::NoRoom),
-    /// Reading or committing failed.
-    #[error("the database failed")]
-    Database(#[source] Box<redb::Error>),
-    /// The commit that several changes shared failed; none of them was made.
-    #[error("the change could not be written")]
-    Commit(#[source] Arc<StoreError>),
-}
-
-impl<E: Into<redb::Error>> From<E> for StoreError {
-    fn from(error: E) -> Self {
-        Self::Database(Box::new(error.into()))
-    }
-}
-
-/// What the database library makes of it; a panic of the library is an error.
-fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(StoreError::Panic(text.unwrap_or("it doesn't say why").to_owned()))
-    })
-}
 
 /// The open store.
 pub struct Store {
@@ -176,7 +64,7 @@ pub struct Store {
     seal: Seal,
     directory: PathBuf,
     current: RwLock<Arc<Model>>,
-    presence: Mutex<PresenceTable>,
+    presences: Presences,
     journal: RwLock<Journal>,
     queue: Mutex<Queue>,
     committed: Condvar,
@@ -208,12 +96,6 @@ struct Batch {
     outcome: Outcome,
 }
 
-#[derive(Default)]
-struct PresenceTable {
-    by_host: BTreeMap<HostKey, Presence>,
-    unsaved: BTreeSet<HostKey>,
-}
-
 impl Store {
     fn over(file: DatabaseFile, directory: &Path, seal: Seal) -> Result<Self, StoreError> {
         let mut store = Self {
@@ -222,7 +104,7 @@ impl Store {
             seal,
             directory: directory.into(),
             current: RwLock::default(),
-            presence: Mutex::default(),
+            presences: Presences::default(),
             journal: RwLock::default(),
             queue: Mutex::default(),
             committed: Condvar::new(),
@@ -405,33 +287,16 @@ impl Store {
         Ok(())
     }
 
-    /// Notes that a host was heard of. On disk with the next [`Store::save_presence`]: a poll is no write.
-    pub fn note_presence(&self, host: HostKey, presence: Presence) {
-        let mut table = lock(&self.presence);
-        table.by_host.insert(host, presence);
-        table.unsaved.insert(host);
+    /// When hosts were last heard of.
+    pub fn presences(&self) -> &Presences {
+        &self.presences
     }
 
-    /// When a host was last heard of.
-    pub fn presence(&self, host: HostKey) -> Presence {
-        lock(&self.presence).by_host.get(&host).copied().unwrap_or_default()
-    }
-
-    /// When each host was last heard of.
-    pub fn presences(&self) -> BTreeMap<HostKey, Presence> {
-        lock(&self.presence).by_host.clone()
-    }
-
-    /// Writes what [`Store::note_presence`] was told since the last time, and forgets hosts that are gone.
+    /// Writes when hosts were heard of since the last time, and forgets hosts that are gone.
     pub fn save_presence(&self) -> Result<(), StoreError> {
         room::check(&self.directory, self.free_bytes.load(Ordering::Relaxed))?;
         let model = self.model();
-        let rows: Vec<_> = {
-            let mut table = lock(&self.presence);
-            table.by_host.retain(|host, _| model.hosts.contains_key(host));
-            let unsaved = std::mem::take(&mut table.unsaved);
-            unsaved.into_iter().map(|host| (host, table.by_host.get(&host).copied())).collect()
-        };
+        let rows = self.presences.take_unsaved(|host| model.hosts.contains_key(host));
         if rows.is_empty() {
             return Ok(());
         }
@@ -541,12 +406,11 @@ impl Store {
                     Err(error) => skip("host", id.host.to_string(), error),
                 }
             }
-            let mut presence = lock(&self.presence);
             for row in transaction.open_table(PRESENCE)?.iter()? {
                 let (id, value) = row?;
                 let (seconds, clock) = value.value();
                 let heard = Presence { checked_in_at: Timestamp::from_unix_seconds(seconds), clock };
-                presence.by_host.insert(unpair(id.value()), heard);
+                self.presences.load(unpair(id.value()), heard);
             }
             let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
             for row in transaction.open_table(EVENTS)?.iter()? {
@@ -588,32 +452,9 @@ impl Store {
     }
 }
 
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
 // A panic while one of these was held left whole values behind: they are replaced, never edited in place.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn key(id: Uuid) -> Id {
-    id.as_u128()
-}
-
-fn pair(host: HostKey) -> (Id, Id) {
-    (key(host.infra_env.0), key(host.host.0))
-}
-
-fn unpair((infra_env, host): (Id, Id)) -> HostKey {
-    HostKey { infra_env: InfraEnvId(Uuid::from_u128(infra_env)), host: HostId(Uuid::from_u128(host)) }
 }
 
 /// What is in a table row by row, as names for sealing and bytes.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::model::{HostRecord, InfraEnvRecord};
 use crate::state::HostState;
+use api::HostId;
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -36,13 +37,13 @@ fn a_second_opener_is_told_so_and_content_survives() {
         })
         .unwrap();
     let heard = Presence { checked_in_at: Timestamp::from_unix_seconds(1_000), clock: 7 };
-    store.note_presence(host, heard);
+    store.presences().note(host, heard);
     store.save_presence().unwrap();
     assert!(matches!(Store::open(directory.path()), Err(StoreError::Locked { .. })));
     drop(store);
     let store = Store::open(directory.path()).unwrap();
     assert_eq!(store.model().hosts[&host].state, HostState::DiscoveringUnbound);
-    assert_eq!(store.presence(host), heard);
+    assert_eq!(store.presences().get(host), heard);
     let events = all(&store);
     assert_eq!((events.len(), events[0].request_id.as_str()), (1, "r1"));
 }

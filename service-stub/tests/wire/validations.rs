@@ -55,7 +55,7 @@ fn a_recorded_node_is_judged_as_the_real_service_judged_it() {
         );
     });
     let now = Timestamp::now();
-    running.service.store.note_presence(key, Presence { checked_in_at: now, clock: now.unix_seconds() });
+    running.service.store.presences().note(key, Presence { checked_in_at: now, clock: now.unix_seconds() });
     running.service.refresh().unwrap();
     let ours = running.get(&format!("{}/v2/clusters/{cluster_id}", common::API)).document();
     // None differs: the recording service had its needs lowered as the tests here have.

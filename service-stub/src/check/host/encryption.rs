@@ -1,6 +1,6 @@
 //! What an encrypted installation disk is unlocked by.
 
-use super::{Context, no_inventory, pending, verdict};
+use super::context::{Context, no_inventory, pending, verdict};
 use crate::check::Verdict;
 use api::HostRole;
 use serde_json::Value;

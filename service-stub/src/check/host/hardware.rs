@@ -1,6 +1,6 @@
 //! What the machine itself is good for.
 
-use super::{Context, no_inventory, pending, success, verdict};
+use super::context::{Context, no_inventory, pending, success, verdict};
 use crate::check::{Status, Verdict, requirements::RoleNeeds};
 use serde_json::Value;
 

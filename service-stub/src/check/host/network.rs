@@ -1,6 +1,6 @@
 //! Presence, time, and the networks the machine is in.
 
-use super::{Context, no_inventory, pending, success, verdict};
+use super::context::{Context, no_inventory, pending, success, verdict};
 use crate::check::{Verdict, disks};
 use crate::ignition_endpoint;
 use crate::model::{HostRecord, Presence};

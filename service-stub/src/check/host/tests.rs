@@ -1,11 +1,16 @@
 //! Every check at its thresholds: what is just enough, what is just not, and what is said of it.
 
 use super::*;
-use crate::check::reach::Reach;
-use crate::model::{DAY2_CLUSTER, DAY2_HOST, HostKey};
+use crate::check::{connectivity::MajorityGroups, reach::Reach, requirements::Requirements};
+use crate::model::{ClusterRecord, DAY2_CLUSTER, DAY2_HOST, HostKey, HostRecord, InfraEnvRecord, Presence};
+use crate::net::Cidr;
 use crate::state::ClusterState;
-use api::{Cluster, ClusterNetwork, HostProgressInfo, InfraEnv, InfraEnvId, MachineNetwork, Platform, Secret};
+use api::{
+    Cluster, ClusterNetwork, HostId, HostProgressInfo, HostRole, InfraEnv, InfraEnvId, MachineNetwork, Platform,
+    Secret, Timestamp,
+};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const NOW: i64 = 1_800_000_000;
 

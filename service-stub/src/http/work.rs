@@ -1,0 +1,52 @@
+//! Work off the async threads, and bodies read within bounds.
+
+use super::{Refusal, limits::Limits};
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    http::StatusCode,
+};
+use std::{future::Future, pin::Pin, time::Duration};
+
+/// Runs blocking work; a panic in it is a 500, not a dead server. Work that nobody waits for any more, as its client is gone or
+/// its time is over, is not begun.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let mut task = Abandoned(tokio::task::spawn_blocking(work));
+    (&mut task.0).await.unwrap_or_else(|error| Err(Refusal::internal(&error)))
+}
+
+struct Abandoned<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for Abandoned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The next piece of a body; none at its end.
+pub async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Option<Bytes>, Refusal> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+        match tokio::time::timeout(limits.piece, frame).await {
+            Err(_) => return Err(too_slow("the body stopped coming")),
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(error))) => return Err(Refusal::bad_request(format!("the body can't be read: {error}"))),
+            // Trailers carry nothing for us.
+            Ok(Some(Ok(frame))) => {
+                if let Ok(piece) = frame.into_data() {
+                    return Ok(Some(piece));
+                }
+            }
+        }
+    }
+}
+
+/// Bounds the time of all of a body.
+pub async fn in_time<T>(bound: Duration, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(too_slow("the body took too long")))
+}
+
+fn too_slow(message: &str) -> Refusal {
+    Refusal::Request(StatusCode::REQUEST_TIMEOUT, message.to_owned())
+}
