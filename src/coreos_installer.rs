@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub const NAME: &str = "coreos-installer";
 const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")");
 
-/// Installer for Fedora CoreOS and RHEL CoreOS, as landfall does it
+/// Install CoreOS systems and prepare their images
 #[derive(Debug, Parser)]
 #[command(name = NAME, version = VERSION, max_term_width = 80, disable_help_subcommand = true)]
 #[command(
@@ -23,12 +23,12 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Install(installer::cli::Install),
-    /// Commands to manage a CoreOS live ISO image
+    /// Look into and change live ISO images
     #[command(subcommand)]
     Iso(rootfs_overlay::cli::IsoCommand),
     Download(installer::download::Download),
     ListStream(installer::download::ListStream),
-    /// Commands to manage a CoreOS live PXE image
+    /// Prepare live systems that boot from the network
     Pxe(rootfs_overlay::cli::Pxe),
     #[command(hide = true)]
     Pack(rootfs_overlay::cli::Pack),
@@ -52,13 +52,13 @@ fn one(name: &str) -> Option<clap::Command> {
         "install" => installer::cli::Install::augment_args(new("install")),
         "iso" => {
             let iso = rootfs_overlay::cli::IsoCommand::augment_subcommands(new("iso")).subcommand_required(true);
-            without_bake(iso.arg_required_else_help(true)).about("Commands to manage a CoreOS live ISO image")
+            without_bake(iso.arg_required_else_help(true)).about("Look into and change live ISO images")
         }
         "download" => installer::download::Download::augment_args(new("download")),
         "list-stream" => installer::download::ListStream::augment_args(new("list-stream")),
         "pxe" => {
             let pxe = without_bake(rootfs_overlay::cli::Pxe::augment_args(new("pxe")));
-            pxe.about("Commands to manage a CoreOS live PXE image").long_about(None)
+            pxe.about("Prepare live systems that boot from the network").long_about(None)
         }
         _ => return None,
     })

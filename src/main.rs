@@ -205,7 +205,7 @@ impl Command {
     }
 }
 
-/// An installation's logs, before the host reboots into what may be silent (installer contract A.15).
+/// An installation's logs, before the host reboots into what may be silent (docs/compatibility.md#log-upload).
 fn send_logs(document: &Document, bootstrap: bool) -> anyhow::Result<()> {
     let request = &document.request;
     let settings = logs::Settings {

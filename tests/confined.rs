@@ -93,7 +93,7 @@ fn the_disk_of_the_request_is_measured_and_no_other() {
     let speed = |disk: &LoopDisk| {
         let mut command = step("installation-disk-speed-check", &["disk", "speed", "--request", "-", "--json"]);
         // Too short for all of it, but it writes.
-        command.args(["--timeout", "0.2"]).env("LANDFALL_STEP_DISK", asked.path());
+        command.args(["--timeout", "0.2"]).env("LANDFALL_STEP_TARGET", asked.path());
         finish(command.spawn().unwrap(), &json!({"path": disk.path()}))
     };
     let output = speed(&asked);

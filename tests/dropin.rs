@@ -14,7 +14,6 @@ use std::{
 };
 
 const OURS: &str = env!("CARGO_BIN_EXE_landfall");
-/// Those with flags.
 const NAMES: [&str; 7] =
     ["agent", "disk_speed_check", "free_addresses", "installer", "inventory", "logs_sender", "next_step_runner"];
 

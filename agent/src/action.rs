@@ -13,7 +13,6 @@ use std::{
 /// A child process of this program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Its arguments.
     pub args: Vec<Cow<'static, str>>,
     /// Its standard input; may hold the token.
     pub stdin: Vec<u8>,
@@ -24,8 +23,17 @@ pub struct Run {
     pub dies_with_agent: bool,
     /// Whether its standard error is part of the answer also when it succeeds; else that is a log, and ours alone.
     pub answers_on_stderr: bool,
-    /// The disk that it may write to, if it is a step that writes to one.
-    pub disk: Option<PathBuf>,
+    /// What its rules depend on.
+    pub named: Named,
+}
+
+/// Files that a child's rules depend on. It learns of them beside its request: it reads that once the rules hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// The disk that it may write to, or the root of the node that it may change.
+    pub target: Option<PathBuf>,
+    /// Certificates that the agent was told to trust.
+    pub ca_cert: Option<PathBuf>,
 }
 
 impl fmt::Debug for Run {
@@ -37,7 +45,7 @@ impl fmt::Debug for Run {
             .field("deadline", &self.deadline)
             .field("dies_with_agent", &self.dies_with_agent)
             .field("answers_on_stderr", &self.answers_on_stderr)
-            .field("disk", &self.disk)
+            .field("named", &self.named)
             .finish()
     }
 }
@@ -51,23 +59,14 @@ pub enum Refusal {
     /// Arguments missing or too many.
     #[error("{step} cmd accepts {expected} params in args, given args [{}]", given.join(" "))]
     ArgCount {
-        /// Type of the step.
         step: StepType,
         /// How many it takes.
         expected: usize,
-        /// What came.
         given: Vec<String>,
     },
     /// An argument that is not what it should be.
     #[error("validation failure list:\n{what} in body must be of type {kind}: \"{value}\"")]
-    Type {
-        /// Its name.
-        what: &'static str,
-        /// Its type.
-        kind: &'static str,
-        /// As given, cut.
-        value: String,
-    },
+    Type { what: &'static str, kind: &'static str, value: String },
     /// What the request lacks, or has in another form.
     #[error("validation failure list:\n{}", .0.join("\n"))]
     Fields(Vec<String>),
@@ -79,24 +78,10 @@ pub enum Refusal {
         /// Cause. Part of the text, since the text is all the service gets.
         error: serde_json::Error,
     },
-    /// No such disk.
     #[error("validation failure list:\n{what} {device} {reason}")]
-    Device {
-        /// Its name.
-        what: &'static str,
-        /// As given.
-        device: String,
-        /// What is wrong.
-        reason: &'static str,
-    },
-    /// Meant for another host.
+    Device { what: &'static str, device: String, reason: &'static str },
     #[error("validation failure list:\nhost_id {asked} is not this host, which is {ours}")]
-    OtherHost {
-        /// In the request.
-        asked: HostId,
-        /// Ours.
-        ours: HostId,
-    },
+    OtherHost { asked: HostId, ours: HostId },
 }
 
 /// Flags a service may add to an inventory, each with a number of bytes.
@@ -160,12 +145,20 @@ pub fn action(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Ref
         StepType::Install => install(step, settings, host),
         StepType::StopInstallation => stop_installation(step),
         StepType::InstallationDiskSpeedCheck => disk::speed(step),
-        StepType::DownloadBootArtifacts => {
-            reclaim::<BootArtifactsRequest>(step, settings, "download", RECLAIM_DOWNLOAD_DEADLINE)
-        }
-        StepType::RebootForReclaim => {
-            reclaim::<RebootForReclaimRequest>(step, settings, "reboot", RECLAIM_REBOOT_DEADLINE)
-        }
+        StepType::DownloadBootArtifacts => reclaim(
+            step,
+            settings,
+            |request: &BootArtifactsRequest| &request.host_fs_mount_dir,
+            "download",
+            RECLAIM_DOWNLOAD_DEADLINE,
+        ),
+        StepType::RebootForReclaim => reclaim(
+            step,
+            settings,
+            |request: &RebootForReclaimRequest| &request.host_fs_mount_dir,
+            "reboot",
+            RECLAIM_REBOOT_DEADLINE,
+        ),
         StepType::LogsGather => logs::step::action(step, settings, host),
         StepType::UpgradeAgent => upgrade::action(step),
         _ => network::action(step, &settings.pace).unwrap_or_else(|| Err(Refusal::Unknown(step.step_type.clone()))),
@@ -191,7 +184,7 @@ fn inventory(step: &Step, settings: &Settings) -> Result<Run, Refusal> {
         deadline: Some(settings.pace.inventory),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named::default(),
     })
 }
 
@@ -218,7 +211,7 @@ fn install(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusa
         deadline: Some(INSTALL_DEADLINE),
         dies_with_agent: false,
         answers_on_stderr: false,
-        disk: None,
+        named: Named { target: Some(request.boot_device.clone().into()), ca_cert: settings.http.ca_cert.clone() },
     })
 }
 
@@ -230,18 +223,20 @@ fn stop_installation(step: &Step) -> Result<Run, Refusal> {
         deadline: Some(STOP_DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named::default(),
     })
 }
 
 fn reclaim<R: Serialize + DeserializeOwned>(
     step: &Step,
     settings: &Settings,
+    node: fn(&R) -> &Path,
     command: &'static str,
     deadline: Duration,
 ) -> Result<Run, Refusal> {
     let json = |error| Refusal::Json { what: "reclaim request", error };
     let request: R = serde_json::from_str(only_arg(step)?).map_err(json)?;
+    let target = Some(node(&request).to_owned());
     let document = ReclaimDocument {
         request,
         ca_cert: settings.http.ca_cert.as_ref(),
@@ -254,7 +249,7 @@ fn reclaim<R: Serialize + DeserializeOwned>(
         deadline: Some(deadline),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named { target, ca_cert: settings.http.ca_cert.clone() },
     })
 }
 
@@ -374,6 +369,7 @@ pub(crate) mod tests {
         let request = format!(r#"{{{urls},"host_fs_mount_dir":"/host","new":1}}"#);
         let run = act(StepType::DownloadBootArtifacts, &[&request]).unwrap();
         assert_eq!(run.args, ["reclaim", "download", "--request", "-"]);
+        assert_eq!(run.named, Named { target: Some("/host".into()), ca_cert: Some("/ca.pem".into()) });
         let document: installer::reclaim::Document<BootArtifactsRequest> = serde_json::from_slice(&run.stdin).unwrap();
         assert_eq!(document.request.initrd_url, "http://s/i");
         assert_eq!(document.http().ca_cert.as_deref(), Some(Path::new("/ca.pem")));

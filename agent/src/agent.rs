@@ -20,12 +20,8 @@ pub enum AgentError {
     /// It can't register, now or later.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// No thread for replies.
     #[error("cannot start the thread that posts replies")]
-    Thread {
-        /// Cause.
-        source: io::Error,
-    },
+    Thread { source: io::Error },
 }
 
 /// Runs until stopped, for a host that is `registered` already, or until the service wants it to register again.

@@ -91,7 +91,6 @@ impl Default for Limits {
 pub struct Outcome {
     /// Its exit code; -1 when it was killed or never ran.
     pub exit_code: i64,
-    /// What it printed.
     pub output: String,
     /// The end of its log, or why there is none.
     pub error: String,
@@ -145,8 +144,11 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
     command.args(run.args.iter().map(AsRef::<str>::as_ref));
     command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.env(STEP_VARIABLE, printable(step_id)).env(confine::TYPE_VARIABLE, kind.to_string());
-    if let Some(disk) = &run.disk {
-        command.env(confine::DISK_VARIABLE, disk);
+    for (variable, path) in [(confine::TARGET_VARIABLE, &run.named.target), (confine::CA_VARIABLE, &run.named.ca_cert)]
+    {
+        if let Some(path) = path {
+            command.env(variable, path);
+        }
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if program == Path::new(OURSELVES) {
@@ -383,6 +385,7 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Named;
 
     /// Runs a shell script in the place of the program.
     fn script(script: &'static str, deadline: Option<Duration>) -> Outcome {
@@ -393,7 +396,7 @@ mod tests {
             deadline,
             dies_with_agent: true,
             answers_on_stderr: false,
-            disk: None,
+            named: Named::default(),
         };
         super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", limits, &Stop::default())
     }
@@ -416,7 +419,7 @@ mod tests {
             deadline: None,
             dies_with_agent: true,
             answers_on_stderr: false,
-            disk: None,
+            named: Named::default(),
         };
         let outcome = super::run(
             Path::new("/nonexistent/landfall"),
@@ -455,7 +458,7 @@ mod tests {
                 deadline: None,
                 dies_with_agent,
                 answers_on_stderr: false,
-                disk: None,
+                named: Named::default(),
             };
             super::run(Path::new("/bin/sh"), &run, &StepType::DomainResolution, "x-1", Limits::default(), &stop)
         };
@@ -467,7 +470,7 @@ mod tests {
     fn a_child_has_its_own_session_and_no_token() {
         // Field 6 of stat(5) is the session, 1 the process itself.
         let outcome = script(
-            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_DISK-none}",
+            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_TARGET-none}",
             None,
         );
         let mut words = outcome.output.split_whitespace();

@@ -166,7 +166,6 @@ enum Command {
 }
 
 impl Agent {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let given = self.given();
         let settings = match self.command {

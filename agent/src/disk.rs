@@ -1,6 +1,6 @@
 //! The step that measures a disk: `landfall disk speed`, fed with the step's own document.
 
-use crate::action::{Refusal, Run, args};
+use crate::action::{Named, Refusal, Run, args};
 use api::{DiskSpeedCheckRequest, Step};
 use std::{borrow::Cow, time::Duration};
 
@@ -28,7 +28,7 @@ pub(crate) fn speed(step: &Step) -> Result<Run, Refusal> {
         // By SIGTERM, at which it stops and puts the contents back.
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: Some(parsed.path.into()),
+        named: Named { target: Some(parsed.path.into()), ca_cert: None },
     })
 }
 
@@ -50,7 +50,7 @@ mod tests {
         let run = act(&[request, "480.00"]).unwrap();
         assert_eq!(run.args, ["disk", "speed", "--request", "-", "--json", "--timeout", "480.00"]);
         assert_eq!(run.stdin, request.as_bytes());
-        assert_eq!(run.disk.as_deref(), Some(Path::new("/dev/disk/by-path/pci-0000:00:1f.2-ata-1")));
+        assert_eq!(run.named.target.as_deref(), Some(Path::new("/dev/disk/by-path/pci-0000:00:1f.2-ata-1")));
         assert_eq!(run.deadline, Some(Duration::from_secs(600)));
         assert!(run.dies_with_agent);
         assert_eq!(act(&[request, "1e9"]).unwrap().args.last().unwrap(), "86400.00");

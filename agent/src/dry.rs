@@ -19,11 +19,9 @@ const MARKER_INTERVAL: Duration = Duration::from_secs(1);
 /// A pretended host. What isn't given is this machine's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DryRun {
-    /// Its identity.
     pub host_id: Option<HostId>,
     /// The MAC address of its interface.
     pub mac: Option<String>,
-    /// Its name.
     pub hostname: Option<String>,
     /// The address of its interface, with its prefix length.
     pub ipv4: Option<String>,

@@ -19,7 +19,6 @@ const BLOCK_BYTES: usize = 4096;
 /// A virtual CD over a slow link takes a second.
 const READ_LIMIT: Duration = Duration::from_secs(30);
 
-/// Where to look.
 #[derive(Clone, Debug)]
 pub struct Media {
     /// Where the live medium is mounted, if it is.
@@ -40,7 +39,6 @@ pub enum MediaError {
     /// The device is not there.
     #[error("cannot access the media (ISO) - media was likely disconnected: {}: {error}", device.display())]
     Access {
-        /// Its device.
         device: PathBuf,
         /// Cause. Part of the text, since the text is all the service gets.
         error: io::Error,
@@ -48,7 +46,6 @@ pub enum MediaError {
     /// The device is there and gives nothing.
     #[error("cannot read from the media (ISO) - media was likely disconnected: {}: {error}", device.display())]
     Read {
-        /// Its device.
         device: PathBuf,
         /// Cause. Part of the text, since the text is all the service gets.
         error: io::Error,

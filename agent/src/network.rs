@@ -1,7 +1,7 @@
 //! The steps that look at the network: each is a subcommand of `landfall netcheck`, fed with the step's own document.
 
 use crate::{
-    action::{Refusal, Run, only_arg},
+    action::{Named, Refusal, Run, only_arg},
     settings::Pace,
 };
 use api::{
@@ -57,7 +57,7 @@ fn run(subcommand: &'static str, request: &str, deadline: Duration) -> Run {
         deadline: Some(deadline),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A host without a service: what it would report, as lines of JSON in a file or on a port of the hypervisor.
 
 use crate::{
-    action::Run,
+    action::{Named, Run},
     child::{self, Limits, OURSELVES},
     stop::Stop,
 };
@@ -50,7 +50,6 @@ pub struct Offline {
     to: PathBuf,
 }
 
-/// A line.
 #[derive(Debug, Serialize)]
 struct Line {
     schema_version: u32,
@@ -85,7 +84,7 @@ fn children() -> [(&'static str, StepType, Run); 3] {
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named::default(),
     };
     [
         ("inventory", StepType::Inventory, run(&["inventory"], "")),

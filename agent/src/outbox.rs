@@ -23,11 +23,9 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Whom a reply is for. The client carries the request id of the poll that brought the step.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Client.
     pub client: Client,
     /// Infra-env of the host.
     pub infra_env_id: InfraEnvId,
-    /// The host.
     pub host_id: HostId,
 }
 
@@ -114,7 +112,6 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Starts the thread.
     pub fn start(pace: Pace) -> io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), pace });
         let poster = shared.clone();

@@ -23,7 +23,6 @@ const UPGRADE_LOOK: Duration = Duration::from_millis(200);
 const RELEASE_AT: u64 = 3;
 const RELEASE_EVERY: u64 = 100;
 
-/// Why polling ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The service wants the host to register again.
@@ -34,7 +33,6 @@ pub enum End {
     GaveUp,
     /// Another agent's image has come, and the service was told.
     Upgraded,
-    /// Stopped.
     Stopped,
 }
 

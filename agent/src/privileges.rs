@@ -3,8 +3,11 @@
 //! A child of the agent keeps the capabilities named here and can get no others (its bounding set, capabilities(7), and
 //! `PR_SET_NO_NEW_PRIVS`). Many give up even these once their sockets are open.
 
-use crate::confine::{CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, SIGNAL};
-use api::StepType;
+use crate::confine::{
+    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SYNC,
+};
+use api::{StepType, proxy};
+use assist::Program;
 use caps::Capability::{self, *};
 use libc::c_long;
 
@@ -29,29 +32,34 @@ pub struct Privileges {
 pub enum Reach {
     /// Nothing but this. It executes no program.
     Only(Rules),
-    /// Any file and port. It mounts, or starts programs that do (podman, rpm-ostree, scripts with podman in them), and the kernel
-    /// refuses every mount to a process that Landlock restricts.
+    /// As [`Reach::Only`], but programs and mounts are to be had from an assistant that it forked before.
+    Assisted(Rules, Assistant),
+    /// Any file and port.
     Mounts {
         /// System calls that it does not make, besides those no step makes.
         forbidden: &'static [c_long],
     },
 }
 
-/// What a step needs that starts no program.
+/// What a step needs that itself starts no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Files and directories to read.
-    pub reads: &'static [&'static str],
+    pub reads: &'static [&'static [&'static str]],
     /// Whether it reads from any disk and NVMe controller, and sends them [`Rules::ioctls`].
     pub reads_disks: bool,
     /// Files to change, and directories to create and remove files in.
     pub writes: &'static [&'static str],
+    /// Directories with whole trees to change. They are created where they are missing.
+    pub trees: &'static [&'static str],
     /// Whether it writes to the disk that its request names.
     pub writes_its_disk: bool,
+    /// Directories below the node's root that its request names, with what it does there.
+    pub node: &'static [(&'static str, InTree)],
     /// Files of each process's directory in /proc to read. The rest of it has secrets in it.
     pub reads_of_processes: &'static [&'static str],
-    /// Environment variables that name files or directories to read.
-    pub reads_named_by: &'static [&'static str],
+    /// Environment variables that name files or directories to read, and what to append to their values.
+    pub reads_named_by: &'static [(&'static str, &'static str)],
     /// What it opens besides its way to the journal.
     pub sockets: &'static [Socket],
     /// Ports its TCP connections may lead to; none stands for all. Landlock knows no rules for UDP.
@@ -62,6 +70,26 @@ pub struct Rules {
     pub ioctls: &'static [u64],
     /// System calls besides those of every step.
     pub calls: &'static [&'static [c_long]],
+}
+
+/// What a step does with a tree of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InTree {
+    /// Reads it.
+    Reads,
+    /// Changes it, too.
+    Changes,
+}
+
+/// What the assistant of a step does for it. It has the step's capabilities, and may touch any file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assistant {
+    /// What it starts, on the host or within the root of the node that the request names.
+    pub programs: &'static [Program],
+    /// What it makes writable, below that root.
+    pub remounts: &'static [&'static str],
+    /// System calls that neither step, assistant nor programs make, besides those no step makes.
+    pub forbidden: &'static [c_long],
 }
 
 /// A kind of socket.
@@ -81,12 +109,41 @@ pub enum Socket {
     Route,
 }
 
+const SELF: &[&str] = &["/proc/self"];
+/// Who knows names.
+const RESOLVER: &[&str] = &["/etc/resolv.conf", "/etc/hosts"];
+/// What this system trusts.
+const CERTIFICATES: &[&str] = &[
+    "/etc/ca-certificates",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/certs",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+    "/usr/local/share/ca-certificates",
+    "/usr/share/ca-certificates",
+    "/usr/share/pki",
+    "/var/lib/ca-certificates",
+];
+/// Registries, their certificates, and who this host is to them: what podman reads, too.
+const REGISTRIES: &[&str] = &[
+    "/etc/containers",
+    "/etc/docker/certs.d",
+    "/root/.config/containers",
+    "/root/.docker/config.json",
+    "/run/containers/0/auth.json",
+    "/var/lib/kubelet/config.json",
+];
+
 /// Nothing beyond itself.
 const NOTHING: Rules = Rules {
-    reads: &["/proc/self"],
+    reads: &[SELF],
     reads_disks: false,
     writes: &["/dev/null"],
+    trees: &[],
     writes_its_disk: false,
+    node: &[],
     reads_of_processes: &[],
     reads_named_by: &[],
     sockets: &[],
@@ -97,39 +154,20 @@ const NOTHING: Rules = Rules {
 };
 
 /// Names, and the servers that know them.
-const RESOLVE: Rules = Rules {
-    reads: &["/proc/self", "/etc/resolv.conf", "/etc/hosts"],
-    sockets: &[Socket::Udp, Socket::Tcp],
-    tcp_ports: &[53],
-    ..NOTHING
-};
+const RESOLVE: Rules =
+    Rules { reads: &[SELF, RESOLVER], sockets: &[Socket::Udp, Socket::Tcp], tcp_ports: &[53], ..NOTHING };
 
 /// URLs on any port, and the certificates that this system trusts.
 const FETCH: Rules = Rules {
-    reads: &[
-        "/proc/self",
-        "/etc/resolv.conf",
-        "/etc/hosts",
-        "/etc/ca-certificates",
-        "/etc/pki/ca-trust",
-        "/etc/pki/tls/cert.pem",
-        "/etc/pki/tls/certs",
-        "/etc/ssl/ca-bundle.pem",
-        "/etc/ssl/cert.pem",
-        "/etc/ssl/certs",
-        "/usr/local/share/ca-certificates",
-        "/usr/share/ca-certificates",
-        "/usr/share/pki",
-        "/var/lib/ca-certificates",
-    ],
-    reads_named_by: &["SSL_CERT_FILE", "SSL_CERT_DIR"],
+    reads: &[SELF, RESOLVER, CERTIFICATES],
+    reads_named_by: &[("SSL_CERT_FILE", ""), ("SSL_CERT_DIR", ""), (CA_VARIABLE, "")],
     tcp_ports: &[],
     ..RESOLVE
 };
 
 /// Frames and echoes through the interfaces of this host, whose facts are in sysfs.
 const PROBE: Rules = Rules {
-    reads: &["/proc/self", "/sys/class/net", "/sys/devices"],
+    reads: &[SELF, &["/sys/class/net", "/sys/devices"]],
     sockets: &[Socket::Udp, Socket::Echo, Socket::Packet, Socket::Route],
     ioctls: &[SIOCGIFMTU],
     ..NOTHING
@@ -138,24 +176,26 @@ const PROBE: Rules = Rules {
 /// The kernel's and udev's facts, and what devices say of themselves. No more of /proc, where a kcore is.
 const INVENTORY: Rules = Rules {
     reads: &[
-        "/dev/disk",
-        "/proc/1/mountinfo",
-        "/proc/cmdline",
-        "/proc/cpuinfo",
-        "/proc/device-tree",
-        "/proc/meminfo",
-        "/proc/self",
-        "/proc/swaps",
-        "/proc/sys",
-        "/proc/sysinfo",
-        "/proc/uptime",
-        "/proc/xen",
-        "/run/udev/data",
-        "/sys",
-        "/usr/share/hwdata",
-        "/usr/share/misc",
+        SELF,
+        &[
+            "/dev/disk",
+            "/proc/1/mountinfo",
+            "/proc/cmdline",
+            "/proc/cpuinfo",
+            "/proc/device-tree",
+            "/proc/meminfo",
+            "/proc/swaps",
+            "/proc/sys",
+            "/proc/sysinfo",
+            "/proc/uptime",
+            "/proc/xen",
+            "/run/udev/data",
+            "/sys",
+            "/usr/share/hwdata",
+            "/usr/share/misc",
+        ],
     ],
-    reads_named_by: &["PCIDB_PATH"],
+    reads_named_by: &[("PCIDB_PATH", "")],
     reads_disks: true,
     // The management controller answers what was written to it.
     writes: &["/dev/null", "/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"],
@@ -168,7 +208,7 @@ const INVENTORY: Rules = Rules {
 
 /// The disk of the request, and everything that tells who uses it.
 const DISK_SPEED: Rules = Rules {
-    reads: &["/proc/cmdline", "/proc/misc", "/proc/self", "/proc/swaps", "/run/udev/data", "/sys"],
+    reads: &[SELF, &["/proc/cmdline", "/proc/misc", "/proc/swaps", "/run/udev/data", "/sys"]],
     reads_of_processes: &["comm", "mountinfo"],
     writes_its_disk: true,
     // If the contents can't be put back they are saved there.
@@ -189,6 +229,79 @@ const STOP: Rules = Rules {
     calls: &[SIGNAL],
     ..NOTHING
 };
+
+/// Images, fetched where there is no podman.
+const IMAGES: Rules = Rules {
+    reads: &[SELF, RESOLVER, CERTIFICATES, REGISTRIES],
+    reads_named_by: &[
+        ("SSL_CERT_FILE", ""),
+        ("SSL_CERT_DIR", ""),
+        ("CONTAINERS_REGISTRIES_CONF", ""),
+        ("CONTAINERS_REGISTRIES_CONF", ".d"),
+        ("REGISTRY_AUTH_FILE", ""),
+        ("HOME", "/.config/containers"),
+        ("HOME", "/.docker/config.json"),
+        ("XDG_CONFIG_HOME", "/containers"),
+        ("XDG_RUNTIME_DIR", "/containers"),
+    ],
+    ..FETCH
+};
+
+/// The same, and the agent that is in one.
+const UPGRADE: Rules = Rules { trees: &["/run/landfall"], calls: &[CHANGE_FILES, REPLACE_FILES], ..IMAGES };
+
+/// The node's boot file system, and a directory for what arrives.
+const BOOT_ARTIFACTS: Rules = Rules {
+    trees: &["/run/landfall/reclaim"],
+    node: &[("boot", InTree::Changes)],
+    calls: &[CHANGE_FILES, REPLACE_FILES, SYNC],
+    ..FETCH
+};
+
+/// Its loader entry, and the end of this system.
+const RECLAIM: Rules = Rules {
+    reads: &[SELF, &["/proc/cmdline"]],
+    node: &[("boot", InTree::Reads)],
+    signals_others: true,
+    calls: &[FORK, REBOOT, SIGNAL, SYNC],
+    ..NOTHING
+};
+
+/// podman, which pulls and keeps images.
+const PULLS: Assistant = Assistant {
+    programs: &[Program {
+        name: "/usr/bin/podman",
+        arguments: &[
+            &["image", "exists", "--", "*"],
+            &["image", "inspect", "--format={{.Size}}", "--", "*"],
+            &["pull", "--quiet", "--", "*"],
+        ],
+        variables: &PROXIES,
+    }],
+    ..NO_HELP
+};
+
+/// Makes room for boot artifacts.
+const CLEANS_UP: Assistant = Assistant {
+    programs: &[Program { name: "rpm-ostree", arguments: &[&["cleanup", "--os=rhcos", "-r"]], variables: &[] }],
+    remounts: &["boot"],
+    ..NO_HELP
+};
+
+/// Writes the boot record of s390x.
+const WRITES_BOOT_RECORD: Assistant = Assistant {
+    programs: &[Program {
+        name: "zipl",
+        arguments: &[&["-V", "-t", "/boot", "-i", "/discovery/vmlinuz", "-r", "/discovery/initrd", "-P", "*"]],
+        variables: &[],
+    }],
+    ..NO_HELP
+};
+
+const NO_HELP: Assistant = Assistant { programs: &[], remounts: &[], forbidden: OF_INSTALLATIONS };
+
+/// What programs find proxies in.
+const PROXIES: [&str; 7] = proxy::VARIABLES;
 
 // Numbers of linux/sockios.h, linux/fs.h, scsi/sg.h, linux/nvme_ioctl.h and linux/ipmi.h, which 64-bit machines share.
 const SIOCGIFMTU: u64 = 0x8921;
@@ -253,6 +366,7 @@ const INSTALL: &[Capability] = &[
 pub fn of(kind: &StepType) -> Privileges {
     let check = |capabilities, rules| Privileges { capabilities, reach: Reach::Only(rules), ..CHECK };
     let fetch = |capabilities, reach| Privileges { capabilities, proxies: true, reach, ..CHECK };
+    let images = |rules| Privileges { memory_bytes: 4 << 30, ..fetch(PODMAN, Reach::Assisted(rules, PULLS)) };
     let mounts = Reach::Mounts { forbidden: OF_INSTALLATIONS };
     match kind {
         // NVMe and SCSI commands, a card's module.
@@ -266,9 +380,8 @@ pub fn of(kind: &StepType) -> Privileges {
         StepType::NtpSynchronizer => check(&[CAP_SETGID, CAP_SETUID], NTP),
         StepType::ApiVipConnectivityCheck | StepType::TangConnectivityCheck => fetch(&[], Reach::Only(FETCH)),
         StepType::DomainResolution => check(&[], RESOLVE),
-        StepType::ContainerImageAvailability | StepType::UpgradeAgent => {
-            Privileges { memory_bytes: 4 << 30, ..fetch(PODMAN, mounts) }
-        }
+        StepType::ContainerImageAvailability => images(IMAGES),
+        StepType::UpgradeAgent => images(UPGRADE),
         // Locked buffers of the writer.
         StepType::InstallationDiskSpeedCheck => check(&[CAP_IPC_LOCK, CAP_SYS_ADMIN], DISK_SPEED),
         StepType::Install => Privileges {
@@ -296,10 +409,12 @@ pub fn of(kind: &StepType) -> Privileges {
             mounts,
         ),
         // To make /boot writable, and for the node's own rpm-ostree.
-        StepType::DownloadBootArtifacts => fetch(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT], mounts),
+        StepType::DownloadBootArtifacts => {
+            fetch(&[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT], Reach::Assisted(BOOT_ARTIFACTS, CLEANS_UP))
+        }
         StepType::RebootForReclaim => Privileges {
             capabilities: &[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_SYS_CHROOT],
-            reach: mounts,
+            reach: Reach::Assisted(RECLAIM, WRITES_BOOT_RECORD),
             ..CHECK
         },
         StepType::Execute | StepType::NextStepRunner | StepType::Other(_) => CHECK,

@@ -23,9 +23,7 @@ const PENDING_USER_ACTION: &str = "installing-pending-user-action";
 /// Under which names the host polls.
 #[derive(Clone, Debug)]
 pub struct Registered {
-    /// Infra-env.
     pub infra_env_id: InfraEnvId,
-    /// The host.
     pub host_id: HostId,
     /// The agent image the service wants; reported in every poll, or it would ask for an upgrade instead of any step.
     pub agent_version: String,

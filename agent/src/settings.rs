@@ -21,7 +21,6 @@ pub struct Settings {
     pub host_id: Option<HostId>,
     /// The program that runs steps: normally this one.
     pub program: PathBuf,
-    /// The live medium.
     pub media: Media,
     /// Whether an installed host may reboot.
     pub reboot: bool,
@@ -31,7 +30,6 @@ pub struct Settings {
     pub limits: Limits,
     /// Whom the status is told.
     pub outputs: Outputs,
-    /// Times.
     pub pace: Pace,
 }
 

@@ -16,7 +16,6 @@ impl Stop {
         self.0.1.notify_all();
     }
 
-    /// Whether that happened.
     pub fn is_stopped(&self) -> bool {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@
 //! hold this very program in another version (its label says so): then the process becomes that. What else the image holds
 //! is of no use to a host that runs this agent without containers, and the program stays.
 
-use crate::action::{Refusal, Run, only_arg};
+use crate::action::{Named, Refusal, Run, only_arg};
 use api::Step;
 use serde::Deserialize;
 use std::{
@@ -60,7 +60,7 @@ pub(crate) fn action(step: &Step) -> Result<Run, Refusal> {
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named::default(),
     })
 }
 
@@ -79,20 +79,10 @@ pub fn is_staged() -> bool {
 pub enum UpgradeError {
     /// It is no program of this machine, say.
     #[error("{} does not run", program.display())]
-    Run {
-        /// The staged program.
-        program: std::path::PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Run { program: std::path::PathBuf, source: io::Error },
     /// It runs, and is not what it should be.
     #[error("{} is no agent: asked for its version it {how}", program.display())]
-    Unfit {
-        /// The staged program.
-        program: std::path::PathBuf,
-        /// What it did.
-        how: String,
-    },
+    Unfit { program: std::path::PathBuf, how: String },
 }
 
 /// Becomes the staged program, with our own arguments and environment; returns only if there is none (`Ok`) or it is unfit.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use agent::{
-    action::Run,
+    action::{Named, Run},
     child::{self, Limits, Outcome},
     privileges,
     stop::Stop,
@@ -24,7 +24,7 @@ fn run_as(kind: &StepType, script: &str) -> Outcome {
         deadline: Some(Duration::from_secs(60)),
         dies_with_agent: true,
         answers_on_stderr: true,
-        disk: None,
+        named: Named::default(),
     };
     child::run(Path::new(&program), &run, kind, "x-1", Limits::default(), &Stop::default())
 }

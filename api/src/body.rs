@@ -18,10 +18,7 @@ pub struct BodyError {
 #[derive(Debug)]
 pub enum BodyFault {
     /// It has more bytes than this.
-    TooLong {
-        /// What was allowed.
-        limit_bytes: u64,
-    },
+    TooLong { limit_bytes: u64 },
     /// The connection broke, or time was up.
     Broken(io::Error),
 }

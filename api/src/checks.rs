@@ -11,7 +11,6 @@ pub struct FreeNetworkAddresses {
     /// IPv4 addresses that nobody answers for, ascending; network and broadcast address included.
     #[serde(default, deserialize_with = "null_is_default")]
     pub free_addresses: Vec<String>,
-    /// As asked for.
     pub network: String,
 }
 
@@ -25,13 +24,10 @@ pub struct VerifyVip {
     pub vip_type: VipType,
 }
 
-/// `vip_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VipType {
-    /// The API's.
     Api,
-    /// The ingress's.
     Ingress,
 }
 
@@ -46,7 +42,6 @@ pub struct VerifiedVip {
     pub vip_type: VipType,
 }
 
-/// `vip_verification`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VipVerification {
@@ -58,14 +53,12 @@ pub enum VipVerification {
     Succeeded,
 }
 
-/// `ntp_synchronization_request`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NtpSynchronizationRequest {
     /// Names and addresses, comma-separated; may be empty.
     pub ntp_source: String,
 }
 
-/// `ntp_synchronization_response`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NtpSynchronizationResponse {
     /// The host's sources of time.
@@ -73,7 +66,6 @@ pub struct NtpSynchronizationResponse {
     pub ntp_sources: Vec<NtpSource>,
 }
 
-/// `ntp_source`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NtpSource {
     /// Its name, or its address where it has none.
@@ -83,7 +75,6 @@ pub struct NtpSource {
     pub source_state: SourceState,
 }
 
-/// `source_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
@@ -101,7 +92,6 @@ pub enum SourceState {
     Unreachable,
 }
 
-/// `domain_resolution_request`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainResolutionRequest {
     /// What to look up.
@@ -116,7 +106,6 @@ pub struct DomainResolutionRequestDomain {
     pub domain_name: Option<String>,
 }
 
-/// `domain_resolution_response`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainResolutionResponse {
     /// One a name, in the order of the request.
@@ -152,14 +141,12 @@ pub struct BootArtifactsRequest {
     pub host_fs_mount_dir: PathBuf,
 }
 
-/// `reboot_for_reclaim_request`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebootForReclaimRequest {
     /// Where the root of the node is mounted.
     pub host_fs_mount_dir: PathBuf,
 }
 
-/// `dhcp_allocation_request`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DhcpAllocationRequest {
     /// A lease got earlier, to be asked for again.
@@ -172,11 +159,9 @@ pub struct DhcpAllocationRequest {
     pub ingress_vip_lease: String,
     /// Hardware address to ask with for the ingress's address.
     pub ingress_vip_mac: Mac,
-    /// Where to ask.
     pub interface: String,
 }
 
-/// `dhcp_allocation_response`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DhcpAllocationResponse {
     /// IPv4.
@@ -191,7 +176,6 @@ pub struct DhcpAllocationResponse {
     pub ingress_vip_lease: String,
 }
 
-/// `api_vip_connectivity_request`.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiVipConnectivityRequest {
     /// Base64 of a PEM bundle; the only one to be trusted.
@@ -203,14 +187,12 @@ pub struct ApiVipConnectivityRequest {
     /// Override the others. Their values may be secret.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub request_headers: Vec<RequestHeader>,
-    /// Where to fetch.
     pub url: String,
 }
 
 /// `api_vip_connectivity_additional_request_header`.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestHeader {
-    /// Its name.
     #[serde(default, deserialize_with = "null_is_default")]
     pub key: String,
     /// Its value; may be secret.
@@ -218,10 +200,8 @@ pub struct RequestHeader {
     pub value: String,
 }
 
-/// `api_vip_connectivity_response`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiVipConnectivityResponse {
-    /// Why not.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub download_error: String,
     /// The config as JSON text, less most of its files and all of its units.
@@ -235,7 +215,6 @@ pub struct ApiVipConnectivityResponse {
     pub url: String,
 }
 
-/// `tang_connectivity_request`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TangConnectivityRequest {
     /// JSON text: an array of [`TangServer`].
@@ -253,7 +232,6 @@ pub struct TangServer {
     pub thumbprint: String,
 }
 
-/// `tang_connectivity_response`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TangConnectivityResponse {
     /// Whether all of them answered.
@@ -273,7 +251,6 @@ pub struct TangServerResponse {
     /// Over the payload.
     #[serde(default, deserialize_with = "null_is_default")]
     pub signatures: Vec<TangServerSignature>,
-    /// What was asked.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub tang_url: String,
 }
@@ -284,19 +261,16 @@ pub struct TangServerSignature {
     /// Protected header.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub protected: String,
-    /// The signature.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub signature: String,
 }
 
-/// `disk_speed_check_request`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskSpeedCheckRequest {
     /// A disk, to be echoed as it came.
     pub path: String,
 }
 
-/// `disk_speed_check_response`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskSpeedCheckResponse {
     /// 99th percentile of the times fdatasync took, milliseconds.
@@ -307,7 +281,6 @@ pub struct DiskSpeedCheckResponse {
     pub path: String,
 }
 
-/// `container_image_availability_request`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerImageAvailabilityRequest {
     /// References, to be echoed as they came.
@@ -317,7 +290,6 @@ pub struct ContainerImageAvailabilityRequest {
     pub timeout: Option<i64>,
 }
 
-/// `container_image_availability_response`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContainerImageAvailabilityResponse {
     /// In the order of the request.
@@ -334,7 +306,6 @@ pub struct ContainerImageAvailability {
     pub name: String,
     /// Whether it can be had.
     pub result: ContainerImageAvailabilityResult,
-    /// Bytes.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub size_bytes: u64,
     /// Seconds.
@@ -342,7 +313,6 @@ pub struct ContainerImageAvailability {
     pub time: f64,
 }
 
-/// `container_image_availability_result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerImageAvailabilityResult {

@@ -8,103 +8,74 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterCreateParams {
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additional_ntp_source: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_vips: Option<Vec<Value>>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_dns_domain: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_network_cidr: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_network_host_prefix: Option<u32>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_networks: Option<Vec<ClusterNetwork>>,
     /// Number of masters; 1 for a single node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_count: Option<i64>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_architecture: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_encryption: Option<Value>,
     /// `Full` or `None` (single node).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_availability_mode: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_proxy: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https_proxy: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hyperthreading: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignition_endpoint: Option<Value>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_vips: Option<Vec<Value>>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<Value>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_networks: Option<Vec<MachineNetwork>>,
     /// Name, a DNS label of 1 to 54 characters.
     pub name: String,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_type: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_proxy: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ntp_sources: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ocp_release_image: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub olm_operators: Option<Vec<Value>>,
     /// Version to install.
     pub openshift_version: String,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_bundles: Option<Vec<Value>>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     /// Registry credentials: JSON with `auths`.
     pub pull_secret: Secret,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedulable_masters: Option<bool>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_network_cidr: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_networks: Option<Vec<ServiceNetwork>>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_public_key: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_managed_networking: Option<bool>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vip_dhcp_allocation: Option<bool>,
 }
@@ -112,7 +83,6 @@ pub struct ClusterCreateParams {
 /// `v2-cluster-update-params`; what is absent stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct ClusterUpdateParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additional_ntp_source: Option<String>,
@@ -180,27 +150,20 @@ pub struct ClusterUpdateParams {
     pub vip_dhcp_allocation: Option<bool>,
 }
 
-/// `cluster_network`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNetwork {
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cidr: String,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub host_prefix: u32,
 }
 
-/// `machine_network`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineNetwork {
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cidr: String,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
 }
@@ -208,7 +171,6 @@ pub struct MachineNetwork {
 /// `service_network` has the same shape.
 pub type ServiceNetwork = MachineNetwork;
 
-/// `platform`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Platform {
     /// Only for type `external`.
@@ -222,60 +184,43 @@ pub struct Platform {
 /// `cluster`, the part this version knows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub api_vips: Vec<Value>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub base_dns_domain: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub cluster_networks: Vec<ClusterNetwork>,
     /// JSON: majority groups by network.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub connectivity_majority_groups: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub control_plane_count: u32,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub controller_logs_collected_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub controller_logs_started_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cpu_architecture: String,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub created_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub deleted_at: Option<Timestamp>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub high_availability_mode: String,
     /// Its hosts; none with `exclude-hosts`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub hosts: Vec<Host>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub href: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub hyperthreading: String,
-    /// Identity.
     pub id: ClusterId,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub image_info: Value,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub ingress_vips: Vec<Value>,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub install_completed_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub install_started_at: Timestamp,
     /// JSON that people had merged into the cluster's install configuration; passwords may be in it.
@@ -284,31 +229,22 @@ pub struct Cluster {
     /// `Cluster`, `AddHostsCluster` or `DisconnectedCluster`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub machine_networks: Vec<MachineNetwork>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub network_type: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub openshift_version: String,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<ClusterProgressInfo>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub pull_secret_set: bool,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub service_networks: Vec<ServiceNetwork>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ssh_public_key: String,
     /// State.
@@ -320,19 +256,15 @@ pub struct Cluster {
     /// Last change of the state.
     #[serde(default)]
     pub status_updated_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub updated_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub user_managed_networking: bool,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
     /// Validations by category, JSON.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub validations_info: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub vip_dhcp_allocation: bool,
 }
@@ -346,19 +278,14 @@ pub struct ClusterProgressInfo {
     /// It took longer than it should.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub finalizing_stage_timed_out: bool,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub finalizing_stage_percentage: u64,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub finalizing_stage_started_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installing_stage_percentage: u64,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub preparing_for_installation_stage_percentage: u64,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub total_percentage: u64,
 }

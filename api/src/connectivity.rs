@@ -6,15 +6,12 @@ use serde::{Deserialize, Serialize};
 /// `connectivity-check-host`: a remote host to probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectivityCheckHost {
-    /// The remote host.
     #[serde(default, deserialize_with = "null_is_default")]
     pub host_id: HostId,
-    /// Its interfaces.
     #[serde(default, deserialize_with = "null_is_default")]
     pub nics: Vec<ConnectivityCheckNic>,
 }
 
-/// `connectivity-check-nic`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectivityCheckNic {
     /// Plain addresses, version 4 or 6; a `/prefix` is to be cut off.
@@ -28,7 +25,6 @@ pub struct ConnectivityCheckNic {
     pub name: String,
 }
 
-/// `connectivity-report`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConnectivityReport {
     /// One entry a remote host, sorted by its id.
@@ -39,7 +35,6 @@ pub struct ConnectivityReport {
 /// `connectivity-remote-host`. The lists may be `null`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectivityRemoteHost {
-    /// The remote host.
     #[serde(default, deserialize_with = "null_is_default")]
     pub host_id: HostId,
     /// ARP and NDP results, sorted by address and MAC.
@@ -85,7 +80,6 @@ pub struct L3Connectivity {
     /// Lost echoes, percent.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub packet_loss_percentage: f64,
-    /// The address.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_ip_address: String,
     /// Whether any echo came back.
@@ -93,7 +87,6 @@ pub struct L3Connectivity {
     pub successful: bool,
 }
 
-/// `mtu-report`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MtuReport {
     /// Whether a packet of our interface's full MTU passed unfragmented.
@@ -102,7 +95,6 @@ pub struct MtuReport {
     /// Our interface.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub outgoing_nic: String,
-    /// The address.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_ip_address: String,
 }

@@ -2,9 +2,7 @@
 
 use time::{Date, Month, OffsetDateTime, Time};
 
-/// An ordered list.
 pub const SEQUENCE: u8 = 0x30;
-/// An object identifier.
 pub const OBJECT: u8 = 0x06;
 const OCTETS: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;
@@ -71,9 +69,7 @@ fn moment(bytes: &[u8]) -> Option<(OffsetDateTime, &[u8])> {
 /// The parts of a certificate. Names and extensions are as they are encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct CertificateParts<'a> {
-    /// Who signed it.
     pub issuer: &'a [u8],
-    /// Whose it is.
     pub subject: &'a [u8],
     /// Valid from.
     pub not_before: OffsetDateTime,

@@ -90,7 +90,6 @@ impl<In: Transport> Connector<In> for Dialer {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     /// Shared with a handle that ends it while another thread reads.

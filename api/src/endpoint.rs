@@ -29,11 +29,8 @@ pub struct Endpoint {
 /// What an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Produces {
-    /// A status.
     Nothing,
-    /// A document.
     Json,
-    /// A file.
     File,
 }
 
@@ -59,7 +56,6 @@ pub enum AnswerSize {
 }
 
 impl AnswerSize {
-    /// The bound.
     pub const fn max_bytes(self) -> u64 {
         match self {
             Self::Message => 8 << 20,
@@ -108,7 +104,6 @@ impl Target {
         self
     }
 
-    /// The declaration.
     pub fn endpoint(&self) -> &'static Endpoint {
         self.endpoint
     }
@@ -146,7 +141,6 @@ macro_rules! endpoints {
                 size: AnswerSize::$size,
             };
         )*
-        /// Every endpoint.
         pub static ALL: &[&Endpoint] = &[$(&$name),*];
     };
 }

@@ -18,7 +18,6 @@ pub struct ApiError {
     /// Always `Error`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
-    /// What went wrong.
     pub reason: String,
 }
 
@@ -35,6 +34,5 @@ pub struct InfraError {
     /// The HTTP status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub code: u16,
-    /// What went wrong.
     pub message: String,
 }

@@ -11,14 +11,12 @@ pub struct HostCreateParams {
     /// Image reference of the running agent.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub discovery_agent_version: String,
-    /// The host.
     pub host_id: HostId,
 }
 
 /// `host_registration_response`: the host plus the command that runs its next steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostRegistration {
-    /// The host.
     #[serde(flatten)]
     pub host: Host,
     /// What runs the steps.
@@ -70,12 +68,10 @@ pub struct Host {
     /// Path of this resource.
     #[serde(default, deserialize_with = "null_is_default")]
     pub href: String,
-    /// Identity.
     pub id: HostId,
     /// Ignition override, JSON.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ignition_config_overrides: String,
-    /// Its infra-env.
     #[serde(default, deserialize_with = "null_is_default")]
     pub infra_env_id: InfraEnvId,
     /// Stable link of the chosen disk.
@@ -90,7 +86,6 @@ pub struct Host {
     /// Installer image, once the install step was handed out.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installer_version: String,
-    /// `inventory`.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub inventory: String,
     /// `Host` or `AddToExistingClusterHost`.
@@ -147,7 +142,6 @@ pub struct Host {
     /// Last change of the row.
     #[serde(default)]
     pub updated_at: Timestamp,
-    /// Owner.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
     /// Validations by category.
@@ -155,7 +149,6 @@ pub struct Host {
     pub validations_info: String,
 }
 
-/// `host-progress-info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostProgressInfo {
     /// Stage, if it is known here.
@@ -182,10 +175,8 @@ pub struct HostProgressInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostUpdateParams {
-    /// New name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_name: Option<String>,
-    /// New role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_role: Option<HostRole>,
     /// The disk to install to.
@@ -208,7 +199,6 @@ pub struct HostUpdateParams {
     pub node_labels: Option<Vec<NodeLabel>>,
 }
 
-/// `disk-skip-formatting-params`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSkipFormattingParams {
@@ -222,7 +212,6 @@ pub struct DiskSkipFormattingParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpHeader {
-    /// Its name.
     pub key: String,
     /// Its value, which may be secret.
     pub value: Secret,
@@ -232,13 +221,10 @@ pub struct HttpHeader {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLabel {
-    #[allow(missing_docs)]
     pub key: String,
-    #[allow(missing_docs)]
     pub value: String,
 }
 
-/// `disk-config-params`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskConfigParams {

@@ -29,18 +29,9 @@ pub struct HttpConfig {
 pub enum HttpConfigError {
     /// The bundle can't be read.
     #[error("cannot read the CA bundle {}", path.display())]
-    Read {
-        /// The bundle.
-        path: PathBuf,
-        /// Cause.
-        source: std::io::Error,
-    },
-    /// The bundle holds no certificate.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("the CA bundle {} holds no PEM certificate", path.display())]
-    NoCertificate {
-        /// The bundle.
-        path: PathBuf,
-    },
+    NoCertificate { path: PathBuf },
 }
 
 /// `url` without what may be secret in it: user and password, query, fragment.

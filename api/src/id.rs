@@ -41,7 +41,6 @@ uuid_newtype! {
     HostId
 }
 uuid_newtype! {
-    /// A cluster.
     ClusterId
 }
 uuid_newtype! {

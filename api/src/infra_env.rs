@@ -4,20 +4,16 @@ use crate::{ClusterId, InfraEnvId, Proxy, Secret, Timestamp, is_zero, json::null
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `infra-env-create-params`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InfraEnvCreateParams {
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additional_ntp_sources: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additional_trust_bundle: Option<String>,
     /// Bind hosts to this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_architecture: Option<String>,
     /// Ignition merged into the discovery config, JSON text.
@@ -26,32 +22,24 @@ pub struct InfraEnvCreateParams {
     /// `full-iso` or `minimal-iso`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_type: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_arguments: Option<Vec<Value>>,
-    /// Name.
     pub name: String,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_discovery_delay_seconds: Option<u64>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ntp_sources: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openshift_version: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
     /// Registry credentials.
     pub pull_secret: Secret,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous_ip: Option<String>,
     /// Key of user `core` on the live host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_authorized_key: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub static_network_config: Option<Vec<Value>>,
 }
@@ -59,7 +47,6 @@ pub struct InfraEnvCreateParams {
 /// `infra-env-update-params`; what is absent stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct InfraEnvUpdateParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additional_ntp_sources: Option<String>,
@@ -89,7 +76,6 @@ pub struct InfraEnvUpdateParams {
     pub static_network_config: Option<Vec<Value>>,
 }
 
-/// `infra-env`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InfraEnv {
     /// Time sources beside the base ISO's, a comma list.
@@ -101,27 +87,21 @@ pub struct InfraEnv {
     /// Cluster its hosts are bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cpu_architecture: String,
     /// Of its owner's address; a fixed word where nobody has one.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub email_domain: String,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub created_at: Timestamp,
     /// Where its ISO is.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub download_url: String,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub expires_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub href: String,
-    /// Identity.
     pub id: InfraEnvId,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ignition_config_override: String,
     /// JSON: operations on the live host's kernel arguments.
@@ -130,7 +110,6 @@ pub struct InfraEnv {
     /// Always `InfraEnv`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     /// Time to wait for slow hardware before networks are set, seconds.
@@ -139,19 +118,15 @@ pub struct InfraEnv {
     /// Time sources instead of the base ISO's, a comma list.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ntp_sources: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub openshift_version: String,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default")]
     pub proxy: Proxy,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub pull_secret_set: bool,
     /// Address of the host that carries the service, when one of its own hosts does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous_ip: Option<String>,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ssh_authorized_key: String,
     /// JSON: networks of hosts, as they were given.
@@ -160,10 +135,8 @@ pub struct InfraEnv {
     /// `full-iso` or `minimal-iso`.
     #[serde(default, deserialize_with = "null_is_default", rename = "type")]
     pub kind_of_image: String,
-    #[allow(missing_docs)]
     #[serde(default)]
     pub updated_at: Timestamp,
-    #[allow(missing_docs)]
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub user_name: String,
 }

@@ -3,7 +3,6 @@
 use crate::{is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
 
-/// `inventory`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
     /// IPv4 address of the management controller; `0.0.0.0` when there is none.
@@ -18,7 +17,6 @@ pub struct Inventory {
     /// Processors; the service refuses an inventory without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
-    /// Block devices.
     #[serde(default, deserialize_with = "null_is_default")]
     pub disks: Vec<Disk>,
     /// Graphics and accelerators.
@@ -47,7 +45,6 @@ pub struct Inventory {
     pub truncation: Option<Truncation>,
 }
 
-/// `boot`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
     /// `/proc/cmdline` verbatim, final newline included.
@@ -67,7 +64,6 @@ pub struct Boot {
     pub secure_boot_state: String,
 }
 
-/// `cpu`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// The kernel's name: `x86_64`, `aarch64`, …
@@ -82,12 +78,10 @@ pub struct Cpu {
     /// Highest frequency, MHz.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub frequency: f64,
-    /// Model name.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub model_name: String,
 }
 
-/// `memory`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Installed, bytes.
@@ -101,7 +95,6 @@ pub struct Memory {
     pub usable_bytes: u64,
 }
 
-/// `disk`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
     /// Boot signature in sector 0.
@@ -134,10 +127,8 @@ pub struct Disk {
     /// The medium the host booted from.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub is_installation_media: bool,
-    /// For iSCSI disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iscsi: Option<Iscsi>,
-    /// Model.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub model: String,
     /// Kernel name.
@@ -152,10 +143,8 @@ pub struct Disk {
     /// Serial number.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub serial: String,
-    /// Size, bytes.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub size_bytes: u64,
-    /// Vendor.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub vendor: String,
     /// World-wide name.
@@ -174,7 +163,6 @@ pub struct Eligibility {
     pub not_eligible_reasons: Option<Vec<String>>,
 }
 
-/// `iscsi`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Iscsi {
     /// Our address in the session.
@@ -182,7 +170,6 @@ pub struct Iscsi {
     pub host_ip_address: String,
 }
 
-/// `gpu`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     /// PCI address.
@@ -191,7 +178,6 @@ pub struct Gpu {
     /// PCI device id, four hexadecimal digits.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub device_id: String,
-    /// Product name.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub name: String,
     /// Vendor name.
@@ -202,7 +188,6 @@ pub struct Gpu {
     pub vendor_id: String,
 }
 
-/// `interface`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// Firmware's name of the port.
@@ -214,7 +199,6 @@ pub struct Interface {
     /// Subset of up, broadcast, loopback, pointtopoint, multicast, running, in that order.
     #[serde(default, deserialize_with = "null_is_default")]
     pub flags: Vec<String>,
-    /// Link.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub has_carrier: bool,
     /// `address/prefix`, without link-local ones.
@@ -229,7 +213,6 @@ pub struct Interface {
     /// MTU, bytes.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub mtu: u32,
-    /// Name.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub name: String,
     /// PCI device id, `0x1572`.
@@ -246,7 +229,6 @@ pub struct Interface {
     pub vendor: String,
 }
 
-/// `route`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// Destination without prefix length; `0.0.0.0` or `::` for a default route.
@@ -266,24 +248,18 @@ pub struct Route {
     pub metric: i32,
 }
 
-/// `system_vendor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemVendor {
-    /// Manufacturer.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub manufacturer: String,
-    /// Product.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub product_name: String,
-    /// Serial number.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub serial_number: String,
-    /// A virtual machine.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub r#virtual: bool,
 }
 
-/// `truncation`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncation {
     /// `partial` or `full`.

@@ -5,16 +5,13 @@ use std::fmt;
 /// A media type that the API's description names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
-    /// A document.
     Json,
-    /// A file.
     OctetStream,
     /// A form with a file in it.
     Multipart,
 }
 
 impl Media {
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Json => "application/json",

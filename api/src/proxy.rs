@@ -18,6 +18,8 @@ const EXCEPTIONS: Names = ["NO_PROXY", "no_proxy"];
 /// Names a file that has the variables, a line each, for a process that is not to have them in its environment: others can
 /// read that, and it is passed on to all it starts.
 pub const FILE_VARIABLE: &str = "LANDFALL_PROXY_FILE";
+/// All variables that programs other than this one find proxies in, and [`FILE_VARIABLE`].
+pub const VARIABLES: [&str; 7] = [HTTP[0], HTTP[1], HTTPS[0], HTTPS[1], EXCEPTIONS[0], EXCEPTIONS[1], FILE_VARIABLE];
 /// Of such a file no more is read.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
@@ -69,7 +71,6 @@ fn unbracketed(host: &str) -> &str {
 pub struct ProxyServer {
     /// Which variable names it.
     pub variable: &'static str,
-    /// Where it is.
     pub endpoint: Endpoint,
     /// Spoken to over TLS.
     pub is_https: bool,
@@ -95,7 +96,6 @@ pub enum Choice {
         /// Which variable has the exception.
         exceptions: &'static str,
     },
-    /// This one.
     Through(ProxyServer),
     /// One that we can't speak to. Go's own client knows SOCKS 5.
     Impossible {
@@ -106,7 +106,6 @@ pub enum Choice {
     },
     /// The value is no URL, and overlooked as in Go.
     Overlooked {
-        /// Which variable has it.
         variable: &'static str,
     },
 }

@@ -33,7 +33,6 @@ pub struct Answer {
 pub struct Proof {
     /// Its name in multicast DNS.
     pub name: String,
-    /// Its base URL.
     pub url: String,
     /// Certificates that its own is checked against, PEM; absent without TLS, and with a certificate of a public authority.
     pub ca_pem: Option<String>,

@@ -5,7 +5,6 @@ use std::time::Duration;
 /// Who calls decides how patient the client is (installer contract A.4, agent contract §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// One attempt.
     Never,
     /// The agent's: 503, 504 and transient transport errors, three times; the poll loop has its own back-off above it.
     Agent,

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// `host-role`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostRole {
@@ -14,14 +13,12 @@ pub enum HostRole {
     Master,
     /// Control plane without workloads or etcd data beyond quorum.
     Arbiter,
-    /// Worker.
     Worker,
     /// The master that carries the temporary control plane.
     Bootstrap,
 }
 
 impl HostRole {
-    /// The wire text.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::AutoAssign => "auto-assign",
@@ -52,38 +49,25 @@ impl std::str::FromStr for HostRole {
 /// `host-stage`: how far an installation is. Texts are the wire's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostStage {
-    #[allow(missing_docs)]
     #[serde(rename = "Starting installation")]
     StartingInstallation,
-    #[allow(missing_docs)]
     #[serde(rename = "Waiting for control plane")]
     WaitingForControlPlane,
-    #[allow(missing_docs)]
     #[serde(rename = "Waiting for bootkube")]
     WaitingForBootkube,
-    #[allow(missing_docs)]
     #[serde(rename = "Waiting for controller")]
     WaitingForController,
-    #[allow(missing_docs)]
     Installing,
-    #[allow(missing_docs)]
     #[serde(rename = "Writing image to disk")]
     WritingImageToDisk,
-    #[allow(missing_docs)]
     #[serde(rename = "Copying registry data to disk")]
     CopyingRegistryDataToDisk,
-    #[allow(missing_docs)]
     Rebooting,
-    #[allow(missing_docs)]
     #[serde(rename = "Waiting for ignition")]
     WaitingForIgnition,
-    #[allow(missing_docs)]
     Configuring,
-    #[allow(missing_docs)]
     Joined,
-    #[allow(missing_docs)]
     Done,
-    #[allow(missing_docs)]
     Failed,
 }
 
@@ -105,7 +89,6 @@ impl HostStage {
         Self::Failed,
     ];
 
-    /// The wire text.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::StartingInstallation => "Starting installation",
@@ -149,7 +132,6 @@ pub enum StageList {
     Bootstrap,
     /// Master or arbiter.
     Master,
-    /// Worker.
     Worker,
     /// Bootstrap in place on a single node.
     SingleNode,

@@ -9,43 +9,24 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepType {
-    #[allow(missing_docs)]
     ConnectivityCheck,
-    #[allow(missing_docs)]
     Execute,
-    #[allow(missing_docs)]
     Inventory,
-    #[allow(missing_docs)]
     Install,
-    #[allow(missing_docs)]
     FreeNetworkAddresses,
-    #[allow(missing_docs)]
     DhcpLeaseAllocate,
-    #[allow(missing_docs)]
     ApiVipConnectivityCheck,
-    #[allow(missing_docs)]
     TangConnectivityCheck,
-    #[allow(missing_docs)]
     NtpSynchronizer,
-    #[allow(missing_docs)]
     InstallationDiskSpeedCheck,
-    #[allow(missing_docs)]
     ContainerImageAvailability,
-    #[allow(missing_docs)]
     DomainResolution,
-    #[allow(missing_docs)]
     StopInstallation,
-    #[allow(missing_docs)]
     LogsGather,
-    #[allow(missing_docs)]
     NextStepRunner,
-    #[allow(missing_docs)]
     UpgradeAgent,
-    #[allow(missing_docs)]
     DownloadBootArtifacts,
-    #[allow(missing_docs)]
     RebootForReclaim,
-    #[allow(missing_docs)]
     VerifyVips,
     /// A type this version doesn't know.
     #[serde(untagged)]
@@ -83,7 +64,6 @@ impl StepType {
         "verify-vips",
     ];
 
-    /// The wire text.
     pub fn as_str(&self) -> &str {
         let index = match self {
             Self::ConnectivityCheck => 0,
@@ -117,7 +97,6 @@ impl fmt::Display for StepType {
     }
 }
 
-/// `post_step_action`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PostStepAction {
@@ -151,7 +130,6 @@ pub struct Step {
     /// Opaque, echoed in the reply.
     #[serde(default, deserialize_with = "null_is_default")]
     pub step_id: String,
-    /// What to do.
     #[serde(default, deserialize_with = "null_is_default")]
     pub step_type: StepType,
 }
@@ -191,9 +169,7 @@ pub struct HostProgress {
 pub struct NextStepRequest {
     /// The agent image the service wants to run.
     pub agent_version: String,
-    /// The host.
     pub host_id: HostId,
-    /// Its infra-env.
     pub infra_env_id: InfraEnvId,
 }
 
@@ -202,9 +178,7 @@ pub struct NextStepRequest {
 pub struct LogsGatherRequest {
     /// The cluster they are kept with.
     pub cluster_id: ClusterId,
-    /// The host.
     pub host_id: HostId,
-    /// Its infra-env.
     pub infra_env_id: InfraEnvId,
     /// Whether it carries the temporary control plane.
     pub bootstrap: bool,
@@ -221,9 +195,7 @@ pub struct LogsGatherRequest {
 pub enum LogsState {
     /// Asked for, or being gathered.
     Requested,
-    /// On their way.
     Collecting,
-    /// There.
     Completed,
 }
 
@@ -235,7 +207,6 @@ pub struct InstallRequest {
     /// Whether the cluster version operator is to be awaited.
     #[serde(default, deserialize_with = "null_is_default")]
     pub check_cvo: bool,
-    /// The cluster.
     pub cluster_id: ClusterId,
     /// 1 for a single node; absent in day 2.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
@@ -251,14 +222,11 @@ pub struct InstallRequest {
     /// Pull the target OS into the new disk before the reboot.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub enable_skip_mco_reboot: bool,
-    /// The host.
     pub host_id: HostId,
-    /// Its infra-env.
     pub infra_env_id: InfraEnvId,
     /// A JSON array of coreos-installer arguments, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installer_args: Option<String>,
-    /// Image of the installer.
     pub installer_image: String,
     /// Image of the machine-config operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -275,7 +243,6 @@ pub struct InstallRequest {
     /// Proxies for what the installer fetches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Role.
     pub role: HostRole,
     /// Addresses of the service for the controller.
     #[serde(default)]

@@ -12,7 +12,6 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 /// A detached signature, and where it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Its place.
     pub at: SignatureAt,
     /// As it lies there: OpenPGP's, binary or armored.
     pub bytes: Vec<u8>,
@@ -34,20 +33,11 @@ pub enum CopyError {
     /// The source failed, can't be unpacked, or nothing vouches for what came.
     #[error(transparent)]
     Source(#[from] DecodeError),
-    /// No image of anything.
     #[error("the image has {bytes} bytes, less than a MiB: is it the right file?")]
-    TooShort {
-        /// Its size.
-        bytes: usize,
-    },
+    TooShort { bytes: usize },
     /// The file doesn't take it.
     #[error("cannot write the image at byte {offset}")]
-    Write {
-        /// Of the image.
-        offset: u64,
-        /// Cause.
-        source: io::Error,
-    },
+    Write { offset: u64, source: io::Error },
 }
 
 /// An open image on its way to a file.

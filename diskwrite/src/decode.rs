@@ -13,7 +13,6 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 /// Why no (more) of the image can be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// The source failed.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The source ended within the compressed stream.
@@ -47,7 +46,6 @@ pub enum DecodeError {
     Setup {
         /// How the image is packed.
         format: Format,
-        /// Cause.
         source: io::Error,
     },
     /// All came, but nothing vouches for it, or not for this.

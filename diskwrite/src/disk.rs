@@ -23,26 +23,13 @@ pub enum DiskError {
     Name(#[from] ResolveError),
     /// There is nothing, or it can't be opened.
     #[error("cannot open {}", path.display())]
-    Open {
-        /// As given.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// Something else than a block device.
     #[error("{} is not a disk but a {kind}: name a disk such as /dev/sda", path.display())]
-    NotADisk {
-        /// As given.
-        path: PathBuf,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// A partition.
+    NotADisk { path: PathBuf, kind: &'static str },
     #[error("{} is partition {number} of {disk}: name the whole disk", path.display())]
     Partition {
-        /// As given.
         path: PathBuf,
-        /// Its number.
         number: u32,
         /// Kernel name of its disk.
         disk: String,
@@ -91,7 +78,6 @@ pub enum DiskError {
         /// Links resolved.
         path: PathBuf,
     },
-    /// Somebody uses it.
     #[error("{} is in use: {}{}", path.display(), join(uses), release_hint(path, uses))]
     InUse {
         /// Links resolved.
@@ -110,9 +96,7 @@ pub enum DiskError {
     Query {
         /// Links resolved.
         path: PathBuf,
-        /// What is missing.
         what: &'static str,
-        /// Cause.
         source: io::Error,
     },
     /// Too small for what is written before the image.
@@ -120,7 +104,6 @@ pub enum DiskError {
     TooSmall {
         /// Links resolved.
         path: PathBuf,
-        /// Its size.
         size_bytes: u64,
     },
 }
@@ -166,7 +149,6 @@ pub(crate) struct Inspection {
 pub(crate) struct Target {
     /// Links resolved.
     pub path: PathBuf,
-    /// Its sysfs directory.
     pub sysfs: PathBuf,
     /// What speaks against it but its users.
     pub refusals: Vec<DiskError>,

@@ -90,10 +90,7 @@ pub enum Event {
         partition: SavedPartition,
     },
     /// Another phase begins.
-    Phase {
-        /// Which.
-        phase: Phase,
-    },
+    Phase { phase: Phase },
     /// How far it is; at most five a second, and always one when the last byte is written.
     Progress {
         /// Bytes taken from the source.
@@ -116,7 +113,6 @@ pub enum Event {
     },
     /// The server failed for now and is asked again.
     Retrying {
-        /// What failed.
         error: String,
         /// Pause before the next try, in milliseconds.
         wait_ms: u64,

@@ -40,7 +40,6 @@ pub enum ExtentsError {
     /// Not a plain run of bytes.
     #[error("{0}")]
     Unusable(&'static str),
-    /// No end of them.
     #[error("the file has more than {MAX_EXTENTS} extents")]
     TooMany,
 }

@@ -19,7 +19,6 @@ pub(crate) struct Failed {
     pub offset: u64,
     /// Bytes not done.
     pub len: u64,
-    /// What it was.
     pub kind: Kind,
     pub source: io::Error,
 }

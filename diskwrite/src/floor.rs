@@ -23,12 +23,10 @@ const HEAD_BYTES: usize = 1 << 20;
 
 pub use crate::stream::decode;
 
-/// How to write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
     /// By threads even where there is io_uring.
     pub threads: bool,
-    /// And read back.
     pub read_back: bool,
 }
 

@@ -24,7 +24,6 @@ pub struct DiskIdentity {
     pub sector_bytes: u32,
     /// Physical sector size in bytes; larger than the logical one for 512e disks.
     pub physical_sector_bytes: u32,
-    /// Product name.
     pub model: Option<String>,
     /// Maker, as SCSI has it.
     pub vendor: Option<String>,
@@ -160,18 +159,11 @@ impl fmt::Display for Change {
 /// Why a name means no disk.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// Nothing goes by it.
     #[error("no disk has the path, name, link, WWN or serial number '{name}'; there are: {}", list(disks))]
-    Unknown {
-        /// As given.
-        name: String,
-        /// All disks.
-        disks: Vec<DiskIdentity>,
-    },
+    Unknown { name: String, disks: Vec<DiskIdentity> },
     /// More than one goes by it.
     #[error("'{name}' means more than one disk: {}; name one of them by its path in /dev/disk/by-path", list(disks))]
     Ambiguous {
-        /// As given.
         name: String,
         /// Those that go by it.
         disks: Vec<DiskIdentity>,

@@ -8,11 +8,7 @@ use std::{fmt, str::FromStr};
 pub enum IgnitionHashError {
     /// No `-` between type and digest.
     #[error("failed to detect hash-type and digest in '{text}': give sha256-HEX or sha512-HEX")]
-    Form {
-        /// As given.
-        text: String,
-    },
-    /// Neither of the two.
+    Form { text: String },
     #[error("unknown hash type '{kind}': give sha256-HEX or sha512-HEX")]
     Kind {
         /// What stands before the `-`.
@@ -32,7 +28,6 @@ pub enum IgnitionHashError {
         /// Of the digest given, in bits.
         bits: usize,
     },
-    /// Another config.
     #[error("hash mismatch of the Ignition config, computed '{found}' but expected '{expected}'")]
     Mismatch {
         /// Hexadecimal digest of the config.
@@ -120,17 +115,18 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const ABC_256: &str = "sha256-ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    const ABC_512: &str = "sha512-ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
-                           2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
+    const CONFIG: &[u8] = br#"{"ignition":{"version":"3.4.0"}}"#;
+    const IN_256: &str = "sha256-720a49720f0ddd4a599259e0007b0083e8998e31619c69c96681255a79f77a33";
+    const IN_512: &str = "sha512-055abd5bb9c442105c91942439631df766692a93dfd8a661c05938754d55bf54\
+                          c6aa5bd616360975c84ea12220d8aecaaae0e35dd97d1ea8f64c77cb3969a852";
 
     #[test]
     fn knows_the_config_it_was_made_of() {
-        for text in [ABC_256, ABC_512] {
+        for text in [IN_256, IN_512] {
             let hash: IgnitionHash = text.parse().unwrap();
             assert_eq!(hash.to_string(), text);
-            hash.check(b"abc").unwrap();
-            let error = hash.check(b"abc\n").unwrap_err().to_string();
+            hash.check(CONFIG).unwrap();
+            let error = hash.check(&[CONFIG, b"\n"].concat()).unwrap_err().to_string();
             assert!(error.contains("hash mismatch") && error.ends_with(&format!("'{}'", &text[7..])), "{error}");
             let upper = format!("{}{}", &text[..7], text[7..].to_uppercase());
             assert_eq!(upper.parse(), Ok(hash));
@@ -142,16 +138,20 @@ mod tests {
         let error = |text: &str| text.parse::<IgnitionHash>().unwrap_err();
         let table = [
             ("", "failed to detect hash-type and digest in ''"),
-            ("sha512", "failed to detect hash-type and digest in 'sha512'"),
-            ("foo-bar", "unknown hash type 'foo'"),
-            ("-bar", "unknown hash type ''"),
-            ("SHA256-00", "unknown hash type 'SHA256'"),
-            ("sha512-", "wrong digest length (0) for sha512"),
-            ("sha512-00", "wrong digest length (8) for sha512"),
-            (&ABC_512.replace("512", "256"), "wrong digest length (512) for sha256"),
-            ("sha256-0", "cannot decode the hex digest '0'"),
-            ("sha256-0\u{e9}", "cannot decode the hex digest"),
-            ("sha256-+1", "cannot decode the hex digest '+1'"),
+            ("sha256", "failed to detect hash-type and digest in 'sha256'"),
+            (&IN_256.replace('-', ":"), "failed to detect hash-type and digest in 'sha256:720a"),
+            ("md5-d41d8cd98f00b204e9800998ecf8427e", "unknown hash type 'md5'"),
+            ("-720a", "unknown hash type ''"),
+            ("Sha512-055a", "unknown hash type 'Sha512'"),
+            ("sha256-", "wrong digest length (0) for sha256"),
+            ("sha256-720a49", "wrong digest length (24) for sha256"),
+            (&IN_256.replace("256", "512"), "wrong digest length (256) for sha512"),
+            (&IN_512.replace("512", "256"), "wrong digest length (512) for sha256"),
+            ("sha512-055", "cannot decode the hex digest '055'"),
+            ("sha512-05 5", "cannot decode the hex digest '05 5'"),
+            ("sha512-0\u{e9}", "cannot decode the hex digest"),
+            ("sha512-+1", "cannot decode the hex digest '+1'"),
+            ("sha512-05-5a", "cannot decode the hex digest '05-5a'"),
         ];
         for (text, expected) in table {
             assert!(error(text).to_string().starts_with(expected), "{text}: {}", error(text));

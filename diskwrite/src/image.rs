@@ -12,11 +12,7 @@ const BOOT: &str = "boot";
 pub enum ImageError {
     /// Not even a partition table.
     #[error("the image has {bytes} bytes, less than the MiB that holds a partition table: is it the right file?")]
-    TooShort {
-        /// Unpacked size.
-        bytes: usize,
-    },
-    /// Made for other disks.
+    TooShort { bytes: usize },
     #[error("the image is made for disks with sectors of {image} bytes, this one has {disk}: use the {} image",
         if *disk == 4096 { "4k metal" } else { "512-byte metal" })]
     SectorSize {
@@ -25,10 +21,8 @@ pub enum ImageError {
         /// Of the disk, in bytes.
         disk: u32,
     },
-    /// Larger than the disk.
     #[error("the image has {image_bytes} bytes, the disk only {disk_bytes}")]
     TooLarge {
-        /// Unpacked size.
         image_bytes: u64,
         /// Size of the disk.
         disk_bytes: u64,
@@ -36,9 +30,7 @@ pub enum ImageError {
     /// Its table needs a larger disk.
     #[error("the image's partition {number} ('{name}') ends at byte {end}, the disk at {disk_bytes}")]
     PartitionPastEnd {
-        /// GPT number.
         number: u32,
-        /// GPT name.
         name: String,
         /// Byte after its last.
         end: u64,
@@ -62,18 +54,15 @@ pub enum ImageError {
     /// Cut off behind its last partition: it lacks the backup table, or the zeros before that.
     #[error("the image is truncated: it has {image_bytes} bytes, but its backup partition table ends at byte {end}")]
     NoBackup {
-        /// Unpacked size.
         image_bytes: u64,
         /// Byte after the backup's header, by the primary's word.
         end: u64,
     },
-    /// A damaged table.
     #[error("the image's partition table is unusable")]
     Table(#[from] TableError),
     /// No place for what should go to the boot file system.
     #[error("the image has no GPT, so no partition named '{BOOT}' for Ignition config, kernel arguments or keyfiles")]
     NoTable,
-    /// As before.
     #[error("the image has {} partitions named '{BOOT}' ({}), where one was expected for Ignition config, kernel arguments or keyfiles",
         numbers.len(), names.join(", "))]
     NotOneBoot {
@@ -93,20 +82,10 @@ pub enum ImageError {
     },
     /// What was written can't be read again.
     #[error("cannot read the label of the file system in partition {number}")]
-    Label {
-        /// GPT number.
-        number: u32,
-        /// Cause.
-        source: std::io::Error,
-    },
+    Label { number: u32, source: std::io::Error },
     /// It must be writable while the table is held back.
     #[error("the image's partition {number} ('{BOOT}') starts at byte {start}, within the first MiB")]
-    BootInHead {
-        /// GPT number.
-        number: u32,
-        /// Its first byte.
-        start: u64,
-    },
+    BootInHead { number: u32, start: u64 },
 }
 
 /// What is known of an image that fits.

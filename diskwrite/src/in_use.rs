@@ -41,7 +41,6 @@ pub enum Use {
     Mounted {
         /// Kernel name, such as `sda3`.
         device: String,
-        /// Mount point.
         at: PathBuf,
     },
     /// The disk or a partition is swap.
@@ -130,7 +129,6 @@ pub(crate) struct Node {
     pub number: DevNumber,
     /// The partition number, if it is one.
     pub partition: Option<u32>,
-    /// Its sysfs directory.
     pub dir: PathBuf,
 }
 

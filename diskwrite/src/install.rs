@@ -53,10 +53,7 @@ pub enum DiskState {
     /// First and last MiB are zero: nothing boots from it.
     Cleared,
     /// Its partition table lists the saved partitions and nothing else: nothing boots from it.
-    OnlySaved {
-        /// How many.
-        partitions: usize,
-    },
+    OnlySaved { partitions: usize },
     /// Whatever had been written, as asked for. The table is there only if the failure came after it.
     Kept,
     /// The same, and a file as large as the disk, sparse, holds the partition table of the saved partitions.
@@ -95,7 +92,6 @@ impl fmt::Display for DiskState {
     }
 }
 
-/// A failed installation.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot install to {} ({disk})", device.display())]
 pub struct InstallError {
@@ -103,12 +99,10 @@ pub struct InstallError {
     pub device: PathBuf,
     /// What is on it now.
     pub disk: DiskState,
-    /// What failed.
     #[source]
     pub cause: Box<Failure>,
 }
 
-/// What failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The options make no sense.
@@ -143,13 +137,7 @@ pub enum Failure {
     Boot(#[from] BootError),
     /// What was changed on the boot file system may not be on the medium.
     #[error("cannot flush {} after configuring the boot file system", device.display())]
-    Flush {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The caller asked to stop.
+    Flush { device: PathBuf, source: io::Error },
     #[error("cancelled after {written_bytes} bytes were written")]
     Cancelled {
         /// Bytes of the image on the disk by then.

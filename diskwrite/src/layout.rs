@@ -14,40 +14,18 @@ use std::{
 pub enum ReadLayoutError {
     /// Nothing there, or nothing that may be read.
     #[error("cannot open {}", path.display())]
-    Open {
-        /// As given.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A file, say.
+    Open { path: PathBuf, source: io::Error },
     #[error("{} is no block device", path.display())]
-    NotABlockDevice {
-        /// As given.
-        path: PathBuf,
-    },
+    NotABlockDevice { path: PathBuf },
     /// Both copies of the table.
     #[error("cannot read the partition table of {}", path.display())]
-    Find {
-        /// The disk.
-        path: PathBuf,
-        /// Cause.
-        source: FindError,
-    },
+    Find { path: PathBuf, source: FindError },
     /// A partition that can't be.
     #[error("the partition table of {} is wrong", path.display())]
-    Table {
-        /// The disk.
-        path: PathBuf,
-        /// Cause.
-        source: TableError,
-    },
+    Table { path: PathBuf, source: TableError },
     /// An MBR, or nothing.
     #[error("{} has no GUID partition table", path.display())]
-    None {
-        /// The disk.
-        path: PathBuf,
-    },
+    None { path: PathBuf },
 }
 
 /// A partition as it stands in the table.
@@ -59,11 +37,9 @@ pub struct LayoutPartition {
     pub type_guid: [u8; 16],
     /// Which one it is, in the byte order of the table.
     pub guid: [u8; 16],
-    /// Its name.
     pub name: String,
     /// First sector, of the disk's logical size.
     pub first_lba: u64,
-    /// How many sectors.
     pub sectors: u64,
     /// First byte.
     pub start: u64,
@@ -83,7 +59,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The partition of this number.
     pub fn partition(&self, number: u32) -> Option<&LayoutPartition> {
         self.partitions.iter().find(|partition| partition.number == number)
     }

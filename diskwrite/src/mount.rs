@@ -4,9 +4,9 @@
 use crate::disk::Disk;
 use crate::gpt::Partition;
 use crate::{partitions, sys};
+use assist::PrivateMounts;
 use nix::errno::Errno;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
+use nix::mount::MsFlags;
 use nix::unistd::{chroot, fchdir};
 use std::{
     fs::{File, OpenOptions},
@@ -29,21 +29,14 @@ pub enum MountError {
     /// Neither a partition node nor a loop device can be had.
     #[error("partition {name} of {} has no device node, and no loop device can be bound to it", device.display())]
     Loop {
-        /// The disk.
         device: PathBuf,
         /// GPT name of the partition.
         name: String,
-        /// Cause.
         source: io::Error,
     },
     /// No private namespace or directory to mount on.
     #[error("cannot prepare a private mount: {step} failed")]
-    Prepare {
-        /// What failed.
-        step: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
+    Prepare { step: &'static str, source: io::Error },
     /// Not a file system that can be mounted.
     #[error("cannot mount {} as ext4 ({ext4}) nor as xfs ({xfs})", device.display())]
     Mount {
@@ -59,7 +52,6 @@ pub enum MountError {
     Unmount {
         /// Partition or loop device.
         device: PathBuf,
-        /// Cause.
         source: io::Error,
     },
     /// The thread could not be started.
@@ -84,7 +76,6 @@ impl PartitionDevice {
         }
     }
 
-    /// Its node.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -131,13 +122,11 @@ fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Resul
 
 /// Runs in a thread of its own, which ends afterwards: namespace and root directory are the thread's.
 fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<Result<T, E>, MountError> {
-    const NONE: Option<&str> = None;
-    step("unsharing the namespace", unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS))?;
-    step("making it private", mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE))?;
+    let mounts = step("unsharing the namespace", PrivateMounts::enter())?;
     let outside = step("opening /", File::open("/"))?;
     let dir = mount_point()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    let mount_as = |kind: &str| mount(Some(device), dir.path(), Some(kind), flags, NONE);
+    let mount_as = |kind: &str| mounts.mount(device, dir.path(), kind, flags);
     if let Err(ext4) = mount_as("ext4") {
         mount_as("xfs").map_err(|xfs| MountError::Mount { device: device.to_owned(), ext4, xfs })?;
     }
@@ -146,14 +135,14 @@ fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<R
         step("leaving it", fchdir(&outside).and_then(|()| chroot(".")))?;
         result
     });
-    unmount(dir.path()).map_err(|source| MountError::Unmount { device: device.to_owned(), source })?;
+    unmount(&mounts, dir.path()).map_err(|source| MountError::Unmount { device: device.to_owned(), source })?;
     result
 }
 
-pub(crate) fn unmount(dir: &Path) -> io::Result<()> {
+pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
     let mut left = UMOUNT_TRIES;
     loop {
-        match umount2(dir, MntFlags::empty()) {
+        match mounts.unmount(dir) {
             Err(Errno::EBUSY) if left > 0 => left -= 1,
             result => return result.map_err(io::Error::from),
         }

@@ -17,7 +17,6 @@ use std::{
 /// Where an image comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// A file.
     File(PathBuf),
     /// An `http://` or `https://` URL.
     Url(String),

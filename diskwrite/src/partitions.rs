@@ -24,20 +24,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub enum PartitionError {
     /// The kernel's list can't be read.
     #[error("cannot list the partitions of {}", device.display())]
-    List {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Somebody has it open.
+    List { device: PathBuf, source: io::Error },
     #[error("cannot remove partition {name} from the kernel's list: is a program using it?")]
-    Forget {
-        /// Kernel name.
-        name: String,
-        /// Cause.
-        source: io::Error,
-    },
+    Forget { name: String, source: io::Error },
 }
 
 fn list(disk: &Disk) -> Result<Vec<Node>, PartitionError> {

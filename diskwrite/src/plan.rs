@@ -45,7 +45,6 @@ pub enum Step {
     Zero {
         /// First byte.
         offset: u64,
-        /// How many.
         len: u64,
     },
     /// Stream the image but its start.
@@ -70,20 +69,14 @@ pub enum Step {
         bytes: usize,
     },
     /// Make the image one of another Ignition platform, with its kernel arguments and boot loader commands.
-    SetPlatform {
-        /// Its name.
-        platform: String,
-    },
+    SetPlatform { platform: String },
     /// Set the consoles of kernel and boot loader.
     SetConsoles {
         /// As the kernel writes them.
         consoles: Vec<String>,
     },
     /// Add kernel arguments to the first boot.
-    AddFirstBootArguments {
-        /// As given.
-        args: String,
-    },
+    AddFirstBootArguments { args: String },
     /// Change the kernel arguments.
     EditKernelArguments {
         /// Removed.
@@ -92,10 +85,7 @@ pub enum Step {
         append: Vec<String>,
     },
     /// Copy network keyfiles.
-    CopyNetwork {
-        /// Their names.
-        files: Vec<String>,
-    },
+    CopyNetwork { files: Vec<String> },
     /// Make the disk's GUID a random one, and put the backup table at the disk's end.
     NewDiskGuid,
     /// Write the image's start with the partition table.
@@ -176,7 +166,6 @@ impl fmt::Display for Fate {
 pub struct OldPartition {
     /// What becomes of it.
     pub fate: Fate,
-    /// What it is.
     #[serde(flatten)]
     pub contents: PartitionContents,
 }
@@ -203,7 +192,6 @@ pub struct Plan {
     pub schema: u32,
     /// The source without secrets.
     pub source: String,
-    /// The disk's size.
     pub disk: Geometry,
     /// All its names.
     pub identity: DiskIdentity,
@@ -217,7 +205,6 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// Why it will not be done; empty if it will.
     pub refusals: Vec<String>,
-    /// In order.
     pub steps: Vec<Step>,
 }
 

@@ -22,47 +22,28 @@ const MAX_FILES: usize = 1000;
 /// Why the options can't be carried out. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// Not JSON.
     #[error("the Ignition config is not JSON")]
     Ignition(#[source] serde_json::Error),
     /// The sum is none, or another config's.
     #[error(transparent)]
     Hash(#[from] IgnitionHashError),
-    /// Not a console.
     #[error(transparent)]
     Console(#[from] ConsoleError),
     /// Would be several kernel arguments, or none.
     #[error("'{platform}' is no platform: it is empty or holds a blank, a line break or '='")]
-    Platform {
-        /// As given.
-        platform: String,
-    },
+    Platform { platform: String },
     /// Would break the line they go into.
     #[error("the first-boot arguments '{args}' hold a line break")]
-    FirstbootArgs {
-        /// As given.
-        args: String,
-    },
+    FirstbootArgs { args: String },
     /// Would break the line it goes into.
     #[error("'{karg}' is no kernel argument: it is empty or holds a line break")]
-    Karg {
-        /// As given.
-        karg: String,
-    },
+    Karg { karg: String },
     /// The keyfiles can't be read.
     #[error("cannot read the network configuration in {}", path.display())]
-    Network {
-        /// Directory or file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Network { path: PathBuf, source: io::Error },
     /// Not keyfiles, from the size of it.
     #[error("{} is too much for network keyfiles: at most {MAX_FILES} files of {MAX_FILE_BYTES} bytes are copied", path.display())]
-    NetworkSize {
-        /// Directory or file.
-        path: PathBuf,
-    },
+    NetworkSize { path: PathBuf },
 }
 
 /// A file for the boot file system.

@@ -7,7 +7,6 @@ use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, sync::Arc};
 /// One read or write, or as much of it as is left.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// What.
     pub work: Work,
     /// Byte of the disk where it starts.
     pub offset: u64,

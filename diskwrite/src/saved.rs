@@ -17,7 +17,6 @@ use uuid::Uuid;
 /// Why partitions can't be kept. Raised before the first write, but for a collision that only the image's end shows.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
-    /// The filters mean nothing.
     #[error(transparent)]
     Filter(#[from] FilterError),
     /// The disk's table can't be read.
@@ -39,15 +38,7 @@ pub enum SavedError {
     DryRun(#[source] LayoutError),
     /// The image would overwrite one.
     #[error("collision with partition {number} (\"{name}\") at offset {offset}")]
-    Collision {
-        /// Its number.
-        number: u32,
-        /// Its GPT name.
-        name: String,
-        /// Its first byte.
-        offset: u64,
-    },
-    /// Nothing to merge with.
+    Collision { number: u32, name: String, offset: u64 },
     #[error("the image has no GPT, so the saved partitions can't be merged into it")]
     NoTable,
     /// The image's table is damaged.

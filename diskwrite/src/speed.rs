@@ -35,7 +35,6 @@ const MAX_SIZE_BYTES: u64 = 1 << 30;
 const MAX_BLOCK_BYTES: u32 = 1 << 20;
 const MAX_WRITERS: u32 = 16;
 
-/// What to measure.
 #[derive(Clone, Debug)]
 pub struct SpeedOptions {
     /// A whole disk nobody uses, but for idle volumes and arrays on it, or a regular file.
@@ -74,82 +73,45 @@ impl SpeedOptions {
 pub enum SpeedError {
     /// Not something to measure. Nothing was written.
     #[error("{what} must be from {least} to {most}, not {given}")]
-    Option {
-        /// Which one.
-        what: &'static str,
-        /// Least allowed.
-        least: u64,
-        /// Most allowed.
-        most: u64,
-        /// As given.
-        given: u64,
-    },
+    Option { what: &'static str, least: u64, most: u64, given: u64 },
     /// No disk, or not free. Nothing was written.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The range goes past the end. Nothing was written.
     #[error("{} has {size_bytes} bytes, too few to write {wanted_bytes}: choose a smaller size", path.display())]
-    TooSmall {
-        /// The disk.
-        path: PathBuf,
-        /// Its size.
-        size_bytes: u64,
-        /// The range.
-        wanted_bytes: u64,
-    },
+    TooSmall { path: PathBuf, size_bytes: u64, wanted_bytes: u64 },
     /// The contents can't be read. Nothing was written.
     #[error("cannot save the contents of {}, nothing was written", path.display())]
-    Save {
-        /// The disk.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Save { path: PathBuf, source: io::Error },
     /// The cache can't be emptied or a file not be made long enough.
     #[error("cannot prepare {}", path.display())]
-    Prepare {
-        /// The disk.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Prepare { path: PathBuf, source: io::Error },
     /// No writer came to its end.
     // The service knows this text.
     #[error("Could not get I/O performance for path {}", path.display())]
     Write {
-        /// As given.
         path: PathBuf,
         /// Cause, of one of them.
         source: io::Error,
     },
-    /// Time is up.
     #[error("{} took longer than {} s for {written} of {writes} writes", path.display(), timeout.as_secs_f64())]
     Timeout {
-        /// As given.
         path: PathBuf,
-        /// As given.
         timeout: Duration,
         /// Done by all writers.
         written: u64,
         /// Wanted of all writers.
         writes: u64,
     },
-    /// Asked to stop.
     #[error("stopped before the end of the measurement of {}", path.display())]
-    Cancelled {
-        /// As given.
-        path: PathBuf,
-    },
-    /// The worst case.
+    Cancelled { path: PathBuf },
     #[error("CANNOT PUT BACK the first {bytes} bytes of {}: {}", path.display(), rescued(saved_in.as_deref()))]
     Restore {
-        /// The disk.
         path: PathBuf,
         /// How much is lost.
         bytes: usize,
         /// A file with the contents.
         saved_in: Option<PathBuf>,
-        /// Cause.
         source: io::Error,
     },
 }
@@ -180,12 +142,10 @@ pub enum Contents {
     Overwritten,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskSpeed {
     /// Of this document's shape.
     pub schema_version: u32,
-    /// As given.
     pub path: PathBuf,
     /// Range written.
     pub size_bytes: u64,
@@ -195,7 +155,6 @@ pub struct DiskSpeed {
     pub io_sync_duration_ms: u64,
     /// The writers that came to their end.
     pub writers: Vec<WriterSpeed>,
-    /// Writers that failed.
     pub failed_writers: u32,
     /// All of it but saving and putting back.
     pub elapsed_ms: u64,

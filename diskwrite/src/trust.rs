@@ -6,7 +6,6 @@ use std::{fmt, path::PathBuf};
 /// Where a detached signature is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignatureAt {
-    /// In a file.
     File(PathBuf),
     /// On a server.
     Url(String),
@@ -30,8 +29,10 @@ pub struct Trust {
     pub required: bool,
     /// The detached signature; None looks for it beside the image: its path, or its URL's, with `.sig` added.
     pub signature: Option<SignatureAt>,
-    /// OpenPGP key rings, armored or binary; none means the keys CoreOS signs with.
+    /// OpenPGP key rings, armored or binary, beside the keys CoreOS signs with.
     pub keyrings: Vec<PathBuf>,
+    /// Whether the keys of [`Self::keyrings`] alone are trusted.
+    pub keyrings_only: bool,
     /// A minisign public key file; then the signature is minisign's, beside the image `.minisig`.
     pub minisign_key: Option<PathBuf>,
     /// The SHA-256 of the source as it comes; vouches for it alone.

@@ -22,7 +22,6 @@ pub(crate) struct LoopDevice {
     pub name: String,
     /// Its own number, and those of its partitions.
     pub numbers: Vec<DevNumber>,
-    /// What it shows.
     pub backing: DevNumber,
     /// Where that begins, bytes.
     pub offset_bytes: u64,

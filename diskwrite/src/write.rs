@@ -35,58 +35,22 @@ const CLEAR_TRIES: u32 = 3;
 pub enum WriteError {
     /// There is no way to give the disk anything to do.
     #[error("cannot start writing to {}", device.display())]
-    Start {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A write failed.
+    Start { device: PathBuf, source: io::Error },
     #[error("cannot write {len} bytes at byte {offset} of {}", device.display())]
-    Write {
-        /// The disk.
-        device: PathBuf,
-        /// Where.
-        offset: u64,
-        /// How much.
-        len: u64,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Zeroing failed.
+    Write { device: PathBuf, offset: u64, len: u64, source: io::Error },
     #[error("cannot zero {len} bytes at byte {offset} of {}", device.display())]
-    Zero {
-        /// The disk.
-        device: PathBuf,
-        /// Where.
-        offset: u64,
-        /// How much.
-        len: u64,
-        /// Cause.
-        source: io::Error,
-    },
+    Zero { device: PathBuf, offset: u64, len: u64, source: io::Error },
     /// What was written did not reach the medium.
     #[error("cannot flush {} after {written_bytes} bytes of the image", device.display())]
     Sync {
-        /// The disk.
         device: PathBuf,
         /// Bytes of the image written.
         written_bytes: u64,
-        /// Cause.
         source: io::Error,
     },
     /// What was written can't be read.
     #[error("cannot read {len} bytes back from byte {offset} of {}", device.display())]
-    Read {
-        /// The disk.
-        device: PathBuf,
-        /// Where.
-        offset: u64,
-        /// How much.
-        len: u64,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { device: PathBuf, offset: u64, len: u64, source: io::Error },
     /// The disk took what was written, and gives something else.
     #[error(
         "read back wrong: {len} bytes at byte {offset} of {} are not what was written there; the disk or its \
@@ -94,9 +58,7 @@ pub enum WriteError {
         device.display()
     )]
     ReadBack {
-        /// The disk.
         device: PathBuf,
-        /// Where.
         offset: u64,
         /// How much was compared at once; at least a byte of it differs.
         len: u64,
@@ -104,7 +66,6 @@ pub enum WriteError {
     /// The image goes on where the disk ends.
     #[error("the image is larger than {}: it has at least {image_bytes} bytes, the disk has {disk_bytes}", device.display())]
     PastEnd {
-        /// The disk.
         device: PathBuf,
         /// How much of the image is known.
         image_bytes: u64,

@@ -6,8 +6,8 @@ use crate::gpt::{self, Partition};
 use crate::layout::{Layout, ReadLayoutError};
 use crate::mount::{MountError, PartitionDevice, unmount};
 use crate::{LayoutError, sys};
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use assist::PrivateMounts;
+use nix::mount::MsFlags;
 use std::{
     fs::{self, File},
     io,
@@ -22,39 +22,16 @@ const ALIGNMENT_BYTES: u64 = 1 << 20;
 /// Why the disk can't be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum WrittenError {
-    /// Somebody uses it, say.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// Its table.
     #[error(transparent)]
     Layout(#[from] ReadLayoutError),
-    /// No such partition.
     #[error("{} has no partition {number}", device.display())]
-    NoPartition {
-        /// The disk.
-        device: PathBuf,
-        /// Its number.
-        number: u32,
-    },
-    /// The grown table.
+    NoPartition { device: PathBuf, number: u32 },
     #[error("cannot grow partition {number} of {}", device.display())]
-    Grow {
-        /// The disk.
-        device: PathBuf,
-        /// Its number.
-        number: u32,
-        /// Cause.
-        source: LayoutError,
-    },
-    /// The table's new copies.
+    Grow { device: PathBuf, number: u32, source: LayoutError },
     #[error("cannot write the partition table of {}", device.display())]
-    Write {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A file system.
+    Write { device: PathBuf, source: io::Error },
     #[error(transparent)]
     Mount(#[from] MountError),
     /// A file system that is full to the partition's old end.
@@ -62,7 +39,6 @@ pub enum WrittenError {
     GrowXfs {
         /// Where it is mounted.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
 }
@@ -85,7 +61,6 @@ impl WrittenDisk {
         &self.disk.geometry().path
     }
 
-    /// Its partitions.
     pub fn layout(&self) -> Result<Layout, WrittenError> {
         let geometry = self.disk.geometry();
         Ok(Layout::read(self.disk.file(), &geometry.path, geometry.size_bytes, geometry.sector_bytes)?)
@@ -166,17 +141,13 @@ impl WrittenDisk {
 
 /// Runs in a thread of its own, whose mount namespace ends with it.
 fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> T) -> Result<T, MountError> {
-    const NONE: Option<&str> = None;
     let failed = |step: &'static str| move |source: io::Error| MountError::Prepare { step, source };
-    unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)
-        .map_err(|errno| failed("unsharing the namespace")(errno.into()))?;
-    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
-        .map_err(|errno| failed("making it private")(errno.into()))?;
+    let mounts = PrivateMounts::enter().map_err(failed("unsharing the namespace"))?;
     let mut mounted: Vec<(&Path, &Path)> = Vec::new();
     let mut result = Ok(());
     for (device, at) in devices {
         result = fs::create_dir_all(at).map_err(failed("making a directory")).and_then(|()| {
-            let mount_as = |kind: &str| mount(Some(device.path()), *at, Some(kind), MsFlags::empty(), NONE);
+            let mount_as = |kind: &str| mounts.mount(device.path(), at, kind, MsFlags::empty());
             mount_as("xfs").or_else(|xfs| {
                 mount_as("ext4").map_err(|ext4| MountError::Mount { device: device.path().to_owned(), ext4, xfs })
             })
@@ -194,7 +165,7 @@ fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> 
         if let Err(error) = settled {
             tracing::debug!(path = %at.display(), %error, "the file system is not settled before it is unmounted");
         }
-        if let Err(source) = unmount(at) {
+        if let Err(source) = unmount(&mounts, at) {
             unmounted = Err(MountError::Unmount { device: device.to_owned(), source });
         }
     }

@@ -14,10 +14,8 @@ const NAMED_PARTS: usize = 3;
 /// Why a config doesn't fit an ISO.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
-    /// It can't be packed.
     #[error("the Ignition config can't be packed")]
     Pack(#[from] std::io::Error),
-    /// It doesn't fit.
     #[error(
         "the Ignition config is too large for the ISO: {packed_bytes} bytes packed, of {area_bytes}{}; \
          deliver large files from a web server (contents.source) instead of inside the config",

@@ -20,7 +20,6 @@ const INSTALLER_CONFIG_DIR: &str = "/etc/coreos/installer.d";
 pub struct Input {
     /// Its name, without a directory.
     pub name: String,
-    /// What is in it.
     pub content: Vec<u8>,
 }
 

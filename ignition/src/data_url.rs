@@ -29,26 +29,14 @@ pub enum DataUrlError {
     /// No comma between what describes the data and the data.
     #[error("the data: URL has no ',' before its data")]
     NoComma,
-    /// Media type or a parameter.
     #[error("the data: URL's media type or parameter at byte {at} can't be read")]
-    Header {
-        /// Where.
-        at: usize,
-    },
+    Header { at: usize },
     /// A byte that must be percent-encoded.
     #[error("byte {at} of the data: URL (0x{byte:02x}) must be percent-encoded")]
-    Byte {
-        /// Where.
-        at: usize,
-        /// The byte.
-        byte: u8,
-    },
+    Byte { at: usize, byte: u8 },
     /// `%` without two hexadecimal digits.
     #[error("'%' at byte {at} of the data: URL is not followed by two hexadecimal digits")]
-    Escape {
-        /// Where.
-        at: usize,
-    },
+    Escape { at: usize },
     /// Not base64 of the standard alphabet with padding.
     #[error("the base64 of the data: URL, starting at byte {at}, can't be decoded")]
     Base64 {

@@ -47,7 +47,6 @@ impl Environment {
         }
     }
 
-    /// The file.
     pub fn into_text(self) -> String {
         self.text
     }

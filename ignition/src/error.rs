@@ -35,23 +35,15 @@ pub enum BuildError {
     /// A value that no word of a unit's command line can hold.
     #[error("{what} must be one word, without blanks, quotes, ';' and '\\': see byte {at}")]
     Argument {
-        /// What it is.
         what: &'static str,
         /// Byte offset in the value.
         at: usize,
     },
-    /// Not a time source.
     #[error("a time source must be a host's name or address; one of {source_chars} characters is neither")]
-    NtpSource {
-        /// Characters it has.
-        source_chars: usize,
-    },
+    NtpSource { source_chars: usize },
     /// A file that is no config.
     #[error("{name} is no Ignition config: it has no ignition.version (a Butane config must be translated first)")]
-    NoConfig {
-        /// Its name.
-        name: String,
-    },
+    NoConfig { name: String },
     /// A name for which there is no unit.
     #[error("'{name}' can't be part of a unit's name; letters, digits and -_.: can")]
     Name {
@@ -60,10 +52,7 @@ pub enum BuildError {
     },
     /// Two would be the same unit.
     #[error("two programs of the same moment are called '{name}'; rename one")]
-    SameName {
-        /// As given.
-        name: String,
-    },
+    SameName { name: String },
     /// The role's config can't be read.
     #[error("the role's config can't be used: {}", .0.summary())]
     Role(Report),

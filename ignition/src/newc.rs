@@ -19,7 +19,6 @@ pub const TRAILER: &str = "TRAILER!!!";
 #[derive(Debug, thiserror::Error)]
 #[error("'{name}' ({len_bytes} bytes) does not fit a cpio archive, whose members end at 4 GiB")]
 pub struct MemberTooLarge {
-    /// Name of the member.
     pub name: String,
     /// Length of its content.
     pub len_bytes: u64,

@@ -30,10 +30,7 @@ pub enum OverrideError {
     Merged(Report),
     /// It is of an older version than something in the config.
     #[error("it is of version {version}, which can't say all that the config says; write it in a newer one")]
-    Lost {
-        /// Of the override.
-        version: Version,
-    },
+    Lost { version: Version },
 }
 
 /// `config` with the JSON text of an override merged over it; empty text changes nothing. The result is of the override's version,

@@ -28,7 +28,6 @@ const MAX_WARNINGS: usize = 20;
 pub struct RenderError {
     /// The way there from the config itself, for people: each a reference's place and URL, without what may be secret.
     pub way: Vec<String>,
-    /// Why.
     pub source: RenderFault,
 }
 
@@ -56,13 +55,10 @@ pub enum RenderFault {
     /// A config on the way there was fetched from the same URL.
     #[error("the config refers to itself")]
     Itself,
-    /// Too deep.
     #[error("configs refer to each other more than {MAX_DEPTH} deep")]
     Depth,
-    /// Too many.
     #[error("more than {MAX_CONFIGS} configs are referred to")]
     Configs,
-    /// Too large.
     #[error("the configs have more than {MAX_BYTES} bytes together")]
     Bytes,
     /// Each is valid, but what they come to is not.

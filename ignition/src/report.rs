@@ -24,17 +24,14 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// How bad.
     pub severity: Severity,
     /// Such as `$.storage.files.0.path`; None if it is not JSON at all.
     pub path: Option<String>,
     /// Where that is in the text.
     #[serde(flatten)]
     pub position: Option<Position>,
-    /// What it is.
     pub message: String,
 }
 
@@ -54,7 +51,6 @@ impl fmt::Display for Entry {
 /// All findings, in the order of the walks that made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Findings.
     pub entries: Vec<Entry>,
 }
 

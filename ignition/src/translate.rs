@@ -10,7 +10,6 @@ const PLAIN_MODE: i64 = 0o777;
 /// Why a config can't be translated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TranslateError {
-    /// It can't be read.
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// It is not valid to begin with.
@@ -19,7 +18,6 @@ pub enum TranslateError {
     /// The other version has no word for it.
     #[error("version {to} can't say all that the config says:\n{}", list(lost))]
     Lost {
-        /// The other version.
         to: Version,
         /// What it would make of it.
         lost: Vec<Entry>,

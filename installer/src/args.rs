@@ -31,18 +31,10 @@ pub struct InstallerArgs {
 pub enum ArgsError {
     /// Not JSON, or not a list of texts.
     #[error("installer_args must be a JSON list of texts, got '{start}'")]
-    NotAList {
-        /// How it starts.
-        start: String,
-        /// Cause.
-        source: serde_json::Error,
-    },
+    NotAList { start: String, source: serde_json::Error },
     /// A flag outside the allow-list.
     #[error("installer argument '{flag}' is not allowed; allowed are {}", INSTALLER_FLAGS.join(" "))]
-    Flag {
-        /// As given.
-        flag: String,
-    },
+    Flag { flag: String },
     /// A value with characters outside the allow-list.
     // The value is not shown: it may be a URL with credentials.
     #[error("the value of installer argument number {position} holds {bad:?}, which is not allowed there")]
@@ -52,21 +44,14 @@ pub enum ArgsError {
         /// First character at fault.
         bad: char,
     },
-    /// An empty value.
     #[error("installer_args hold an empty argument")]
     Empty,
     /// A flag at the end without its value.
     #[error("installer argument {flag} needs a value after it")]
-    NoValue {
-        /// The flag.
-        flag: String,
-    },
+    NoValue { flag: String },
     /// A value that no flag asked for.
     #[error("installer argument '{value}' belongs to no flag")]
-    Stray {
-        /// As given.
-        value: String,
-    },
+    Stray { value: String },
     /// Both an URL and a file, or one of them twice.
     #[error("installer_args name more than one image; give one --image-url or one --image-file")]
     TwoImages,

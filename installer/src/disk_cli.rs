@@ -35,7 +35,6 @@ enum Command {
 }
 
 impl Disk {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Speed(speed) => speed.run(),

@@ -95,7 +95,6 @@ impl Display {
         }
     }
 
-    /// Shows one event.
     pub fn show(&mut self, event: &Event) {
         match self {
             Self::Json => print(event),

@@ -16,7 +16,6 @@ const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 /// Time between the last report and the reboot, so that the agent can post its reply.
 const REBOOT_DELAY_SECONDS: u64 = 10;
 
-/// The document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
@@ -39,7 +38,6 @@ pub struct Document {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Base URL.
     pub url: String,
     /// Sent as `X-Secret-Key`.
     #[serde(default)]
@@ -58,21 +56,17 @@ pub struct Service {
 /// Why there is no document.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// Can't be read.
     #[error("cannot read the install request from {from}")]
     Read {
         /// A path, or `standard input`.
         from: String,
-        /// Cause.
         source: io::Error,
     },
-    /// Too large.
     #[error("the install request from {from} is larger than {MAX_DOCUMENT_BYTES} bytes")]
     TooLarge {
         /// A path, or `standard input`.
         from: String,
     },
-    /// Not the document.
     #[error("the install request from {from} is not a document with 'request' and 'service'")]
     Decode {
         /// A path, or `standard input`.

@@ -24,54 +24,62 @@ const ARCHIVES: [&str; 2] = [".tar.gz", ".tar.xz"];
 /// The file of an image that is named by its URL.
 const DISK: &str = "disk";
 
-/// Download a CoreOS image
+/// Fetch an image that CoreOS systems are installed from
+///
+/// The image is that of a stream or, with --image-url, any other. Its signature is checked, and what was fetched before is not fetched
+/// again.
 #[derive(Debug, clap::Args)]
 pub struct Download {
-    /// Fedora CoreOS stream
+    /// Stream whose newest release to fetch: stable, testing, next or another
     #[arg(short, long, value_name = "name", default_value = "stable")]
     stream: String,
-    /// Target CPU architecture
+    /// Processor architecture of the machines that are to boot it
     #[arg(short, long, value_name = "name", default_value = std::env::consts::ARCH)]
     architecture: String,
-    /// Fedora CoreOS platform name
+    /// Kind of machine that the image is for, such as metal or qemu
     #[arg(short, long, value_name = "name", default_value = "metal")]
     platform: String,
-    /// Image format
+    /// Form of the image, such as raw.xz, 4k.raw.xz, iso or pxe
     #[arg(short, long, value_name = "name", default_value = "raw.xz")]
     format: String,
-    /// Manually specify the image URL
+    /// Address of an image that is not in a stream
     #[arg(short = 'u', long, value_name = "URL", value_parser = url)]
     image_url: Option<String>,
-    /// Destination directory
+    /// Where the files are put
     #[arg(short = 'C', long, value_name = "path", default_value = ".")]
     directory: PathBuf,
-    /// Decompress image and don't save signature
+    /// Unpack a .gz or .xz image; its signature is checked but not kept
     #[arg(short, long)]
     decompress: bool,
-    /// Allow unsigned image
+    /// Accept an image without signature; one with a bad signature never is
     #[arg(long)]
     insecure: bool,
-    /// Base URL for Fedora CoreOS stream metadata
+    /// Where streams are described [default: <https://builds.coreos.fedoraproject.org/streams/>]
     #[arg(long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
-    /// Fetch retries, or "infinite"
+    /// Times to ask a server that does not answer again, or 'infinite'
     #[arg(long, value_name = "N", default_value_t)]
     fetch_retries: FetchRetries,
     /// PEM bundle trusted for https in addition to the system's roots
     #[arg(long, value_name = "PATH")]
     cacert: Option<PathBuf>,
-    /// OpenPGP keys that may have signed the image, instead of those of Fedora and Red Hat; may be repeated
+    /// OpenPGP keys that may have signed the image, beside those of Fedora and Red Hat; may be repeated
+    ///
+    /// Those of Fedora and Red Hat are built in and in /etc/pki/rpm-gpg. The log names the key that signed: its owner and fingerprint.
     #[arg(long, value_name = "PATH")]
     keyring: Vec<PathBuf>,
+    /// Trust the keys of --keyring alone
+    #[arg(long, requires = "keyring")]
+    keyring_only: bool,
 }
 
-/// List available images in a Fedora CoreOS stream
+/// Print what images a stream has: architecture, platform, format
 #[derive(Debug, clap::Args)]
 pub struct ListStream {
-    /// Fedora CoreOS stream
+    /// The stream: stable, testing, next or another
     #[arg(short, long, value_name = "name", default_value = "stable")]
     stream: String,
-    /// Base URL for Fedora CoreOS stream metadata
+    /// Where streams are described [default: <https://builds.coreos.fedoraproject.org/streams/>]
     #[arg(long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
     /// PEM bundle trusted for https in addition to the system's roots
@@ -88,7 +96,6 @@ struct Image {
 }
 
 impl ListStream {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let url = metadata_url(self.stream_base_url.as_deref(), &self.stream)?;
         let metadata = metadata(&http(self.cacert), &url, FetchRetries::default())?;
@@ -105,7 +112,6 @@ fn table(rows: &[[&str; 3]]) -> String {
 }
 
 impl Download {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let mut images = match &self.image_url {
             Some(url) => {
@@ -132,7 +138,8 @@ impl Download {
     }
 
     fn image(&self, name: &str, url: &str, trust: Trust, source: Source) -> Image {
-        let trust = Trust { required: !self.insecure, keyrings: self.keyring.clone(), ..trust };
+        let (keyrings, keyrings_only) = (self.keyring.clone(), self.keyring_only);
+        let trust = Trust { required: !self.insecure, keyrings, keyrings_only, ..trust };
         let (retries, http) = (self.fetch_retries.into(), http(self.cacert.clone()));
         let options = InstallOptions { source, trust, retries, http, ..InstallOptions::default() };
         Image { name: name.to_owned(), url: url.to_owned(), options, signature: None }

@@ -18,7 +18,6 @@ use diskwrite::{
 };
 use std::{error::Error, ffi::OsStr, fmt, io, path::Path, time::Duration};
 
-/// The machine.
 pub trait Host: Sync {
     /// The live system's root: `/`. All that is read and written natively is below it.
     fn root(&self) -> &Path;
@@ -52,27 +51,19 @@ pub enum HostError {
     /// What is on a disk.
     #[error(transparent)]
     Wipe(#[from] WipeError),
-    /// The firmware.
     #[error("{0}")]
     BootOrder(#[source] Box<dyn Error + Send + Sync>),
     /// No logs at the service.
     #[error("the host's logs were not sent")]
     Logs(#[source] Box<dyn Error + Send + Sync>),
-    /// One of the host's programs.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// Read-only for good.
     #[error(transparent)]
     Writable(#[from] WritableError),
-    /// Nobody said it may.
     #[error("rebooting is not allowed: the request must say \"reboot\": true")]
     RebootNotAllowed,
-    /// No process for it.
     #[error("cannot start the reboot")]
-    Reboot {
-        /// Cause.
-        source: io::Error,
-    },
+    Reboot { source: io::Error },
 }
 
 /// Why an image was not written: its cause, of any type, and what that means for another attempt.
@@ -99,7 +90,6 @@ impl Error for WriteError {
 /// Gathers and sends the host's logs; who carries out a request says how.
 pub type SendLogs<'a> = dyn Fn(bool) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
 
-/// The machine itself.
 pub struct LiveHost<'a> {
     /// TLS for images by URL.
     pub http: HttpConfig,

@@ -28,54 +28,31 @@ pub enum IgnitionSourceError {
     /// Anybody on the way could put in another one.
     #[error("refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition")]
     Insecure,
-    /// Neither http nor https.
     #[error("unknown protocol for URL '{url}': an Ignition config is fetched by http or https")]
-    Protocol {
-        /// As given.
-        url: String,
-    },
+    Protocol { url: String },
     /// The sum is none, or another config's.
     #[error(transparent)]
     Hash(#[from] IgnitionHashError),
     /// HTTP can't be set up.
     #[error(transparent)]
     Config(#[from] HttpConfigError),
-    /// The server refuses.
     #[error("cannot fetch the Ignition config from {url}: the server answered {status}")]
-    Status {
-        /// The server.
-        url: String,
-        /// HTTP status.
-        status: u16,
-    },
+    Status { url: String, status: u16 },
     /// The server can't be reached, or breaks off.
     #[error("cannot fetch the Ignition config from {url}")]
-    Transport {
-        /// The server.
-        url: String,
-        /// Cause.
-        source: Box<ureq::Error>,
-    },
+    Transport { url: String, source: Box<ureq::Error> },
     /// The file can't be read.
     #[error("cannot read the Ignition config {}", path.display())]
     Read {
         /// The file; `-` is standard input.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
     /// Not a config, from the size of it.
     #[error("the Ignition config from {name} has more than {MAX_BYTES} bytes")]
-    Size {
-        /// URL or path.
-        name: String,
-    },
-    /// The caller asked to stop.
+    Size { name: String },
     #[error("cancelled while fetching the Ignition config from {url}")]
-    Cancelled {
-        /// The server.
-        url: String,
-    },
+    Cancelled { url: String },
 }
 
 /// Reads a config from a file, or from standard input for `-`.

@@ -2,15 +2,13 @@
 //! line what went wrong.
 
 use crate::cancel::Cancel;
+use assist::{Child, Place};
 use std::{
     ffi::OsStr,
     fmt,
     io::{self, Read},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::process::CommandExt,
-    },
-    process::{Child, Command, ExitStatus, Stdio},
+    os::fd::{AsFd, OwnedFd},
+    process::{Command, ExitStatus},
     time::{Duration, Instant},
 };
 
@@ -18,8 +16,7 @@ use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::signal::{Signal, killpg},
-    unistd::Pid,
+    sys::signal::Signal,
 };
 
 /// Of what a program writes, the end is kept.
@@ -64,18 +61,11 @@ impl Program {
 /// Why a program did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It isn't there, say.
     #[error("cannot start the host's {}", program.path())]
-    Start {
-        /// Which.
-        program: Program,
-        /// Cause.
-        source: io::Error,
-    },
+    Start { program: Program, source: io::Error },
     /// It failed. The words are the ones that people look for (installer contract A.3).
     #[error("failed executing {} {args}, Error {status}, LastOutput \"... {tail}\"", program.path())]
     Failed {
-        /// Which.
         program: Program,
         /// Its arguments, blanks between them.
         args: String,
@@ -84,12 +74,8 @@ pub enum ProgramError {
         /// What it wrote last.
         tail: String,
     },
-    /// The installation was cancelled.
     #[error("cancelled while {} was running", program.path())]
-    Cancelled {
-        /// Which.
-        program: Program,
-    },
+    Cancelled { program: Program },
 }
 
 /// How a program ended, in the words of the contract.
@@ -115,12 +101,10 @@ pub(crate) fn run(
     let start = |source| ProgramError::Start { program, source };
     let (mut reader, writer) = io::pipe().map_err(start)?;
     let mut command = Command::new(program.path());
-    command.args(args).stdin(Stdio::null()).process_group(0);
-    command.envs(environment.iter().map(|(name, value)| (name, value)));
-    command.stdout(writer.try_clone().map_err(start)?).stderr(writer);
-    let mut child = command.spawn().map_err(start)?;
-    // It holds the writing ends: without this the end of its output would never be seen.
-    drop(command);
+    command.args(args).envs(environment.iter().map(|(name, value)| (name, value)));
+    let outputs = [writer.try_clone().map_err(start)?.into(), writer.into()];
+    let place = Place { own_group: true, ..Place::default() };
+    let mut child = assist::start(&command, place, outputs).map_err(start)?;
     let result = follow(&mut child, &mut reader, cancel);
     let (status, output) = match result {
         Ok(Some(ended)) => ended,
@@ -202,8 +186,7 @@ fn drain(reader: &mut io::PipeReader, output: &mut Vec<u8>) -> io::Result<bool> 
 
 /// Asks it, and all it started, to end; after a while makes them.
 fn end(child: &mut Child) {
-    let Ok(group) = i32::try_from(child.id()).map(Pid::from_raw) else { return };
-    let _ = killpg(group, Signal::SIGTERM);
+    let _ = child.signal_group(Signal::SIGTERM);
     let asked = Instant::now();
     while asked.elapsed() < GRACE {
         if matches!(child.try_wait(), Ok(Some(_))) {
@@ -211,8 +194,14 @@ fn end(child: &mut Child) {
         }
         std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
     }
-    let _ = killpg(group, Signal::SIGKILL);
-    let _ = child.wait();
+    let _ = child.signal_group(Signal::SIGKILL);
+    // So that it leaves no zombie behind. One that hangs at a device does not end even now.
+    for _ in 0..GRACE.as_millis() / u128::from(LOOK_MS) {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
+    }
 }
 
 /// From the first `Error` on, when there is one, and of that the end.

@@ -133,16 +133,11 @@ pub enum ReporterError {
     /// The client can't be set up.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// No thread.
     #[error("cannot start the thread that reports progress")]
-    Thread {
-        /// Cause.
-        source: io::Error,
-    },
+    Thread { source: io::Error },
 }
 
 impl Reporter {
-    /// Starts the thread.
     pub fn start(
         config: &ClientConfig,
         infra_env: InfraEnvId,

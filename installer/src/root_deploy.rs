@@ -34,18 +34,11 @@ pub enum DeployError {
     Host(#[from] HostError),
     /// A file on the boot file system.
     #[error("cannot write {}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A network profile.
+    Write { path: PathBuf, source: io::Error },
     #[error("cannot copy the network profiles in {}", path.display())]
     Network {
         /// The directory, or a file in it.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
 }

@@ -17,7 +17,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where the lock file is.
 pub const LOCK_FILE: &str = "/run/landfall-install.lock";
 /// More than a process id and a time have.
 const MAX_FILE_BYTES: u64 = 64;
@@ -28,30 +27,15 @@ const KILL_GRACE: Duration = Duration::from_secs(5);
 /// What is wrong with the lock, or with who has it.
 #[derive(Debug, thiserror::Error)]
 pub enum RunningError {
-    /// The lock file.
     #[error("cannot lock {}", path.display())]
-    Lock {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Lock { path: PathBuf, source: io::Error },
     /// The process may not be signalled.
     #[error("cannot stop the installation, process {pid}")]
-    Signal {
-        /// Its id.
-        pid: i32,
-        /// Cause.
-        source: Errno,
-    },
-    /// It does not end.
+    Signal { pid: i32, source: Errno },
     #[error(
         "the installation, process {pid}, doesn't end even when killed: blocked in the kernel, at a device most likely"
     )]
-    Stuck {
-        /// Its id.
-        pid: i32,
-    },
+    Stuck { pid: i32 },
 }
 
 /// Held while an installation runs; dropping it releases it, unless a process that was forked meanwhile holds it too.
@@ -64,15 +48,9 @@ pub enum Stopped {
     /// No installation was running.
     Nothing,
     /// It has ended, and the disk is in the order in which cancelling leaves it.
-    Ended {
-        /// Its process id.
-        pid: i32,
-    },
+    Ended { pid: i32 },
     /// It had to be killed. A disk that it was writing can't boot: its first MiB is written last.
-    Killed {
-        /// Its process id.
-        pid: i32,
-    },
+    Killed { pid: i32 },
     /// It is complete, and the host about to reboot.
     Complete,
 }

@@ -32,7 +32,6 @@ pub struct Choice<'a> {
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
 pub enum ChoiceError {
-    /// In coreos-installer's words.
     #[error(
         "cannot perform offline install; metadata missing: no file in {OSMET_DIR} describes an image for this disk and \
          architecture"

@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a pause looks whether it should end.
 const NAP: Duration = Duration::from_millis(50);
 
-/// What is looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamQuery<'a> {
     /// Where the metadata are, such as [`STREAM_BASE_URL`].
@@ -49,7 +48,6 @@ pub struct StreamQuery<'a> {
 /// An image of a stream, and what vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamImage {
-    /// Where it is.
     pub image_url: String,
     /// Its detached OpenPGP signature.
     pub signature_url: Option<String>,
@@ -69,10 +67,7 @@ pub enum StreamError {
     #[error(
         "'{stream}' is no stream's name: letters, digits, '.', '_' and '-' make one, such as stable, testing or next"
     )]
-    Name {
-        /// As given.
-        stream: String,
-    },
+    Name { stream: String },
     /// Not a URL that can be fetched.
     #[error("'{url}' is not a base URL of streams: it must start with http:// or https://")]
     BaseUrl {
@@ -84,15 +79,12 @@ pub enum StreamError {
     Transport {
         /// Without secrets.
         url: String,
-        /// Cause.
         source: Box<ureq::Error>,
     },
-    /// The server refuses.
     #[error("{url}: the server answered {status}{}", hint(*status))]
     Status {
         /// Without secrets.
         url: String,
-        /// HTTP status.
         status: u16,
     },
     /// Too long, or it broke off.
@@ -100,37 +92,20 @@ pub enum StreamError {
     Body {
         /// Without secrets.
         url: String,
-        /// Cause.
         source: BodyError,
     },
-    /// Something else is there.
     #[error("{url} is no CoreOS stream metadata")]
     Json {
         /// Without secrets.
         url: String,
-        /// Cause.
         source: serde_json::Error,
     },
     /// The stream is for other machines.
     #[error("stream {stream} has nothing for architecture {architecture}; it has {}", list(available))]
-    Architecture {
-        /// The stream.
-        stream: String,
-        /// As asked for.
-        architecture: String,
-        /// Those it has.
-        available: Vec<String>,
-    },
+    Architecture { stream: String, architecture: String, available: Vec<String> },
     /// The architecture has no images for disks.
     #[error("stream {stream} has no {PLATFORM} images for {architecture}; its platforms are {}", list(available))]
-    Platform {
-        /// The stream.
-        stream: String,
-        /// The architecture.
-        architecture: String,
-        /// Those it has.
-        available: Vec<String>,
-    },
+    Platform { stream: String, architecture: String, available: Vec<String> },
     /// Not for this sector size.
     #[error(
         "stream {stream} has no {format} image for {architecture}, which a disk with {sector_bytes}-byte sectors needs; \
@@ -138,9 +113,7 @@ pub enum StreamError {
         list(available)
     )]
     Format {
-        /// The stream.
         stream: String,
-        /// The architecture.
         architecture: String,
         /// The format looked for.
         format: &'static str,
@@ -151,23 +124,13 @@ pub enum StreamError {
     },
     /// Neither none nor several can be written to one disk.
     #[error("{format} of stream {stream} has {} where one image was expected", list(artifacts))]
-    Artifacts {
-        /// The stream.
-        stream: String,
-        /// The format.
-        format: &'static str,
-        /// Their names.
-        artifacts: Vec<String>,
-    },
-    /// Can't be compared with.
+    Artifacts { stream: String, format: &'static str, artifacts: Vec<String> },
     #[error("stream {stream}: '{found}' is no SHA-256 in hexadecimal")]
     Sha256 {
-        /// The stream.
         stream: String,
         /// As it stands there.
         found: String,
     },
-    /// The caller asked to stop.
     #[error("cancelled while the stream metadata were fetched")]
     Cancelled,
 }
@@ -203,7 +166,6 @@ struct Platform {
 /// A file of a stream.
 #[derive(Debug, Deserialize)]
 pub struct Artifact {
-    /// Its URL.
     pub location: String,
     /// URL of its detached OpenPGP signature.
     pub signature: Option<String>,
@@ -306,7 +268,6 @@ fn ask(agent: &ureq::Agent, url: &str) -> Result<Vec<u8>, (StreamError, bool)> {
     read_body(&mut response, METADATA_BYTES).map_err(|source| (StreamError::Body { url: shown(), source }, true))
 }
 
-/// The image in the metadata.
 fn select(metadata: Metadata, query: &StreamQuery<'_>) -> Result<StreamImage, StreamError> {
     let stream = || query.stream.to_owned();
     let architecture = || query.architecture.to_owned();

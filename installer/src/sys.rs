@@ -1,19 +1,8 @@
-//! The one place with system calls that need `unsafe`: a reboot that outlives the process that asks for it, programs that run in
-//! another root, flags of files.
+//! The one place with system calls that need `unsafe`: a reboot that outlives the process that asks for it, flags of
+//! files.
 #![allow(unsafe_code)]
 
-use std::{
-    ffi::CString,
-    fs::File,
-    io,
-    os::{
-        fd::AsRawFd,
-        unix::{ffi::OsStrExt, process::CommandExt},
-    },
-    path::Path,
-    process::Command,
-    time::Duration,
-};
+use std::{fs::File, io, os::fd::AsRawFd, time::Duration};
 
 /// systemd's "start reboot.target" is SIGRTMIN+5 (systemd(1), Signals). The C library of the host decides what SIGRTMIN
 /// is, and that is glibc, which keeps 32 and 33: 34 + 5. musl, which this program may be built with, would say 35 + 5,
@@ -102,34 +91,4 @@ pub(crate) fn clear_immutable(file: &File) -> io::Result<()> {
     let flags = flags & !IMMUTABLE;
     // SAFETY: the descriptor is open and the kernel reads one int from a live int.
     unsafe { ioctl::set_flags(file.as_raw_fd(), &raw const flags) }.map(drop).map_err(io::Error::from)
-}
-
-/// Makes `command` run with `root` as its root directory; with `writable_boot` also with a mount table of its own, where /boot can
-/// be written to.
-pub(crate) fn run_in_root(command: &mut Command, root: &Path, writable_boot: bool) {
-    let root = CString::new(root.as_os_str().as_bytes());
-    let prepare = move || {
-        let Ok(root) = &root else { return Err(io::ErrorKind::InvalidInput.into()) };
-        // SAFETY: all pointers are to strings that outlive the calls, or null where the kernel ignores them.
-        unsafe {
-            done(libc::chroot(root.as_ptr()))?;
-            done(libc::chdir(c"/".as_ptr()))?;
-            if writable_boot {
-                let none = std::ptr::null::<libc::c_void>();
-                done(libc::unshare(libc::CLONE_NEWNS))?;
-                // Without this the change would reach the node's other mount tables.
-                let private = libc::MS_REC | libc::MS_PRIVATE;
-                done(libc::mount(none.cast(), c"/".as_ptr(), none.cast(), private, none))?;
-                done(libc::mount(none.cast(), c"/boot".as_ptr(), none.cast(), libc::MS_REMOUNT, none))?;
-            }
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec only async-signal-safe functions may be called: these are bare system calls, and making an
-    // error from a number or a kind allocates nothing.
-    unsafe { command.pre_exec(prepare) };
-}
-
-fn done(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -77,7 +77,6 @@ fn level(text: &str) -> Result<Level, String> {
 }
 
 impl Wipe {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let cancel = Cancel::default();
         let options = WipeOptions {

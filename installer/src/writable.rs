@@ -1,7 +1,7 @@
 //! Making a mounted file system writable.
 
 use nix::{
-    mount::{MsFlags, mount},
+    mount::MsFlags,
     sys::statvfs::{FsFlags, statvfs},
 };
 use std::{
@@ -9,20 +9,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// It stays read-only.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make the file system at {} writable", path.display())]
 pub struct WritableError {
-    /// The mount point.
     pub path: PathBuf,
-    /// Cause.
     pub source: io::Error,
 }
 
 /// Remounts what is mounted at `path`, unless it is writable already.
 pub fn make_writable(path: &Path) -> Result<(), WritableError> {
-    let fail = |errno: nix::Error| WritableError { path: path.to_owned(), source: errno.into() };
-    let flags = statvfs(path).map_err(fail)?.flags();
+    let fail = |source| WritableError { path: path.to_owned(), source };
+    let flags = statvfs(path).map_err(|errno| fail(errno.into()))?.flags();
     if !flags.contains(FsFlags::ST_RDONLY) {
         return Ok(());
     }
@@ -34,7 +31,7 @@ pub fn make_writable(path: &Path) -> Result<(), WritableError> {
     ];
     let kept = kept.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, flag)| flag);
     let flags = kept.fold(MsFlags::MS_REMOUNT, |flags, flag| flags | flag);
-    mount(None::<&str>, path, None::<&str>, flags, None::<&str>).map_err(fail)?;
+    assist::remount(path, flags).map_err(fail)?;
     // What was waiting to be written when it was made read-only.
     nix::unistd::sync();
     Ok(())

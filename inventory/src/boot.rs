@@ -10,7 +10,6 @@ const LIVE_ARGUMENTS: [&str; 2] = ["coreos.liveiso=", "coreos.live.rootfs_url="]
 /// What the CoreOS live initramfs leaves behind.
 const LIVE_MARK: &str = "/run/ostree-live";
 
-/// `boot`.
 pub(crate) fn boot(root: &Root, mounts: &[Mount]) -> Boot {
     let command_line = root.text("/proc/cmdline", 64 << 10).unwrap_or_default();
     Boot {
@@ -22,7 +21,6 @@ pub(crate) fn boot(root: &Root, mounts: &[Mount]) -> Boot {
     }
 }
 
-/// `tpm_version`.
 pub(crate) fn tpm_version(root: &Root) -> String {
     match root.read("/sys/class/tpm/tpm0/tpm_version_major", 64) {
         Ok(bytes) => match String::from_utf8_lossy(&bytes).trim() {

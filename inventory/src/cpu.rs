@@ -7,7 +7,6 @@ const CPUS: &str = "/sys/devices/system/cpu";
 /// Some 2 KiB a processor, and thousands of processors.
 const MAX_CPUINFO_BYTES: usize = 32 << 20;
 
-/// `cpu`.
 pub(crate) fn cpu(root: &Root, info: &CpuInfo, smbios: &Smbios) -> Cpu {
     let flags = info.flags().map(|flags| flags.map(str::to_owned).collect::<Vec<_>>());
     let processors = processors(root);

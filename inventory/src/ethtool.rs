@@ -43,7 +43,6 @@ pub(crate) fn parse_driver(reply: &[u8]) -> Driver {
     Driver { name: field(0), version: version(1), firmware: version(2), rom: version(4) }
 }
 
-/// Features by name.
 pub(crate) fn parse_features(names: &[u8], blocks: &[u8]) -> Vec<Feature> {
     let feature = |(index, name): (usize, &[u8])| {
         let block = blocks.get(index / FEATURES_IN_BLOCK * BLOCK_BYTES..)?;

@@ -105,7 +105,6 @@ impl fmt::Display for Source {
 /// A host's id and what it was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The id.
     pub id: HostId,
     /// What it was made of.
     pub source: Source,

@@ -11,7 +11,6 @@ const OF_FIRST: &str = "/proc/1/mountinfo";
 pub(crate) struct Mount {
     /// Device number; the major one is 0 for file systems that have none of their own, such as btrfs.
     pub device: (u32, u32),
-    /// Mount point.
     pub target: String,
     /// Kind of the file system.
     pub kind: String,

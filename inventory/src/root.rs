@@ -57,20 +57,10 @@ pub struct Root {
 pub enum RootError {
     /// Neither a directory nor a file.
     #[error("cannot open {} as a system root: it must be a directory such as / or a capture", path.display())]
-    Open {
-        /// As given.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// A file that is no capture.
     #[error("cannot use {} as a system root: it must be a directory such as / or a capture", path.display())]
-    Archive {
-        /// As given.
-        path: PathBuf,
-        /// Cause.
-        source: ArchiveError,
-    },
+    Archive { path: PathBuf, source: ArchiveError },
 }
 
 /// The end of a followed path.

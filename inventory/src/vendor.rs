@@ -39,7 +39,6 @@ const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 /// or the firmware's own mark tell.
 const ORACLE: &str = "Oracle Corporation";
 
-/// `system_vendor`.
 pub(crate) fn system_vendor(root: &Root, info: &CpuInfo, smbios: &Smbios) -> SystemVendor {
     // A text that the firmware leaves empty is empty: unknown is only what can't be read.
     let field = |name: &str| root.attribute(format!("{DMI}/{name}")).unwrap_or_else(|| UNKNOWN.to_owned());

@@ -87,14 +87,10 @@ impl Interface {
 pub enum InterfacesError {
     /// The kernel did not list them.
     #[error("cannot list the network interfaces")]
-    List {
-        /// Cause.
-        source: io::Error,
-    },
+    List { source: io::Error },
     /// Asked for by name, but not there.
     #[error("there is no network interface '{name}' here, only {present}")]
     Missing {
-        /// Asked for.
         name: String,
         /// Those there are, comma-separated.
         present: String,

@@ -9,16 +9,10 @@ use std::io;
 pub enum PrivilegeError {
     /// The kernel would not change them.
     #[error("cannot give up the capabilities of this thread")]
-    Capabilities {
-        /// Cause.
-        source: caps::errors::CapsError,
-    },
+    Capabilities { source: caps::errors::CapsError },
     /// The kernel would not promise that none come back.
     #[error("cannot forbid this thread new privileges (PR_SET_NO_NEW_PRIVS)")]
-    NoNewPrivileges {
-        /// Cause.
-        source: io::Error,
-    },
+    NoNewPrivileges { source: io::Error },
 }
 
 /// Leaves this thread without any capability, for good: also a program it starts gets none (capabilities(7), prctl(2)).

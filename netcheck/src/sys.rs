@@ -2,19 +2,12 @@
 #![allow(unsafe_code)]
 
 use api::Mac;
-use nix::{
-    errno::Errno,
-    sys::{prctl::set_pdeathsig, signal::Signal},
-};
+use nix::errno::Errno;
 use std::{
     ffi::c_int,
     io,
     mem::{self, size_of},
-    os::{
-        fd::{AsRawFd, BorrowedFd, OwnedFd},
-        unix::process::{CommandExt, parent_id},
-    },
-    process::Command,
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
 };
 use tokio::io::unix::AsyncFd;
 
@@ -127,34 +120,4 @@ pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<u3
     // SAFETY: the call succeeded, so the kernel has written this member of the union.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).map_err(io::Error::other)
-}
-
-/// Has the program get SIGTERM when the thread that starts it ends, by whatever cause (prctl(2), `PR_SET_PDEATHSIG`).
-pub(crate) fn end_with_this_thread(command: &mut Command) {
-    let us = std::process::id();
-    let prepare = move || {
-        set_pdeathsig(Signal::SIGTERM)?;
-        // We may have ended before that took effect.
-        if parent_id() == us { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
-    };
-    // SAFETY: between fork and exec only async-signal-safe functions may be called: prctl and getppid are, and making an error
-    // from a number does not allocate.
-    unsafe { command.pre_exec(prepare) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::{os::unix::process::ExitStatusExt, thread};
-
-    #[test]
-    fn a_program_ends_with_the_thread_that_started_it() {
-        let start = || {
-            let mut command = Command::new("sleep");
-            end_with_this_thread(command.arg("1000"));
-            command.spawn().unwrap()
-        };
-        let mut orphan = thread::spawn(start).join().unwrap();
-        assert_eq!(orphan.wait().unwrap().signal(), Some(libc::SIGTERM));
-    }
 }

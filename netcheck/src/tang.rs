@@ -21,7 +21,6 @@ const MAX_REDIRECTS: u32 = 10;
 /// Of an advertisement; a server's is a few KiB.
 const MAX_BODY_BYTES: u64 = 64 << 10;
 
-/// How to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// For connecting, TLS not included.
@@ -39,7 +38,6 @@ impl Default for Options {
 /// What is wrong with a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Not the step's document.
     #[error("the Tang request is not a JSON object with tang_servers, a text")]
     Json {
         /// Cause, with line and column.
@@ -53,10 +51,7 @@ pub enum RequestError {
     },
     /// Nobody binds a disk to so many.
     #[error("{count} Tang servers are to be asked; {MAX_SERVERS} at most can be")]
-    TooMany {
-        /// How many there are.
-        count: usize,
-    },
+    TooMany { count: usize },
 }
 
 /// Why a server's answer is none. The texts go into the service's report; the first three are the contract's.
@@ -76,14 +71,9 @@ pub enum TangError {
     },
     /// The server has no such key, or is no Tang server.
     #[error("HTTP GET failure. Status Code: {status}")]
-    Status {
-        /// HTTP status.
-        status: u16,
-    },
-    /// No response.
+    Status { status: u16 },
     #[error("Get \"{url}\": {cause}")]
     Request {
-        /// What was asked for.
         url: String,
         /// What the HTTP client says.
         cause: String,
@@ -91,21 +81,16 @@ pub enum TangError {
     /// The response ended early, came too slowly or is too long.
     #[error("Get \"{url}\": {cause}")]
     Body {
-        /// What was asked for.
         url: String,
         /// How much came, and why no more.
         cause: String,
     },
     /// A 200 with nothing in it.
     #[error("Get \"{url}\": the response is empty")]
-    Empty {
-        /// What was asked for.
-        url: String,
-    },
+    Empty { url: String },
     /// A 200 that is no advertisement.
     #[error("Get \"{url}\": the response is no advertisement of a Tang server (line {}, column {})", cause.line(), cause.column())]
     NotAnAdvertisement {
-        /// What was asked for.
         url: String,
         /// Why not. Only the place is told: serde's text quotes as much as the server likes.
         cause: serde_json::Error,
@@ -119,7 +104,6 @@ pub struct Finding {
     pub server: TangServer,
     /// How long it took.
     pub elapsed: Duration,
-    /// The advertisement.
     pub result: Result<TangServerResponse, TangError>,
 }
 
@@ -164,10 +148,8 @@ pub fn check(servers: &[TangServer], options: &Options) -> Result<Vec<Finding>, 
 /// Why no server was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// See there.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
-    /// See there.
     #[error(transparent)]
     Http(#[from] http::HttpConfigError),
 }

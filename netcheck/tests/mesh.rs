@@ -57,7 +57,6 @@ fn check_with(from: &Host, hosts: &[ConnectivityCheckHost], options: &Options) -
     from.namespace.enter(|| connectivity(hosts, options)).unwrap()
 }
 
-/// Checks one host.
 fn check_one(from: &Host, host: ConnectivityCheckHost) -> ConnectivityRemoteHost {
     let mut report = check_with(from, &[host], &options());
     assert_eq!(report.remote_hosts.len(), 1);

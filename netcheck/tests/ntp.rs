@@ -82,7 +82,6 @@ impl Chronyd {
         options_in(self.directory.path())
     }
 
-    /// What chronyc prints.
     fn chronyc(&self, host: &Host, arguments: &str) -> String {
         chronyc(&self.packages, host, self.directory.path(), arguments)
     }

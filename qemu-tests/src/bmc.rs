@@ -70,7 +70,6 @@ pub struct Bmc {
 }
 
 impl Bmc {
-    /// Starts one.
     pub fn start(config: BmcConfig) -> io::Result<Self> {
         let (dir, stop) = (crate::paths::socket_dir()?, Arc::new(AtomicBool::new(false)));
         let bmc = Self { dir, stop: stop.clone() };

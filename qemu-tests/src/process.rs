@@ -26,7 +26,6 @@ impl Process {
         Ok(Self { child, group })
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -17,28 +17,12 @@ const MAX_LINE_BYTES: u64 = 4 << 20;
 pub enum QmpError {
     /// No socket, or nobody behind it.
     #[error("cannot talk to QEMU at {}", path.display())]
-    Connect {
-        /// The socket.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The connection broke.
+    Connect { path: PathBuf, source: io::Error },
     #[error("QMP {command}: no answer")]
-    Io {
-        /// The command.
-        command: String,
-        /// Cause.
-        source: io::Error,
-    },
+    Io { command: String, source: io::Error },
     /// QEMU refused.
     #[error("QMP {command}: {reason}")]
-    Refused {
-        /// The command.
-        command: String,
-        /// QEMU's words.
-        reason: String,
-    },
+    Refused { command: String, reason: String },
 }
 
 /// A connection in command mode.

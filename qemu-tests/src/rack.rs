@@ -54,7 +54,6 @@ pub struct RackConfig {
     pub bus: Bus,
     /// Live ISO, as built or downloaded.
     pub iso: PathBuf,
-    /// OS image.
     pub image: PathBuf,
     /// The ISO has no agent: let the service deliver it.
     pub deliver_agent: bool,
@@ -90,51 +89,29 @@ impl RackConfig {
 /// What went wrong with a rack.
 #[derive(Debug, thiserror::Error)]
 pub enum RackError {
-    /// With a machine.
     #[error(transparent)]
     Vm(#[from] VmError),
-    /// With the gateway.
     #[error(transparent)]
     Uplink(#[from] UplinkError),
-    /// With the service.
     #[error(transparent)]
     Service(#[from] ServiceError),
     /// With the files of its control plane.
     #[error("cannot make the cluster's install-time files: {0:#}")]
     ClusterFiles(anyhow::Error),
-    /// With a call.
     #[error(transparent)]
     Client(#[from] api::ClientError),
-    /// Files or sockets.
     #[error("cannot set up the rack")]
     Setup(#[source] io::Error),
-    /// A host failed.
     #[error("{host} failed: {info} (state {state}, stage {stage}); consoles and logs are in {}", logs.display())]
-    Host {
-        /// Name.
-        host: String,
-        /// State.
-        state: String,
-        /// The service's words.
-        info: String,
-        /// Stage reached.
-        stage: String,
-        /// Where to look.
-        logs: PathBuf,
-    },
-    /// It took too long.
+    Host { host: String, state: String, info: String, stage: String, logs: PathBuf },
     #[error("not within {} s: {what}; seen last:\n{seen}\n  consoles and logs are in {}", limit.as_secs(), logs.display())]
     Limit {
         /// What was waited for.
         what: String,
-        /// For how long.
         limit: Duration,
-        /// The hosts.
         seen: String,
-        /// Where to look.
         logs: PathBuf,
     },
-    /// The user wants out.
     #[error("interrupted")]
     Interrupted,
 }
@@ -313,12 +290,10 @@ impl Rack {
         &mut self.vms
     }
 
-    /// The service.
     pub fn service(&mut self) -> &mut Service {
         &mut self.service
     }
 
-    /// The switch.
     pub fn switch(&self) -> &Switch {
         &self.switch
     }
@@ -333,7 +308,6 @@ impl Rack {
         self.uplink.port()
     }
 
-    /// Where logs are.
     pub fn logs(&self) -> &Path {
         &self.logs
     }
@@ -456,7 +430,6 @@ impl Rack {
         }
     }
 
-    /// Starts the installation.
     pub fn install(&mut self) -> Result<(), RackError> {
         self.service.client().install_cluster(self.cluster)?;
         Ok(())

@@ -24,43 +24,18 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 /// What went wrong with the service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// No binary.
     #[error("no landfall binary: looked for {looked_for}; `make binary` builds it, {BIN_ENV} names another")]
-    NoBinary {
-        /// Paths tried.
-        looked_for: String,
-    },
+    NoBinary { looked_for: String },
     /// It could not be started.
     #[error("cannot {what} {}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Io { what: &'static str, path: PathBuf, source: io::Error },
     /// It ended, or said nothing.
     #[error("the service {what}; its log {} ends:\n{tail}", log.display())]
-    Failed {
-        /// What was seen.
-        what: String,
-        /// Its log.
-        log: PathBuf,
-        /// The log's end.
-        tail: String,
-    },
-    /// A call failed.
+    Failed { what: String, log: PathBuf, tail: String },
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A download failed.
     #[error("cannot fetch {url}")]
-    Fetch {
-        /// What.
-        url: String,
-        /// Cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Fetch { url: String, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
 /// The `landfall` under test: the one named by the environment, else the newest-made kind of build there is, static first.
@@ -88,7 +63,6 @@ pub fn binary() -> Result<PathBuf, ServiceError> {
 /// What a service is started with.
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
-    /// Where its state is.
     pub state_dir: PathBuf,
     /// Live ISO it hands out with a config inside.
     pub iso: PathBuf,
@@ -104,7 +78,6 @@ pub struct ServiceConfig {
     pub requirements: String,
     /// Put the agent into the discovery config, for an ISO without one.
     pub deliver_agent: bool,
-    /// Its log.
     pub log: PathBuf,
 }
 
@@ -136,7 +109,6 @@ impl Service {
         Ok(Self { config, binary, port, process, client })
     }
 
-    /// A client of it.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -146,7 +118,6 @@ impl Service {
         base_url(self.port)
     }
 
-    /// Its log.
     pub fn log(&self) -> &Path {
         &self.config.log
     }

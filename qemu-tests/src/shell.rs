@@ -19,27 +19,19 @@ pub enum ShellError {
     /// The connection failed, or the script took too long.
     #[error("no answer to `{script}` within {} s", limit.as_secs())]
     Silent {
-        /// What was typed.
         script: String,
         /// How long was waited.
         limit: Duration,
-        /// Cause.
         source: io::Error,
     },
     /// It ended with another status than 0.
     #[error("`{script}` ended with {}: {}", answer.code, String::from_utf8_lossy(&answer.errors).trim_end())]
-    Failed {
-        /// What was typed.
-        script: String,
-        /// What came back.
-        answer: Answer,
-    },
+    Failed { script: String, answer: Answer },
 }
 
 /// What a script did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Exit status.
     pub code: u8,
     /// Standard output.
     pub output: Vec<u8>,

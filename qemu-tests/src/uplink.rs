@@ -30,27 +30,14 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 pub enum UplinkError {
     /// QEMU didn't start.
     #[error("cannot start {QEMU} for the uplink; is qemu-system-x86 installed?")]
-    Spawn {
-        /// Cause.
-        source: io::Error,
-    },
-    /// No port for it.
+    Spawn { source: io::Error },
     #[error("no switch port for the uplink")]
-    Port {
-        /// Cause.
-        source: io::Error,
-    },
+    Port { source: io::Error },
     /// It is not there, or no longer.
     #[error("the uplink {what}; QEMU needs user-mode networking and -netdev stream (7.2 or later); its log is {}", log.display())]
-    Gone {
-        /// What was seen.
-        what: &'static str,
-        /// QEMU's messages.
-        log: PathBuf,
-    },
+    Gone { what: &'static str, log: PathBuf },
 }
 
-/// A running gateway.
 #[derive(Debug)]
 pub struct Uplink {
     process: Process,

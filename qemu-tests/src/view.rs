@@ -11,7 +11,6 @@ pub struct HostView {
     pub mac: String,
     /// First IPv4 address, without prefix.
     pub address: String,
-    /// State.
     pub state: String,
     /// State, for people.
     pub info: String,
@@ -23,7 +22,6 @@ pub struct HostView {
     pub percent: u64,
     /// Peers that answered an echo on one of their addresses.
     pub reachable: usize,
-    /// Peers there are.
     pub peers: usize,
 }
 

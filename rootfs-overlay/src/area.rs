@@ -25,13 +25,7 @@ const MAX_FEATURES_BYTES: u64 = 64 << 10;
 pub enum AreaError {
     /// The image can't be opened.
     #[error("opening {}", path.display())]
-    Open {
-        /// The image.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// It is no ISO.
+    Open { path: PathBuf, source: io::Error },
     #[error("parsing ISO9660 image")]
     Parse(#[source] IsoError),
     /// It is no live ISO.
@@ -48,19 +42,15 @@ pub enum AreaError {
     Features {
         /// What was being done.
         doing: &'static str,
-        /// Cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The new content can't be packed.
     #[error("the new content of the embed area can't be packed")]
     Pack(#[source] ArchiveError),
-    /// There is one already.
     #[error("This ISO image already has an embedded Ignition config; use -f to force.")]
     Present,
-    /// There is none.
     #[error("No embedded Ignition config.")]
     Absent,
-    /// No room.
     #[error("Compressed initramfs is too large: {packed_bytes} > {area_bytes}")]
     TooLarge {
         /// Length of the compressed archive.
@@ -68,7 +58,6 @@ pub enum AreaError {
         /// Length of the area.
         area_bytes: usize,
     },
-    /// Writing failed.
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -94,7 +83,6 @@ pub struct Features {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Directives {
-    /// `console`.
     pub console: bool,
 }
 
@@ -139,12 +127,10 @@ impl LiveIso {
         Ok(Self { file, iso, area, content, archive, kargs })
     }
 
-    /// The file system.
     pub fn iso(&mut self) -> &mut Iso<BufReader<File>> {
         &mut self.iso
     }
 
-    /// The area.
     pub fn area(&self) -> EmbedArea {
         self.area
     }
@@ -164,7 +150,6 @@ impl LiveIso {
         self.kargs.as_ref()
     }
 
-    /// The kernel arguments.
     pub fn kargs(&self) -> Result<&Kargs, KargsError> {
         self.kargs.as_ref().ok_or(KargsError::None)
     }

@@ -60,10 +60,7 @@ pub enum EmbedError {
     },
     /// Larger than any real one.
     #[error("the embed area is said to have {len} bytes, more than the {MAX_AREA_BYTES} of any real one")]
-    TooLarge {
-        /// Length in bytes.
-        len: u64,
-    },
+    TooLarge { len: u64 },
 }
 
 /// `coreos/igninfo.json`.

@@ -24,7 +24,6 @@ enum Command {
 }
 
 impl Image {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Oci(oci) => oci.run(),

@@ -38,7 +38,6 @@ const FILES: [(&str, &str); 2] =
 /// What goes into an image.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The static program.
     pub program: PathBuf,
     /// Name and tag, as `localhost/landfall-agent:1.0`.
     pub reference: String,
@@ -68,31 +67,18 @@ pub struct Written {
 pub enum OciError {
     /// The program can't be read.
     #[error("cannot read the program {}", path.display())]
-    Program {
-        /// The program.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Program { path: PathBuf, source: io::Error },
     /// Not one that an image could start.
     #[error("{} is no program for an image: {reason}", path.display())]
-    NotAProgram {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: &'static str,
-    },
-    /// It can't be written.
+    NotAProgram { path: PathBuf, reason: &'static str },
     #[error("cannot write the image")]
     Write {
-        /// Cause.
         #[from]
         source: io::Error,
     },
     /// Its documents can't be made.
     #[error("cannot write the image's documents")]
     Document {
-        /// Cause.
         #[from]
         source: serde_json::Error,
     },
@@ -257,7 +243,6 @@ impl<W: Write> Archive<W> {
         header
     }
 
-    /// Adds a directory.
     pub(crate) fn directory(&mut self, path: &str, mode: u32) -> io::Result<()> {
         let mut header = self.header(EntryType::Directory, mode, 0);
         self.builder.append_data(&mut header, format!("{path}/"), io::empty())

@@ -33,15 +33,7 @@ pub enum OutputError {
     Copy(#[source] io::Error),
     /// Some bytes can't be written.
     #[error("writing {len} bytes at {offset}")]
-    Write {
-        /// How many.
-        len: usize,
-        /// Where.
-        offset: u64,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The stream broke.
+    Write { len: usize, offset: u64, source: io::Error },
     #[error("copying file")]
     Stream(#[source] io::Error),
     /// Nobody wants to see it.
@@ -49,18 +41,10 @@ pub enum OutputError {
     Terminal,
     /// The file can't get its name.
     #[error("persisting output file to {}", path.display())]
-    Persist {
-        /// The name.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Persist { path: PathBuf, source: io::Error },
     /// The path ends in none.
     #[error("no parent directory of {}", path.display())]
-    NoParent {
-        /// The path.
-        path: PathBuf,
-    },
+    NoParent { path: PathBuf },
 }
 
 impl Output {

@@ -60,7 +60,6 @@ enum Format {
 }
 
 impl Overlay {
-    /// Runs it.
     pub fn run(self) -> anyhow::Result<()> {
         let Self { format, output, overlay } = self;
         let content = overlay.read(None)?;

@@ -43,20 +43,13 @@ impl fmt::Debug for Patch {
 pub enum PatchError {
     /// The file can't be opened.
     #[error("{} can't be opened", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// A patch that would make the file longer.
     #[error("a patch of {patch_bytes} bytes at offset {offset} reaches past the end of {} ({file_bytes} bytes)", path.display())]
     PastEnd {
-        /// The file.
         path: PathBuf,
         /// Offset of the patch.
         offset: u64,
-        /// Its length.
         patch_bytes: usize,
         /// Length of the file.
         file_bytes: u64,
@@ -64,7 +57,6 @@ pub enum PatchError {
     /// Two patches of the same byte.
     #[error("two patches of {} change the byte at offset {offset}", path.display())]
     Overlap {
-        /// The file.
         path: PathBuf,
         /// The first byte both change.
         offset: u64,

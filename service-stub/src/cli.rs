@@ -8,7 +8,6 @@ use crate::handlers::validations;
 use crate::http::hosts::Hosts;
 use crate::http::limits::Limits;
 use crate::http::tls::Tls;
-use crate::instructions::options::StepOptions;
 use crate::media::Media;
 use crate::payload::ImageArgs;
 use crate::releases::CatalogueArgs;
@@ -16,6 +15,7 @@ use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
 use crate::service::{Service, Settings};
 use crate::state::document;
+use crate::steps::options::StepOptions;
 use crate::store::{self, Store};
 use crate::{logs, server};
 use anyhow::{Context, bail};
@@ -25,6 +25,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 use tokio::signal::unix;
 
@@ -118,6 +119,11 @@ pub struct Serve {
     /// Seconds between two polls of a host. Landfall's own agent polls every few seconds while its host is new, for a minute at most
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub poll_interval: u64,
+
+    /// Seconds between two turns of the monitor, which follows what time alone changes: hosts that fall silent, limits that run
+    /// out. At its turn, too, a cluster whose hosts are prepared begins to be installed
+    #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub monitor_interval: u64,
 
     /// Hardware requirements, a JSON list by version: [{"version":"default","master":{"cpu_cores":4,"ram_mib":16384,
     /// "disk_size_gb":100},"worker":{…}}]. What it leaves out keeps the built-in value
@@ -377,6 +383,7 @@ impl Serve {
                 url,
                 boot_url,
                 poll_interval: self.poll_interval,
+                monitor_interval: Duration::from_secs(self.monitor_interval),
                 requirements,
                 agent_image: self.agent_image,
                 installer_image: self.installer_image,

@@ -17,34 +17,17 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Files that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterFilesError {
-    /// Can't be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Larger than any such file.
     #[error("{} is larger than {MAX_BYTES} bytes", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// A required file isn't there.
     #[error("{} is not there: a control plane needs {}", path.display(), REQUIRED.join(", "))]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// Ignition would not take it.
     #[error("{} is no usable Ignition config: {reason}", path.display())]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Config { path: PathBuf, reason: String },
 }
 
 /// A directory of such files, the same for every cluster of the service. They are read anew for each request, so that they

@@ -1,7 +1,7 @@
 //! How the installation of a cluster goes: what was prepared, and what the cluster's own controller told since.
 
 use crate::state::cluster::{FinalizingStage, Preparation};
-use api::{ClusterId, Timestamp};
+use api::{ClusterId, Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,6 +32,9 @@ pub struct Course {
     pub imported: bool,
     /// The service chose roles for its hosts, of which there are more than a control plane needs.
     pub roles_assigned: bool,
+    /// The install configuration as it was when the installation began; the pull secret is in it.
+    #[serde(skip_serializing_if = "Secret::is_empty")]
+    pub install_config: Secret,
 }
 
 impl Default for Course {
@@ -48,6 +51,7 @@ impl Default for Course {
             api_vip_dns_name: String::new(),
             imported: false,
             roles_assigned: false,
+            install_config: Secret::default(),
         }
     }
 }
@@ -118,6 +122,7 @@ impl Course {
         self.ingress_ca.clear();
         self.operators_report = Value::Null;
         self.openshift_cluster_id = None;
+        self.install_config = Secret::default();
     }
 }
 
@@ -127,7 +132,6 @@ impl Course {
 pub struct DhcpVips {
     /// The API's, as dhclient writes one.
     pub api_lease: String,
-    /// The ingress's.
     pub ingress_lease: String,
     /// Since when leases are expected; zero while they are not.
     pub expected_since: Timestamp,
@@ -135,7 +139,6 @@ pub struct DhcpVips {
     pub timed_out: bool,
 }
 
-/// `operator-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperatorKind {
@@ -145,15 +148,11 @@ pub enum OperatorKind {
     Olm,
 }
 
-/// `operator-status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperatorStatus {
-    #[allow(missing_docs)]
     Failed,
-    #[allow(missing_docs)]
     Progressing,
-    #[allow(missing_docs)]
     Available,
 }
 
@@ -161,7 +160,6 @@ impl OperatorStatus {
     /// The wire's texts.
     pub const NAMES: [&'static str; 3] = ["failed", "progressing", "available"];
 
-    /// The wire text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failed => Self::NAMES[0],
@@ -174,9 +172,7 @@ impl OperatorStatus {
 /// `monitored-operator`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operator {
-    /// Name.
     pub name: String,
-    /// Kind.
     pub kind: OperatorKind,
     /// Status, once it was told.
     #[serde(default)]
@@ -184,7 +180,6 @@ pub struct Operator {
     /// Its status, for people.
     #[serde(default)]
     pub status_info: String,
-    /// Its version.
     #[serde(default)]
     pub version: String,
     /// When its status was told.

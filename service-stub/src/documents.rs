@@ -142,7 +142,8 @@ fn node_of_cluster(
     let networks = single
         .map(|cluster| machine_networks::of(cluster, &model.hosts_of_cluster(cluster.cluster.id)))
         .unwrap_or_default();
-    let pool = record.kept.get("machine_config_pool_name").filter(|pool| role == HostRole::Worker && *pool != "worker");
+    let pool =
+        record.texts.machine_config_pool_name.as_ref().filter(|pool| role == HostRole::Worker && *pool != "worker");
     Ok(HostConfig {
         role_config: Some(role_config),
         hostname: record.hostname().unwrap_or_default().to_owned(),

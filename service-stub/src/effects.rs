@@ -1,6 +1,7 @@
 //! What transitions do to records besides changing their state: the effects named in the tables, one arm for each.
 
 use crate::events::{self, Kind, kinds};
+use crate::install_config;
 use crate::machine_networks;
 use crate::model::{ClusterRecord, DAY2_CLUSTER, HostRecord};
 use crate::state::{
@@ -9,7 +10,7 @@ use crate::state::{
     limits,
 };
 use crate::store::Change;
-use api::{ClusterProgressInfo, Timestamp};
+use api::{ClusterProgressInfo, Secret, Timestamp};
 use serde_json::{Value, json};
 
 /// A stage's clock is started anew at most so often, seconds.
@@ -30,7 +31,7 @@ pub fn on_host(
             record.host.kind = cluster.map_or(crate::model::DAY1_HOST, ClusterRecord::host_kind).to_owned();
         }
         HostEffect::RestartPreparation => return restart_preparation(change, record),
-        HostEffect::ClearImages => drop(record.kept.remove("images_status")),
+        HostEffect::ClearImages => record.texts.images_status = None,
         HostEffect::ClearLogs => record.clear_logs(),
         HostEffect::LeaveCluster => record.leave(),
         HostEffect::JoinCluster => {
@@ -100,8 +101,7 @@ pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: Clust
             record.cluster.install_started_at = change.now;
             record.cluster.install_completed_at = Timestamp::ZERO;
             record.course.begin();
-            // The files are an operator's, and there before anything starts.
-            record.course.preparation = Preparation::Success;
+            prepare(change, record);
             record.cluster.progress = None;
         }
         E::Complete => record.cluster.install_completed_at = change.now,
@@ -168,6 +168,20 @@ pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: Clust
     }
 }
 
+/// Makes what the service makes by itself; other files are an operator's, and there before anything starts.
+fn prepare(change: &Change, record: &mut ClusterRecord) {
+    match install_config::text(record, change.model()) {
+        Ok(text) => {
+            record.course.install_config = Secret::new(text);
+            record.course.preparation = Preparation::Success;
+        }
+        Err(error) => {
+            record.course.preparation = Preparation::Failed;
+            record.course.preparation_reason = error.to_string();
+        }
+    }
+}
+
 /// One node answers for itself: its address in the machine network.
 fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
     if !record.single_node() {
@@ -193,7 +207,7 @@ mod tests {
     use crate::model::HostKey;
     use crate::state::ClusterState;
     use crate::store::{EventQuery, Store, StoreError};
-    use api::{Cluster, ClusterId, HostId, HostProgressInfo, HostRole, HostStage, InfraEnvId, MachineNetwork, Secret};
+    use api::{Cluster, ClusterId, HostId, HostProgressInfo, HostRole, HostStage, InfraEnvId, MachineNetwork};
 
     fn changing<T>(work: impl FnOnce(&mut Change) -> T) -> (T, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
@@ -227,9 +241,10 @@ mod tests {
             on_host(change, &mut record, Some(&day2), HostEffect::JoinCluster);
             assert_eq!((record.host.cluster_id, record.host.role), (Some(day2.cluster.id), HostRole::Worker));
             assert!(record.day2());
-            record.kept.insert("node_labels".into(), "{}".into());
+            record.texts.node_labels = Some("{}".into());
             on_host(change, &mut record, Some(&day2), HostEffect::FullReset);
-            assert_eq!(record.kept.len(), 2, "what users set stays: {:?}", record.kept);
+            let texts = record.texts.published().map(|(name, _)| name).collect::<Vec<_>>();
+            assert_eq!(texts, ["machine_config_pool_name", "node_labels"], "what users set stays");
             on_host(change, &mut record, Some(&day2), HostEffect::TellUnbound);
             on_host(change, &mut record, Some(&day2), HostEffect::LeaveCluster);
             assert_eq!((record.host.cluster_id, record.host.role, record.day2()), (None, HostRole::AutoAssign, false));

@@ -14,7 +14,6 @@ pub const FOLDER: &str = "openshift";
 const BOOTSTRAP_FOLDER: &str = "/opt/openshift/openshift";
 const CIPHER: &str = "aes-cbc-essiv:sha256";
 
-/// A manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generated {
     /// Its name in the folder.

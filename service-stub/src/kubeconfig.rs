@@ -9,7 +9,6 @@ const FIELD: &str = "certificate-authority-data:";
 /// What can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KubeconfigError {
-    /// The uploaded authority.
     #[error("the ingress certificate is no PEM: it needs blocks from '{BEGIN}' to '{END}' with base64 between")]
     Pem,
     /// The file it goes into.

@@ -34,7 +34,6 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 type Shared = State<Arc<Service>>;
 
-/// Whose logs.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     Host(ClusterId, HostKey),

@@ -105,17 +105,21 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Networks of the interface that carries the default route, of each family the one with the lowest metric.
+/// Networks of the interface that carries the default route, of each family the one with the lowest metric. Where the route's
+/// interface is not known, the one that its gateway is in.
 fn default_networks(inventory: &Inventory) -> Vec<Cidr> {
     let of_family = |v6: bool| {
         let defaults = inventory.routes.iter().filter(|route| {
             disks::is_default(&route.destination) && !route.gateway.is_empty() && route.gateway.contains(':') == v6
         });
         let route = defaults.min_by_key(|route| route.metric)?;
-        let nic = inventory.interfaces.iter().find(|nic| nic.name == route.interface)?;
-        let own = if v6 { &nic.ipv6_addresses } else { &nic.ipv4_addresses };
-        let cidrs = own.iter().filter_map(|text| text.parse::<Cidr>().ok());
-        cidrs.map(Cidr::network).find(|cidr| !is_link_local(cidr.address))
+        let nic = inventory.interfaces.iter().find(|nic| nic.name == route.interface);
+        let own = nic.map(|nic| if v6 { &nic.ipv6_addresses } else { &nic.ipv4_addresses });
+        let cidrs = own.into_iter().flatten().filter_map(|text| text.parse::<Cidr>().ok());
+        cidrs.map(Cidr::network).find(|cidr| !is_link_local(cidr.address)).or_else(|| {
+            let gateway: IpAddr = route.gateway.parse().ok()?;
+            networks(inventory).find(|network| network.contains(gateway) && !is_link_local(network.address))
+        })
     };
     [false, true].into_iter().filter_map(of_family).collect()
 }
@@ -176,6 +180,9 @@ mod tests {
         assert_eq!(told(&cluster(3, true, false), &hosts), ["10.2.0.0/24"], "that of the host that bootstraps");
         assert_eq!(told(&cluster(3, true, false), &hosts[..1]), [""; 0], "while nobody does");
         assert_eq!(told(&cluster(3, false, false), &hosts), ["10.1.0.0/24"], "the one of the virtual address");
+        let mut nameless = HostRecord::clone(&hosts[0]);
+        nameless.set_inventory(nameless.host.inventory.replace(r#""name":"eth0""#, r#""name":"""#));
+        assert_eq!(told(&cluster(1, true, false), &[Arc::new(nameless)]), ["10.0.0.0/24"], "that of the gateway");
         let mut given = cluster(3, false, false);
         given.cluster.machine_networks = vec![MachineNetwork { cidr: "192.0.2.0/24".into(), cluster_id: None }];
         assert_eq!(told(&given, &hosts), ["192.0.2.0/24"], "the user's");

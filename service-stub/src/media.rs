@@ -20,53 +20,24 @@ const MINIMAL_FILE: &str = "minimal.iso";
 /// Files that can't be put on offer.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// Can't be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Has no usable name.
+    Read { path: PathBuf, source: io::Error },
     #[error("{} has no file name that a URL can carry: use letters, digits, and . _ - +", path.display())]
-    Name {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Named twice.
+    Name { path: PathBuf },
     #[error("two images are named {name}: file names are what URLs tell them apart by")]
-    Twice {
-        /// The name.
-        name: String,
-    },
+    Twice { name: String },
     /// The ISO has no room for a config, or isn't one.
     #[error("{} can't carry an Ignition config", path.display())]
-    Iso {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: rootfs_overlay::area::AreaError,
-    },
+    Iso { path: PathBuf, source: rootfs_overlay::area::AreaError },
     /// Kernel arguments can't be put into the ISO.
     #[error(transparent)]
     Kargs(#[from] rootfs_overlay::kargs::KargsError),
     /// A file of the ISO can't be found.
     #[error("the files in {} can't be read", path.display())]
-    Inside {
-        /// The ISO.
-        path: PathBuf,
-        /// Cause.
-        source: rootfs_overlay::iso9660::IsoError,
-    },
+    Inside { path: PathBuf, source: rootfs_overlay::iso9660::IsoError },
     /// The minimal ISO can't be made.
     #[error("{} has a minimal ISO in it that can't be unpacked: {reason:#}", path.display())]
-    Minimal {
-        /// The ISO.
-        path: PathBuf,
-        /// Cause.
-        reason: anyhow::Error,
-    },
+    Minimal { path: PathBuf, reason: anyhow::Error },
     /// The config can't be laid over the ISO.
     #[error(transparent)]
     Patch(#[from] rootfs_overlay::PatchError),
@@ -260,7 +231,6 @@ impl Media {
     }
 }
 
-/// A stored file as it is.
 pub fn stored(path: &Path, name: &str) -> io::Result<Offer> {
     offer(Arc::new(File::open(path)?), name)
 }

@@ -2,7 +2,7 @@
 //! names them (service contract §8.1, §8.4).
 
 use crate::documents;
-use crate::handlers::find::find_infra_env;
+use crate::find::find_infra_env;
 use crate::http::file::Offer;
 use crate::http::{Call, Refusal};
 use crate::infra_env::appended;

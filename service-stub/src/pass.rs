@@ -1,83 +1,37 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
-use crate::check::{self, Waived, connectivity, disks, host as host_check, requirements::Requirements, turned::turned};
+mod facts;
+mod rules;
+
+pub use facts::stages;
+pub use rules::{Rules, Unsettled};
+
+use crate::check::{self, Waived, connectivity, host as host_check, turned::turned};
 use crate::dhcp_vips;
 use crate::effects;
 use crate::events;
-use crate::instructions::{disk_to_measure, images_to_try, options::StepOptions};
 use crate::machine_networks;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
 use crate::rendezvous;
 use crate::roles;
 use crate::state::{
-    ClusterState, HostChecks, HostState, Outcome, cluster as cluster_state, cluster::FinalizingStage,
-    host as host_state, limits, progress, table::Refused,
+    ClusterState, HostChecks, HostState, Outcome, cluster as cluster_state, host as host_state, table::Refused,
 };
-use crate::store::{Change, Presences};
-use api::{ClusterId, ClusterProgressInfo, HostId, HostRole, HostStage, StageList, StepType, Timestamp};
+use crate::steps::{disk_to_measure, images_to_try};
+use crate::store::Change;
+use api::{ClusterId, HostId, StepType};
+use facts::{cluster_facts, host_facts, masters, percentages};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
-use tokio::sync::Notify;
 
 /// States settle in a few rounds (known, preparing, prepared, installing); more would be a circle in the rules.
 const MAX_ROUNDS: usize = 8;
 /// With more hosts a write leaves this to the pass that follows it, so that what many hosts say at once is judged once.
 const AT_ONCE_MAX_HOSTS: usize = 8;
-
-/// What is decided by, besides the records.
-#[derive(Clone, Copy)]
-pub struct Rules<'a> {
-    /// What hardware is needed.
-    pub requirements: &'a Requirements,
-    /// Which steps hosts are given.
-    pub steps: &'a StepOptions,
-    /// Checks that are switched off, unless a cluster has a list of its own.
-    pub disabled_validations: &'a IgnoredValidations,
-    /// Clusters have a control plane.
-    pub with_control_plane: bool,
-    /// A cluster is not installed before its controller has reported operators and ingress.
-    pub await_controller: bool,
-    /// The host that the service runs on and that is installed last.
-    pub own_host: Option<HostId>,
-    /// When the service started: silence before that is not the hosts' fault.
-    pub started: Timestamp,
-    /// When hosts were last heard of.
-    pub presences: &'a Presences,
-    /// Where manifests lie.
-    pub state_directory: &'a Path,
-    /// Where clusters go that are too large to be judged within every request.
-    pub unsettled: &'a Unsettled,
-}
-
-/// Clusters, and hosts without one, that changed and are too large to be judged within every request.
-#[derive(Default)]
-pub struct Unsettled {
-    clusters: Mutex<BTreeSet<Option<ClusterId>>>,
-    noted: Notify,
-}
-
-impl Unsettled {
-    /// Notes a cluster, or with none the hosts without a cluster.
-    pub fn note(&self, id: Option<ClusterId>) {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-        self.noted.notify_one();
-    }
-
-    /// Waits until something is noted.
-    pub async fn noted(&self) {
-        self.noted.notified().await;
-    }
-
-    /// Takes what is noted.
-    pub fn take(&self) -> BTreeSet<Option<ClusterId>> {
-        std::mem::take(&mut self.clusters.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// Brings the cluster of a host, or the hosts without one, to rest: at once, or as soon as the service comes to it.
 pub fn settle_soon(rules: &Rules, change: &mut Change, id: Option<ClusterId>) {
@@ -91,11 +45,27 @@ pub fn settle_soon(rules: &Rules, change: &mut Change, id: Option<ClusterId>) {
     }
 }
 
-/// Brings a cluster and its hosts to rest.
+/// What has a cluster judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    Write,
+    Monitor,
+}
+
+/// Brings a cluster and its hosts to rest after a write.
 pub fn settle_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
+    settle(rules, change, id, Occasion::Write);
+}
+
+/// The same at the monitor's turn: then hosts that are prepared go on.
+pub fn monitor_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
+    settle(rules, change, id, Occasion::Monitor);
+}
+
+fn settle(rules: &Rules, change: &mut Change, id: ClusterId, occasion: Occasion) {
     for _ in 0..MAX_ROUNDS {
         let Some(cluster) = change.model().clusters.get(&id).cloned() else { return };
-        let hosts_moved = settle_hosts(rules, change, &cluster);
+        let hosts_moved = settle_hosts(rules, change, &cluster, occasion);
         let cluster_moved = settle_one_cluster(rules, change, &cluster);
         if !hosts_moved && !cluster_moved {
             return;
@@ -110,11 +80,11 @@ pub fn settle_unbound(rules: &Rules, change: &mut Change) {
     let unbound: Vec<_> = hosts.filter(|record| record.host.cluster_id.is_none()).cloned().collect();
     let shared = host_check::Shared::default();
     for record in unbound {
-        settle_host(rules, change, &record, None, &shared, false);
+        settle_host(rules, change, &record, None, &shared, (false, Occasion::Write));
     }
 }
 
-fn settle_hosts(rules: &Rules, change: &mut Change, cluster: &ClusterRecord) -> bool {
+fn settle_hosts(rules: &Rules, change: &mut Change, cluster: &ClusterRecord, occasion: Occasion) -> bool {
     let id = cluster.cluster.id;
     let checking = change.model().hosts_of_cluster(id).iter().any(|record| record.state.checked());
     if checking && cluster.state.accepts_hosts() {
@@ -136,7 +106,7 @@ fn settle_hosts(rules: &Rules, change: &mut Change, cluster: &ClusterRecord) -> 
             let others: Vec<_> = others.map(|(_, state)| *state).collect();
             cluster_state::enough(&others, masters(cluster), |state| state == HostState::Installed)
         };
-        moved |= settle_host(rules, change, record, Some(cluster), &shared, dispensable);
+        moved |= settle_host(rules, change, record, Some(cluster), &shared, (dispensable, occasion));
     }
     moved
 }
@@ -147,7 +117,7 @@ fn settle_host(
     record: &HostRecord,
     cluster: Option<&ClusterRecord>,
     shared: &host_check::Shared,
-    dispensable: bool,
+    (dispensable, occasion): (bool, Occasion),
 ) -> bool {
     let mut record = record.clone();
     let presence = rules.presences.get(record.key());
@@ -167,6 +137,7 @@ fn settle_host(
     });
     let mut facts = host_facts(change, &record, cluster, rules.started);
     facts.dispensable = dispensable;
+    facts.monitored = occasion == Occasion::Monitor;
     facts.checks = match &findings {
         Some(findings) => findings.for_state(),
         None => HostChecks {
@@ -214,38 +185,6 @@ fn tell_host(change: &mut Change, record: &mut HostRecord, findings: &host_check
     true
 }
 
-/// What a host's transitions depend on, but for its checks and its peers.
-pub fn host_facts(
-    change: &Change,
-    record: &HostRecord,
-    cluster: Option<&ClusterRecord>,
-    started: Timestamp,
-) -> host_state::Facts {
-    let host = &record.host;
-    let age = |then| since(change.now, then, started);
-    let logs_moved = host.logs_started_at.max(host.logs_collected_at);
-    host_state::Facts {
-        stage: record.stage(),
-        day2: record.day2(),
-        cluster: cluster.map(|cluster| cluster.state),
-        soft_timeouts: cluster.is_some_and(|cluster| cluster.course.soft_timeouts),
-        role_set: host.role != HostRole::AutoAssign,
-        in_state: age(host.status_updated_at),
-        in_stage: age(host.stage_updated_at),
-        single_node: cluster.is_some_and(ClusterRecord::single_node),
-        logs_overdue: limits::logs_overdue(
-            &host.logs_info,
-            age(host.logs_started_at),
-            age(logs_moved),
-            limits::HOST_LOGS,
-        ),
-        stage_flagged: host.progress.as_ref().is_some_and(|progress| progress.stage_timed_out),
-        connection_flagged: host.connection_timed_out,
-        disk: disk_name(record),
-        ..host_state::Facts::default()
-    }
-}
-
 /// Pulls a trigger on a host that is being changed; the caller stores it.
 pub fn trigger(
     rules: &Rules,
@@ -277,11 +216,6 @@ pub fn new_host(
     let alone = cluster.is_some_and(ClusterRecord::single_node);
     record.host.bootstrap = alone && rules.with_control_plane;
     Ok(record)
-}
-
-/// Time limits do not run while the service is down: nobody could have reported.
-fn since(now: Timestamp, then: Timestamp, started: Timestamp) -> i64 {
-    now.seconds_since(then.max(started))
 }
 
 /// Applies a step to a record; the caller stores it. Says whether anything changed.
@@ -337,10 +271,8 @@ pub fn trigger_cluster(
 /// Why a cluster does not do what a user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterRefused {
-    /// Its state.
     #[error("its status is {0}")]
     State(ClusterState),
-    /// One of its hosts.
     #[error("host {0} is in status {1}: let it connect, or delete it")]
     Host(HostId, HostState),
 }
@@ -433,72 +365,6 @@ fn waived(
     }
 }
 
-/// What a cluster's transitions depend on, but for its checks.
-fn cluster_facts(rules: &Rules, change: &Change, record: &ClusterRecord) -> cluster_state::Facts {
-    let (cluster, course) = (&record.cluster, &record.course);
-    let hosts = change.model().hosts_of_cluster(cluster.id);
-    let age = |then| since(change.now, then, rules.started);
-    let progress = cluster.progress.clone().unwrap_or_default();
-    let logs_info = record.kept.get("logs_info").and_then(Value::as_str).unwrap_or_default();
-    let logs_moved = cluster.controller_logs_started_at.max(cluster.controller_logs_collected_at);
-    let awaited = rules.await_controller || course.reported();
-    cluster_state::Facts {
-        in_state: age(cluster.status_updated_at),
-        in_install: age(cluster.install_started_at),
-        dhcp_vips: cluster.vip_dhcp_allocation,
-        day1: !record.day2(),
-        soft_timeouts: course.soft_timeouts,
-        single_node: record.single_node(),
-        hosts: hosts.iter().map(|host| (host.state, host.effective_role())).collect(),
-        control_plane_count: masters(record),
-        preparation: course.preparation,
-        finalizing_stage: course.finalizing_stage,
-        in_finalizing_stage: age(progress.finalizing_stage_started_at),
-        olm_timeout: course.olm_timeout(),
-        stage_flagged: progress.finalizing_stage_timed_out,
-        finalized: !awaited || course.finalized(),
-        failed_operators: course.failed_operators(),
-        logs_overdue: limits::logs_overdue(
-            logs_info,
-            age(cluster.controller_logs_started_at),
-            age(logs_moved),
-            limits::CLUSTER_LOGS,
-        ),
-        ..cluster_state::Facts::default()
-    }
-}
-
-fn masters(cluster: &ClusterRecord) -> usize {
-    usize::try_from(cluster.cluster.control_plane_count).unwrap_or(usize::MAX)
-}
-
-/// The stages a host passes. One that is added to a cluster is on its own from the reboot on.
-pub fn stages(record: &HostRecord, cluster: Option<&ClusterRecord>) -> &'static [HostStage] {
-    let single_node = cluster.is_some_and(ClusterRecord::single_node);
-    let all = StageList::of(record.effective_role(), record.host.bootstrap, single_node).stages();
-    let reboot = all.iter().position(|stage| record.day2() && *stage == HostStage::Rebooting);
-    reboot.and_then(|reboot| all.get(..=reboot)).unwrap_or(all)
-}
-
-fn percentages(record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> ClusterProgressInfo {
-    let mut info = record.cluster.progress.clone().unwrap_or_default();
-    match record.state {
-        ClusterState::Insufficient | ClusterState::Ready | ClusterState::PendingForInput => {
-            return ClusterProgressInfo::default();
-        }
-        ClusterState::PreparingForInstallation => return info,
-        _ => {}
-    }
-    let hosts = hosts.iter().map(|host| (host.stage(), stages(host, Some(record))));
-    let installed = record.state == ClusterState::Installed;
-    info.preparing_for_installation_stage_percentage = 100;
-    info.installing_stage_percentage = progress::installing_percent(hosts);
-    info.finalizing_stage_percentage = if installed { 100 } else { record.course.operators_percent() };
-    info.finalizing_stage = record.course.finalizing_stage.map_or("", FinalizingStage::as_str).to_owned();
-    info.total_percentage = if installed { 100 } else { progress::total_percent(&info) };
-    info
-}
-
 fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
     let mut names = BTreeMap::new();
     for name in hosts.iter().filter_map(|record| record.hostname()) {
@@ -548,18 +414,4 @@ fn store_groups(change: &mut Change, id: ClusterId, shared: &host_check::Shared)
     record.cluster.connectivity_majority_groups = groups;
     record.kept.insert("ip_collisions".to_owned(), Value::from(collisions));
     change.put_cluster(record);
-}
-
-/// A host's installation disk for people.
-pub fn disk_name(record: &HostRecord) -> String {
-    let chosen = &record.host.installation_disk_path;
-    let inventory = record.facts().inventory.as_ref();
-    let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disks::node(disk) == *chosen));
-    match disk {
-        Some(disk) => {
-            format!("{} (model '{}', serial '{}', id {})", disks::node(disk), disk.model, disk.serial, disk.id)
-        }
-        None if chosen.is_empty() => "(none chosen)".to_owned(),
-        None => chosen.clone(),
-    }
 }

@@ -1,10 +1,10 @@
 //! What the service does by itself, every few seconds and after large changes.
 
-use crate::pass;
+use crate::pass::{self, Rules};
 use crate::rendezvous;
 use crate::retention;
 use crate::service::Service;
-use crate::store::StoreError;
+use crate::store::{Change, StoreError};
 use api::{ClusterId, Timestamp};
 use std::{sync::atomic::Ordering, thread, time::Instant};
 
@@ -17,7 +17,8 @@ impl Service {
         self.outstanding.retain(|key| model.hosts.contains_key(key));
         let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
         let began = Instant::now();
-        self.settle_all(model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None)))?;
+        let all = model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None));
+        self.settle_all(all, pass::monitor_cluster)?;
         self.store.published().cycle(began.elapsed());
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "the rack's plan can't be carried out");
@@ -33,16 +34,20 @@ impl Service {
 
     /// Brings to rest what was noted as unsettled.
     pub fn settle(&self) -> Result<(), StoreError> {
-        self.settle_all(self.unsettled.take())
+        self.settle_all(self.unsettled.take(), pass::settle_cluster)
     }
 
-    fn settle_all(&self, ids: impl IntoIterator<Item = Option<ClusterId>>) -> Result<(), StoreError> {
+    fn settle_all(
+        &self,
+        ids: impl IntoIterator<Item = Option<ClusterId>>,
+        judge: fn(&Rules, &mut Change, ClusterId),
+    ) -> Result<(), StoreError> {
         for id in ids {
             // One by one, and half of the time nobody, so that requests come in between.
             let began = Instant::now();
             self.store.change("", |change| {
                 match id {
-                    Some(id) => pass::settle_cluster(&self.rules(), change, id),
+                    Some(id) => judge(&self.rules(), change, id),
                     None => pass::settle_unbound(&self.rules(), change),
                 }
                 Ok::<_, StoreError>(())

@@ -38,8 +38,6 @@ use tokio_rustls::TlsAcceptor;
 const BLOCKING_THREADS: usize = 32;
 /// Connections that wait to be taken.
 const ACCEPT_QUEUE: u32 = 4096;
-/// Time between two refreshes.
-const REFRESH: Duration = Duration::from_secs(4);
 /// What comes behind a refusal is taken for so long.
 const LINGER: Duration = Duration::from_secs(1);
 /// A stopping server waits so long for answers on their way.
@@ -47,7 +45,6 @@ pub const STOP_GRACE: Duration = Duration::from_secs(5);
 
 type Shared = State<Arc<Service>>;
 
-/// All routes.
 pub fn router(service: Arc<Service>) -> Router {
     service.share();
     let mut api = Router::new();
@@ -282,7 +279,6 @@ pub fn raise_descriptors() -> std::io::Result<(u64, u64)> {
 pub struct Listeners {
     /// Everything.
     pub main: TcpListener,
-    /// For TLS on it.
     pub tls: Option<TlsAcceptor>,
     /// What firmware fetches that knows no certificate: the boot script and what it names. All else is not here.
     pub plain: Option<TcpListener>,
@@ -384,7 +380,7 @@ async fn back_up(service: Arc<Service>, mut stopped: tokio::sync::watch::Receive
 }
 
 async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
-    let mut refresh_at = Instant::now() + REFRESH;
+    let mut refresh_at = Instant::now() + service.settings.monitor_interval;
     loop {
         let due = tokio::select! {
             _ = stopped.wait_for(|stop| *stop) => None,
@@ -402,7 +398,7 @@ async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<b
         }
         match due {
             None => return,
-            Some(true) => refresh_at = Instant::now() + REFRESH,
+            Some(true) => refresh_at = Instant::now() + service.settings.monitor_interval,
             // As long as it took, so that requests get their half of the time, and what they change is judged once.
             Some(false) => tokio::time::sleep(began.elapsed()).await,
         }

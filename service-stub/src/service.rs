@@ -25,11 +25,9 @@ const STANDS_STILL_S: i64 = 300;
 
 /// The running service.
 pub struct Service {
-    /// How it behaves.
     pub settings: Settings,
     /// Records.
     pub store: Store,
-    /// Files on offer.
     pub media: Media,
     /// When it started: silence before that is nobody's fault.
     pub started: Timestamp,
@@ -47,7 +45,6 @@ pub struct Service {
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
     pub stopping: tokio::sync::watch::Sender<bool>,
-    /// What was answered.
     pub metrics: Metrics,
     /// Itself, for work that outlives a request's handler.
     itself: OnceLock<Weak<Service>>,

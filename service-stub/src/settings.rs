@@ -4,12 +4,12 @@ use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::{hosts::Hosts, limits::Limits};
-use crate::instructions::options::StepOptions;
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
 use crate::releases::Catalogue;
 use crate::rendezvous::Rendezvous;
-use std::sync::Arc;
+use crate::steps::options::StepOptions;
+use std::{sync::Arc, time::Duration};
 
 /// What its operator set.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Settings {
     pub hosts: Hosts,
     /// Seconds between two polls of a host.
     pub poll_interval: u64,
+    /// Between two turns of the monitor.
+    pub monitor_interval: Duration,
     /// What hardware is needed.
     pub requirements: Requirements,
     /// Name of the agent's image, for agents that don't tell theirs.

@@ -84,7 +84,6 @@ pub fn duration(seconds: i64) -> String {
 pub struct Validation {
     /// `hardware`, `network`, …
     pub category: String,
-    /// Which.
     pub id: String,
     /// `success`, `failure`, `pending`, `error`, `disabled`.
     pub status: String,

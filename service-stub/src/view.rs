@@ -57,7 +57,7 @@ pub fn registration(service: &Service, record: &HostRecord, cluster: Option<&Clu
     }
     let mut document = serde_json::to_value(published).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
-        fields.extend(host.kept.into_iter().map(|(name, text)| (name, Value::from(text))));
+        fields.extend(host.texts.published().map(|(name, text)| (name.to_owned(), Value::from(text))));
         if is_known {
             fields.extend(["status", "status_info"].map(|name| (name.to_owned(), Value::Null)));
         }
@@ -71,8 +71,8 @@ pub fn host_document(service: &Service, record: &HostRecord) -> Value {
     host.progress.get_or_insert_default();
     let mut document = serde_json::to_value(host).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
-        let kept = record.kept.iter().filter(|(name, _)| *name != "free_addresses");
-        fields.extend(kept.map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
+        let texts = record.texts.published().filter(|(name, _)| *name != "free_addresses");
+        fields.extend(texts.map(|(name, text)| (name.to_owned(), Value::from(text))));
         if !record.ignition_endpoint_token.is_empty() {
             fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
         }

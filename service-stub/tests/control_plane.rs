@@ -118,6 +118,7 @@ impl World {
 
     fn install(&self) {
         self.running.client().install_cluster(self.cluster.id).unwrap();
+        self.running.monitor();
     }
 
     fn host(&self, id: HostId) -> api::Host {
@@ -166,7 +167,13 @@ impl World {
 #[test]
 fn one_of_three_masters_bootstraps_and_each_role_has_its_stages() {
     let world = World::new(3, 4);
-    assert_eq!(world.file("files?file_name=bootstrap.ign").status, 409, "too early");
+    let early = world.file("files?file_name=bootstrap.ign");
+    let reason = format!(
+        "cluster {} is in ready state, files can be downloaded only when status is one of: [installing finalizing installed \
+         error adding-hosts cancelled installing-pending-user-action]",
+        world.cluster.id
+    );
+    assert_eq!((early.status, &early.document()["reason"]), (409, &json!(reason)));
     assert!(world.hosts.iter().all(|id| !world.host(*id).bootstrap));
     world.install();
 
@@ -259,6 +266,24 @@ fn a_controller_finishes_the_installation() {
         |name: &str, status: &str| json!({"name": name, "status": status, "status_info": "fine", "version": "1"});
     world.install();
     assert_eq!(send("POST", "uploads/ingress-cert", &pem), 400, "too early");
+    let refused = |path: &str| {
+        let answer = world.running.get(&format!("{API}/v2/clusters/{}/{path}", world.cluster.id));
+        (answer.status, answer.document()["reason"].as_str().unwrap().to_owned())
+    };
+    let id = world.cluster.id;
+    assert_eq!(
+        refused("downloads/credentials?file_name=kubeconfig"),
+        (
+            409,
+            format!(
+                "cluster {id} is in installing state, kubeconfig can be downloaded only when status is one of: \
+             [finalizing installed error adding-hosts cancelled installing-pending-user-action]"
+            )
+        )
+    );
+    let console = "console-url isn't available yet, it will be once console operator is ready as part of cluster finalizing stage";
+    assert_eq!(refused("credentials"), (409, console.to_owned()));
+    fs::write(world.files.path().join("kubeadmin-password"), "p").unwrap();
     for stage in StageList::SingleNode.stages() {
         world.put(world.hosts[0], *stage).unwrap();
     }
@@ -274,6 +299,7 @@ fn a_controller_finishes_the_installation() {
     assert_eq!(send("PUT", "monitored-operators", &status("gone", "available")), 404);
     assert_eq!(send("PUT", "monitored-operators", &status("console", "sleepy")), 400);
     assert_eq!(send("PUT", "monitored-operators", &status("console", "available")), 200);
+    assert_eq!(world.running.get(&format!("{API}{path}/credentials")).document()["password"], "p");
     let list = |query: &str| world.running.get(&format!("{API}{path}/monitored-operators{query}"));
     assert_eq!(list("?operator_name=console").document()[0]["status"], "available");
     assert_eq!(list("?operator_name=gone").status, 404);
@@ -333,4 +359,37 @@ fn settings_become_manifests_of_the_control_plane() {
     let manifest = custom[0]["Content"].as_str().unwrap();
     let manifest = base64::engine::general_purpose::STANDARD.decode(manifest).unwrap();
     assert!(String::from_utf8(manifest).unwrap().contains("mastersSchedulable: true"));
+}
+
+#[test]
+fn the_install_configuration_is_a_file_of_the_cluster() {
+    let world = World::new(3, 3);
+    let path = format!("{API}/v2/clusters/{}/install-config", world.cluster.id);
+    let over = json!(r#"{"fips": true}"#);
+    let answer = world.running.json("PATCH", &format!("/v2/clusters/{}/install-config", world.cluster.id), &over);
+    assert_eq!(answer.status, 201);
+    assert_eq!(world.file("files?file_name=install-config.yaml").status, 409, "too early");
+    world.install();
+    let file = || world.file("files?file_name=install-config.yaml").body;
+    let made = file();
+    let config: Value = serde_norway::from_slice(&made).unwrap();
+    assert_eq!((&config["metadata"]["name"], &config["fips"]), (&json!("rack"), &json!(true)));
+    assert_eq!(config["pullSecret"], pull_secret());
+    assert_eq!(config["networking"]["machineNetwork"], json!([{"cidr": "10.0.0.0/24"}]));
+    assert_eq!(world.running.get(&path).document(), json!(String::from_utf8(made.clone()).unwrap()));
+    let write = |text: &str| fs::write(world.files.path().join("install-config.yaml"), text).unwrap();
+    write("{baseDomain: example.com, metadata: {name: other}}");
+    assert_eq!(file(), made, "the directory's is another cluster's");
+    let own = "{baseDomain: example.com, metadata: {name: rack}, capabilities: {baselineCapabilitySet: None}}";
+    write(own);
+    assert_eq!(file(), own.as_bytes(), "the other files were made of it");
+}
+
+#[test]
+fn without_a_control_plane_the_install_configuration_is_the_only_file() {
+    let running = Running::start(Files::default());
+    let body = json!({"name": "rack", "openshift_version": "4.22", "pull_secret": pull_secret()});
+    let id = running.json("POST", "/v2/clusters", &body).document()["id"].as_str().unwrap().to_owned();
+    let status = |name: &str| running.get(&format!("{API}/v2/clusters/{id}/downloads/files?file_name={name}")).status;
+    assert_eq!((status("install-config.yaml"), status("bootstrap.ign")), (409, 501));
 }

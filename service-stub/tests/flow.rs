@@ -10,8 +10,12 @@ mod common;
 mod iso;
 #[path = "people/lifecycle.rs"]
 mod lifecycle;
+#[path = "people/misfortunes.rs"]
+mod misfortunes;
 #[path = "people/page.rs"]
 mod page;
+#[path = "people/rack.rs"]
+mod rack;
 #[path = "people/settings.rs"]
 mod settings;
 
@@ -21,8 +25,7 @@ use api::{
 };
 use common::{API, Files, Running, inventory, pull_secret};
 use serde_json::{Value, json};
-use service_stub::rendezvous::{self, HANDOVER_PATH, Rendezvous};
-use std::{io::Read, path::Path, sync::Arc, time::Duration};
+use std::path::Path;
 
 struct Machine {
     id: HostId,
@@ -107,18 +110,8 @@ impl World {
 
     fn install(&self) {
         self.running.client().install_cluster(self.cluster.id).unwrap();
-        self.await_status("installing");
-    }
-
-    /// What changes after an answer, changes soon.
-    fn await_status(&self, wanted: &str) {
-        for _ in 0..500 {
-            if self.status() == wanted {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("{} is not {wanted}", self.status());
+        self.running.monitor();
+        assert_eq!(self.status(), "installing");
     }
 
     fn status(&self) -> String {
@@ -307,7 +300,8 @@ fn four_machines_become_a_cluster() {
 
     let installing = world.running.client().install_cluster(world.cluster.id).unwrap();
     assert_eq!(installing.status, "preparing-for-installation");
-    world.await_status("installing");
+    world.running.monitor();
+    assert_eq!(world.status(), "installing");
     let cluster = world.running.json("GET", &format!("/v2/clusters/{}", world.cluster.id), &json!(null)).document();
     let prepared = json!({"status": "success", "reason": "Installation preparation successful"});
     assert_eq!(cluster["last-installation-preparation"], prepared);
@@ -398,90 +392,6 @@ fn only_our_own_agent_comes_sooner_and_no_step_runs_twice() {
 }
 
 #[test]
-fn progress_never_goes_back_and_failures_end_it() {
-    let world = World::new(1, 1);
-    let machine = &world.machines[0];
-    world.discover_all();
-    assert_eq!(world.put(machine, HostStage::Installing, "").unwrap_err().status(), Some(409), "not being installed");
-    world.install();
-    world.put(machine, HostStage::WritingImageToDisk, "10%").unwrap();
-    world.put(machine, HostStage::WritingImageToDisk, &"ä".repeat(5000)).unwrap();
-    assert_eq!(world.host(machine).progress.unwrap().progress_info, "ä".repeat(2048));
-    assert_eq!(world.put(machine, HostStage::Installing, "").unwrap_err().status(), Some(409));
-    assert_eq!(world.put(machine, HostStage::WaitingForBootkube, "").unwrap_err().status(), Some(409));
-    world.put(machine, HostStage::Failed, "the disk is gone").unwrap();
-    let host = world.host(machine);
-    assert_eq!((host.status.as_str(), host.status_info.as_str()), ("error", "Failed - the disk is gone"));
-    assert_eq!(host.progress.unwrap().current_stage, Some(HostStage::WritingImageToDisk));
-    assert_eq!(world.status(), "error");
-    assert_eq!(world.poll(machine), [StepType::LogsGather, StepType::StopInstallation]);
-
-    let reset = world.running.json("POST", &format!("/v2/clusters/{}/actions/reset", world.cluster.id), &json!({}));
-    assert_eq!(reset.status, 202, "{:?}", reset.document());
-    assert_eq!(world.host(machine).status, "resetting-pending-user-action");
-    world.register(machine).unwrap();
-    world.poll(machine);
-    assert_eq!(
-        (world.host(machine).status, world.status()),
-        ("known".into(), "ready".into()),
-        "and again from the start"
-    );
-}
-
-#[test]
-fn a_failing_install_step_fails_the_host() {
-    let world = World::new(1, 1);
-    let machine = &world.machines[0];
-    world.discover_all();
-    world.install();
-    let reply = |exit_code: i64, error: &str| {
-        let reply = StepReply {
-            error: error.into(),
-            exit_code,
-            output: String::new(),
-            step_id: "install-1".into(),
-            step_type: StepType::Install,
-        };
-        world.running.client().post_reply(world.infra_env.id, machine.id, &reply).unwrap();
-    };
-    reply(125, "the container name \"assisted-installer\" is already in use by 1234");
-    assert_eq!(world.host(machine).status, "installing", "handed out twice, run once");
-    reply(1, "exit status 1");
-    assert_eq!(world.host(machine).status, "error");
-    assert!(world.host(machine).status_info.contains("exit status 1"));
-}
-
-#[test]
-fn a_wrong_boot_waits_for_a_person_and_goes_on() {
-    let world = World::new(1, 1);
-    let machine = &world.machines[0];
-    world.discover_all();
-    world.install();
-    world.write_disk(machine);
-    world.register(machine).unwrap();
-    let host = world.host(machine);
-    assert_eq!(host.status, "installing-pending-user-action");
-    assert!(host.status_info.contains("/dev/vda"), "{}", host.status_info);
-    assert_eq!(world.status(), "installing-pending-user-action");
-    assert_eq!(world.register(machine).unwrap_err().status(), Some(400), "told once is enough");
-    world.put(machine, HostStage::Joined, "").unwrap();
-    assert_eq!(world.status(), "installing");
-    world.put(machine, HostStage::Done, "").unwrap();
-    assert_eq!(world.status(), "installed");
-}
-
-#[test]
-fn a_host_that_restarts_while_it_is_written_is_lost() {
-    let world = World::new(1, 1);
-    world.discover_all();
-    world.install();
-    world.put(&world.machines[0], HostStage::WritingImageToDisk, "").unwrap();
-    world.register(&world.machines[0]).unwrap();
-    assert_eq!(world.host(&world.machines[0]).status, "error");
-    assert_eq!(world.status(), "error");
-}
-
-#[test]
 fn settings_of_hosts_are_checked_and_used() {
     let world = World::new(1, 1);
     let machine = &world.machines[0];
@@ -543,113 +453,4 @@ fn an_installation_that_can_not_start_says_why() {
     let refused = world.running.client().install_cluster(world.cluster.id).unwrap_err();
     assert_eq!(refused.status(), Some(409));
     assert!(refused.to_string().contains("Cluster is not ready for installation, "), "{refused}");
-}
-
-#[test]
-fn a_cancelled_installation_stops_its_hosts() {
-    let world = World::new(1, 1);
-    let machine = &world.machines[0];
-    world.discover_all();
-    world.install();
-    world.put(machine, HostStage::Installing, "").unwrap();
-    let path = format!("/v2/clusters/{}/actions/cancel", world.cluster.id);
-    assert_eq!(world.running.json("POST", &path, &json!({})).status, 202);
-    assert_eq!((world.host(machine).status, world.status()), ("cancelled".into(), "cancelled".into()));
-    assert_eq!(world.running.json("POST", &path, &json!({})).status, 409);
-    let refused = world.put(machine, HostStage::WritingImageToDisk, "").unwrap_err();
-    assert_eq!(refused.status(), Some(409));
-}
-
-/// What a rack of three is told from within.
-fn rack(hosts: &[Machine]) -> String {
-    let host = |(index, machine): (usize, &Machine)| {
-        json!({"kind": "BareMetalHost", "metadata": {"annotations": {
-                "bmac.agent-install.openshift.io/hostname": format!("rack-{index}"),
-                "bmac.agent-install.openshift.io/role": "master",
-                "bmac.agent-install.openshift.io/installer-args": r#"["--append-karg","quiet"]"#}},
-            "spec": {"bootMACAddress": machine.mac, "rootDeviceHints": {"deviceName": "/dev/vda"}}})
-    };
-    let pull_secret = pull_secret();
-    let cluster = [
-        json!({"kind": "ClusterDeployment", "spec": {"clusterName": "rack", "baseDomain": "example.com"}}),
-        json!({"kind": "AgentClusterInstall", "spec": {"platformType": "None", "provisionRequirements": {"controlPlaneAgents": 3}}}),
-        json!({"kind": "ClusterImageSet", "metadata": {"name": "x"}, "spec": {"releaseImage": "r.io/x:4.22.0"}}),
-        json!({"kind": "Secret", "metadata": {"name": "x"}, "stringData": {".dockerconfigjson": pull_secret}}),
-    ];
-    cluster.into_iter().chain(hosts.iter().enumerate().map(host)).map(|one| format!("---\n{one}\n")).collect()
-}
-
-#[test]
-fn a_rack_is_installed_from_within_and_the_host_that_serves_goes_last() {
-    let machines = machines(3);
-    let files = tempfile::tempdir().unwrap();
-    let image = files.path().join("os.raw.gz");
-    std::fs::write(&image, b"image").unwrap();
-    let plan = rendezvous::plan(&rendezvous::parse("rack.yaml", &rack(&machines)).unwrap(), None).unwrap();
-    let rendezvous = Arc::new(Rendezvous::new(plan, Some(machines[0].id)));
-    let running =
-        Running::start(Files { images: vec![image], rendezvous: Some(rendezvous.clone()), ..Files::default() });
-    let ids = running.get("/landfall/rendezvous").document();
-    assert_eq!(ids, json!({"cluster_id": rendezvous.cluster, "infra_env_id": rendezvous.infra_env}));
-    let cluster = running.client().cluster(rendezvous.cluster).unwrap();
-    let infra_env = InfraEnv { id: rendezvous.infra_env, ..InfraEnv::default() };
-    let world = World { running, cluster, infra_env, machines, _files: files };
-    let [own, others @ ..] = world.machines.as_slice() else { panic!() };
-    let look = || world.running.service.refresh().unwrap();
-
-    // Two of three: nothing starts, though all is well with them.
-    for machine in others {
-        world.register(machine).unwrap();
-    }
-    for _ in 0..3 {
-        others.iter().for_each(|machine| drop(world.poll(machine)));
-        look();
-    }
-    assert_eq!(world.host(&others[0]).requested_hostname, "rack-1");
-    assert_eq!(world.host(&others[0]).role, HostRole::Master);
-    assert!(world.cluster_record().install_started_at.is_zero());
-
-    // All three: it starts by itself, and once.
-    world.discover_all();
-    (0..3).for_each(|_| look());
-    assert_eq!(world.status(), "installing", "{}", world.host(own).validations_info);
-    let held = world.host(own);
-    assert_eq!(held.status, "preparing-successful");
-    assert!(held.status_info.ends_with("installed last: waiting for rack-1, rack-2"), "{}", held.status_info);
-    assert_eq!(world.poll(own), [], "nothing to do before the others are done");
-    for machine in others {
-        let args: Vec<String> =
-            serde_json::from_str(world.install_request(machine).installer_args.as_deref().unwrap()).unwrap();
-        assert_eq!(args[..2], ["--append-karg", "quiet"]);
-        world.write_disk(machine);
-        world.follow_pointer(machine);
-        assert_eq!(world.host(own).status, "preparing-successful");
-        world.put(machine, HostStage::Joined, "").unwrap();
-        world.put(machine, HostStage::Done, "").unwrap();
-    }
-    look();
-    assert_eq!(world.host(own).status, "installing");
-    world.install_request(own);
-
-    // It has nowhere to ask and nobody to tell when it boots, and the records with it, without their secrets.
-    let config = world.running.client().host_ignition(world.infra_env.id, own.id).unwrap();
-    let text = String::from_utf8(config).unwrap();
-    assert!(!text.contains(&world.running.url), "{text}");
-    let config: Value = serde_json::from_str(&text).unwrap();
-    let files = config["storage"]["files"].as_array().unwrap();
-    let file = files.iter().find(|file| file["path"] == HANDOVER_PATH).unwrap();
-    let packed = base64(file["contents"]["source"].as_str().unwrap().strip_prefix("data:;base64,").unwrap());
-    let mut records = String::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut records).unwrap();
-    assert!(!records.contains("dXNlcjpwYXNz"), "{records}");
-    let records: Value = serde_json::from_str(&records).unwrap();
-    let states: Vec<&str> =
-        records["cluster"]["hosts"].as_array().unwrap().iter().map(|host| host["status"].as_str().unwrap()).collect();
-    assert_eq!(states.iter().filter(|state| **state == "installed").count(), 2, "{states:?}");
-    assert!(records["events"].as_array().unwrap().len() > 10);
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    use base64::{Engine, prelude::BASE64_STANDARD};
-    BASE64_STANDARD.decode(text).unwrap()
 }

@@ -187,6 +187,8 @@ fn nothing_is_installed_before_disk_and_images_are_known() {
     assert_eq!(world.install(), 202);
     assert_eq!(world.kinds(host), [Images], "those that failed are tried again, the disk is measured");
     assert_eq!(reply(&[image("r.io/a:1", "success"), image("r.io/b:1", "success")]), 204);
+    assert_eq!(world.status(), "preparing-for-installation", "until the monitor's turn");
+    world.running.monitor();
     assert_eq!((world.status().as_str(), world.kinds(host)), ("installing", vec![StepType::Install]));
 }
 
@@ -198,9 +200,68 @@ fn a_disk_that_cannot_be_measured_is_not_installed_to() {
     assert_eq!(world.reply(host, StepType::InstallationDiskSpeedCheck, 1, "no JSON"), 204);
     assert_eq!(world.kept(host, "disks_info")[DISK]["disk_speed"]["exit_code"], 1);
     assert_eq!((world.host(host)["status"].as_str(), world.status().as_str()), (Some("insufficient"), "insufficient"));
-    let reset = format!("{}/actions/reset-validation/sufficient-installation-disk-speed", world.host_path(host));
-    assert_eq!(world.running.json("PATCH", &reset, &json!({})).status, 200);
+    let reset = |id: &str| {
+        let path = format!("{}/actions/reset-validation/{id}", world.host_path(host));
+        world.running.json("PATCH", &path, &json!({}))
+    };
+    for id in ["ntp-synced", "nothing"] {
+        let refused = reset(id);
+        let reason = format!("Validation \"{id}\" cannot be reset or does not exist");
+        assert_eq!((refused.status, &refused.document()["reason"]), (400, &json!(reason)));
+    }
+    assert_eq!(reset("sufficient-installation-disk-speed").status, 200);
     assert_eq!(world.status(), "ready", "it may be measured again");
+}
+
+#[test]
+fn a_disk_that_was_fast_before_may_still_fail_until_the_monitors_turn() {
+    use StepType::InstallationDiskSpeedCheck as Disk;
+    let world = single(StepOptions { disk_speed_check: true, ..StepOptions::default() });
+    let host = world.hosts[0];
+    assert_eq!(world.reply(host, Disk, 0, &json!({"path": DISK, "io_sync_duration": 5}).to_string()), 204);
+    assert_eq!(world.install(), 202);
+    while world.host(host)["status"] == "known" {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(world.host(host)["status"], "preparing-for-installation", "a write alone installs nothing");
+    assert_eq!(world.reply(host, Disk, 1, &json!({"path": DISK}).to_string()), 204);
+    for _ in 0..2 {
+        assert_eq!(
+            (world.host(host)["status"].as_str(), world.status().as_str()),
+            (Some("insufficient"), "insufficient")
+        );
+        world.running.monitor();
+    }
+}
+
+#[test]
+fn a_host_that_is_in_two_infra_envs_is_two_hosts() {
+    let mut world = single(StepOptions::default());
+    let host = world.hosts[0];
+    let own = world.infra_env;
+    let params = InfraEnvCreateParams {
+        name: "pool".into(),
+        pull_secret: Secret::new(pull_secret()),
+        ..InfraEnvCreateParams::default()
+    };
+    let pool = world.running.client().create_infra_env(&params).unwrap().id;
+    world.infra_env = pool;
+    world.register(host);
+    let gone = format!("/v2/infra-envs/{own}/hosts/{host}");
+    assert_eq!(world.running.json("DELETE", &gone, &json!({})).status, 204);
+    assert_eq!(world.running.get(&format!("{API}{gone}")).status, 404);
+    let inventory = inventory("node-0", "10.0.0.1", "52:54:00:00:00:00").to_string();
+    assert_eq!(world.reply(host, StepType::Inventory, 0, &inventory), 204);
+    let first = world.host(host);
+    assert_eq!(first["status"], "known-unbound");
+    assert_eq!(world.kinds(host), [StepType::Inventory, StepType::NtpSynchronizer]);
+    let reset = format!("{}/actions/reset-validation/container-images-available", world.host_path(host));
+    assert_eq!(world.running.json("PATCH", &reset, &json!({})).status, 500, "it is in no cluster");
+    std::thread::sleep(Duration::from_millis(5));
+    world.register(host);
+    let again = world.host(host);
+    assert_eq!((&again["status"], again.get("inventory")), (&json!("discovering-unbound"), None));
+    assert_ne!(again["registered_at"], first["registered_at"]);
 }
 
 #[test]

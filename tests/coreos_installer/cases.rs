@@ -3,7 +3,6 @@
 /// What of an outcome may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Exit codes.
     Code,
     /// Standard output.
     Stdout,
@@ -40,7 +39,6 @@ pub const fn but(parts: &'static [Part], reason: &'static str, lines: &'static s
 
 const LOOKS: &str = "our help teaches more";
 
-/// All of them.
 pub const CASES: &[Case] = &[
     // Ignition configs.
     same("iso ignition embed -i a.ign 2021.iso; iso ignition show 2021.iso; iso ignition remove 2021.iso"),

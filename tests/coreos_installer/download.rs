@@ -124,7 +124,6 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// A server, and what it has.
 struct Server {
     url: String,
 }

@@ -17,7 +17,6 @@ pub enum Kind {
     Text,
 }
 
-/// A fenced block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Of the fence, from 1 on.

@@ -10,9 +10,7 @@ use thiserror::Error;
 /// Name and version, as `cargo tree` and the lock file have them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
-    /// The package's name.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 
@@ -27,7 +25,6 @@ pub struct Package {
     pub repository: Option<String>,
     /// SHA-256 of the `.crate` file, in hexadecimal; of none that is in this workspace.
     pub sha256: Option<String>,
-    /// Its manifest here.
     pub manifest: PathBuf,
     /// The packages it is linked with.
     pub needs: BTreeSet<Id>,
@@ -48,7 +45,6 @@ pub enum CargoError {
     /// The lock file is of another form.
     #[error("Cargo.lock can't be read")]
     Lock(#[from] toml::de::Error),
-    /// Tree and metadata disagree.
     #[error("{name} {version} is in cargo's tree and not in its metadata")]
     Unknown { name: String, version: String },
 }

@@ -9,7 +9,6 @@ use anyhow::Context;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The whole document.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {

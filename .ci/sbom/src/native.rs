@@ -10,7 +10,6 @@ use std::{
 /// A library that is no crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Native {
-    /// Its name.
     pub name: &'static str,
     /// Its version, where that can be told.
     pub version: Option<String>,

@@ -38,15 +38,12 @@ pub enum Key {
     Insecure,
     /// Reported agent image.
     AgentVersion,
-    /// Identity of the host.
     HostId,
     /// Seconds between registrations.
     Interval,
     /// Proxy for both schemes.
     Proxy,
-    /// Proxy for http.
     HttpProxy,
-    /// Proxy for https.
     HttpsProxy,
     /// What is reached without a proxy.
     NoProxy,
@@ -149,11 +146,8 @@ impl fmt::Display for Key {
 /// Where a value is from, best first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// An option.
     CommandLine,
-    /// A variable.
     Environment(&'static str),
-    /// A file.
     File(PathBuf),
     /// An argument of the kernel, by name.
     KernelArgument(String),
@@ -210,59 +204,35 @@ fn is_pem(text: &str) -> bool {
 pub enum ConfigError {
     /// Can't be read, or is too large.
     #[error("cannot read the agent's configuration file {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// No TOML, or not of this form. The line is named, not shown: it may hold the token.
     #[error("the agent's configuration file {} is not usable{}: {reason}", path.display(), line.map_or_else(String::new, |line| format!(" (line {line})")))]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        line: Option<usize>,
-        /// What is wrong.
-        reason: String,
-    },
+    Syntax { path: PathBuf, line: Option<usize>, reason: String },
     /// A value that is none of its kind.
     #[error("{key} from {from} is not usable: {reason}")]
     Value {
-        /// Which.
         key: Key,
         /// Where it is from.
         from: Source,
-        /// What is wrong.
         reason: String,
     },
-    /// Nobody names a service.
     #[error("no {}: it was looked for {}", missing.iter().map(|key| key.name()).collect::<Vec<_>>().join(" and no "), places.join("; "))]
     Missing {
-        /// What.
         missing: Vec<Key>,
         /// Where it was looked for.
         places: Vec<String>,
     },
     /// The certificate can't be put where the installer finds it.
     #[error("cannot write the CA certificate to {}", path.display())]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    CaFile { path: PathBuf, source: io::Error },
 }
 
-/// Where to look.
 pub struct Sources<'a> {
     /// Options and their values.
     pub command_line: Vec<(Key, String)>,
-    /// The environment.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// A file that must be there, instead of [`CONFIG_FILE`].
     pub file: Option<PathBuf>,
-    /// The system.
     pub root: &'a Root,
 }
 
@@ -333,7 +303,6 @@ impl Config {
         self.values.get(&key)
     }
 
-    /// All values.
     pub fn values(&self) -> impl Iterator<Item = (Key, &Value)> {
         self.values.iter().map(|(key, value)| (*key, value))
     }

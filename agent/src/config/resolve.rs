@@ -15,9 +15,7 @@ use std::{
 /// What is in force.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// Base URL.
     pub url: String,
-    /// Infra-env.
     pub infra_env_id: InfraEnvId,
     /// Token; empty without one.
     pub token: Secret,
@@ -35,12 +33,9 @@ pub struct Resolved {
     pub proxies: Vec<(&'static str, Secret)>,
 }
 
-/// Certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaCert {
-    /// In a file.
     Path(PathBuf),
-    /// This PEM text.
     Pem(String),
 }
 

@@ -154,6 +154,26 @@ pub(crate) const CHANGE_FILES: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
+/// Directories, and other files under names that are taken.
+pub(crate) const REPLACE_FILES: &[c_long] = &[
+    libc::SYS_mkdirat,
+    libc::SYS_renameat2,
+    #[cfg(not(target_arch = "riscv64"))]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+];
+
+/// Everything that is to be written.
+pub(crate) const SYNC: &[c_long] = &[libc::SYS_sync];
+
+/// To restart the machine once this process has ended.
+pub(crate) const REBOOT: &[c_long] = &[libc::SYS_reboot, libc::SYS_setsid];
+
 /// Not in every C library's list yet; newer calls have one number everywhere.
 const FCHMODAT2: c_long = 452;
 
@@ -231,12 +251,12 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
 /// Of the second argument of `socket`: the type, without the flags beside it.
 const SOCKET_TYPE: u64 = 0xf;
 
-/// Filters of system calls.
+/// Filters of what a step may call.
 #[derive(Debug)]
 pub(super) struct Filters {
     /// Has the C library start threads by clone, whose flags can be looked at, as on kernels without clone3. To be added first: the
     /// other one forbids adding filters.
-    pub no_clone3: Option<BpfProgram>,
+    pub no_clone3: BpfProgram,
     /// Refuses with EPERM.
     pub main: BpfProgram,
 }
@@ -269,14 +289,14 @@ pub(super) fn allowing(rules: &Rules, arch: TargetArch) -> Result<Filters, Backe
     let none = SeccompAction::Errno(number_u32(libc::ENOSYS));
     let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let no_clone3 = SeccompFilter::new(clone3, SeccompAction::Allow, none, arch)?.try_into()?;
-    Ok(Filters { no_clone3: Some(no_clone3), main })
+    Ok(Filters { no_clone3, main })
 }
 
 /// All calls but those no step makes, and those of `more`.
-pub(super) fn refusing(more: &[c_long], arch: TargetArch) -> Result<Filters, BackendError> {
+pub(super) fn refusing(more: &[c_long], arch: TargetArch) -> Result<BpfProgram, BackendError> {
     let calls = NO_STEP.iter().chain(more).map(|call| (*call, Vec::new())).collect();
     let refuse = SeccompAction::Errno(number_u32(libc::EPERM));
-    Ok(Filters { no_clone3: None, main: SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?.try_into()? })
+    SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
 /// Domain, type and, where that matters, protocol.

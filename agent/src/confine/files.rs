@@ -1,21 +1,21 @@
 //! Files and ports by Landlock (landlock(7)), with what of it the kernel knows.
 
-use crate::privileges::{Rules, Socket};
+use crate::privileges::{InTree, Rules, Socket};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
 use std::{
     env, fs,
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{DirBuilderExt, FileTypeExt},
     path::{Path, PathBuf},
 };
 
 /// The newest version these rules were tried with.
 const VERSION: ABI = ABI::V7;
 
-/// Holds this thread, and what it starts, to the rules' files and ports. `disk` may be written to where the rules say so.
-pub(super) fn restrict(rules: &Rules, disk: Option<&Path>) -> Result<(), RulesetError> {
+/// Holds this thread, and what it starts, to the rules' files and ports. `target` is the disk or node of its request.
+pub(super) fn restrict(rules: &Rules, target: Option<&Path>) -> Result<(), RulesetError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
         .handle_access(AccessNet::BindTcp)?
@@ -34,7 +34,8 @@ pub(super) fn restrict(rules: &Rules, disk: Option<&Path>) -> Result<(), Ruleset
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let change =
         AccessFs::WriteFile | AccessFs::Truncate | AccessFs::MakeReg | AccessFs::MakeSock | AccessFs::RemoveFile;
-    for path in rules.reads {
+    let change_tree = read | change | AccessFs::MakeDir | AccessFs::RemoveDir;
+    for path in rules.reads.iter().copied().flatten() {
         ruleset = allow(ruleset, Path::new(path), read)?;
     }
     if !rules.reads_of_processes.is_empty() {
@@ -53,14 +54,30 @@ pub(super) fn restrict(rules: &Rules, disk: Option<&Path>) -> Result<(), Ruleset
     for path in rules.writes {
         ruleset = allow(ruleset, Path::new(path), read | change | AccessFs::IoctlDev)?;
     }
+    for path in rules.trees {
+        let path = Path::new(path);
+        // Where that fails, so will what the step does there.
+        let _ = path.parent().map(fs::create_dir_all);
+        let _ = fs::DirBuilder::new().mode(0o700).create(path);
+        ruleset = allow(ruleset, path, change_tree)?;
+    }
+    for (below, does) in rules.node {
+        let access = if *does == InTree::Changes { change_tree } else { read };
+        if let Some(node) = target.filter(|node| node.is_absolute()) {
+            ruleset = allow(ruleset, &node.join(below), access)?;
+        }
+    }
     if rules.writes_its_disk
-        && let Some(disk) = disk
+        && let Some(disk) = target
         && fs::metadata(disk).is_ok_and(|found| found.file_type().is_block_device())
     {
         ruleset = allow(ruleset, disk, AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev)?;
     }
-    for path in rules.reads_named_by.iter().filter_map(env::var_os) {
-        ruleset = allow(ruleset, Path::new(&path), read)?;
+    for (variable, end) in rules.reads_named_by {
+        if let Some(mut path) = env::var_os(variable).filter(|value| !value.is_empty()) {
+            path.push(end);
+            ruleset = allow(ruleset, Path::new(&path), read)?;
+        }
     }
     ruleset.restrict_self()?;
     Ok(())

@@ -7,20 +7,26 @@
 mod calls;
 mod files;
 
-pub(crate) use calls::{CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, SIGNAL};
+pub(crate) use calls::{CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SYNC};
 
 use crate::{
-    privileges::{self, Reach},
+    privileges::{self, Assistant, Reach},
     sys,
 };
 use api::StepType;
-use seccompiler::{BackendError, TargetArch};
-use std::{env, io, path::PathBuf};
+use assist::Table;
+use seccompiler::{BackendError, BpfProgram, TargetArch};
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+};
 
 /// Tells a child the type of its step.
 pub const TYPE_VARIABLE: &str = "LANDFALL_STEP_TYPE";
-/// Tells it the disk that it may write to.
-pub const DISK_VARIABLE: &str = "LANDFALL_STEP_DISK";
+/// Tells it the disk that it may write to, or the root of the node that it may change.
+pub const TARGET_VARIABLE: &str = "LANDFALL_STEP_TARGET";
+/// Tells it the file of certificates that its request names.
+pub const CA_VARIABLE: &str = "LANDFALL_STEP_CA";
 
 /// Why a step could not be held to its rules. It must not run then.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +40,9 @@ pub enum ConfineError {
     /// The kernel has filters and would not take this one.
     #[error("cannot restrict system calls (seccomp)")]
     Seccomp(#[source] io::Error),
+    /// No process for what the step itself may not do.
+    #[error("cannot fork the assistant that starts programs and mounts")]
+    Assistant(#[source] io::Error),
 }
 
 /// What this kernel can hold a step to.
@@ -86,28 +95,48 @@ pub fn enter_if_step() -> Result<(), ConfineError> {
     let Some(name) = env::var(TYPE_VARIABLE).ok() else { return Ok(()) };
     // Every text is a type: one without a name of its own gets the narrowest rules.
     let kind = serde_json::from_value(name.into()).unwrap_or(StepType::Execute);
-    enter(&kind, env::var_os(DISK_VARIABLE).map(PathBuf::from))
+    enter(&kind, env::var_os(TARGET_VARIABLE).map(PathBuf::from))
 }
 
-fn enter(kind: &StepType, disk: Option<PathBuf>) -> Result<(), ConfineError> {
+fn enter(kind: &StepType, target: Option<PathBuf>) -> Result<(), ConfineError> {
     let means = Means::detect();
-    let reach = privileges::of(kind).reach;
-    // Before the filter, which forbids more of it.
-    if let Reach::Only(rules) = &reach
-        && means.landlock > 0
-    {
-        files::restrict(rules, disk.as_deref())?;
-    }
-    let Some(arch) = architecture().filter(|_| means.seccomp) else { return Ok(()) };
-    let filters = match &reach {
-        Reach::Only(rules) => calls::allowing(rules, arch)?,
-        Reach::Mounts { forbidden } => calls::refusing(forbidden, arch)?,
+    let arch = architecture().filter(|_| means.seccomp);
+    let target = target.as_deref();
+    let filter = |program: &BpfProgram, logged| sys::filter_calls(program, logged).map_err(ConfineError::Seccomp);
+    let rules = match privileges::of(kind).reach {
+        Reach::Only(rules) => rules,
+        Reach::Assisted(rules, assistant) => {
+            // The assistant is held to it, too.
+            if let Some(arch) = arch {
+                filter(&calls::refusing(assistant.forbidden, arch)?, true)?;
+            }
+            assist::fork(table(&assistant, target)).map_err(ConfineError::Assistant)?;
+            rules
+        }
+        Reach::Mounts { forbidden } => {
+            return arch.map_or(Ok(()), |arch| filter(&calls::refusing(forbidden, arch)?, true));
+        }
     };
-    if let Some(filter) = filters.no_clone3 {
-        // No offence, and not logged.
-        sys::filter_calls(&filter, false).map_err(ConfineError::Seccomp)?;
+    // Before the filter, which forbids more of it.
+    if means.landlock > 0 {
+        files::restrict(&rules, target)?;
     }
-    sys::filter_calls(&filters.main, true).map_err(ConfineError::Seccomp)
+    let Some(arch) = arch else { return Ok(()) };
+    let filters = calls::allowing(&rules, arch)?;
+    // No offence, and not logged.
+    filter(&filters.no_clone3, false)?;
+    filter(&filters.main, true)
+}
+
+/// What the assistant does for a step with this target.
+fn table(assistant: &Assistant, target: Option<&Path>) -> Table {
+    let node = target.filter(|node| node.is_absolute());
+    Table {
+        programs: assistant.programs,
+        roots: node.map(Path::to_owned).into_iter().collect(),
+        remounts: node.into_iter().flat_map(|node| assistant.remounts.iter().map(|below| node.join(below))).collect(),
+        ..Table::default()
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 #![allow(unsafe_code)]
 
 use super::*;
+use nix::mount::MsFlags;
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io,
     net::{TcpStream, UdpSocket},
     os::{
-        fd::FromRawFd,
+        fd::{FromRawFd, OwnedFd},
         unix::{net::UnixStream, process::parent_id},
     },
     process::Command,
@@ -164,16 +165,18 @@ const STEPS: &[(&str, Option<&[&str]>)] = &[
     ("stop-installation", Some(&["read another's status", "signal process 1"])),
     ("execute", Some(&[])),
     ("from-a-newer-service", Some(&[])),
-    ("container-image-availability", None),
-    ("upgrade-agent", None),
+    ("container-image-availability", Some(FETCHES)),
+    ("upgrade-agent", Some(FETCHES_AND_KEEPS)),
     ("logs-gather", None),
-    ("download-boot-artifacts", None),
-    ("reboot-for-reclaim", None),
+    ("download-boot-artifacts", Some(FETCHES_AND_KEEPS)),
+    ("reboot-for-reclaim", Some(&["signal process 1", "reboot"])),
     ("install", None),
 ];
 const PROBES: &[&str] =
     &["read /sys/class/net", "UDP socket", "raw ICMP", "packet socket", "routes (netlink)", "ioctl SIOCGIFMTU"];
 const FETCHES: &[&str] = &["read /etc/hosts", "read a certificate", "UDP socket", "TCP to port 53", "TCP to port 22"];
+const FETCHES_AND_KEEPS: &[&str] =
+    &["read /etc/hosts", "read a certificate", "UDP socket", "TCP to port 53", "TCP to port 22", "rename"];
 
 fn create(directory: &str) -> io::Result<()> {
     let path = format!("{directory}/landfall-attempt-{}", std::process::id());
@@ -197,17 +200,23 @@ fn attempts() {
     }
 }
 
-/// What came of each attempt.
-fn attempts_as(step: Option<&str>) -> BTreeMap<String, String> {
+/// What one of the tests above and below says as a step.
+fn said_as(step: Option<&str>, test: &str) -> String {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["confine::tests::attempts", "--exact", "--ignored", "--nocapture"]);
-    command.env_remove(TYPE_VARIABLE).env(DISK_VARIABLE, DISKS[1]);
+    command.args([&format!("confine::tests::{test}"), "--exact", "--ignored", "--nocapture"]);
+    command.env_remove(TYPE_VARIABLE).env(TARGET_VARIABLE, DISKS[1]);
     if let Some(step) = step {
         command.env(TYPE_VARIABLE, step);
     }
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{step:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// What came of each attempt.
+fn attempts_as(step: Option<&str>) -> BTreeMap<String, String> {
+    let text = said_as(step, "attempts");
     let rows = text.lines().filter_map(|line| line.strip_prefix("attempt\t")?.split_once('\t'));
     let rows: BTreeMap<_, _> = rows.map(|(name, got)| (name.to_owned(), got.to_owned())).collect();
     assert_eq!(rows.len(), ATTEMPTS.len(), "{step:?}: {text}");
@@ -244,6 +253,52 @@ fn a_step_is_refused_what_its_rules_do_not_allow() {
             };
             println!("  {name:28} {:14} {}", got[*name], if expected { "within its rules" } else { "" });
             assert!(!is_held(name) || is_refused(&got[*name]) != expected, "{step}: {name}: {}", got[*name]);
+        }
+    }
+}
+
+/// What steps ask their assistants for, each a program with its arguments, and a variable that it sets.
+const REQUESTS: &[(&str, &[&str], &str)] = &[
+    ("/usr/bin/podman", &["image", "exists", "--", "r.io/a:1"], "HTTPS_PROXY"),
+    ("/usr/bin/podman", &["image", "exists", "--", "r.io/a:1"], "LD_PRELOAD"),
+    ("/usr/bin/podman", &["image", "exists", "--", "--root=/tmp"], "HTTPS_PROXY"),
+    ("/usr/bin/podman", &["run", "--privileged", "r.io/a:1"], "HTTPS_PROXY"),
+    ("/usr/bin/podman", &["pull", "--quiet", "--authfile", "/etc/shadow", "--", "r.io/a:1"], "HTTPS_PROXY"),
+    ("podman", &["image", "exists", "--", "r.io/a:1"], "HTTPS_PROXY"),
+    ("/bin/true", &[], "HTTPS_PROXY"),
+];
+
+#[test]
+#[ignore = "the process that the next test starts as a step"]
+fn requests() {
+    enter_if_step().unwrap();
+    let null = || -> OwnedFd { OpenOptions::new().write(true).open("/dev/null").unwrap().into() };
+    for (number, (program, arguments, variable)) in REQUESTS.iter().enumerate() {
+        let mut command = Command::new(program);
+        command.args(*arguments).env(variable, "http://192.0.2.1");
+        let got = assist::start(&command, assist::Place::default(), [null(), null()]);
+        println!("\nrequest\t{number}\t{:?}", got.err().and_then(|error| error.raw_os_error()));
+    }
+    let remount = assist::remount(Path::new("/"), MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID);
+    println!("\nrequest\tremount\t{:?}", remount.err().and_then(|error| error.raw_os_error()));
+    let private = std::thread::spawn(|| assist::PrivateMounts::enter().err()).join().unwrap();
+    println!("\nrequest\tprivate\t{:?}", private.and_then(|error| error.raw_os_error()));
+}
+
+#[test]
+fn an_assistant_refuses_what_its_step_does_not_need() {
+    if !skip::unless("root", nix::unistd::geteuid().is_root()) {
+        return;
+    }
+    for step in ["container-image-availability", "upgrade-agent"] {
+        let text = said_as(Some(step), "requests");
+        let refused = format!("Some({})", libc::EPERM);
+        let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("request\t")?.split_once('\t')).collect();
+        assert_eq!(rows.len(), REQUESTS.len() + 2, "{step}: {text}");
+        for (request, got) in rows {
+            println!("{step}: {request}: {got}");
+            // A host may have no podman.
+            assert_eq!(got == refused, request != "0", "{step}: {request}: {got}");
         }
     }
 }

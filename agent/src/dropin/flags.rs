@@ -31,22 +31,18 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// A switch.
     pub fn bool(name: &'static str, default: bool, usage: &'static str) -> Self {
         Self { name, kind: Kind::Bool, default: default.to_string(), usage }
     }
 
-    /// A number.
     pub fn int(name: &'static str, default: i64, usage: &'static str) -> Self {
         Self { name, kind: Kind::Int, default: default.to_string(), usage }
     }
 
-    /// Texts.
     pub fn list(name: &'static str, usage: &'static str) -> Self {
         Self { name, kind: Kind::List, default: String::new(), usage }
     }
 
-    /// A text.
     pub fn text(name: &'static str, default: impl Into<String>, usage: &'static str) -> Self {
         Self { name, kind: Kind::Text, default: default.into(), usage }
     }
@@ -59,33 +55,17 @@ pub enum FlagError {
     /// `-h` or `--help`.
     #[error("flag: help requested")]
     Help,
-    /// Dashes without a name.
     #[error("bad flag syntax: {0}")]
     Syntax(String),
-    /// No such flag.
     #[error("flag provided but not defined: -{0}")]
     Undefined(String),
-    /// Nothing behind it.
     #[error("flag needs an argument: -{0}")]
     NoArgument(String),
-    /// No boolean.
     #[error("invalid boolean value {value:?} for -{flag}: parse error")]
-    Bool {
-        /// As given.
-        value: String,
-        /// Its flag.
-        flag: String,
-    },
+    Bool { value: String, flag: String },
     /// No number, or none of 64 bits.
     #[error("invalid value {value:?} for flag -{flag}: {reason}")]
-    Int {
-        /// As given.
-        value: String,
-        /// Its flag.
-        flag: String,
-        /// What is wrong.
-        reason: &'static str,
-    },
+    Int { value: String, flag: String, reason: &'static str },
 }
 
 /// What a command line says.

@@ -26,7 +26,6 @@ impl Default for Logging {
     }
 }
 
-/// The flags for it.
 pub(super) fn flags(text_default: bool) -> [Flag; 2] {
     [
         Flag::bool("with-journal-logging", true, "Log to the journal"),

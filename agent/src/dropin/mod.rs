@@ -108,7 +108,6 @@ struct Plan {
     failed: u8,
 }
 
-/// What is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
     /// One of our commands.
@@ -141,7 +140,6 @@ enum Refusal {
     /// A variable of the environment.
     #[error("{0}")]
     Environment(FlagError),
-    /// Nothing goes without it.
     #[error("--{0} is required and was not given, or is empty")]
     Missing(&'static str),
     /// What the real program does and this one doesn't.

@@ -118,7 +118,6 @@ impl Entries {
         entries
     }
 
-    /// The next one.
     pub fn next<B: Bytes>(&mut self, file: &mut JournalFile<B>, faults: &mut Vec<Fault>) -> Option<Entry> {
         loop {
             let offset = self.alternatives.iter().filter_map(|alternative| alternative.next).min()?;

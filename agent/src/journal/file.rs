@@ -43,12 +43,7 @@ impl Bytes for Vec<u8> {
 pub enum Fault {
     /// The file system says no.
     #[error("cannot be read at byte {offset}")]
-    Read {
-        /// Where.
-        offset: u64,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { offset: u64, source: io::Error },
     /// Another kind of file, or too short for one.
     #[error("is not a journal file")]
     NotAJournal,
@@ -61,7 +56,6 @@ pub enum Fault {
     /// Not as the format has it.
     #[error("is damaged at byte {offset}: {what}")]
     Damaged {
-        /// Where.
         offset: u64,
         /// Which rule is broken.
         what: &'static str,

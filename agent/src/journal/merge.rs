@@ -45,7 +45,6 @@ impl Default for Range {
 pub struct Found {
     /// When journald got it, microseconds since 1970.
     pub realtime_us: u64,
-    /// The boot it is of.
     pub boot_id: [u8; 16],
     fields: Vec<(usize, Vec<u8>)>,
     wanted: &'static [&'static str],
@@ -210,7 +209,6 @@ impl<B: Bytes> Journal<B> {
         self.all_faults(&path, faults);
     }
 
-    /// The next entry.
     #[allow(clippy::should_implement_trait)] // It is lent a journal's reader, and gives what that allows.
     pub fn next(&mut self) -> Option<Found> {
         loop {

@@ -10,7 +10,6 @@ pub struct Query {
 const COREDUMP: &str = "MESSAGE_ID=fc2e22bc6ee647b6b90729ab34a250b1";
 
 impl Query {
-    /// Every entry.
     pub fn everything() -> Self {
         Self::default()
     }

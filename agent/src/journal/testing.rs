@@ -22,7 +22,6 @@ pub(crate) struct Made {
     pub bytes: Vec<u8>,
     /// The file's array of entries.
     pub array: usize,
-    /// Its entries.
     pub entries: Vec<usize>,
 }
 

@@ -20,7 +20,6 @@ pub const SOCKET: &str = "/run/systemd/journal/socket";
 /// A journald that takes nothing for so long misses the record: nobody waits for a log.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Sends records.
 #[derive(Debug)]
 pub struct Sender {
     socket: UnixDatagram,

@@ -11,11 +11,11 @@ use super::{
 use crate::journal::local;
 use flate2::{Compression, write::GzEncoder};
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::MetadataExt,
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -36,8 +36,8 @@ pub(super) fn gather(wanted: &Wanted, collected: &mut Collected, partial: &mut d
         }
         tracing::info!(script, "the cluster's own gathering starts");
         let mut command = Command::new(script);
-        command.args(["--id", &id]).args(wanted.masters.iter().map(ToString::to_string)).stdout(Stdio::null());
-        if let Err(error) = run(&mut command, &artifacts, collected, partial) {
+        command.args(["--id", &id]).args(wanted.masters.iter().map(ToString::to_string));
+        if let Err(error) = run(&command, &artifacts, collected, partial) {
             collected.report.add(format_args!("{script}: {error}"));
         }
     }
@@ -72,12 +72,13 @@ fn gather_id() -> String {
 }
 
 fn run(
-    command: &mut Command,
+    command: &Command,
     artifacts: &Path,
     collected: &mut Collected,
     partial: &mut dyn FnMut(&mut Collected),
 ) -> io::Result<()> {
-    let mut running = Running::start(command)?;
+    let null = OpenOptions::new().write(true).open("/dev/null")?;
+    let running = Running::start(command, [null.into(), io::stderr().as_fd().try_clone_to_owned()?])?;
     let mut last = Instant::now();
     loop {
         if let Some(status) = running.ended()? {

@@ -138,7 +138,6 @@ struct Service {
 }
 
 impl Logs {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Send(send) => Ok(super::run_to_end(&send.settings()?)),

@@ -28,7 +28,6 @@ pub(crate) struct Item {
     /// Below the archive's directory.
     pub name: String,
     pub source: Source,
-    /// Bytes it has.
     pub len: u64,
     /// Bytes at its start that are left out.
     pub skip: u64,

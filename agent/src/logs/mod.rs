@@ -50,17 +50,14 @@ pub struct Wanted {
 /// Settings of `logs_sender`.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The service.
     pub client: ClientConfig,
     /// Where the logs are kept.
     pub cluster_id: ClusterId,
     /// The host's; without it no progress can be told.
     pub infra_env_id: Option<InfraEnvId>,
-    /// What is wanted.
     pub wanted: Wanted,
     /// Leave what was gathered on the host.
     pub keep: bool,
-    /// Where things are.
     pub places: Places,
 }
 
@@ -79,7 +76,6 @@ pub struct Places {
     pub root: PathBuf,
     /// Bytes of the file system below `var_log` that must stay free.
     pub reserve_bytes: u64,
-    /// Bytes of an archive.
     pub max_archive_bytes: u64,
 }
 

@@ -1,12 +1,14 @@
 //! The programs of others that gathering logs runs, all of them, by name. LVM's metadata is only told in full by its own tools; and the
 //! cluster's gather scripts are the cluster's, shipped by its bootstrap. Where they are not there, nothing is run.
 
+use assist::{Child, Place};
+use nix::sys::signal::Signal;
 use std::{
     io::{self, Read},
-    os::unix::process::CommandExt,
+    os::fd::OwnedFd,
     path::Path,
-    process::{Child, Command, Stdio},
-    sync::{Mutex, PoisonError},
+    process::{Command, ExitStatus},
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -24,50 +26,54 @@ pub(super) const GATHER: &str = "/usr/local/bin/installer-gather.sh";
 const LVM_LIMIT: Duration = Duration::from_secs(30);
 const MAX_OUTPUT: u64 = 4 << 20;
 const LOOK: Duration = Duration::from_millis(50);
+/// A killed program is waited for so long.
+const DYING: Duration = Duration::from_secs(5);
 
-/// Process groups of what runs.
-static RUNNING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+/// What runs.
+static RUNNING: Mutex<Vec<Arc<Mutex<Child>>>> = Mutex::new(Vec::new());
 
 /// Ends all that was started.
 pub(super) fn end_all() {
-    for group in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        kill(group);
+    for child in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        kill(&child);
     }
 }
 
-fn kill(group: i32) {
-    let group = nix::unistd::Pid::from_raw(group);
-    let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+fn kill(child: &Mutex<Child>) {
+    let _ = child.lock().unwrap_or_else(PoisonError::into_inner).signal_group(Signal::SIGKILL);
 }
 
 /// A running program and all it starts; ended when dropped.
-pub(super) struct Running {
-    child: Child,
-    group: i32,
-}
+pub(super) struct Running(Arc<Mutex<Child>>);
 
 impl Running {
     /// Starts `command` in a group of its own.
-    pub fn start(command: &mut Command) -> io::Result<Self> {
-        let child = command.stdin(Stdio::null()).process_group(0).spawn()?;
-        let group = i32::try_from(child.id()).map_err(io::Error::other)?;
-        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(group);
-        Ok(Self { child, group })
+    pub fn start(command: &Command, outputs: [OwnedFd; 2]) -> io::Result<Self> {
+        let child = assist::start(command, Place { own_group: true, ..Place::default() }, outputs)?;
+        let child = Arc::new(Mutex::new(child));
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(child.clone());
+        Ok(Self(child))
     }
 
     /// Whether it has ended, and how.
-    pub fn ended(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
-        self.child.try_wait()
+    pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).try_wait()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            kill(self.group);
-            let _ = self.child.wait();
+        if let Ok(None) = self.ended() {
+            kill(&self.0);
+            // One that hangs at a device does not end even now.
+            for _ in 0..DYING.as_millis() / LOOK.as_millis() {
+                if !matches!(self.ended(), Ok(None)) {
+                    break;
+                }
+                thread::sleep(LOOK);
+            }
         }
-        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|group| *group != self.group);
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| !Arc::ptr_eq(other, &self.0));
     }
 }
 
@@ -89,20 +95,19 @@ pub(super) fn lvm(root: &Path, name: &str) -> (String, Option<String>) {
 }
 
 /// Output, errors and exit code.
-fn output(command: &mut Command, limit: Duration) -> io::Result<(String, String, Option<i32>)> {
-    let mut running = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-    let read = |pipe: Option<Box<dyn Read + Send>>| {
+fn output(command: &Command, limit: Duration) -> io::Result<(String, String, Option<i32>)> {
+    let (stdout, written) = io::pipe()?;
+    let (stderr, said) = io::pipe()?;
+    let running = Running::start(command, [written.into(), said.into()])?;
+    let read = |mut pipe: io::PipeReader| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            if let Some(mut pipe) = pipe {
-                let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
-                let _ = io::copy(&mut pipe, &mut io::sink());
-            }
+            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
+            let _ = io::copy(&mut pipe, &mut io::sink());
             String::from_utf8_lossy(&bytes).into_owned()
         })
     };
-    let out = read(running.child.stdout.take().map(|pipe| Box::new(pipe) as _));
-    let err = read(running.child.stderr.take().map(|pipe| Box::new(pipe) as _));
+    let (out, err) = (read(stdout), read(stderr));
     let start = Instant::now();
     let status = loop {
         match running.ended()? {
@@ -112,7 +117,7 @@ fn output(command: &mut Command, limit: Duration) -> io::Result<(String, String,
         }
     };
     // What it started must not hold the pipes open.
-    kill(running.group);
+    kill(&running.0);
     drop(running);
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     match status {

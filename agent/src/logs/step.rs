@@ -1,7 +1,7 @@
 //! The step `logs-gather` (agent contract §6.13).
 
 use crate::{
-    action::{Refusal, Run, ServiceDocument, only_arg},
+    action::{Named, Refusal, Run, ServiceDocument, only_arg},
     settings::Settings,
 };
 use api::{HostId, LogsGatherRequest, Step};
@@ -32,7 +32,7 @@ pub(crate) fn action(step: &Step, settings: &Settings, host: HostId) -> Result<R
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
-        disk: None,
+        named: Named { target: None, ca_cert: settings.http.ca_cert.clone() },
     })
 }
 

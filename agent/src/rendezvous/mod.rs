@@ -86,12 +86,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Who is asked.
 enum Candidates {
-    /// This one.
     Known(String),
     /// Those that were heard of until now.
-    Heard { heard: Heard, events: Receiver<ServiceEvent>, daemon: ServiceDaemon },
+    Heard {
+        heard: Heard,
+        events: Receiver<ServiceEvent>,
+        daemon: ServiceDaemon,
+    },
 }
 
 impl Candidates {
@@ -141,7 +143,6 @@ impl Heard {
         self.0.push_front(url.to_owned());
     }
 
-    /// Those whose turn it is.
     fn turn(&mut self) -> Vec<String> {
         let turn: Vec<_> = self.0.iter().take(MAX_CANDIDATES).cloned().collect();
         self.0.rotate_left(turn.len());
@@ -167,10 +168,8 @@ fn is_base_url(text: &str) -> bool {
 /// Why nobody can be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// By HTTP.
     #[error(transparent)]
     Http(#[from] http::HttpConfigError),
-    /// By multicast DNS.
     #[error("cannot listen to multicast DNS")]
     Multicast(#[from] mdns_sd::Error),
 }

@@ -64,7 +64,6 @@ pub fn read_key(path: &Path) -> io::Result<String> {
 /// What an agent needs of its service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its base URL.
     pub url: String,
     /// The infra-env of the rack's hosts.
     pub infra_env_id: InfraEnvId,
@@ -75,7 +74,6 @@ pub struct Found {
 /// Why an answer is not believed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproven {
-    /// Nothing is signed.
     #[error("its answer is not signed (`landfall serve` needs --rendezvous-key, or --auth-key)")]
     Unsigned,
     /// Changed, replayed, or somebody else's.

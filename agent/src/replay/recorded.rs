@@ -21,17 +21,11 @@ pub enum RecordedError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
     /// Not JSON.
     #[error("{} is no JSON", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: serde_json::Error,
-    },
+    Json { path: PathBuf, source: serde_json::Error },
     /// Neither an answer to a poll nor a step.
     #[error("there are no instructions in {}: an answer to a poll, a step, a list of steps or a recorded exchange is wanted", path.display())]
     Nothing {

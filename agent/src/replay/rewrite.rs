@@ -7,7 +7,6 @@ use std::path::Path;
 /// Why a step isn't replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum Withheld {
-    /// It writes.
     #[error("{0} writes or reboots: name what it may use instead with --allow-writes, {1}")]
     Writes(StepType, &'static str),
     /// It reaches beyond this run.

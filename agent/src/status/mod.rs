@@ -78,7 +78,6 @@ impl Status {
         self.update(|_| ());
     }
 
-    /// The host has this identity.
     pub(crate) fn identified(&self, host_id: HostId) {
         self.update(|now| now.host_id = Some(host_id));
     }
@@ -141,7 +140,6 @@ impl Status {
         });
     }
 
-    /// A step starts.
     pub(crate) fn step_started(&self, step: &Step, deadline: Option<Duration>) {
         let since = Timestamp::now();
         let until = deadline.and_then(|deadline| i64::try_from(deadline.as_secs()).ok());

@@ -22,9 +22,7 @@ pub struct Snapshot {
     pub pid_start_ticks: Option<u64>,
     /// When the agent started.
     pub started: Timestamp,
-    /// When this was written.
     pub written: Timestamp,
-    /// Identity of the host.
     pub host_id: Option<HostId>,
     /// Infra-env it belongs to.
     pub infra_env_id: Option<InfraEnvId>,
@@ -34,7 +32,6 @@ pub struct Snapshot {
     pub registered: Option<Timestamp>,
     /// Addresses others can reach the host at.
     pub addresses: Vec<String>,
-    /// The service.
     pub service: Service,
     /// Seconds that the service's clock is ahead of the host's.
     pub clock_offset_s: Option<i64>,
@@ -52,11 +49,9 @@ pub struct Snapshot {
     pub user_action: Option<String>,
     /// Replies that the service has not got yet.
     pub replies_waiting: usize,
-    /// What failed last.
     pub last_error: Option<Failure>,
 }
 
-/// How the service is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceState {
@@ -92,7 +87,6 @@ impl ServiceState {
 pub struct Service {
     /// Base URL, without credentials.
     pub url: String,
-    /// How it is.
     pub state: ServiceState,
     /// Last request of the agent's own: a registration or a poll.
     pub last_poll: Option<Timestamp>,
@@ -116,11 +110,9 @@ impl Service {
 /// A step that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// Its type.
     pub step_type: StepType,
     /// The service's name of it.
     pub step_id: String,
-    /// When it started.
     pub since: Timestamp,
     /// Its process, where known.
     #[serde(default)]
@@ -135,7 +127,6 @@ pub struct Running {
 pub struct Last {
     /// 0 is success.
     pub exit_code: i64,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -147,20 +138,16 @@ pub struct InstallStage {
     /// A percentage, say.
     #[serde(default)]
     pub info: String,
-    /// When it began.
     #[serde(default)]
     pub at: Timestamp,
 }
 
-/// Something that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// When.
     pub at: Timestamp,
     /// The step; without one it was a request to the service.
     #[serde(default)]
     pub step_type: Option<StepType>,
-    /// Why.
     pub text: String,
     /// The same has worked since.
     #[serde(default)]

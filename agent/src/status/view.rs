@@ -15,7 +15,6 @@ const MAX_PROCESSES_BYTES: usize = 64 << 10;
 /// What one host does. There are no secrets in it.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// Its name.
     pub name: String,
     /// Addresses others can reach it at, sorted.
     pub addresses: Vec<String>,
@@ -35,7 +34,6 @@ pub(super) enum Told {
     /// Nowhere.
     #[default]
     Nothing,
-    /// To this service.
     Service(String),
     /// To the one that this place names.
     Rendezvous(Place),

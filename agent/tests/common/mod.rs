@@ -60,7 +60,6 @@ impl Journald {
         self.directory.path().join("log/journal")
     }
 
-    /// Sends a record.
     pub fn send(&self, fields: &[(&str, &[u8])]) {
         Sender::new(&self.socket()).unwrap().send(fields).unwrap();
     }

@@ -16,7 +16,6 @@ pub enum Answer {
     Done,
     /// A status without a body.
     Status(u16),
-    /// A document.
     Json(u16, Value),
     /// A refusal by the application.
     Refusal(u16, &'static str),

@@ -5,7 +5,6 @@ use api::{API_PATH, endpoint::Endpoint};
 use serde_json::Value;
 use std::io::{self, BufRead, Read};
 
-/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// As sent.

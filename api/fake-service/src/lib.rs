@@ -146,7 +146,6 @@ impl Drop for Service {
 
 /// A service on a port of the loopback, or where a test listens.
 pub struct FakeService {
-    /// Base URL.
     pub url: String,
     service: Option<Arc<Service>>,
     stop: Arc<AtomicBool>,

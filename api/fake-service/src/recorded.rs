@@ -27,7 +27,6 @@ pub fn recorded(path: impl AsRef<Path>) -> Value {
 
 /// A recorded exchange: what was asked, in our terms, and what was answered.
 pub struct Exchange {
-    /// Of its file.
     pub name: String,
     /// As sent.
     pub method: String,

@@ -46,7 +46,6 @@ fn argument(step: &Step) -> Result<(), String> {
     }
 }
 
-/// What was read.
 fn answer(exchange: &Exchange) -> Result<&'static str, String> {
     let (status, body) = (exchange.status(), exchange.answered());
     if status >= 400 {

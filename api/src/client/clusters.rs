@@ -8,7 +8,6 @@ use crate::endpoint::{
 use crate::{Cluster, ClusterCreateParams, ClusterId, Host, HostRole, LogsState};
 
 impl Client {
-    /// Creates a cluster.
     pub fn create_cluster(&self, params: &ClusterCreateParams) -> Result<Cluster, ClientError> {
         self.exchange(&REGISTER_CLUSTER.at(&[]), params)
     }
@@ -28,7 +27,6 @@ impl Client {
         self.get(&LIST_CLUSTER_HOSTS.at(&[&id]).with("role", role))
     }
 
-    /// Starts the installation.
     pub fn install_cluster(&self, id: ClusterId) -> Result<Cluster, ClientError> {
         self.get(&INSTALL_CLUSTER.at(&[&id]))
     }

@@ -17,17 +17,8 @@ pub enum DownloadError {
     /// The service refused, or gave no answer.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// It broke off.
     #[error("GET {path}: the download broke off after {bytes} bytes")]
-    Broken {
-        /// Request path.
-        path: String,
-        /// How many came.
-        bytes: u64,
-        /// Cause.
-        source: io::Error,
-    },
-    /// It can't be kept.
+    Broken { path: String, bytes: u64, source: io::Error },
     #[error("what was downloaded can't be written")]
     Write(#[source] io::Error),
 }

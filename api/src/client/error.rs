@@ -19,43 +19,25 @@ pub enum ClientError {
     /// The service answered with another status.
     #[error("{method} {path}: the service answered {status}: {message}")]
     Status {
-        /// Request method.
         method: Method,
-        /// Request path.
         path: String,
-        /// HTTP status.
         status: u16,
         /// Its reason, cut to a line.
         message: String,
         /// The pause that it asks for before another attempt.
         retry_after: Option<Duration>,
     },
-    /// No answer.
     #[error("{method} {path}: no answer from {url}")]
-    Transport {
-        /// Request method.
-        method: Method,
-        /// Request path.
-        path: String,
-        /// Base URL.
-        url: String,
-        /// Cause.
-        source: Box<ureq::Error>,
-    },
+    Transport { method: Method, path: String, url: String, source: Box<ureq::Error> },
     /// An answer that is not what the API promises.
     #[error("{method} {path}: the answer can't be read as {what} ({len} bytes, starting '{start}')")]
     Decode {
-        /// Request method.
         method: Method,
-        /// Request path.
         path: String,
-        /// Expected type.
         what: &'static str,
         /// Size of the answer.
         len: usize,
-        /// Its start.
         start: String,
-        /// Cause.
         source: serde_json::Error,
     },
 }

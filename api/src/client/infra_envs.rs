@@ -5,7 +5,6 @@ use crate::endpoint::{DOWNLOAD_INFRA_ENV_FILES, REGISTER_INFRA_ENV};
 use crate::{InfraEnv, InfraEnvCreateParams, InfraEnvId};
 
 impl Client {
-    /// Creates an infra-env.
     pub fn create_infra_env(&self, params: &InfraEnvCreateParams) -> Result<InfraEnv, ClientError> {
         self.exchange(&REGISTER_INFRA_ENV.at(&[]), params)
     }

@@ -30,7 +30,6 @@ pub struct Variant {
 
 /// A field of the full document.
 struct Place {
-    /// Of the object.
     object: String,
     definition: String,
     name: String,

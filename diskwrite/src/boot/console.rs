@@ -11,28 +11,21 @@ pub enum ConsoleError {
     /// A kernel argument or a path instead of a name.
     #[error("console '{spec}': spec should not start with \"{prefix}\"")]
     Prefix {
-        /// As given.
         spec: String,
         /// What is too much.
         prefix: &'static str,
     },
-    /// A number too large.
     #[error("console '{spec}': couldn't parse {field}")]
     Number {
-        /// As given.
         spec: String,
         /// `port` or `speed`.
         field: &'static str,
     },
-    /// Something else.
     #[error(
         "invalid or unsupported console argument '{spec}': give tty0, hvc0, ttysclp0, or ttyS0 or ttyAMA0 with any \
          number, after it if need be speed, parity and bits as in ttyS0,115200n8"
     )]
-    Unknown {
-        /// As given.
-        spec: String,
-    },
+    Unknown { spec: String },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +35,6 @@ pub(crate) enum Parity {
     Even,
 }
 
-/// A console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Console {
     Graphical { device: &'static str },
@@ -177,47 +169,61 @@ mod tests {
     #[test]
     fn reads_every_form() {
         let table = [
-            ("tty0", "console=tty0", None),
-            ("hvc0", "console=hvc0", None),
-            ("ttysclp0", "console=ttysclp0", None),
-            ("ttyS1", "console=ttyS1,9600n8", Some("serial --unit=1 --speed=9600 --word=8 --parity=no")),
-            ("ttyAMA255", "console=ttyAMA255,9600n8", Some("serial --unit=255 --speed=9600 --word=8 --parity=no")),
-            ("ttyS007,0115200", "console=ttyS7,115200n8", Some("serial --unit=7 --speed=115200 --word=8 --parity=no")),
-            ("ttyS2,5o", "console=ttyS2,5o8", Some("serial --unit=2 --speed=5 --word=8 --parity=odd")),
-            ("ttyS3,19200e7", "console=ttyS3,19200e7", Some("serial --unit=3 --speed=19200 --word=7 --parity=even")),
+            ("hvc0", "hvc0", None),
+            ("tty0", "tty0", None),
+            ("ttysclp0", "ttysclp0", None),
+            // Without settings: 9600 bits a second, no parity, 8 bits.
+            ("ttyS0", "ttyS0,9600n8", Some((0, 9600, 8, "no"))),
+            ("ttyAMA10", "ttyAMA10,9600n8", Some((10, 9600, 8, "no"))),
+            ("ttyS255,57600", "ttyS255,57600n8", Some((255, 57_600, 8, "no"))),
+            ("ttyAMA0,38400o", "ttyAMA0,38400o8", Some((0, 38_400, 8, "odd"))),
+            ("ttyS4,4294967295n5", "ttyS4,4294967295n5", Some((4, u32::MAX, 5, "no"))),
+            ("ttyS5,110e6", "ttyS5,110e6", Some((5, 110, 6, "even"))),
+            ("ttyS6,1o7", "ttyS6,1o7", Some((6, 1, 7, "odd"))),
+            ("ttyS042,0057600e8", "ttyS42,57600e8", Some((42, 57_600, 8, "even"))),
         ];
         for (spec, karg, command) in table {
             let console: Console = spec.parse().unwrap();
-            assert_eq!((console.karg().as_str(), console.grub_command().as_deref()), (karg, command));
+            let command = command.map(|(unit, speed, word, parity): (u8, u32, u8, &str)| {
+                format!("serial --unit={unit} --speed={speed} --word={word} --parity={parity}")
+            });
+            assert_eq!((console.karg(), console.grub_command()), (format!("console={karg}"), command), "{spec}");
         }
     }
 
     #[test]
     fn refuses_the_rest_by_name() {
         let error = |spec: &str| spec.parse::<Console>().unwrap_err().to_string();
-        assert_eq!(error("console=tty0"), "console 'console=tty0': spec should not start with \"console=\"");
-        assert_eq!(error("/dev/ttyS0"), "console '/dev/ttyS0': spec should not start with \"/dev/\"");
-        assert_eq!(error("ttyS256"), "console 'ttyS256': couldn't parse port");
-        assert_eq!(error("ttyS0,4294967296n8"), "console 'ttyS0,4294967296n8': couldn't parse speed");
+        for (spec, expected) in [
+            ("console=hvc0", "spec should not start with \"console=\""),
+            ("/dev/ttyAMA3", "spec should not start with \"/dev/\""),
+            ("ttyAMA1000", "couldn't parse port"),
+            ("ttyS256", "couldn't parse port"),
+            ("ttyS9,4294967296", "couldn't parse speed"),
+        ] {
+            assert_eq!(error(spec), format!("console '{spec}': {expected}"));
+        }
         for spec in [
             "",
-            "foo",
-            "tty1",
-            "tty0z",
-            "ztty0",
+            "com1",
+            "hvc",
+            "tty00",
+            "ttysclp",
+            "TTYS0",
+            " ttyS0",
             "ttyS",
-            "ttyS,9600",
-            "ttyS+1",
-            "ttyS0z",
-            "ttyS0,",
-            "ttyS0,z",
-            "ttyS0,n8",
-            "ttyS0,9600p8",
-            "ttyS0,9600n4",
-            "ttyS0,9600n8r",
-            "ttyS0,9600 n8",
-            "ttyS0,9600,8",
-            "ttyB0",
+            "ttyS,57600",
+            "ttyS-1",
+            "ttyAMAx",
+            "ttyUSB0",
+            "ttyS7,",
+            "ttyS7,e7",
+            "ttyS7,fast",
+            "ttyS7,57600m8",
+            "ttyS7,57600n9",
+            "ttyS7,57600n8n",
+            "ttyS7,57600 n8",
+            "ttyS7,57600,n8",
         ] {
             let error = error(spec);
             assert!(error.starts_with(&format!("invalid or unsupported console argument '{spec}'")), "{error}");
@@ -226,10 +232,10 @@ mod tests {
 
     #[test]
     fn terminals_are_told_once() {
-        let consoles = ["ttyS1,115200", "tty0", "ttyS0"].map(|spec| spec.parse().unwrap());
+        let consoles = ["ttyAMA2,57600", "hvc0", "ttyS3,4800e7"].map(|spec| spec.parse().unwrap());
         let expected = [
-            "serial --unit=1 --speed=115200 --word=8 --parity=no",
-            "serial --unit=0 --speed=9600 --word=8 --parity=no",
+            "serial --unit=2 --speed=57600 --word=8 --parity=no",
+            "serial --unit=3 --speed=4800 --word=7 --parity=even",
             "terminal_input console serial",
             "terminal_output console serial",
         ];
@@ -240,11 +246,12 @@ mod tests {
     fn hint_comes_for_consoles_it_can_name() {
         let hint = |kargs: &[&str]| console_hint(&kargs.iter().map(|karg| (*karg).to_owned()).collect::<Vec<_>>());
         assert_eq!(
-            hint(&["quiet", "console=tty0", "console=ttyS0,115200n8"]).unwrap(),
-            "Note: consider using \"--console tty0 --console ttyS0,115200n8\" instead of \"--append-karg console=tty0 \
-             --append-karg console=ttyS0,115200n8\" to configure both kernel and bootloader consoles."
+            hint(&["console=hvc0", "rhgb", "console=ttyAMA0,57600"]).unwrap(),
+            "Note: consider using \"--console hvc0 --console ttyAMA0,57600\" instead of \"--append-karg console=hvc0 \
+             --append-karg console=ttyAMA0,57600\" to configure both kernel and bootloader consoles."
         );
-        assert_eq!(hint(&["quiet"]), None);
-        assert_eq!(hint(&["console=tty0", "console=ttyUSB0"]), None);
+        assert_eq!(hint(&[]), None);
+        assert_eq!(hint(&["rhgb", "netconsole=@/,@192.0.2.7/"]), None);
+        assert_eq!(hint(&["console=hvc0", "console=ttyUSB1"]), None);
     }
 }

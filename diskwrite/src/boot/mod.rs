@@ -34,58 +34,29 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 pub enum BootError {
     /// Something can't be read or written.
     #[error("cannot {action} {} on the boot file system", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// The image already carries a config.
     #[error("{} exists on the boot file system: the image was configured before", path.display())]
-    Configured {
-        /// The config.
-        path: PathBuf,
-    },
+    Configured { path: PathBuf },
     /// No place for first-boot arguments.
     #[error("the boot file system has no {}: it is not a first boot, and first-boot arguments would have no effect",
         path.display())]
-    NoStamp {
-        /// The missing file.
-        path: PathBuf,
-    },
+    NoStamp { path: PathBuf },
     /// No place for kernel arguments.
     #[error("Found no BLS entries in {}", path.display())]
-    NoEntries {
-        /// The directory.
-        path: PathBuf,
-    },
+    NoEntries { path: PathBuf },
     /// An entry that is not understood.
     #[error("cannot edit the kernel arguments in {}", path.display())]
-    Entry {
-        /// The entry.
-        path: PathBuf,
-        /// Cause.
-        source: EntryError,
-    },
+    Entry { path: PathBuf, source: EntryError },
     /// Larger than any such file.
     #[error("{} has more than {MAX_TEXT_BYTES} bytes", path.display())]
-    Size {
-        /// The file.
-        path: PathBuf,
-    },
+    Size { path: PathBuf },
     /// Not the config that was checked before.
     #[error(transparent)]
     Hash(#[from] IgnitionHashError),
     /// The image's platforms make no sense.
     #[error("parsing platform table {}", path.display())]
-    Platforms {
-        /// The table.
-        path: PathBuf,
-        /// Cause.
-        source: serde_json::Error,
-    },
+    Platforms { path: PathBuf, source: serde_json::Error },
     /// No place for the consoles.
     #[error("missing substitution marker in grub.cfg: {} has no CONSOLE-SETTINGS block", path.display())]
     NoMarker {

@@ -9,15 +9,7 @@ use std::io;
 pub enum FindError {
     /// The disk failed where a copy should be, and there is no good one elsewhere.
     #[error("cannot read {len} bytes at byte {offset}")]
-    Read {
-        /// Where.
-        offset: u64,
-        /// How much.
-        len: usize,
-        /// Cause.
-        source: io::Error,
-    },
-    /// There is a table, or was.
+    Read { offset: u64, len: usize, source: io::Error },
     #[error("primary and backup partition table are both unusable: {primary}; {backup}")]
     Damaged {
         /// What is wrong with the primary.

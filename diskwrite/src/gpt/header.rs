@@ -20,26 +20,18 @@ const MAX_ENTRIES: u32 = 8000;
 pub enum TableError {
     /// The header says what no header can.
     #[error("the GPT header's {field} is {found}")]
-    Field {
-        /// Which field.
-        field: &'static str,
-        /// Its value.
-        found: u64,
-    },
+    Field { field: &'static str, found: u64 },
     /// Header or entries are damaged.
     #[error("the GPT {part} is damaged: its checksum is {expected:08x}, its content's is {found:08x}")]
     Checksum {
         /// `header` or `entry array`.
         part: &'static str,
-        /// As recorded.
         expected: u32,
-        /// As computed.
         found: u32,
     },
     /// The entries are not where the first MiB could hold them.
     #[error("the GPT entry array lies at bytes {start} to {end}, outside the first MiB")]
     EntriesFar {
-        /// First byte.
         start: u64,
         /// Byte after the last.
         end: u64,
@@ -47,23 +39,14 @@ pub enum TableError {
     /// The entries are not where a disk could hold them.
     #[error("the GPT entry array lies at bytes {start} to {end} of a disk of {disk_bytes}, or over its own header")]
     EntriesMisplaced {
-        /// First byte.
         start: u64,
         /// Byte after the last.
         end: u64,
         /// Size of the disk.
         disk_bytes: u64,
     },
-    /// A partition without extent.
     #[error("GPT partition {number} goes from sector {first_lba} to {last_lba}")]
-    Extent {
-        /// Its number.
-        number: u32,
-        /// Its first sector.
-        first_lba: u64,
-        /// Its last sector.
-        last_lba: u64,
-    },
+    Extent { number: u32, first_lba: u64, last_lba: u64 },
 }
 
 /// Whether a sector starts as a header does.

@@ -23,7 +23,6 @@ pub enum LayoutError {
     /// The table ends before this number.
     #[error("there is no partition number {number} in a table of {entries}")]
     Number {
-        /// The number.
         number: u32,
         /// How many the table has.
         entries: u32,
@@ -33,7 +32,6 @@ pub enum LayoutError {
         "partition {number} from sector {first_lba} to {last_lba} is not within the usable {first_usable} to {last_usable}"
     )]
     Outside {
-        /// Its number.
         number: u32,
         /// Its first sector.
         first_lba: u64,
@@ -41,27 +39,19 @@ pub enum LayoutError {
         last_lba: u64,
         /// The first a partition may have.
         first_usable: u64,
-        /// The last one.
         last_usable: u64,
     },
-    /// Two over each other.
     #[error("partitions {first} and {second} overlap at sector {lba}")]
     Overlap {
         /// The one that starts first.
         first: u32,
-        /// The other.
         second: u32,
         /// First sector in both.
         lba: u64,
     },
     /// Two that nothing could tell apart.
     #[error("partitions {first} and {second} have the same GUID")]
-    SameGuid {
-        /// The lower number.
-        first: u32,
-        /// The other.
-        second: u32,
-    },
+    SameGuid { first: u32, second: u32 },
 }
 
 /// A table whose checksums were right.
@@ -139,7 +129,6 @@ impl Table {
         (1u32..).zip(self.array.chunks_exact(self.entry_len()).map(Entry::read)).filter(|(_, entry)| entry.is_used())
     }
 
-    /// Where the partitions are.
     pub fn partitions(&self) -> Result<Vec<Partition>, TableError> {
         self.entries().map(|(number, entry)| entry.partition(number, self.sector_bytes)).collect()
     }

@@ -49,7 +49,6 @@ pub(super) struct Area<'a> {
     disk: &'a dyn ReadAt,
     /// On the disk.
     pub span: Span,
-    /// In bytes.
     pub sector_bytes: u64,
     head: Vec<u8>,
     tail: Vec<u8>,

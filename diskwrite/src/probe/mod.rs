@@ -26,7 +26,6 @@ use std::fmt;
 pub struct Span {
     /// First byte, from the disk's start.
     pub offset: u64,
-    /// How many.
     pub len: u64,
 }
 
@@ -40,7 +39,6 @@ impl Span {
 /// Something that is recognized by magic numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// What it is.
     pub kind: Kind,
     /// Every place of a magic number, sorted: without them nothing recognizes it any more.
     pub magics: Vec<Span>,

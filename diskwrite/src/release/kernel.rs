@@ -22,7 +22,6 @@ pub(super) struct Opener {
 
 /// The kernel; tests have one of their own.
 pub(super) trait Kernel {
-    /// Who uses what.
     fn usage(&self) -> io::Result<Usage>;
     /// The number of the block device at a path.
     fn number_of(&self, path: &Path) -> Option<DevNumber>;
@@ -34,7 +33,6 @@ pub(super) trait Kernel {
     fn open_count(&self, device: &Mapped) -> io::Result<u32>;
     /// Makes a mapped device of so many sectors fail all that it is asked, if its kind allows.
     fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool>;
-    /// Removes a mapped device.
     fn remove(&self, device: &Mapped) -> io::Result<()>;
     /// Writes an attribute of sysfs.
     fn write(&self, attribute: &Path, value: &str) -> io::Result<()>;

@@ -67,9 +67,7 @@ pub struct Released {
 /// A device that stayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
-    /// Which.
     pub step: Takedown,
-    /// Why.
     pub reason: String,
 }
 
@@ -82,53 +80,34 @@ impl fmt::Display for StepFailure {
 /// Why a disk is not free.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
-    /// No disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// Sysfs or procfs.
     #[error("cannot find out what lies on {}", device.display())]
-    Look {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Somebody uses it.
+    Look { device: PathBuf, source: io::Error },
     #[error("{} is in use, and {}: {}", device.display(), so_far(taken_down), refusals.join("; "))]
     Refused {
-        /// The disk.
         device: PathBuf,
         /// Who; not empty.
         refusals: Vec<String>,
         /// What went before somebody came.
         taken_down: Vec<Takedown>,
     },
-    /// Devices stayed.
     #[error("cannot take down what lies on {}: {}; {}", device.display(), join(failures), so_far(taken_down))]
     Failed {
-        /// The disk.
         device: PathBuf,
         /// All that was tried in vain; not empty.
         failures: Vec<StepFailure>,
-        /// What went.
         taken_down: Vec<Takedown>,
     },
     /// Something puts it together again.
     #[error("what lies on {} comes back as soon as it is taken down: {}", device.display(), join(steps))]
     ComesBack {
-        /// The disk.
         device: PathBuf,
         /// What is there again.
         steps: Vec<Takedown>,
     },
-    /// Asked to stop.
     #[error("stopped while taking down what lies on {}; {}", device.display(), so_far(taken_down))]
-    Cancelled {
-        /// The disk.
-        device: PathBuf,
-        /// What went.
-        taken_down: Vec<Takedown>,
-    },
+    Cancelled { device: PathBuf, taken_down: Vec<Takedown> },
 }
 
 fn join<T: ToString>(items: &[T]) -> String {

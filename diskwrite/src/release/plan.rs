@@ -24,7 +24,6 @@ pub struct Takedown {
     /// Its name in the device mapper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is.
     pub layer: Layer,
     /// Other disks and partitions that it lies on. They stay as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -21,13 +21,11 @@ pub enum Layer {
     Crypt,
     /// A partition that kpartx mapped.
     PartitionMap,
-    /// A multipath device.
     Multipath,
     /// Another device of the device mapper.
     Mapped,
     /// An array of MD.
     Raid,
-    /// A bcache device.
     Bcache,
     /// Something that can't be taken down from here.
     Unknown,

@@ -19,30 +19,20 @@ use std::{
 pub enum SourceError {
     /// The file can't be opened.
     #[error("cannot open the image {}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Reading failed.
+    Open { path: PathBuf, source: io::Error },
     #[error("cannot read {name} at byte {offset}")]
     Read {
         /// The file, or `stdin`.
         name: String,
-        /// Bytes read before.
         offset: u64,
-        /// Cause.
         source: io::Error,
     },
     /// The file ended before the size it had when it was opened, or the server's answer before the length it announced.
     #[error("{name} ended at byte {found} of {expected}")]
     Short {
-        /// Path or URL.
         name: String,
         /// Announced size in bytes.
         expected: u64,
-        /// Bytes that came.
         found: u64,
     },
     /// HTTP can't be set up.
@@ -54,12 +44,10 @@ pub enum SourceError {
         /// As given, without secrets.
         url: String,
     },
-    /// The server refuses.
     #[error("{url}: the server answered {status} at byte {offset}")]
     Status {
         /// Without secrets.
         url: String,
-        /// HTTP status.
         status: u16,
         /// Bytes that came before.
         offset: u64,
@@ -71,17 +59,14 @@ pub enum SourceError {
         url: String,
         /// Bytes that came before.
         offset: u64,
-        /// Cause.
         source: Box<ureq::Error>,
     },
-    /// The body broke off.
     #[error("{url}: the answer broke off at byte {offset}")]
     Body {
         /// Without secrets.
         url: String,
         /// Bytes that came before.
         offset: u64,
-        /// Cause.
         source: io::Error,
     },
     /// The server kept failing for too long.
@@ -95,7 +80,6 @@ pub enum SourceError {
         total: Option<u64>,
         /// How long nothing came.
         silent: Duration,
-        /// The last failure.
         source: Box<SourceError>,
     },
     /// A file or pipe gives nothing, and does not end either.
@@ -121,7 +105,6 @@ pub enum SourceError {
     /// The image inside the live system can't be had.
     #[error(transparent)]
     Osmet(#[from] OsmetError),
-    /// The caller asked to stop.
     #[error("cancelled at byte {offset}")]
     Cancelled {
         /// Bytes that came before.

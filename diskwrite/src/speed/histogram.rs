@@ -23,7 +23,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one.
     pub fn add(&mut self, ns: u64) {
         if let Some(count) = self.counts.get_mut(bucket(ns)) {
             *count += 1;

@@ -25,7 +25,6 @@ pub struct WriterSpeed {
     pub max_ns: u64,
     /// Writes, each with its fdatasync.
     pub writes: u64,
-    /// Bytes written.
     pub bytes: u64,
     /// From first to last.
     pub elapsed_ms: u64,

@@ -8,7 +8,6 @@ pub const HEADER_BYTES: usize = 312;
 /// Room for the header and an answer; a table that names more than 2000 devices doesn't fit.
 pub const BUFFER_BYTES: usize = 16 << 10;
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// `DM_VERSION`

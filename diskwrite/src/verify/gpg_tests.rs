@@ -242,6 +242,39 @@ fn of_the_systems_keys_only_coreos_are_trusted() {
     assert!(keyring::of_coreos().len() >= 5);
 }
 
+#[test]
+fn keys_of_key_rings_are_trusted_beside_those_of_coreos() {
+    if lacks("gpg") {
+        return;
+    }
+    let gpg = Gpg::new();
+    let key = gpg.key("Ours", "ed25519", "sign,cert", "never", &[]);
+    let ring = gpg.file("ring", &gpg.export(&[&key], true));
+    let trusted = |keyrings: &[&std::path::PathBuf], keyrings_only: bool| -> Vec<String> {
+        let keyrings = keyrings.iter().map(|ring| ring.to_path_buf()).collect();
+        let keys = keyring::trusted(&Trust { keyrings, keyrings_only, ..Default::default() }).unwrap();
+        keys.into_iter().map(|key| key.fingerprint).collect()
+    };
+    let coreos = trusted(&[], false);
+    assert!(coreos.len() >= 5);
+    // A ring that is named twice adds its key once.
+    assert_eq!(trusted(&[&ring, &ring], false), [coreos.clone(), vec![key.clone()]].concat());
+    assert_eq!(trusted(&[&ring], true), [key.clone()]);
+
+    // What is trusted is named where a signature is by another key.
+    let file = gpg.file("image", DATA);
+    let stranger = gpg.key("Stranger", "ed25519", "sign,cert", "never", &[]);
+    gpg.file("image.sig", &gpg.sign(&stranger, &file, &[]));
+    for keyrings_only in [false, true] {
+        let trust = Trust { required: true, keyrings: vec![ring.clone()], keyrings_only, ..Default::default() };
+        let error = run(&options(&file, trust)).unwrap_err();
+        let VerifyError::UnknownKey { made_by, trusted, .. } = error else { panic!("{error}") };
+        assert_eq!(made_by, stranger);
+        assert!(trusted.contains(&key), "{trusted}");
+        assert_eq!(trusted.contains(&coreos[0]), !keyrings_only, "{trusted}");
+    }
+}
+
 /// Where a log is written to.
 #[derive(Clone, Default)]
 struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);

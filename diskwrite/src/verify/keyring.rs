@@ -1,6 +1,7 @@
 //! OpenPGP public keys: where they come from, and which of their parts may sign data (RFC 9580, sections 5.2.3 and 10.1).
 
 use super::VerifyError;
+use crate::trust::Trust;
 use api::Timestamp;
 use pgp::{
     composed::{Deserializable, SignedPublicKey, SignedPublicSubKey},
@@ -126,8 +127,19 @@ pub(super) fn is_strong(hash: HashAlgorithm) -> bool {
     matches!(hash, Sha256 | Sha384 | Sha512 | Sha3_256 | Sha3_512)
 }
 
+/// The keys that may have signed an image: those of CoreOS and those of the key rings, or the latter alone.
+pub(super) fn trusted(trust: &Trust) -> Result<Vec<Key>, VerifyError> {
+    let own = read_all(&trust.keyrings)?;
+    if trust.keyrings_only {
+        return Ok(own);
+    }
+    let mut keys = of_coreos();
+    own.into_iter().for_each(|key| add(&mut keys, key));
+    Ok(keys)
+}
+
 /// All keys of these files, each of which must have one.
-pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Key>, VerifyError> {
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Key>, VerifyError> {
     let mut all = Vec::new();
     for path in paths {
         let Keys { keys, error } =
@@ -166,17 +178,22 @@ pub(super) fn with_dirs(dirs: &[&Path], known: Vec<Key>) -> Vec<Key> {
         for path in paths.iter().filter(|path| path.is_file()) {
             let keys = read(path).map(|bytes| parse(&bytes).keys).unwrap_or_default();
             for key in keys.into_iter().filter(|key| is_fedoras(path) || primaries.contains(&key.primary)) {
-                // The same key lies there under several names, and may have got a later date.
-                match found.iter_mut().find(|known| known.fingerprint == key.fingerprint) {
-                    Some(known) if known.flaw.is_none() && is_later(key.expires, known.expires) => *known = key,
-                    Some(known) if key.flaw.is_some() => *known = key,
-                    Some(_) => {}
-                    None => found.push(key),
-                }
+                // The same key lies there under several names.
+                add(&mut found, key);
             }
         }
     }
     found
+}
+
+/// A key that is known already may have got a later date, or been revoked.
+fn add(known: &mut Vec<Key>, key: Key) {
+    match known.iter_mut().find(|known| known.fingerprint == key.fingerprint) {
+        Some(known) if known.flaw.is_none() && is_later(key.expires, known.expires) => *known = key,
+        Some(known) if key.flaw.is_some() => *known = key,
+        Some(_) => {}
+        None => known.push(key),
+    }
 }
 
 /// None is never.

@@ -27,64 +27,31 @@ pub enum VerifyError {
         /// In hexadecimal.
         found: String,
     },
-    /// The file of sums.
     #[error("cannot read the SHA-256 sums {}", path.display())]
-    ReadSums {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Nothing to compare with.
+    ReadSums { path: PathBuf, source: io::Error },
     #[error("{} has no SHA-256 for {name}, or several", path.display())]
-    NoSum {
-        /// The file.
-        path: PathBuf,
-        /// The image's name.
-        name: String,
-    },
+    NoSum { path: PathBuf, name: String },
     /// Nothing vouches for the image. The first words are coreos-installer's.
     #[error("--insecure not specified and signature not found ({looked})")]
     Missing {
         /// Where it would have been.
         looked: String,
     },
-    /// The signature file.
     #[error("cannot read the signature {}", path.display())]
-    ReadSignature {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// No signature is that long.
+    ReadSignature { path: PathBuf, source: io::Error },
     #[error("{at} is no signature: it has more than {limit_bytes} bytes")]
-    TooLong {
-        /// Path or URL.
-        at: String,
-        /// The bound.
-        limit_bytes: u64,
-    },
-    /// Something else.
+    TooLong { at: String, limit_bytes: u64 },
     #[error("{at} holds no detached signature")]
     NoSignature {
-        /// Path or URL.
         at: String,
         /// What is wrong, where the parser knows.
         source: Option<Cause>,
     },
-    /// A key file.
     #[error("cannot read the key file {}", path.display())]
-    ReadKey {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    ReadKey { path: PathBuf, source: io::Error },
     /// A key file without keys.
     #[error("{} holds no public key{}", path.display(), because(reason))]
     NoKey {
-        /// The file.
         path: PathBuf,
         /// What is wrong, if it is known.
         reason: Option<String>,
@@ -99,7 +66,6 @@ pub enum VerifyError {
         at: String,
         /// Fingerprints or key ids.
         made_by: String,
-        /// Fingerprints.
         trusted: String,
     },
     /// The right key, but not, or no longer, good for it.
@@ -107,9 +73,7 @@ pub enum VerifyError {
     UnusableKey {
         /// Path or URL of the signature.
         at: String,
-        /// Fingerprint.
         key: String,
-        /// Its user id.
         user: String,
         /// Such as expired, with the date.
         reason: String,
@@ -119,9 +83,7 @@ pub enum VerifyError {
     Unacceptable {
         /// Path or URL of the signature.
         at: String,
-        /// Fingerprint.
         key: String,
-        /// What is wrong with it.
         reason: String,
     },
     /// The image is not what was signed.
@@ -136,14 +98,12 @@ pub enum VerifyError {
         /// Its user id.
         user: String,
     },
-    /// minisign's words.
     #[error("{at} does not fit the image or the key {}: {reason}", key.display())]
     Minisign {
         /// Path or URL of the signature.
         at: String,
         /// The public key's file.
         key: PathBuf,
-        /// What is wrong.
         reason: String,
     },
 }
@@ -227,13 +187,10 @@ pub(crate) fn signed(
 }
 
 /// Whoever changed the image could have taken its signature away as well, so where none is required one that can't be checked
-/// is no worse than none. With keys of the operator's own choice it has to be made by one of them.
+/// is no worse than none. Where the operator names keys it has to be made by a trusted one.
 fn openpgp(options: &InstallOptions, at: String, signature: &[u8]) -> Result<Option<Box<dyn Tap>>, VerifyError> {
     let trust = &options.trust;
-    let keys = match &trust.keyrings[..] {
-        [] => keyring::of_coreos(),
-        paths => keyring::read_all(paths)?,
-    };
+    let keys = keyring::trusted(trust)?;
     match openpgp::OpenPgp::new(at, signature, &keys, api::Timestamp::now().unix_seconds()) {
         Err(error @ VerifyError::UnknownKey { .. })
             if trust.keyrings.is_empty() && (!trust.required || trust.has_sum()) =>

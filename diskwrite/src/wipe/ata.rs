@@ -144,7 +144,6 @@ pub(super) fn password(enhanced: bool) -> [u8; SECTOR] {
 /// Why there is no erasure. In each case but the last the disk is unlocked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AtaError {
-    /// Nothing was written.
     #[error("{0}")]
     Refused(String),
     #[error("{command} failed; no password is left on the disk")]

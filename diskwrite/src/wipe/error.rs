@@ -18,30 +18,12 @@ pub enum WipeError {
     Partition(#[from] PartitionError),
     /// The disk can't do what was asked for. Nothing was written.
     #[error("{} does not do level '{level}', and a weaker one was not allowed: nothing was written", device.display())]
-    Refused {
-        /// The disk.
-        device: PathBuf,
-        /// What it can't.
-        level: Level,
-        /// Why.
-        source: io::Error,
-    },
-    /// The disk failed.
+    Refused { device: PathBuf, level: Level, source: io::Error },
     #[error("cannot {what} {} bytes at byte {} of {}", span.len, span.offset, device.display())]
-    Io {
-        /// The disk.
-        device: PathBuf,
-        /// What failed.
-        what: &'static str,
-        /// Where.
-        span: Span,
-        /// Cause.
-        source: io::Error,
-    },
+    Io { device: PathBuf, what: &'static str, span: Span, source: io::Error },
     /// Signatures that can't be overwritten; all others are gone.
     #[error("cannot erase {} of the signatures of {}, at bytes {}", spans.len(), device.display(), offsets(spans))]
     Unwritable {
-        /// The disk.
         device: PathBuf,
         /// Where; not empty.
         spans: Vec<Span>,
@@ -50,50 +32,30 @@ pub enum WipeError {
     },
     /// What was written did not arrive.
     #[error("cannot flush {}", device.display())]
-    Flush {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The disk lies.
+    Flush { device: PathBuf, source: io::Error },
     #[error("{} does not read as zeros at byte {offset} after it was zeroed: do not trust this disk", device.display())]
     NotZero {
-        /// The disk.
         device: PathBuf,
         /// First byte that is none, in the piece that was read.
         offset: u64,
     },
-    /// The disk lies.
     #[error("{} says it did {how}, but at byte {offset} is what was there before: do not trust this disk", device.display())]
     NotErased {
-        /// The disk.
         device: PathBuf,
-        /// Its command.
         how: String,
         /// Of the first sample that is as before.
         offset: u64,
     },
-    /// Signatures come back.
     #[error("{left} signatures are still on {} after {rounds} rounds of erasing: does it drop writes?", device.display())]
     StillThere {
-        /// The disk.
         device: PathBuf,
         /// Places of magic numbers that are left.
         left: usize,
         /// How often it was tried.
         rounds: u32,
     },
-    /// Asked to stop.
     #[error("stopped after {done_bytes} of {total_bytes} bytes of {}; of the rest, only the partition table is gone", device.display())]
-    Cancelled {
-        /// The disk.
-        device: PathBuf,
-        /// Wiped.
-        done_bytes: u64,
-        /// Its size.
-        total_bytes: u64,
-    },
+    Cancelled { device: PathBuf, done_bytes: u64, total_bytes: u64 },
 }
 
 fn offsets(spans: &[Span]) -> String {

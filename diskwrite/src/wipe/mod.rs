@@ -78,7 +78,6 @@ impl fmt::Display for Level {
     }
 }
 
-/// What to do.
 #[derive(Clone, Debug)]
 pub struct WipeOptions {
     /// A whole disk.
@@ -102,9 +101,7 @@ pub struct WipeProgress {
     pub level: Level,
     /// Whether this is the reading back.
     pub verifying: bool,
-    /// Bytes done.
     pub done_bytes: u64,
-    /// Bytes to do.
     pub total_bytes: u64,
 }
 
@@ -113,7 +110,6 @@ pub struct WipeProgress {
 pub struct WipePlan {
     /// Of this document's shape.
     pub schema_version: u32,
-    /// The disk.
     pub disk: Geometry,
     /// All its names.
     pub identity: DiskIdentity,
@@ -172,7 +168,6 @@ impl fmt::Display for WipePlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done.
     Done {
         /// Bytes zeroed or given back.
         bytes: u64,
@@ -192,9 +187,7 @@ pub enum Outcome {
 /// One level of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rung {
-    /// Which.
     pub level: Level,
-    /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -204,7 +197,6 @@ pub struct Rung {
 pub struct Wiped {
     /// Of this document's shape.
     pub schema_version: u32,
-    /// The disk.
     pub disk: Geometry,
     /// What was taken down before, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -320,7 +312,6 @@ pub fn clear_boot_sector(device: &Path) -> Result<(), WipeError> {
     Ok(())
 }
 
-/// Wipes the disk.
 pub fn wipe(options: &WipeOptions, progress: &mut dyn FnMut(WipeProgress)) -> Result<Wiped, WipeError> {
     // Kept to the end: who would put together again what was taken down stays away until there is nothing left to find.
     let released = options.release.then(|| release::release(&options.device, &options.cancel)).transpose()?;

@@ -166,7 +166,6 @@ pub(super) fn exit_failure_mode() -> Command {
     Command { opcode: 0x84, namespace: 0, cdw10: 1, timeout_ms: SHORT_TIMEOUT_MS }
 }
 
-/// The command of a way.
 pub(super) fn command(way: Way, namespace: u32, structure: &[u8]) -> Command {
     match way {
         Way::CryptoFormat => format(namespace, structure, 2),

@@ -9,36 +9,24 @@ use std::io;
 pub enum ApplyError {
     /// Not a directory that can be used.
     #[error("{} can't be opened as the root to apply to", path.display())]
-    Root {
-        /// As given.
-        path: std::path::PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Root { path: std::path::PathBuf, source: io::Error },
     /// The config asks for more than files.
     #[error("not applied, as this is not done here:\n{}", list(what))]
-    Unsupported {
-        /// What.
-        what: Vec<Unsupported>,
-    },
+    Unsupported { what: Vec<Unsupported> },
     /// An entry's path can't be written to.
     #[error("{at}: {doing} {path} below the root failed")]
     Path {
-        /// The entry in the config.
         at: String,
         /// What was being done.
         doing: &'static str,
         /// Path below the root.
         path: String,
-        /// Cause.
         source: io::Error,
     },
     /// Two entries are the same once links are followed.
     #[error("{at}: leads to {path} below the root, and so does {other}")]
     SamePlace {
-        /// The later entry.
         at: String,
-        /// The earlier.
         other: String,
         /// Path below the root.
         path: String,
@@ -46,21 +34,16 @@ pub enum ApplyError {
     /// Something else is there, and may not be replaced.
     #[error("{at}: {path} below the root is there already, {found}; set overwrite to replace it")]
     Exists {
-        /// The entry.
         at: String,
         /// Path below the root.
         path: String,
-        /// What is there.
         found: &'static str,
     },
     /// A name that the root's own files don't have.
     #[error("{at}: no {kind} is called {name} in {file} below the root")]
     UnknownOwner {
-        /// The entry.
         at: String,
-        /// User or group.
         kind: &'static str,
-        /// The name.
         name: String,
         /// Where it was looked for.
         file: &'static str,
@@ -68,27 +51,21 @@ pub enum ApplyError {
     /// A number that is none of an owner or of permission bits.
     #[error("{at}: {found} can't be {what}")]
     Number {
-        /// The entry.
         at: String,
         /// What it is meant to be.
         what: &'static str,
-        /// As found.
         found: i64,
     },
-    /// Contents can't be had.
     #[error("{at}: what goes to {path} below the root did not come")]
     Fetch {
-        /// The resource.
         at: String,
         /// Path below the root.
         path: String,
-        /// Cause.
         source: Box<FetchError>,
     },
     /// A user or group can't be made as asked for.
     #[error("{at}: {message}")]
     Account {
-        /// The entry.
         at: String,
         /// What is wrong, and with what.
         message: String,

@@ -40,7 +40,6 @@ pub struct Now {
 }
 
 impl Now {
-    /// Now.
     pub fn read() -> Self {
         Self::at(time::OffsetDateTime::now_utc())
     }

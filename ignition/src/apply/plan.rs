@@ -15,7 +15,6 @@ const CONFIG_BYTES: u64 = 64 << 10;
 /// A step of carrying a config out. Nothing secret is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
-    /// The entry in the config.
     pub at: String,
     /// What is done, `write file`.
     pub what: &'static str,

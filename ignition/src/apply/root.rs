@@ -35,7 +35,6 @@ const OPEN: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_CL
 const DIRECTORY_MODE: u32 = 0o755;
 const FILE_TYPE: u32 = 0o170_000;
 
-/// The directory.
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,

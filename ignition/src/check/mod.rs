@@ -19,7 +19,6 @@ use url::{Scheme, UrlError, scheme};
 /// Why a config can't even be checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Nothing there.
     #[error("not a config (empty)")]
     Empty,
     /// No version, or none that is known.
@@ -95,13 +94,10 @@ fn version(json: &crate::json::Document<'_>) -> Result<Version, Fault> {
 parts! {
     /// `ignition.version` and nothing else.
     struct Stub<'a> {
-        /// `ignition`.
         ignition: StubIgnition<'a> = "ignition",
     }
 
-    /// `ignition`.
     struct StubIgnition<'a> {
-        /// The version.
         version: Text<'a> = "version",
     }
 }

@@ -16,7 +16,6 @@ pub(super) enum UnitError {
     End,
 }
 
-/// Bytes of a line.
 const LINE_BYTES: usize = 2048;
 
 /// Reads a unit file; whether it has an `[Install]` section with an option in it.
@@ -98,14 +97,14 @@ mod tests {
             ("[Install]\n# x \\\nWantedBy=a\n", Ok(false)),
             ("[Unit]\nA=b \\\n[Install]\n WantedBy=a", Ok(false)),
             ("[Unit]\n[Install]  \n\n WantedBy = a", Ok(true)),
-            ("[Foo", Err(UnitError::Section)),
-            ("[Foo] x\n", Err(UnitError::Garbage)),
-            ("[Foo]\na\n", Err(UnitError::OptionName)),
-            ("[Foo]\na", Err(UnitError::End)),
+            ("[Mount", Err(UnitError::Section)),
+            ("[Mount] x\n", Err(UnitError::Garbage)),
+            ("[Mount]\na\n", Err(UnitError::OptionName)),
+            ("[Mount]\na", Err(UnitError::End)),
         ] {
             assert_eq!(can_be_enabled(contents), expected, "{contents:?}");
         }
-        let long = format!("[Foo]\na={}\n", "x".repeat(3000));
+        let long = format!("[Mount]\na={}\n", "x".repeat(3000));
         assert_eq!(can_be_enabled(&long), Err(UnitError::LineTooLong));
     }
 }

@@ -64,7 +64,6 @@ impl Output {
 }
 
 impl Build {
-    /// Prints the config.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Discovery(discovery) => discovery.run(),

@@ -25,7 +25,6 @@ const CONTAINER_MARKS: [&str; 2] = ["/run/.containerenv", "/.dockerenv"];
 /// Labels are a matter of whoever makes the container's image.
 const NOT_UNSUPPORTED: &str = "/etc/selinux/config";
 
-/// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Flags {
     version: bool,

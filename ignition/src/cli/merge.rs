@@ -18,7 +18,6 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Prints the config.
     pub fn run(self) -> anyhow::Result<()> {
         let texts = self.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
         let configs: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();

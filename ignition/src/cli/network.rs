@@ -33,7 +33,6 @@ enum Command {
 }
 
 impl Network {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Show(show) => show.run(),
@@ -315,25 +314,16 @@ fn load(file: &Path) -> anyhow::Result<Vec<(State, Vec<MacInterface>)>> {
 }
 
 fn parse(file: &Path, text: &[u8]) -> anyhow::Result<Input> {
-    // The parser's own words may quote what it read, and so a key: only the place is told.
-    let place = |error: serde_norway::Error| match error.location() {
-        Some(at) => anyhow::anyhow!("it can't be read at line {}, column {}", at.line(), at.column()),
-        None => anyhow::anyhow!("it is of another shape"),
-    };
     let list = |value: Value| -> Result<Input, anyhow::Error> {
-        let configs: Result<_, serde_norway::Error> = match value {
+        Ok(Input::List(match value {
             // As the service shows it.
-            Value::String(text) => {
-                yaml::check(text.as_bytes(), MAX_FILE_BYTES)?;
-                serde_norway::from_str(&text)
-            }
-            value => serde_norway::from_value(value),
-        };
-        configs.map(Input::List).map_err(place)
+            Value::String(text) => yaml::document(text.as_bytes(), MAX_FILE_BYTES)?,
+            // The parser's own words may quote what it read, and so a key.
+            value => serde_norway::from_value(value).map_err(|_| anyhow::anyhow!("it is of another shape"))?,
+        }))
     };
     let found = || -> anyhow::Result<Input> {
-        yaml::check(text, MAX_FILE_BYTES)?;
-        let value: Value = serde_norway::from_slice(text).map_err(place)?;
+        let value: Value = yaml::document(text, MAX_FILE_BYTES)?;
         if let Some(value) = value.get("static_network_config") {
             return list(value.clone());
         }

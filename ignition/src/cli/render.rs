@@ -33,7 +33,6 @@ pub struct Render {
 }
 
 impl Render {
-    /// Prints the config.
     pub fn run(self) -> anyhow::Result<()> {
         let mut ca_bundles = Vec::with_capacity(self.ca.len());
         for path in &self.ca {

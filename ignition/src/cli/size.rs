@@ -41,7 +41,6 @@ struct Report {
 }
 
 impl Size {
-    /// Prints the report.
     pub fn run(self) -> anyhow::Result<()> {
         let config = read(&self.file)?;
         let report =

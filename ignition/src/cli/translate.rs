@@ -27,7 +27,6 @@ fn version(text: &str) -> Result<Version, String> {
 }
 
 impl Translate {
-    /// Prints the config.
     pub fn run(self) -> anyhow::Result<()> {
         let translated = crate::translate(&read(&self.file)?, self.to)
             .with_context(|| format!("{} can't be translated", self.file.display()))?;

@@ -65,7 +65,6 @@ impl Verdict {
 }
 
 impl Validate {
-    /// Prints the findings.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let verdict = Verdict::of(&read(&self.file)?);
         let out = &mut std::io::stdout().lock();

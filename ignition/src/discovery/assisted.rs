@@ -33,7 +33,6 @@ pub struct Assisted {
     pub trust_bundle_pem: Option<String>,
     /// Registries that stand in for others.
     pub mirror: Option<Mirror>,
-    /// Time sources.
     pub ntp: Option<Ntp>,
     /// Network settings of hosts.
     pub static_network: Option<StaticNetwork>,
@@ -73,10 +72,8 @@ pub struct Mirror {
     pub policy_json: Option<String>,
 }
 
-/// Time sources.
 #[derive(Clone, Debug, Default)]
 pub struct Ntp {
-    /// Names or addresses.
     pub sources: Vec<String>,
     /// Without those that the base ISO has.
     pub only: bool,

@@ -13,7 +13,6 @@ pub struct RamdiskFile {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// Content.
     pub bytes: Vec<u8>,
 }
 

@@ -10,7 +10,6 @@ use std::{fmt, io, time::Duration};
 pub struct FetchError {
     /// Its URL, without what may be secret in it.
     pub resource: String,
-    /// Why.
     pub source: FetchFault,
 }
 
@@ -34,29 +33,19 @@ pub enum FetchFault {
     Data(#[from] DataUrlError),
     /// A header that no request can have.
     #[error("unable to parse HTTP header '{name}': a name is letters, digits and dashes, a value one line of text")]
-    Header {
-        /// Its name.
-        name: String,
-    },
-    /// No answer.
+    Header { name: String },
     #[error("the request failed: {0}")]
     Transport(Told<ureq::Error>),
-    /// No whole answer.
     #[error("{0}")]
     Body(BodyError),
-    /// 404.
     #[error("resource not found (HTTP status 404)")]
     NotFound,
     /// Neither success nor a redirect.
     #[error("failed to fetch resource (HTTP status {status})")]
-    Status {
-        /// The status.
-        status: u16,
-    },
+    Status { status: u16 },
     /// A redirect that leads nowhere.
     #[error("the server redirects to what is no http: or https: URL")]
     Redirect,
-    /// Too many redirects.
     #[error("stopped after {count} redirects")]
     Redirects {
         /// As many as were followed.
@@ -65,16 +54,13 @@ pub enum FetchFault {
     /// The config's total time is up.
     #[error("not there after {} s, which is all the time that timeouts.httpTotal gives", after.as_secs())]
     Total {
-        /// The time.
         after: Duration,
         /// What went wrong last.
         #[source]
         last: Option<Box<FetchFault>>,
     },
-    /// More than is allowed.
     #[error("it has more than {limit_bytes} bytes{}", if *unpacked { " unpacked" } else { "" })]
     TooLarge {
-        /// What is allowed.
         limit_bytes: u64,
         /// Whether it is what it unpacks to that is too large.
         unpacked: bool,
@@ -85,7 +71,6 @@ pub enum FetchFault {
         /// What is asked for.
         method: String,
     },
-    /// Not gzip, or damaged.
     #[error("it can't be unpacked as gzip")]
     Gzip(#[source] io::Error),
     /// A sum that is none.
@@ -99,7 +84,6 @@ pub enum FetchFault {
         /// In hexadecimal.
         expected: String,
     },
-    /// Certificates that are none.
     #[error("there is no PEM certificate in it")]
     NoCertificate,
 }

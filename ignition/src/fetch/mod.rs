@@ -107,7 +107,6 @@ struct Settings {
     authorities: Vec<Vec<u8>>,
 }
 
-/// Fetches resources.
 pub struct Fetcher {
     options: Options,
     settings: Settings,

@@ -71,7 +71,6 @@ impl fmt::Debug for HostConfig {
 pub struct Beacon {
     /// The program, fetched by Ignition.
     pub binary: AgentBinary,
-    /// Its settings.
     pub env: BeaconEnv,
 }
 
@@ -82,7 +81,6 @@ pub struct BeaconEnv {
     pub service_url: String,
     /// Environment the host was discovered in.
     pub infra_env_id: InfraEnvId,
-    /// The host.
     pub host_id: HostId,
     /// Whether the service's certificate goes unchecked.
     pub insecure: bool,

@@ -40,7 +40,6 @@ struct Slot {
     next: u32,
 }
 
-/// A parsed document.
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     text: &'a [u8],
@@ -50,7 +49,6 @@ pub(crate) struct Document<'a> {
 /// Not JSON. Offsets are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// As Go says it.
     #[error("unexpected end of JSON input")]
     End,
     /// A byte that may not be there.
@@ -58,23 +56,14 @@ pub enum JsonError {
     Character {
         /// The byte, or the first of the character.
         found: u8,
-        /// What was being read.
         context: &'static str,
-        /// Where.
         offset: usize,
     },
-    /// Deeper than Go goes.
     #[error("exceeded max depth")]
-    Depth {
-        /// Where.
-        offset: usize,
-    },
+    Depth { offset: usize },
     /// Too much for a config.
     #[error("more than {max_values} values, or more than 4 GiB: this is no config")]
-    Size {
-        /// Of values.
-        max_values: usize,
-    },
+    Size { max_values: usize },
 }
 
 impl JsonError {
@@ -155,7 +144,6 @@ impl<'d, 'a> Value<'d, 'a> {
         self.document.text.get(index(start)..index(end)).unwrap_or_default()
     }
 
-    /// A string's text.
     pub fn text(&self) -> Option<Cow<'a, str>> {
         let inner = |source: &'a [u8]| source.get(1..source.len().saturating_sub(1)).unwrap_or_default();
         match self.kind() {
@@ -214,7 +202,6 @@ impl<'d, 'a> Value<'d, 'a> {
 /// A place for people: line and column, both from 1, the column in bytes; both are 0 at the end of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Position {
-    /// Line.
     pub line: usize,
     /// Byte in it.
     pub column: usize,

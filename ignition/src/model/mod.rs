@@ -13,13 +13,11 @@ use std::{borrow::Cow, collections::HashSet};
 pub use version::{Version, VersionError};
 
 parts! {
-    /// A config.
     struct Document<'a> {
         /// Version, other configs, security, proxy.
         ignition: Ignition<'a> = "ignition",
         /// What the kernel is told.
         kernel_arguments: KernelArguments<'a> = "kernelArguments" since V3_3,
-        /// Users and groups.
         passwd: Passwd<'a> = "passwd",
         /// Disks and what is on them.
         storage: Storage<'a> = "storage",
@@ -27,9 +25,7 @@ parts! {
         systemd: Systemd<'a> = "systemd",
     }
 
-    /// `ignition`.
     struct Ignition<'a> {
-        /// Other configs.
         config: References<'a> = "config",
         /// For what is fetched.
         proxy: Proxy<'a> = "proxy" since V3_1,
@@ -51,9 +47,7 @@ parts! {
 
     /// `ignition.proxy`.
     struct Proxy<'a> {
-        /// For http.
         http_proxy: Option<Text<'a>> = "httpProxy",
-        /// For https.
         https_proxy: Option<Text<'a>> = "httpsProxy",
         /// Hosts that are asked directly.
         no_proxy: Vec<Text<'a>> = "noProxy",
@@ -61,7 +55,6 @@ parts! {
 
     /// `ignition.security`.
     struct Security<'a> {
-        /// TLS.
         tls: Tls<'a> = "tls",
     }
 
@@ -79,7 +72,6 @@ parts! {
         http_headers: Vec<HttpHeader<'a>> = "httpHeaders" since V3_1,
         /// URL.
         source: Option<Text<'a>> = "source",
-        /// What must come.
         verification: Verification<'a> = "verification",
     }
 
@@ -91,19 +83,15 @@ parts! {
         http_headers: Vec<HttpHeader<'a>> = "httpHeaders" since V3_1,
         /// URL.
         source: Option<Text<'a>> = "source",
-        /// What must come.
         verification: Verification<'a> = "verification",
     }
 
-    /// A request header.
     struct HttpHeader<'a> {
-        /// Its name.
         name: Text<'a> = "name",
         /// Its value; none takes the parent's away.
         value: Option<Text<'a>> = "value",
     }
 
-    /// `verification`.
     struct Verification<'a> {
         /// `sha512-` or `sha256-` and the sum in hexadecimal.
         hash: Option<Text<'a>> = "hash",
@@ -117,21 +105,14 @@ parts! {
         should_not_exist: Vec<Text<'a>> = "shouldNotExist" in "argument",
     }
 
-    /// `passwd`.
     struct Passwd<'a> {
-        /// Groups.
         groups: Vec<PasswdGroup<'a>> = "groups",
-        /// Users.
         users: Vec<PasswdUser<'a>> = "users",
     }
 
-    /// A group.
     struct PasswdGroup<'a> {
-        /// Its number.
         gid: Option<i64> = "gid",
-        /// Its name.
         name: Text<'a> = "name",
-        /// Its password, hashed.
         password_hash: Option<Text<'a>> = "passwordHash",
         /// False deletes it.
         should_exist: Option<bool> = "shouldExist" since V3_2,
@@ -139,15 +120,10 @@ parts! {
         system: Option<bool> = "system",
     }
 
-    /// A user.
     struct PasswdUser<'a> {
-        /// Comment.
         gecos: Option<Text<'a>> = "gecos",
-        /// Supplementary groups.
         groups: Vec<Text<'a>> = "groups",
-        /// Home directory.
         home_dir: Option<Text<'a>> = "homeDir",
-        /// Its name.
         name: Text<'a> = "name",
         /// Leave out the home directory.
         no_create_home: Option<bool> = "noCreateHome",
@@ -155,37 +131,25 @@ parts! {
         no_log_init: Option<bool> = "noLogInit",
         /// Make no group of its name.
         no_user_group: Option<bool> = "noUserGroup",
-        /// Its password, hashed.
         password_hash: Option<Text<'a>> = "passwordHash",
-        /// Name or number.
         primary_group: Option<Text<'a>> = "primaryGroup",
-        /// Program.
         shell: Option<Text<'a>> = "shell",
         /// False deletes it.
         should_exist: Option<bool> = "shouldExist" since V3_2,
-        /// Public keys.
         ssh_authorized_keys: Vec<Text<'a>> = "sshAuthorizedKeys",
         /// A number from the system's range.
         system: Option<bool> = "system",
-        /// Its number.
         uid: Option<i64> = "uid",
     }
 
-    /// `storage`.
     struct Storage<'a> before_merge drop_moved {
-        /// Directories.
         directories: Vec<Directory<'a>> = "directories" in "node",
-        /// Partition tables.
         disks: Vec<Disk<'a>> = "disks",
-        /// Files.
         files: Vec<File<'a>> = "files" in "node",
         /// File systems.
         filesystems: Vec<Filesystem<'a>> = "filesystems",
-        /// Links.
         links: Vec<Link<'a>> = "links" in "node",
-        /// Encrypted devices.
         luks: Vec<Luks<'a>> = "luks" since V3_2,
-        /// Arrays.
         raid: Vec<Raid<'a>> = "raid",
     }
 
@@ -193,61 +157,47 @@ parts! {
     struct Owner<'a> {
         /// Number.
         id: Option<i64> = "id",
-        /// Name.
         name: Option<Text<'a>> = "name",
     }
 
-    /// A directory.
     struct Directory<'a> {
-        /// Its group.
         group: Owner<'a> = "group",
         /// Replace what is there.
         overwrite: Option<bool> = "overwrite",
         /// Absolute.
         path: Text<'a> = "path",
-        /// Its owner.
         user: Owner<'a> = "user",
         /// Permission bits.
         mode: Option<i64> = "mode",
     }
 
-    /// A file.
     struct File<'a> {
-        /// Its group.
         group: Owner<'a> = "group",
         /// Replace what is there.
         overwrite: Option<bool> = "overwrite",
         /// Absolute.
         path: Text<'a> = "path",
-        /// Its owner.
         user: Owner<'a> = "user",
         /// Put behind the contents, in order.
         append: Sequence<Resource<'a>> = "append",
-        /// What is in it.
         contents: Resource<'a> = "contents",
         /// Permission bits.
         mode: Option<i64> = "mode",
     }
 
-    /// A link.
     struct Link<'a> {
-        /// Its group.
         group: Owner<'a> = "group",
         /// Replace what is there.
         overwrite: Option<bool> = "overwrite",
         /// Absolute.
         path: Text<'a> = "path",
-        /// Its owner.
         user: Owner<'a> = "user",
-        /// A hard one.
         hard: Option<bool> = "hard",
-        /// Where it leads.
         target: Option<Text<'a>> = "target",
     }
 
     /// A disk's partition table.
     struct Disk<'a> {
-        /// Its node.
         device: Text<'a> = "device",
         /// In any order.
         partitions: Vec<Partition<'a>> = "partitions",
@@ -255,11 +205,9 @@ parts! {
         wipe_table: Option<bool> = "wipeTable",
     }
 
-    /// A partition.
     struct Partition<'a> {
         /// Its own GUID.
         guid: Option<Text<'a>> = "guid",
-        /// Its name.
         label: Option<Text<'a>> = "label",
         /// Its number; 0 takes the next.
         number: i64 = "number",
@@ -267,43 +215,33 @@ parts! {
         resize: Option<bool> = "resize" since V3_2,
         /// False deletes it.
         should_exist: Option<bool> = "shouldExist",
-        /// Its size.
         size_mib: Option<i64> = "sizeMiB",
         /// Where it begins.
         start_mib: Option<i64> = "startMiB",
-        /// What is in it.
         type_guid: Option<Text<'a>> = "typeGuid",
         /// Replace one that is not as it should be.
         wipe_partition_entry: Option<bool> = "wipePartitionEntry",
     }
 
-    /// A file system.
     struct Filesystem<'a> {
-        /// Where it is.
         device: Text<'a> = "device",
-        /// Its kind.
         format: Option<Text<'a>> = "format",
-        /// Its name.
         label: Option<Text<'a>> = "label",
-        /// For mounting.
         mount_options: Sequence<Text<'a>> = "mountOptions" since V3_1,
         /// For making.
         options: Sequence<Text<'a>> = "options",
         /// Where it is mounted while files are written.
         path: Option<Text<'a>> = "path",
-        /// Its identifier.
         uuid: Option<Text<'a>> = "uuid",
         /// Make it anew in any case.
         wipe_filesystem: Option<bool> = "wipeFilesystem",
     }
 
-    /// An encrypted device.
     struct Luks<'a> {
         /// What opens it by itself.
         cex: Cex = "cex" since V3_5,
         /// What opens it by itself.
         clevis: Clevis<'a> = "clevis",
-        /// Where it is.
         device: Option<Text<'a>> = "device",
         /// Pass discards on.
         discard: Option<bool> = "discard" since V3_4,
@@ -313,11 +251,9 @@ parts! {
         label: Option<Text<'a>> = "label",
         /// Its name when open.
         name: Text<'a> = "name",
-        /// For opening.
         open_options: Vec<Text<'a>> = "openOptions" since V3_4,
         /// For making.
         options: Sequence<Text<'a>> = "options",
-        /// Its identifier.
         uuid: Option<Text<'a>> = "uuid",
         /// Make it anew in any case.
         wipe_volume: Option<bool> = "wipeVolume",
@@ -325,9 +261,7 @@ parts! {
 
     /// What opens an encrypted device without a passphrase.
     struct Clevis<'a> {
-        /// Anything else.
         custom: ClevisCustom<'a> = "custom",
-        /// Servers.
         tang: Vec<Tang<'a>> = "tang",
         /// How many of them are enough.
         threshold: Option<i64> = "threshold",
@@ -337,31 +271,23 @@ parts! {
 
     /// A pin by hand.
     struct ClevisCustom<'a> {
-        /// Its configuration.
         config: Option<Text<'a>> = "config",
         /// Whether it needs the network.
         needs_network: Option<bool> = "needsNetwork",
-        /// Its name.
         pin: Option<Text<'a>> = "pin",
     }
 
-    /// A tang server.
     struct Tang<'a> {
         /// Its keys, as JSON.
         advertisement: Option<Text<'a>> = "advertisement" since V3_4,
         /// Of its key.
         thumbprint: Option<Text<'a>> = "thumbprint",
-        /// Where it is.
         url: Text<'a> = "url",
     }
 
-    /// An array.
     struct Raid<'a> {
-        /// Its members.
         devices: Vec<Text<'a>> = "devices",
-        /// Its kind.
         level: Option<Text<'a>> = "level",
-        /// Its name.
         name: Text<'a> = "name",
         /// For making.
         options: Sequence<Text<'a>> = "options",
@@ -369,13 +295,10 @@ parts! {
         spares: Option<i64> = "spares",
     }
 
-    /// `systemd`.
     struct Systemd<'a> {
-        /// Units.
         units: Vec<Unit<'a>> = "units",
     }
 
-    /// A unit.
     struct Unit<'a> {
         /// Its file.
         contents: Option<Text<'a>> = "contents",
@@ -391,7 +314,6 @@ parts! {
 
     /// A file beside a unit's.
     struct Dropin<'a> {
-        /// Its text.
         contents: Option<Text<'a>> = "contents",
         /// Ends in `.conf`.
         name: Text<'a> = "name",

@@ -4,7 +4,6 @@ use std::fmt;
 
 /// A version, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)]
 pub enum Version {
     V3_0,
     V3_1,
@@ -23,7 +22,6 @@ pub enum VersionError {
     /// Missing, or not three numbers.
     #[error("invalid config version (couldn't parse)")]
     Invalid,
-    /// None that is known.
     #[error("unsupported config version")]
     Unsupported,
 }

@@ -6,24 +6,20 @@ use crate::yaml::YamlError;
 /// What is wrong with a static network. Hosts are counted from 0, as in the names of their directories.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    #[allow(missing_docs)]
     #[error("host{host}: the NMState has {found} bytes, more than {max}")]
     TooLong { host: usize, found: usize, max: usize },
     /// Reading it would take too long.
     #[error("host{host}: the NMState is refused: {reason}")]
     Yaml {
-        #[allow(missing_docs)]
         host: usize,
         /// Which bound it breaks.
         reason: YamlError,
     },
-    #[allow(missing_docs)]
     #[error("{found} hosts are more than {max}")]
     TooManyHosts { found: usize, max: usize },
     /// Not NMState. The text is the library's, with the values of keys left out.
     #[error("host{host}: network_yaml is not NMState: {text}")]
     Parse {
-        #[allow(missing_docs)]
         host: usize,
         /// What the library said.
         text: String,
@@ -31,39 +27,29 @@ pub enum NetworkError {
     /// NMState that can't be had. The text is the library's, with the values of keys left out.
     #[error("host{host}: network_yaml can't be made keyfiles: {text}")]
     Keyfiles {
-        #[allow(missing_docs)]
         host: usize,
         /// What the library said.
         text: String,
     },
-    #[allow(missing_docs)]
     #[error("host{host}: network_yaml names no interface, so nothing would be configured")]
     NoInterface { host: usize },
-    #[allow(missing_docs)]
     #[error("host{host}: two profiles would be the file {name}; give one of the interfaces another profile-name")]
     SameName { host: usize, name: String },
-    #[allow(missing_docs)]
     #[error("host{host}: the profile name {name:?} can't be a file name")]
     FileName { host: usize, name: String },
-    #[allow(missing_docs)]
     #[error("host{host}: mac_interface_map is empty; the host is found by at least one MAC address")]
     NoMac { host: usize },
-    #[allow(missing_docs)]
     #[error("host{host}: mac_interface_map, interface {interface:?}")]
     Mac { host: usize, interface: String, source: MacError },
-    #[allow(missing_docs)]
     #[error("host{host}: {name:?} is not a logical interface name: 1 to 64 printing characters without / : and space")]
     Name { host: usize, name: String },
-    #[allow(missing_docs)]
     #[error("host{host}: two interfaces of mac_interface_map are named {interface}")]
     SameInterface { host: usize, interface: String },
     /// The first with the address and the second.
     #[error(
         "host{host}: interface {interface} has the MAC address {mac}, as has interface {other_interface} of host{other_host}"
     )]
-    #[allow(missing_docs)]
     SameMac { host: usize, interface: String, mac: String, other_host: usize, other_interface: String },
-    #[allow(missing_docs)]
     #[error(
         "host{host}: interface {interface} is not in mac_interface_map, has no `identifier: mac-address` and no name the kernel \
          gives one and the same interface, such as enp1s0: it could not be told on the host"
@@ -71,10 +57,5 @@ pub enum NetworkError {
     Unmapped { host: usize, interface: String },
     /// The NMState library itself failed.
     #[error("host{host}: the NMState library gave up on network_yaml: {text}")]
-    Library {
-        #[allow(missing_docs)]
-        host: usize,
-        /// What it said.
-        text: String,
-    },
+    Library { host: usize, text: String },
 }

@@ -5,7 +5,6 @@
 pub struct Keyfile {
     /// `eth0.nmconnection`
     pub name: String,
-    /// Content.
     pub text: String,
 }
 

@@ -34,7 +34,6 @@ pub struct HostNetwork {
     /// NMState. It may hold keys, so it is not in the debug output.
     #[serde(default)]
     pub network_yaml: String,
-    /// The host's interfaces.
     #[serde(default)]
     pub mac_interface_map: Vec<MacInterface>,
 }
@@ -81,7 +80,6 @@ pub struct NetworkFile {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// Content.
     pub bytes: Vec<u8>,
 }
 

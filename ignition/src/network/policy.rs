@@ -3,7 +3,7 @@
 
 use super::state::MAX_YAML_BYTES;
 use super::{HostNetwork, Mac, NetworkError};
-use crate::yaml;
+use crate::yaml::{self, YamlError};
 use serde_norway::{Mapping, Value};
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ const NAME_MEMBERS: [&str; 14] = [
 
 /// The file nmstatectl applies, in the service's own layout: members sorted, no end of line.
 pub(super) fn text(host: usize, config: &HostNetwork) -> Result<String, NetworkError> {
-    let parse = |error: serde_norway::Error| NetworkError::Parse { host, text: place(&error) };
-    let mut desired: Value = serde_norway::from_str(&config.network_yaml).map_err(parse)?;
+    let parse = |error: YamlError| NetworkError::Parse { host, text: error.to_string() };
+    let mut desired: Value = yaml::document(config.network_yaml.as_bytes(), MAX_YAML_BYTES).map_err(parse)?;
     // A name that needs no quotes and is nowhere in the text.
     let token =
         (0..).map(|n: u64| format!("captured-{n}-")).find(|token| !config.network_yaml.contains(token.as_str()));
@@ -47,21 +47,13 @@ pub(super) fn text(host: usize, config: &HostNetwork) -> Result<String, NetworkE
     settle_addresses(&mut desired);
     rename(&mut desired, false, &names);
     let policy = Mapping::from_iter([("capture".into(), capture.into()), ("desiredState".into(), sorted(desired))]);
-    let mut text = serde_norway::to_string(&policy).map_err(parse)?;
+    let mut text = serde_norway::to_string(&policy).map_err(|error| parse(error.into()))?;
     for index in 0..config.mac_interface_map.len() {
         let reference = format!("\"{{{{ capture.iface{index}.interfaces.0.name }}}}\"");
         text = text.replace(&format!("{token}{index}-"), &reference);
     }
     text.truncate(text.trim_end().len());
     Ok(text)
-}
-
-/// Where the text can't be read; not what is there.
-fn place(error: &serde_norway::Error) -> String {
-    error.location().map_or_else(
-        || "it can't be read as YAML".to_owned(),
-        |at| format!("it can't be read as YAML at line {} column {}", at.line(), at.column()),
-    )
 }
 
 /// An address that is given means that nothing else gives one, unless it says so: nmstatectl would leave what it finds.
@@ -123,8 +115,8 @@ pub(super) enum ResolveError {
 pub(super) fn resolve<'a>(text: &str, find: impl Fn(Mac) -> Option<&'a str>) -> Result<String, ResolveError> {
     let shape = |reason: &str| ResolveError::Shape(reason.to_owned());
     // With its captures, which the service adds.
-    yaml::check(text.as_bytes(), 4 * MAX_YAML_BYTES).map_err(|error| ResolveError::Shape(error.to_string()))?;
-    let policy: Value = serde_norway::from_str(text).map_err(|error| ResolveError::Shape(place(&error)))?;
+    let unreadable = |error: YamlError| ResolveError::Shape(error.to_string());
+    let policy: Value = yaml::document(text.as_bytes(), 4 * MAX_YAML_BYTES).map_err(unreadable)?;
     let mut captures = BTreeMap::new();
     for (name, condition) in policy.get("capture").and_then(Value::as_mapping).into_iter().flatten() {
         let (Some(name), Some(condition)) = (name.as_str(), condition.as_str()) else {
@@ -145,7 +137,7 @@ pub(super) fn resolve<'a>(text: &str, find: impl Fn(Mac) -> Option<&'a str>) -> 
             captures.get(capture).ok_or_else(|| ResolveError::Shape(format!("there is no capture {capture:?}")))?;
         find(*mac).ok_or(ResolveError::NotHere(*mac))
     })?;
-    serde_norway::to_string(&desired).map_err(|error| ResolveError::Shape(place(&error)))
+    serde_norway::to_string(&desired).map_err(|error| unreadable(error.into()))
 }
 
 fn resolve_names<'a>(

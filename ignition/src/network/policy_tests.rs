@@ -60,7 +60,7 @@ fn policies_of_other_kinds_are_refused() {
     let refused = |text: &str| format!("{:?}", resolve(text, find).unwrap_err());
     assert!(refused(&made()).contains("NotHere"));
     for (text, said) in [
-        ("{", "YAML"),
+        ("{", "can't be read at line 2 column 1"),
         (&"[".repeat(60_000), "nested too deeply"),
         ("capture: {a: interfaces.name == \"eth0\"}\ndesiredState: {}", "the capture \\\"a\\\""),
         ("capture: {}", "no desiredState"),

@@ -3,7 +3,7 @@
 
 use super::keyfile::Keyfile;
 use super::{NetworkError, keyfile};
-use crate::yaml;
+use crate::yaml::{self, YamlError};
 use nmstate::{NetworkState, NmstateError};
 use serde_norway::Value;
 use std::collections::BTreeSet;
@@ -36,11 +36,12 @@ impl State {
         if text.len() > MAX_YAML_BYTES {
             return Err(NetworkError::TooLong { host, found: text.len(), max: MAX_YAML_BYTES });
         }
-        yaml::check(text.as_bytes(), MAX_YAML_BYTES).map_err(|reason| NetworkError::Yaml { host, reason })?;
-        // Text that isn't even YAML is given to the library all the same, for its message; that names only a place.
         let mut secrets = BTreeSet::new();
-        if let Ok(value) = serde_norway::from_str::<Value>(text) {
-            collect_secrets(&value, false, &mut secrets);
+        match yaml::document::<Value>(text.as_bytes(), MAX_YAML_BYTES) {
+            Ok(value) => collect_secrets(&value, false, &mut secrets),
+            // Text that isn't even YAML is given to the library all the same, for its message; that names only a place.
+            Err(YamlError::Syntax { .. }) => {}
+            Err(reason) => return Err(NetworkError::Yaml { host, reason }),
         }
         let network = guarded(host, &secrets, || NetworkState::new_from_yaml(text))?
             .map_err(|error| NetworkError::Parse { host, text: shown(error.msg(), &secrets) })?;

@@ -20,28 +20,18 @@ const MAX_DIRECTIVES: usize = 64;
 /// Why a text is not read. What stands in it is not shown: it may be a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum YamlError {
-    #[allow(missing_docs)]
     #[error("it has {found} bytes, more than {max}")]
     TooLong { found: usize, max: usize },
-    #[allow(missing_docs)]
     #[error("it is nested too deeply: at most {max} lists and mappings may be in one another")]
     TooDeep { max: usize },
     /// With what its aliases stand for.
     #[error("it has too many values: at most {max}, aliases followed")]
-    TooManyValues {
-        #[allow(missing_docs)]
-        max: usize,
-    },
-    /// Strings that aliases repeat.
+    TooManyValues { max: usize },
     #[error("its aliases repeat too much text: at most {max} bytes")]
-    TooMuchText {
-        #[allow(missing_docs)]
-        max: usize,
-    },
+    TooMuchText { max: usize },
     /// It would have no end.
     #[error("an alias in it stands for something that contains the alias")]
     Endless,
-    #[allow(missing_docs)]
     #[error("it has more than {max} %TAG lines")]
     TooManyDirectives { max: usize },
     /// UTF-16, or none.
@@ -80,6 +70,22 @@ impl YamlError {
 
 /// The one document of a text of at most `max_bytes`.
 pub fn document<T: DeserializeOwned>(text: &[u8], max_bytes: usize) -> Result<T, YamlError> {
+    check(text, max_bytes)?;
+    Ok(serde_norway::from_slice(text)?)
+}
+
+/// Why a text is not read, in the parser's own words.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum WordedError {
+    /// Beyond a bound.
+    Bound(#[from] YamlError),
+    /// Not YAML, or not what is wanted.
+    Parser(#[from] serde_norway::Error),
+}
+
+/// As [`document`]. The error may quote the text: for the operator who wrote it.
+pub fn worded_document<T: DeserializeOwned>(text: &[u8], max_bytes: usize) -> Result<T, WordedError> {
     check(text, max_bytes)?;
     Ok(serde_norway::from_slice(text)?)
 }

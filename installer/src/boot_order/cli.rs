@@ -80,7 +80,6 @@ struct Set {
 }
 
 impl BootOrder {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Show(show) => show.run(),

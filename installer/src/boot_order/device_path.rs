@@ -22,9 +22,7 @@ pub enum PathError {
     /// A node is longer than what is left, or shorter than its own header.
     #[error("the node at byte {offset} of the device path has a length of {len}, and {left} bytes are left")]
     Node {
-        /// Where.
         offset: usize,
-        /// What it says.
         len: usize,
         /// What there is, header included.
         left: usize,
@@ -39,7 +37,6 @@ pub enum PathError {
 pub struct HardDrive {
     /// From 1.
     pub number: u32,
-    /// First sector.
     pub start_lba: u64,
     /// How many sectors, of the disk's logical size.
     pub sectors: u64,
@@ -104,16 +101,13 @@ impl fmt::Display for HardDrive {
     }
 }
 
-/// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// A partition.
     HardDrive(HardDrive),
     /// A file's path, with `\` between its parts.
     File(String),
     /// Any other, as it stands.
     Other {
-        /// Type.
         kind: u8,
         /// Sub-type.
         sub: u8,

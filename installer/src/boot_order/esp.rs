@@ -40,10 +40,8 @@ const FALLBACK_LABEL: &str = "CoreOS";
 /// Why there is nothing to start.
 #[derive(Debug, thiserror::Error)]
 pub enum LoaderError {
-    /// Can't be read.
     #[error(transparent)]
     Fat(#[from] FatError),
-    /// Nothing known.
     #[error("the EFI system partition has no boot loader: neither {}", looked_for.join(" nor "))]
     None {
         /// Paths that were tried.

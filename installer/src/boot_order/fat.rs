@@ -15,30 +15,22 @@ const DELETED: u8 = 0xe5;
 /// Why it can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FatError {
-    /// The disk.
     #[error("cannot read {len} bytes at byte {offset} of the EFI system partition")]
     Read {
         /// From the start of the partition.
         offset: u64,
-        /// How much.
         len: usize,
-        /// Cause.
         source: io::Error,
     },
-    /// Something else, or damaged.
     #[error("the EFI system partition holds no FAT file system: its {field} is {found}")]
     NotFat {
         /// Of the boot sector.
         field: &'static str,
-        /// Its value.
         found: u64,
     },
     /// A chain of clusters without end, or into nothing.
     #[error("a directory of the EFI system partition is damaged at cluster {cluster}")]
-    Chain {
-        /// Where.
-        cluster: u32,
-    },
+    Chain { cluster: u32 },
 }
 
 /// How wide the entries of the allocation table are. FAT32 is told by its wider fields, as firmware and Linux tell it, and not by
@@ -68,8 +60,10 @@ pub struct Fat<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// The root of FAT12 and FAT16.
-    Fixed { offset: u64, len: u64 },
-    /// From this cluster on.
+    Fixed {
+        offset: u64,
+        len: u64,
+    },
     Cluster(u32),
 }
 

@@ -10,33 +10,23 @@ const HEADER_BYTES: usize = 6;
 /// What is wrong with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadOptionError {
-    /// Not even a header.
     #[error("it has {0} bytes")]
     Short(usize),
     /// No NUL.
     #[error("its description has no end")]
     Description,
-    /// Longer than the variable.
     #[error("its device paths are to have {len} bytes, and {left} are left")]
-    Paths {
-        /// As it says.
-        len: usize,
-        /// As there are.
-        left: usize,
-    },
-    /// The first path.
+    Paths { len: usize, left: usize },
     #[error(transparent)]
     Path(#[from] PathError),
 }
 
-/// A boot entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadOption {
     /// `ACTIVE` and others.
     pub attributes: u32,
     /// What the firmware's menu shows.
     pub description: String,
-    /// What is started.
     pub path: Vec<Node>,
     /// Further paths, which hardly any entry has.
     pub more_paths: Vec<u8>,

@@ -45,27 +45,16 @@ const BOOTLIST: &str = "usr/sbin/bootlist";
 /// Why the machine may start something else.
 #[derive(Debug, thiserror::Error)]
 pub enum BootOrderError {
-    /// The disk's table.
     #[error(transparent)]
     Layout(#[from] ReadLayoutError),
     /// No place for a loader.
     #[error("{} has no EFI system partition, so UEFI can't start from it", device.display())]
-    NoEsp {
-        /// The disk.
-        device: PathBuf,
-    },
+    NoEsp { device: PathBuf },
     /// What the EFI system partition holds.
     #[error("cannot find the boot loader of {}", device.display())]
-    Loader {
-        /// The disk.
-        device: PathBuf,
-        /// Cause.
-        source: LoaderError,
-    },
-    /// The firmware's variables.
+    Loader { device: PathBuf, source: LoaderError },
     #[error(transparent)]
     Variable(#[from] VariableError),
-    /// Too many entries.
     #[error(transparent)]
     Full(#[from] Full),
     /// It took the change, and has something else.
@@ -75,25 +64,21 @@ pub enum BootOrderError {
         what: String,
         /// As it was written.
         wanted: String,
-        /// As it is.
         found: String,
     },
     /// A machine whose firmware is not known here.
     #[error("UEFI on this architecture is not known: the boot order stays as it is")]
     Architecture,
-    /// POWER's.
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
 
-/// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// The disk's entry is the first, and the next to be started.
     Uefi {
         /// What changed, or would.
         plan: Plan,
-        /// What is started.
         loader: Loader,
     },
     /// POWER's firmware was told.

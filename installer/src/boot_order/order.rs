@@ -27,7 +27,6 @@ pub struct BootState {
 }
 
 impl BootState {
-    /// Asks the firmware.
     pub fn read(variables: &Variables) -> Result<Self, VariableError> {
         let value = |name| Ok(variables.read(name)?.map(|variable| variable.value));
         let number = |name| value(name).map(|value| value?.as_slice().try_into().ok().map(u16::from_le_bytes));
@@ -90,7 +89,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Its entry.
     pub fn entry(&self) -> LoadOption {
         LoadOption::file(&self.label, self.partition.clone(), &self.loader)
     }
@@ -107,25 +105,21 @@ pub struct Partitions {
     pub unknown: bool,
 }
 
-/// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Makes an entry, or one in place of another.
     Entry {
-        /// Its number.
         number: u16,
         /// What it becomes.
         option: LoadOption,
         /// What it was called before, if it was there.
         instead_of: Option<String>,
     },
-    /// The order.
     Order(Vec<u16>),
     /// What is started next time.
     Next(u16),
     /// Removes an entry that leads nowhere.
     Delete {
-        /// Its number.
         number: u16,
         /// What it was called.
         label: String,
@@ -133,7 +127,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// Tells the firmware.
     pub fn apply(&self, variables: &Variables) -> Result<(), VariableError> {
         match self {
             Self::Entry { number, option, .. } => variables.write(&entry_name(*number), &option.to_bytes()),
@@ -175,7 +168,6 @@ pub struct Plan {
     pub changes: Vec<Change>,
 }
 
-/// No number is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the firmware has 65536 boot entries: delete some in its set-up")]
 pub struct Full;

@@ -20,40 +20,20 @@ const DIRECTORY: &str = "sys/firmware/efi/efivars";
 /// Why a variable can't be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum VariableError {
-    /// No list.
     #[error("cannot list the firmware's variables in {}", path.display())]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Can't be read.
+    List { path: PathBuf, source: io::Error },
     #[error("cannot read the firmware's variable {name}")]
-    Read {
-        /// Its name.
-        name: String,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { name: String, source: io::Error },
     /// No attributes, or no end.
     #[error("the firmware's variable {name} has {len} bytes, which cannot be")]
     Length {
-        /// Its name.
         name: String,
         /// Bytes that were read.
         len: usize,
     },
     /// The firmware or the kernel refuses.
     #[error("cannot {action} the firmware's variable {name}: {}", refusal(source))]
-    Change {
-        /// What was tried.
-        action: &'static str,
-        /// Its name.
-        name: String,
-        /// Cause.
-        source: io::Error,
-    },
+    Change { action: &'static str, name: String, source: io::Error },
 }
 
 /// What the kernel's number means for a variable, and what to do.
@@ -68,12 +48,10 @@ fn refusal(error: &io::Error) -> &'static str {
     }
 }
 
-/// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// How it is kept and who sees it.
     pub attributes: u32,
-    /// Its value.
     pub value: Vec<u8>,
 }
 

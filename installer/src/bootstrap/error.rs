@@ -10,65 +10,27 @@ use std::{io, path::PathBuf};
 pub enum BootstrapError {
     /// The service did not give a file.
     #[error("cannot get {what} from the service")]
-    Download {
-        /// Which.
-        what: &'static str,
-        /// Cause.
-        source: ClientError,
-    },
-    /// Something else came.
+    Download { what: &'static str, source: ClientError },
     #[error("what the service sent as {what} ({len} bytes) is no Ignition config")]
-    NotIgnition {
-        /// Which.
-        what: &'static str,
-        /// Size in bytes.
-        len: usize,
-        /// Cause.
-        source: ParseError,
-    },
-    /// Ignition would refuse it.
+    NotIgnition { what: &'static str, len: usize, source: ParseError },
     #[error("{what} is not a valid Ignition config: {summary}")]
-    Invalid {
-        /// Which.
-        what: &'static str,
-        /// What is wrong with it.
-        summary: String,
-    },
-    /// No registry credentials.
+    Invalid { what: &'static str, summary: String },
     #[error("bootstrap.ign has no file {path}: images can't be pulled without it")]
-    NoCredentials {
-        /// The file.
-        path: &'static str,
-    },
+    NoCredentials { path: &'static str },
     /// Credentials that can't be read.
     #[error("{path} in bootstrap.ign can't be read")]
-    Credentials {
-        /// The file.
-        path: &'static str,
-        /// Cause.
-        source: Box<FetchError>,
-    },
+    Credentials { path: &'static str, source: Box<FetchError> },
     /// A file of this host.
     #[error("{doing} {} failed", path.display())]
     File {
         /// What was being done, `writing`.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
     /// The config can't be carried out.
     #[error("cannot apply bootstrap.ign to this system (attempt {attempt} of {attempts})")]
-    Apply {
-        /// Which attempt it was.
-        attempt: u32,
-        /// How many there are.
-        attempts: u32,
-        /// Cause.
-        source: Box<ApplyError>,
-    },
-    /// No SSH key.
+    Apply { attempt: u32, attempts: u32, source: Box<ApplyError> },
     #[error("cannot make an SSH key: the system has no random numbers")]
     Key,
     /// One of the host's programs.
@@ -76,17 +38,10 @@ pub enum BootstrapError {
     Program(#[from] ProgramError),
     /// A unit that must run does not.
     #[error("{unit} has failed; see journalctl -u {unit}")]
-    UnitFailed {
-        /// Which.
-        unit: &'static str,
-    },
+    UnitFailed { unit: &'static str },
     /// No client for the cluster.
     #[error("{path} is missing although node-image-overlay.service has run: the bootstrap's scripts need it")]
-    NoOc {
-        /// The program.
-        path: &'static str,
-    },
-    /// The cluster.
+    NoOc { path: &'static str },
     #[error(transparent)]
     Kube(#[from] KubeError),
     /// No config for the single node.
@@ -94,7 +49,6 @@ pub enum BootstrapError {
     NoMasterIgnition {
         /// Where it should be.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
     /// The single node's configs don't go together.
@@ -102,15 +56,10 @@ pub enum BootstrapError {
     Merge {
         /// Which of them, or both.
         what: &'static str,
-        /// Cause.
         source: TranslateError,
     },
-    /// No thread.
     #[error("cannot start the thread that watches hosts being configured")]
-    Thread {
-        /// Cause.
-        source: io::Error,
-    },
+    Thread { source: io::Error },
     /// SIGINT or SIGTERM.
     #[error("cancelled by a signal while {0}")]
     Cancelled(&'static str),

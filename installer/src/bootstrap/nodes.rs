@@ -6,6 +6,7 @@ use crate::{
     kube::{Client, KubeError, Node},
 };
 use api::{HostProgress, HostStage};
+use ignition::yaml::{self, YamlError};
 use serde::Deserialize;
 use std::{collections::BTreeSet, error::Error};
 
@@ -16,6 +17,8 @@ pub(super) const AGENT_INSTALLER: &str = "agent-installer";
 /// Of the masters, the bootstrap host's own still missing, so many are enough for etcd.
 const ENOUGH_MASTERS: u32 = 2;
 const ENOUGH_ARBITERS: usize = 1;
+/// A ConfigMap has at most a mebibyte.
+const MAX_INSTALL_CONFIG_BYTES: usize = 1 << 20;
 /// The status of a host that needs no more progress.
 const INSTALLED: &str = "installed";
 
@@ -87,12 +90,16 @@ pub(super) fn wait(kube: &Client, ctx: &Context<'_>, policy: &Policy, cancel: &C
     Ok(())
 }
 
+fn install_config_of(text: &str) -> Result<InstallConfig, YamlError> {
+    yaml::document(text.as_bytes(), MAX_INSTALL_CONFIG_BYTES)
+}
+
 /// Its own control plane answers only after a while.
 fn install_config(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<InstallConfig, BootstrapError> {
     let mut last = String::new();
     loop {
         let reason = match kube.config_map("kube-system", "cluster-config-v1") {
-            Ok(map) => match map.data.get("install-config").map(|text| serde_norway::from_str(text)) {
+            Ok(map) => match map.data.get("install-config").map(|text| install_config_of(text)) {
                 Some(Ok(config)) => return Ok(config),
                 // What it has is nobody's business.
                 Some(Err(_)) => "its install-config can't be read".to_owned(),
@@ -225,7 +232,7 @@ mod tests {
     #[test]
     fn how_many_are_needed_is_in_the_install_config() {
         let needed = |text: &str| {
-            let config: InstallConfig = serde_norway::from_str(text).unwrap();
+            let config = install_config_of(text).unwrap();
             (config.masters_needed(), config.arbiters_needed())
         };
         for (replicas, masters) in [(-1, None), (0, None), (1, Some(0)), (2, Some(1)), (3, Some(2)), (5, Some(2))] {
@@ -235,5 +242,7 @@ mod tests {
         assert_eq!(needed("controlPlane: {replicas: 2}\narbiter: {replicas: 1}\n"), (Some(1), Some(1)));
         assert_eq!(needed("controlPlane:\narbiter: {replicas: 0}\n"), (None, None));
         assert_eq!(needed("{}"), (None, None));
+        let nested = install_config_of(&"{a: ".repeat(10_000)).unwrap_err().to_string();
+        assert!(nested.contains("nested too deeply"), "{nested}");
     }
 }

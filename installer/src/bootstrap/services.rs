@@ -8,7 +8,6 @@ use crate::{
 };
 use std::{ffi::OsStr, time::Duration};
 
-/// Runs systemctl.
 pub(super) fn systemctl(host: &dyn Host, args: &[&str], cancel: &Cancel) -> Result<String, ProgramError> {
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
     host.run(Program::Systemctl, &args, cancel)

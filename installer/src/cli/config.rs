@@ -22,13 +22,13 @@ const ADVANCED: &str = "Advanced";
 pub struct InstallConfig {
     /// YAML file with more options; may be repeated
     ///
-    /// Its keys are long option names without the dashes: a text for an option, a list of texts for one that may be repeated,
-    /// true for a flag, dest-device for the disk. Lists are joined; of anything else a later file wins over an earlier one, and
+    /// Each key is the long name of an option: with a text, with a list of texts if the option may be repeated, with true if it is a
+    /// flag. The disk's key is dest-device. Lists are joined; of anything else a later file wins over an earlier one, and
     /// the command line over all.
     #[serde(skip)]
     #[arg(short, long, value_name = "PATH")]
     pub config_file: Vec<PathBuf>,
-    /// Stream to install the newest release of, such as stable, testing or next
+    /// Stream whose newest release to install: stable, testing, next or another
     ///
     /// Without any option of this group the image inside the live system is installed when it has one, and the stream
     /// 'stable' when it has none.
@@ -41,10 +41,10 @@ pub struct InstallConfig {
     /// Image file: raw, gzip, xz or zstd; '-' is standard input
     #[arg(short = 'f', long, value_name = "PATH", help_heading = SOURCE, conflicts_with_all = ["stream", "image_url"])]
     pub image_file: Option<PathBuf>,
-    /// Ignition config, from a file
+    /// File with the Ignition config
     #[arg(short, long, visible_alias = "ignition", value_name = "PATH", help_heading = FIRST_BOOT, conflicts_with = "ignition_url")]
     pub ignition_file: Option<PathBuf>,
-    /// Ignition config, fetched now
+    /// URL of the Ignition config, which is fetched now
     #[arg(short = 'I', long, value_name = "URL", help_heading = FIRST_BOOT, conflicts_with = "ignition_file")]
     #[arg(value_parser = values::any_url)]
     pub ignition_url: Option<String>,
@@ -117,9 +117,14 @@ pub struct InstallConfig {
     /// The image's signature: a path or URL [default: the image's and .sig, or .minisig with --minisign-key]
     #[arg(long, value_name = "WHERE", help_heading = VERIFY)]
     pub signature: Option<String>,
-    /// OpenPGP keys that may have signed the image, instead of those of Fedora and Red Hat; may be repeated
+    /// OpenPGP keys that may have signed the image, beside those of Fedora and Red Hat; may be repeated
+    ///
+    /// Those of Fedora and Red Hat are built in and in /etc/pki/rpm-gpg. The log names the key that signed: its owner and fingerprint.
     #[arg(long, value_name = "PATH", help_heading = VERIFY)]
     pub keyring: Vec<PathBuf>,
+    /// Trust the keys of --keyring alone
+    #[arg(long, help_heading = VERIFY, requires = "keyring")]
+    pub keyring_only: bool,
     /// minisign public key file; the signature is minisign's then
     #[arg(long, value_name = "PATH", help_heading = VERIFY, conflicts_with = "keyring")]
     pub minisign_key: Option<PathBuf>,
@@ -146,7 +151,6 @@ pub struct InstallConfig {
 /// Why options can't be carried out, that each for itself are understood.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Nothing named one.
     #[error("destination device must be specified")]
     NoDevice,
     /// IBM Z's own.
@@ -184,6 +188,7 @@ impl InstallConfig {
                 required: !self.insecure,
                 signature: self.signature.as_deref().map(signature_at),
                 keyrings: self.keyring.clone(),
+                keyrings_only: self.keyring_only,
                 minisign_key: self.minisign_key.clone(),
                 sha256: self.sha256.map(|sum| sum.0),
                 published_sha256: None,

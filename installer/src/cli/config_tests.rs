@@ -21,7 +21,7 @@ fn options(words: &[&str]) -> InstallOptions {
 
 #[test]
 fn every_option_of_the_contract_is_understood_by_each_of_its_names() {
-    const SUM: &str = "sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    const SUM: &str = "sha256-720a49720f0ddd4a599259e0007b0083e8998e31619c69c96681255a79f77a33";
     type Same = fn(&InstallConfig) -> bool;
     let table: [(&[&[&str]], Same); 24] = [
         (&[&["--config-file", "a", "-c", "b"]], |c| c.config_file == [PathBuf::from("a"), "b".into()]),
@@ -73,7 +73,7 @@ fn options_become_what_the_image_writer_does() {
     assert_eq!((none.platform, none.network_dir, none.firstboot_args), (None, None, None));
 
     type Same = fn(&InstallOptions) -> bool;
-    let table: [(&[&str], Same); 26] = [
+    let table: [(&[&str], Same); 28] = [
         (&["--ignition-hash", "sha512-00"], |o| o.ignition_hash.as_deref() == Some("sha512-00")),
         (&["--platform", "vmware"], |o| o.platform.as_deref() == Some("vmware")),
         (&["--platform", "metal"], |o| o.platform.is_none()),
@@ -96,6 +96,8 @@ fn options_become_what_the_image_writer_does() {
         (&["--signature", "https://h/s"], |o| o.trust.signature == Some(SignatureAt::Url("https://h/s".into()))),
         (&["--sha256-sums", "/s"], |o| o.trust.sha256_sums == Some("/s".into())),
         (&["--keyring", "/a", "--keyring", "/b"], |o| o.trust.keyrings == [PathBuf::from("/a"), "/b".into()]),
+        (&["--keyring", "/a"], |o| !o.trust.keyrings_only),
+        (&["--keyring", "/a", "--keyring-only"], |o| o.trust.keyrings_only),
         (&["--minisign-key", "/k"], |o| o.trust.minisign_key == Some("/k".into())),
         (&["--sha256", "0101010101010101010101010101010101010101010101010101010101010101"], |o| {
             o.trust.sha256 == Some([1; 32])

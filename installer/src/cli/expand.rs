@@ -1,6 +1,7 @@
 //! Config files, as words of a command line in front of the real one (installer contract C.9).
 
 use super::config::InstallConfig;
+use ignition::yaml::{self, WordedError, YamlError};
 use serde_norway::Value;
 use std::{
     fs::File,
@@ -9,44 +10,26 @@ use std::{
 };
 
 /// Much more than all options with long values take.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Why a config file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpandError {
     /// Not there, or not readable.
     #[error("opening config file {}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// Something else than a list of options.
     #[error("config file {} has more than {MAX_FILE_BYTES} bytes: is it the right file?", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// Not YAML, an unknown key or a value of another type.
     #[error("parsing config file {}", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: serde_norway::Error,
-    },
+    Parse { path: PathBuf, source: WordedError },
     /// A path that is not Unicode.
     #[error("serializing command-line arguments")]
     Words(#[source] serde_norway::Error),
     /// The last one would win in silence, and be destroyed.
     #[error("more than one disk to install to: {} and {}", first.display(), second.display())]
-    TwoDisks {
-        /// Named first.
-        first: PathBuf,
-        /// Named later.
-        second: PathBuf,
-    },
+    TwoDisks { first: PathBuf, second: PathBuf },
 }
 
 /// The words that say all that the config files and then the command line in `config` say.
@@ -71,14 +54,15 @@ fn read(path: &Path) -> Result<InstallConfig, ExpandError> {
     let failed = |source| ExpandError::Open { path: path.to_owned(), source };
     let mut text = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
-    if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_FILE_BYTES {
-        return Err(ExpandError::TooLarge { path: path.to_owned() });
+    file.take(u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX).saturating_add(1))
+        .read_to_end(&mut text)
+        .map_err(failed)?;
+    // An empty file, or one of comments, is null.
+    match yaml::worded_document::<Option<InstallConfig>>(&text, MAX_FILE_BYTES) {
+        Ok(config) => Ok(config.unwrap_or_default()),
+        Err(WordedError::Bound(YamlError::TooLong { .. })) => Err(ExpandError::TooLarge { path: path.to_owned() }),
+        Err(source) => Err(ExpandError::Parse { path: path.to_owned(), source }),
     }
-    // An empty file, or one of comments, is no map but null.
-    let config: Option<InstallConfig> =
-        serde_norway::from_slice(&text).map_err(|source| ExpandError::Parse { path: path.to_owned(), source })?;
-    Ok(config.unwrap_or_default())
 }
 
 /// The words for each option that is set, config files aside, in the order of the struct.
@@ -106,7 +90,6 @@ pub fn own_words(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
     Ok(words)
 }
 
-/// An option with its value.
 pub(super) fn option(name: &str, value: &str) -> Vec<String> {
     // Such a value would be taken for an option itself, but where it may be an open range.
     if value.starts_with('-') && name != "save-partindex" {

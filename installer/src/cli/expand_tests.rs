@@ -6,32 +6,37 @@ use std::fs;
 
 /// All that a config file can say, but what conflicts with something else there.
 const FULL: &str = "\
-image-url: http://example.com/d
-ignition-url: http://example.com/g
-ignition-hash: sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
-architecture: h
-platform: i
-console: [ttyS0, 'ttyS1,115200n8']
-append-karg: [k, '-l']
-delete-karg: [m, n]
-copy-network: true
-network-dir: o
-save-partlabel: [p, 'q,r']
-save-partindex: ['3', '-2']
-offline: true
-insecure: true
-insecure-ignition: true
-stream-base-url: http://example.com/t
-preserve-on-error: true
-fetch-retries: 3
-secure-ipl: true
-cacert: u
+image-url: https://mirror.example/images/node.raw.zst
+cacert: /etc/pki/mirror.pem
 stall-timeout: 60
-signature: v
-keyring: [w, x]
+fetch-retries: 12
+offline: true
+signature: https://mirror.example/images/node.sig
+keyring: [/etc/pki/first.asc, second.asc]
+keyring-only: true
 sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+insecure: true
 no-verify: true
-dest-device: /dev/y
+ignition-url: ftp://config.example/node.ign
+ignition-hash: sha512-00ff
+insecure-ignition: true
+platform: qemu
+console:
+  - hvc0
+  - ttyAMA0,57600
+append-karg: [systemd.unit=rescue.target, '--', a b]
+delete-karg:
+  - rhgb
+  - '-quiet'
+copy-network: true
+network-dir: /run/profiles
+save-partlabel: ['ceph-*', 'home,opt']
+save-partindex: ['9-', '-2', '4,6-7']
+preserve-on-error: true
+architecture: riscv64
+stream-base-url: http://mirror.example/streams/
+secure-ipl: true
+dest-device: /dev/disk/by-id/wwn-0x5000c500a1b2c3d4
 ";
 
 /// The options of these files, and then of the command line.
@@ -54,41 +59,43 @@ fn failure(files: &[&str], line: &[&str]) -> String {
 fn a_file_says_all_that_the_command_line_can() {
     let config = expanded(&[FULL], &[]).unwrap();
     let line = [
-        ["--image-url", "http://example.com/d"],
-        ["--ignition-url", "http://example.com/g"],
-        ["--ignition-hash", "sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"],
-        ["--architecture", "h"],
-        ["--platform", "i"],
-        ["--console", "ttyS0"],
-        ["--console", "ttyS1,115200n8"],
-        ["--append-karg", "k"],
-        ["--append-karg=-l", "--copy-network"],
-        ["--delete-karg", "m"],
-        ["--delete-karg", "n"],
-        ["--network-dir", "o"],
-        ["--save-partlabel", "p,q"],
-        ["--save-partlabel", "r"],
-        ["--save-partindex", "3,-2"],
-        ["--offline", "--insecure"],
-        ["--insecure-ignition", "--preserve-on-error"],
-        ["--stream-base-url", "http://example.com/t"],
-        ["--fetch-retries", "3"],
-        ["--secure-ipl", "--no-verify"],
-        ["--cacert", "u"],
-        ["--stall-timeout", "60"],
-        ["--signature", "v"],
-        ["--keyring", "w"],
-        ["--keyring", "x"],
+        ["--image-url", "https://mirror.example/images/node.raw.zst"],
+        ["--cacert", "/etc/pki/mirror.pem"],
+        ["--stall-timeout=60", "--fetch-retries=12"],
+        ["--offline", "--no-verify"],
+        ["--signature", "https://mirror.example/images/node.sig"],
+        ["--keyring", "/etc/pki/first.asc"],
+        ["--keyring=second.asc", "--keyring-only"],
         ["--sha256", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"],
+        ["--insecure", "--insecure-ignition"],
+        ["--ignition-url", "ftp://config.example/node.ign"],
+        ["--ignition-hash=sha512-00ff", "--platform=qemu"],
+        ["--console", "hvc0"],
+        ["--console", "ttyAMA0,57600"],
+        ["--append-karg", "systemd.unit=rescue.target"],
+        ["--append-karg=--", "--append-karg=a b"],
+        ["--delete-karg=rhgb", "--delete-karg=-quiet"],
+        ["--copy-network", "--network-dir=/run/profiles"],
+        ["--save-partlabel", "ceph-*,home"],
+        ["--save-partlabel", "opt"],
+        ["--save-partindex", "9-,-2,4"],
+        ["--save-partindex", "6-7"],
+        ["--architecture", "riscv64"],
+        ["--preserve-on-error", "--secure-ipl"],
+        ["--stream-base-url", "http://mirror.example/streams/"],
     ];
-    let words: Vec<&str> = line.as_flattened().iter().copied().chain(["/dev/y"]).collect();
+    let words: Vec<&str> =
+        line.as_flattened().iter().copied().chain(["/dev/disk/by-id/wwn-0x5000c500a1b2c3d4"]).collect();
     assert_eq!(config, parse_line(&words).unwrap().config);
     // What is left can't stand beside those above.
     for (file, words) in [
-        ("stream: c", ["--stream", "c"]),
-        ("image-file: e", ["--image-file", "e"]),
-        ("ignition-file: f", ["--ignition-file", "f"]),
-        ("minisign-key: k", ["--minisign-key", "k"]),
+        ("stream: testing", ["--stream", "testing"]),
+        ("image-file: node.raw.xz", ["--image-file", "node.raw.xz"]),
+        ("image-file: '-'", ["--image-file", "-"]),
+        ("ignition-file: node.ign", ["--ignition-file", "node.ign"]),
+        ("minisign-key: images.pub", ["--minisign-key", "images.pub"]),
+        ("sha256-sums: SHA256SUMS", ["--sha256-sums", "SHA256SUMS"]),
+        ("new-disk-guid: true", ["--new-disk-guid", "--new-disk-guid"]),
     ] {
         let expected = parse_line(&[words[0], words[1], "/d"]).unwrap().config;
         assert_eq!(expanded(&[file, "dest-device: /d"], &[]).unwrap(), expected, "{file}");
@@ -108,13 +115,23 @@ fn words_stand_in_the_order_of_the_options() {
 
 #[test]
 fn lists_are_joined_and_of_the_rest_the_last_word_wins() {
-    let files = ["append-karg: [c, d]\nfetch-retries: 2\ndest-device: /d", "append-karg: [a, b]\nfetch-retries: 1"];
-    let config = expanded(&files, &["--append-karg", "e", "--fetch-retries", "0", "--append-karg", "f"]).unwrap();
-    assert_eq!(config.append_karg, ["c", "d", "a", "b", "e", "f"]);
-    assert_eq!(config.fetch_retries.unwrap().to_string(), "0");
-    assert_eq!(expanded(&files, &[]).unwrap().fetch_retries.unwrap().to_string(), "1");
-    let config = expanded(&["", "# nothing yet\n", "dest-device: /d"], &["--firstboot-args", "ip=dhcp"]).unwrap();
-    assert_eq!(config.firstboot_args.as_deref(), Some("ip=dhcp"));
+    let site = "delete-karg: [rhgb]\nplatform: vmware\ninsecure: true\nsave-partlabel: ['ceph-*']\n";
+    let rack = "{}";
+    let node = "save-partlabel: [home]\nplatform: qemu\ndelete-karg: [quiet, rhgb]\ndest-device: /d\n";
+    let files = [site, rack, node];
+    let config = expanded(&files, &[]).unwrap();
+    assert_eq!(config.delete_karg, ["rhgb", "quiet", "rhgb"]);
+    assert_eq!(config.save_partlabel, ["ceph-*", "home"]);
+    assert_eq!((config.platform.as_deref(), config.insecure), (Some("qemu"), true));
+    let line = ["--platform", "metal", "--delete-karg", "splash", "--save-partlabel", "opt", "--platform", "aws"];
+    let config = expanded(&files, &line).unwrap();
+    assert_eq!(config.delete_karg, ["rhgb", "quiet", "rhgb", "splash"]);
+    assert_eq!(config.save_partlabel, ["ceph-*", "home", "opt"]);
+    assert_eq!((config.platform.as_deref(), config.insecure), (Some("aws"), true));
+    // In the other order of files the other's word counts.
+    assert_eq!(expanded(&[node, site], &[]).unwrap().platform.as_deref(), Some("vmware"));
+    let config = expanded(&["", "# nothing yet\n", node], &["--firstboot-args", "rd.neednet=1 vlan=a:b"]).unwrap();
+    assert_eq!(config.firstboot_args.as_deref(), Some("rd.neednet=1 vlan=a:b"));
 }
 
 #[test]
@@ -144,6 +161,9 @@ fn what_a_file_must_not_say_is_refused_with_its_place() {
         ("fetch-retries: often", "invalid digit"),
         ("- a", "invalid type: sequence"),
         ("append-karg: [", "did not find expected"),
+        ("append-karg: [*a]", "unknown anchor"),
+        ("append-karg: &a [*a]", "an alias in it stands for something that contains the alias"),
+        (&"{a: ".repeat(10_000), "it is nested too deeply"),
     ] {
         let text = failure(&[file, "dest-device: /d"], &[]);
         assert!(text.starts_with("parsing config file ") && text.contains(part), "{file}: {text}");

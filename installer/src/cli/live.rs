@@ -52,20 +52,11 @@ const FLAGS: [(&str, &str); 2] = [("coreos.inst.insecure", "--insecure"), ("core
 /// Why the live system says nothing to go by.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// A directory or file.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A name that can't be a word of the command line.
     #[error("the name of config file {} is not Unicode: rename it", path.display())]
-    Name {
-        /// The file.
-        path: PathBuf,
-    },
+    Name { path: PathBuf },
     /// Neither a config file nor an argument for it.
     #[error("No install device specified: there is no file in {}, and no coreos.inst.install_dev= in {}",
         config_dir.display(), arguments.display())]

@@ -7,16 +7,12 @@ use std::{fmt, num::ParseIntError, str::FromStr, time::Duration};
 /// Why a text is no value.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
-    /// Not a number.
     #[error(transparent)]
     Number(#[from] ParseIntError),
-    /// A timeout of nothing.
     #[error("a timeout must be at least one second")]
     NoTime,
-    /// Not 64 hexadecimal digits.
     #[error("a SHA-256 has 64 hexadecimal digits")]
     NotSha256,
-    /// No scheme.
     #[error("a URL starts with http:// or https://")]
     NotUrl,
     /// Another scheme than the two.
@@ -24,7 +20,6 @@ pub enum ValueError {
     Scheme(String),
 }
 
-/// `--fetch-retries`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FetchRetries {
@@ -88,7 +83,6 @@ impl fmt::Display for StallTimeout {
     }
 }
 
-/// `--sha256`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sha256(pub [u8; 32]);

@@ -68,38 +68,22 @@ pub enum FlowError {
     /// The request can't be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// No reports possible.
     #[error(transparent)]
     Reporter(#[from] ReporterError),
-    /// No client.
     #[error(transparent)]
     Client(ClientError),
-    /// No Ignition config.
     #[error("cannot get this host's Ignition config from the service")]
-    Ignition {
-        /// Cause.
-        source: ClientError,
-    },
-    /// Something else came.
+    Ignition { source: ClientError },
     #[error("what the service sent as this host's Ignition config ({len} bytes) is none: {reason}")]
-    NotIgnition {
-        /// Size in bytes.
-        len: usize,
-        /// What is missing.
-        reason: &'static str,
-    },
-    /// The image.
+    NotIgnition { len: usize, reason: &'static str },
     #[error("cannot write {image} to {} (attempt {attempt} of {attempts})", device.display())]
     Write {
         /// The image, without secrets.
         image: String,
-        /// The disk.
         device: PathBuf,
-        /// Which attempt it was.
         attempt: u32,
         /// Attempts that a cause which may pass is worth.
         attempts: u32,
-        /// Cause.
         source: WriteError,
     },
     /// The temporary control plane, or what becomes of it.
@@ -107,29 +91,16 @@ pub enum FlowError {
     Bootstrap(#[from] BootstrapError),
     /// The image, into the running root.
     #[error("cannot deploy {image} to the running system's root (attempt {attempt} of {attempts})")]
-    Deploy {
-        /// The container image.
-        image: String,
-        /// Which attempt it was.
-        attempt: u32,
-        /// Attempts in all.
-        attempts: u32,
-        /// Cause.
-        source: DeployError,
-    },
+    Deploy { image: String, attempt: u32, attempts: u32, source: DeployError },
     /// SIGINT or SIGTERM while writing; the cause tells what is left on the disk.
     #[error("cancelled by a signal while writing the disk")]
-    WriteCancelled {
-        /// Cause.
-        source: WriteError,
-    },
+    WriteCancelled { source: WriteError },
     /// The disk that was written.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// SIGINT or SIGTERM.
     #[error("cancelled by a signal while {0}")]
     Cancelled(&'static str),
-    /// The reboot.
     #[error(transparent)]
     Host(#[from] HostError),
 }

@@ -4,6 +4,7 @@ use api::{
     Secret,
     http::{Identity, configuration_as, public_url},
 };
+use ignition::yaml::{self, YamlError};
 use serde::Deserialize;
 use std::{
     fs::File,
@@ -13,51 +14,26 @@ use std::{
 use ureq::{config::ConfigBuilder, typestate::AgentScope};
 
 /// A larger file is refused: real ones have some twenty kilobytes.
-const MAX_BYTES: u64 = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// Why a kubeconfig is of no use. Nothing that is in it is told, but for the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It, or a file it names.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Not a kubeconfig.
-    #[error("the kubeconfig {} can't be read{at}", path.display())]
-    Yaml {
-        /// The file.
-        path: PathBuf,
-        /// Where, ` at line …`, if that is known.
-        at: String,
-    },
+    #[error("the kubeconfig {} is not valid", path.display())]
+    Yaml { path: PathBuf, source: YamlError },
     /// Something it names isn't in it.
     #[error("the kubeconfig {} has no {what}", path.display())]
-    Lacks {
-        /// The file.
-        path: PathBuf,
-        /// What is looked for.
-        what: &'static str,
-    },
+    Lacks { path: PathBuf, what: &'static str },
     /// A certificate, key or authority.
     #[error("the {what} of the kubeconfig {} can't be used", path.display())]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// Which part.
-        what: &'static str,
-    },
+    Unusable { path: PathBuf, what: &'static str },
     /// Something this client doesn't do.
     #[error("the kubeconfig {} wants {what}, which this version does not do", path.display())]
-    Unsupported {
-        /// The file.
-        path: PathBuf,
-        /// What.
-        what: &'static str,
-    },
+    Unsupported { path: PathBuf, what: &'static str },
 }
 
 /// The current context of a kubeconfig.
@@ -150,10 +126,8 @@ impl Kubeconfig {
 
     /// As [`read`](Self::read), for text that is the file's at `path`.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Self, ConfigError> {
-        let document: Document = serde_norway::from_slice(text).map_err(|error| ConfigError::Yaml {
-            path: path.to_owned(),
-            at: error.location().map(|at| format!(" at line {}", at.line())).unwrap_or_default(),
-        })?;
+        let document: Document =
+            yaml::document(text, MAX_BYTES).map_err(|source| ConfigError::Yaml { path: path.to_owned(), source })?;
         let lacks = |what| ConfigError::Lacks { path: path.to_owned(), what };
         let current = document.current_context.unwrap_or_default();
         let context =
@@ -255,8 +229,8 @@ fn beside(path: &Path, file: &Path) -> PathBuf {
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     let fail = |source| ConfigError::Read { path: path.to_owned(), source };
     let mut text = Vec::new();
-    let len = File::open(path).map_err(fail)?.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(fail)?;
-    if u64::try_from(len).is_ok_and(|len| len > MAX_BYTES) {
+    let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    if File::open(path).map_err(fail)?.take(most).read_to_end(&mut text).map_err(fail)? > MAX_BYTES {
         return Err(fail(io::ErrorKind::FileTooLarge.into()));
     }
     Ok(text)

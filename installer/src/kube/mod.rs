@@ -43,25 +43,20 @@ pub enum KubeError {
     /// It answered with another status.
     #[error("{method} {path}: the Kubernetes API answered {status}: {message}")]
     Status {
-        /// Request method.
         method: Method,
         /// Request path, without query.
         path: String,
-        /// HTTP status.
         status: u16,
         /// Its reason, cut to a line.
         message: String,
     },
-    /// No answer.
     #[error("{method} {path}: no answer from the Kubernetes API at {server}")]
     Transport {
-        /// Request method.
         method: Method,
         /// Request path, without query.
         path: String,
         /// Where it should be.
         server: String,
-        /// Cause.
         source: Box<ureq::Error>,
     },
     /// An answer of another form. What is in it may be secret.
@@ -86,15 +81,11 @@ pub enum KubeError {
         /// Request path, without query.
         path: String,
     },
-    /// The installation was cancelled.
     #[error("cancelled while the Kubernetes API was asked")]
     Cancelled,
     /// No thread for the request.
     #[error("cannot start the thread that asks the Kubernetes API")]
-    Thread {
-        /// Cause.
-        source: std::io::Error,
-    },
+    Thread { source: std::io::Error },
 }
 
 impl KubeError {
@@ -155,12 +146,10 @@ impl Client {
         self.request(Method::PATCH, &path, &[], Some(patch.to_string().into_bytes()), MAX_BYTES).map(drop)
     }
 
-    /// A ConfigMap.
     pub fn config_map(&self, namespace: &str, name: &str) -> Result<ConfigMap, KubeError> {
         self.get(&format!("/api/v1/namespaces/{}/configmaps/{}", encode(namespace), encode(name)))
     }
 
-    /// Events of this name.
     pub fn events(&self, namespace: &str, name: &str) -> Result<Vec<Event>, KubeError> {
         let path = format!("/api/v1/namespaces/{}/events", encode(namespace));
         let mut events: Vec<Event> = self.list(&path, &[("fieldSelector", &format!("metadata.name={name}"))])?;
@@ -168,7 +157,6 @@ impl Client {
         Ok(events)
     }
 
-    /// Pods of a namespace.
     pub fn pods(&self, namespace: &str) -> Result<Vec<Pod>, KubeError> {
         self.list(&format!("/api/v1/namespaces/{}/pods", encode(namespace)), &[])
     }

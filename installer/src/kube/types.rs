@@ -33,21 +33,17 @@ pub(super) struct ListMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
-    /// Name.
     #[serde(default)]
     pub name: String,
     /// Changes with the object.
     #[serde(default)]
     pub resource_version: String,
-    /// Annotations.
     #[serde(default, deserialize_with = "null_is_default")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Node {
-    /// Metadata.
     #[serde(default)]
     pub metadata: Metadata,
     #[serde(default, deserialize_with = "null_is_default")]
@@ -97,7 +93,6 @@ pub struct Address {
     /// `InternalIP`, `Hostname`, …
     #[serde(default, rename = "type")]
     pub kind: String,
-    /// The address.
     #[serde(default)]
     pub address: String,
 }
@@ -108,7 +103,6 @@ impl Node {
         self.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
     }
 
-    /// Its taints.
     pub fn taints(&self) -> &[Taint] {
         &self.spec.taints
     }
@@ -120,7 +114,6 @@ impl Node {
     }
 }
 
-/// A ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ConfigMap {
     /// Its texts by key.
@@ -128,10 +121,8 @@ pub struct ConfigMap {
     pub data: BTreeMap<String, String>,
 }
 
-/// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Event {
-    /// Metadata.
     #[serde(default)]
     pub metadata: Metadata,
 }
@@ -139,15 +130,12 @@ pub struct Event {
 /// A MachineConfig; that it is there is what counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct MachineConfig {
-    /// Metadata.
     #[serde(default)]
     pub metadata: Metadata,
 }
 
-/// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Pod {
-    /// Metadata.
     #[serde(default)]
     pub metadata: Metadata,
     #[serde(default, deserialize_with = "null_is_default")]

@@ -81,81 +81,65 @@ pub struct RootDeploy {
 pub enum Action {
     /// Zero the first 512 bytes of a disk, so that firmware does not boot it. Failures are only logged.
     ClearBootSector {
-        /// The disk.
         device: PathBuf,
     },
     /// Tell the service.
     Report {
         /// Stage reached.
         stage: HostStage,
-        /// Its detail.
         info: String,
     },
     /// Take down volumes, arrays and maps on a disk and wipe their signatures. A failure is told to the service, and the
     /// installation goes on: the image writer refuses a disk that is in use.
     CleanDisk {
-        /// The disk.
         device: PathBuf,
     },
     /// Apply the bootstrap config to the live system and start what it brings: the temporary control plane.
     StartBootstrap {
-        /// Whose config.
         cluster_id: ClusterId,
         /// Nobody else will join.
         single_node: bool,
     },
     /// From now on tell the service of other hosts that fetch their config from this one.
     WatchConfiguring {
-        /// Whose hosts.
         cluster_id: ClusterId,
     },
     /// Wait until the temporary control plane has made what the installed node needs.
     WaitForBootkube,
     /// Get the host's Ignition config.
     FetchIgnition {
-        /// Its infra-env.
         infra_env_id: InfraEnvId,
-        /// The host.
         host_id: HostId,
     },
     /// Get the host's Ignition config and merge it over the one that the temporary control plane made.
     MergeIgnition {
-        /// Its infra-env.
         infra_env_id: InfraEnvId,
-        /// The host.
         host_id: HostId,
     },
-    /// Write the disk.
     WriteImage(ImageWrite),
     /// Install into the running system's root.
     DeployToRoot(RootDeploy),
     /// Wait until so many masters are done.
     WaitForMasters {
-        /// Of this cluster.
         cluster_id: ClusterId,
-        /// How many.
         ready: usize,
     },
     /// Put the cluster's own version of the system on the new disk, which saves a reboot later. Failures are only logged.
     SkipMcoReboot {
-        /// The disk.
         device: PathBuf,
         /// Kernel arguments that the system on the disk was given.
         append_kargs: Vec<String>,
     },
     /// Make the firmware start from the disk. Failures are only logged.
     SetBootOrder {
-        /// The disk.
         device: PathBuf,
     },
     /// Where the live medium carries a registry: tell the service, and copy its data to the new disk.
     CopyRegistryData {
-        /// The disk.
         device: PathBuf,
     },
     /// Wait until the control plane stands without this host.
     WaitForControlPlane {
-        /// Of this cluster.
         cluster_id: ClusterId,
     },
     /// Send the host's logs to the service. Failures are only logged.
@@ -175,7 +159,6 @@ pub enum Action {
 /// The actions, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// What to do.
     pub actions: Vec<Action>,
 }
 
@@ -187,10 +170,8 @@ pub enum PlanError {
     Device {
         /// Field of the request.
         field: &'static str,
-        /// As given.
         device: String,
     },
-    /// Arguments.
     #[error(transparent)]
     Args(#[from] ArgsError),
     /// A role that is none.

@@ -51,7 +51,6 @@ struct Request {
 }
 
 impl Reclaim {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let architecture = Architecture::of_this_program();
         match self.command {

@@ -31,12 +31,10 @@ pub struct Document<R> {
 /// Why there is no document.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// Can't be read.
     #[error("cannot read the reclaim request from {from}")]
     Read {
         /// A path, or `standard input`.
         from: String,
-        /// Cause.
         source: io::Error,
     },
     /// Not the document, or too large for one.
@@ -44,7 +42,6 @@ pub enum DocumentError {
     Decode {
         /// A path, or `standard input`.
         from: String,
-        /// Cause.
         source: serde_json::Error,
     },
 }

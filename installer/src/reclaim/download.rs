@@ -21,12 +21,10 @@ pub enum DownloadError {
     /// The client can't be set up.
     #[error(transparent)]
     Config(#[from] HttpConfigError),
-    /// No answer.
     #[error("cannot fetch {url}")]
     Transport {
         /// Without what may be secret.
         url: String,
-        /// Cause.
         source: Box<ureq::Error>,
     },
     /// An answer without the file.
@@ -34,7 +32,6 @@ pub enum DownloadError {
     Status {
         /// Without what may be secret.
         url: String,
-        /// HTTP status.
         status: u16,
     },
     /// The connection broke, or took too long.
@@ -44,7 +41,6 @@ pub enum DownloadError {
         url: String,
         /// So many are kept for the next attempt.
         bytes: u64,
-        /// Cause.
         source: io::Error,
     },
     /// It can't be what it should be.
@@ -53,12 +49,10 @@ pub enum DownloadError {
         /// Without what may be secret.
         url: String,
     },
-    /// The disk.
     #[error("cannot keep what came from {url}")]
     Write {
         /// Without what may be secret.
         url: String,
-        /// Cause.
         source: io::Error,
     },
 }

@@ -35,61 +35,29 @@ impl Default for Pace {
 /// Why the host isn't reclaimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReclaimError {
-    /// A file.
     #[error(transparent)]
     Download(#[from] DownloadError),
-    /// The loader entry.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// The node.
     #[error(transparent)]
     Host(#[from] HostError),
     /// Not the root of a node.
     #[error("host_fs_mount_dir {} must be an absolute path of a directory with boot in it", path.display())]
-    NoNode {
-        /// As given.
-        path: PathBuf,
-    },
-    /// A directory.
+    NoNode { path: PathBuf },
     #[error("cannot make the directory {}", path.display())]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Directory { path: PathBuf, source: io::Error },
     /// Somebody else could change what is in it.
     #[error(
         "{} belongs to user {uid} and has mode {mode:o}: what is downloaded would not be safe there. Remove it, or name another \
          directory with --scratch",
         path.display()
     )]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        uid: u32,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// A copy.
+    Foreign { path: PathBuf, uid: u32, mode: u32 },
     #[error("cannot put {} in its place", path.display())]
-    Place {
-        /// Which.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Place { path: PathBuf, source: io::Error },
     /// Also after the rollback was removed.
     #[error("the boot file system at {} has {free_bytes} bytes left, and {needed_bytes} are needed", boot.display())]
-    NoSpace {
-        /// Its mount point.
-        boot: PathBuf,
-        /// Left.
-        free_bytes: u64,
-        /// Needed.
-        needed_bytes: u64,
-    },
+    NoSpace { boot: PathBuf, free_bytes: u64, needed_bytes: u64 },
 }
 
 /// Where things go, below the node's root.

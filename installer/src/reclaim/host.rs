@@ -34,56 +34,30 @@ pub trait Host {
 /// Why the node did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Read-only for good.
     #[error(transparent)]
     Writable(#[from] WritableError),
-    /// No such file system.
     #[error("cannot find out how much space is left at {}", path.display())]
-    Space {
-        /// The mount point.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A program of the node.
+    Space { path: PathBuf, source: io::Error },
     #[error("cannot run the node's {program}")]
-    Start {
-        /// Its name.
-        program: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
-    /// It failed.
+    Start { program: &'static str, source: io::Error },
     #[error("the node's {program} failed ({status}): {said}")]
     Failed {
-        /// Its name.
         program: &'static str,
         /// As the system says it.
         status: String,
         /// The end of its log.
         said: String,
     },
-    /// The kernel's command line.
     #[error("cannot read /proc/cmdline")]
-    CommandLine {
-        /// Cause.
-        source: io::Error,
-    },
-    /// Nobody said it may.
+    CommandLine { source: io::Error },
     #[error("rebooting is not allowed: the request must say \"reboot\": true")]
     RebootNotAllowed,
-    /// No process for it.
     #[error("cannot start the reboot")]
-    Reboot {
-        /// Cause.
-        source: io::Error,
-    },
+    Reboot { source: io::Error },
 }
 
-/// A node.
 #[derive(Debug)]
 pub struct NodeHost {
-    /// Where its root is.
     pub root: PathBuf,
     /// Whether [`Host::reboot`] does it; refused otherwise.
     pub allow_reboot: bool,

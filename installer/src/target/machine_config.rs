@@ -31,43 +31,25 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 pub enum MachineConfigError {
     /// Not JSON, or not of its form.
     #[error("{what} is not what it should be")]
-    Json {
-        /// Which document.
-        what: &'static str,
-        /// Cause.
-        source: serde_json::Error,
-    },
-    /// Nothing to ask.
+    Json { what: &'static str, source: serde_json::Error },
     #[error("the host's Ignition config has no {0}")]
     Missing(&'static str),
     /// A `data:` URL.
     #[error("{what} is no good data URL")]
-    Data {
-        /// Which.
-        what: &'static str,
-        /// Cause.
-        source: DataUrlError,
-    },
+    Data { what: &'static str, source: DataUrlError },
     /// Compressed badly, or too much.
     #[error("cannot unpack {what}")]
-    Unpack {
-        /// Which.
-        what: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
+    Unpack { what: &'static str, source: io::Error },
     /// Neither `data:` nor `http(s):`.
     #[error("the host's Ignition config is merged with {0}, which can't be fetched")]
     Scheme(String),
     /// HTTPS without an authority.
     #[error("the host's Ignition config names no certificate authority for {0}")]
     NoAuthority(String),
-    /// No answer.
     #[error("cannot fetch {url}")]
     Fetch {
         /// Without its query.
         url: String,
-        /// Cause.
         source: Box<ureq::Error>,
     },
     /// A config without a machine config, or that without a system.
@@ -83,7 +65,6 @@ pub enum MachineConfigError {
 pub struct MachineConfig {
     /// Container image of it.
     pub os_image_url: String,
-    /// Arguments of its kernel.
     pub kernel_arguments: Vec<String>,
 }
 
@@ -119,7 +100,6 @@ pub(super) fn wait(ignition: &[u8], pace: &Pace, cancel: &Cancel) -> Result<Mach
     }
 }
 
-/// Asks once.
 pub(super) fn fetch(ignition: &[u8]) -> Result<MachineConfig, MachineConfigError> {
     let config = json("the host's Ignition config", ignition)?;
     let sources = config.pointer("/ignition/config/merge").and_then(Value::as_array);

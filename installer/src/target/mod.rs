@@ -44,24 +44,16 @@ impl Default for Pace {
 /// Why the disk was not changed, or not wholly.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// No machine config.
     #[error(transparent)]
     MachineConfig(#[from] MachineConfigError),
-    /// The disk.
     #[error(transparent)]
     Disk(#[from] WrittenError),
     /// No CoreOS.
     #[error("{} has no partition {number}, which every CoreOS image has", device.display())]
-    NoPartition {
-        /// The disk.
-        device: PathBuf,
-        /// Its number.
-        number: u32,
-    },
+    NoPartition { device: PathBuf, number: u32 },
     /// The words are those that people look for (installer contract A.14).
     #[error("device {} is not large enough to fit the registry data ({bytes} bytes)", device.display())]
     TooSmall {
-        /// The disk.
         device: PathBuf,
         /// Size of the data.
         bytes: u64,
@@ -69,16 +61,8 @@ pub enum TargetError {
     /// One of the host's programs.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// A file.
     #[error("cannot {action} {}", path.display())]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    File { action: &'static str, path: PathBuf, source: io::Error },
     /// SIGINT or SIGTERM.
     #[error("cancelled by a signal")]
     Cancelled,

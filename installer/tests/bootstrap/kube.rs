@@ -19,6 +19,20 @@ fn parse(text: &str) -> Result<Kubeconfig, ConfigError> {
     Kubeconfig::parse(Path::new("/k/kubeconfig"), text.as_bytes())
 }
 
+#[test]
+fn a_kubeconfig_is_bounded_before_it_is_parsed() {
+    for (text, reason) in [
+        ("{a: ".repeat(10_000), "it is nested too deeply: at most 128 lists and mappings may be in one another"),
+        (format!("[{}]", "a,".repeat(300_000)), "it has too many values: at most 160000, aliases followed"),
+        ("- &a [*a]".to_owned(), "an alias in it stands for something that contains the alias"),
+        (" ".repeat((1 << 20) + 1), "it has 1048577 bytes, more than 1048576"),
+        ("clusters: [secret".to_owned(), "it can't be read at line 1 column 12"),
+    ] {
+        let error = format!("{:#}", anyhow::Error::new(parse(&text).unwrap_err()));
+        assert_eq!(error, format!("the kubeconfig /k/kubeconfig is not valid: {reason}"));
+    }
+}
+
 fn client(service: &FakeService, cancel: &Cancel) -> Client {
     let config = parse(&kubeconfig(
         json!({"server": format!("{}/", service.url), "insecure-skip-tls-verify": true}),

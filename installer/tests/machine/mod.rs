@@ -1,5 +1,5 @@
 //! A machine for tests: notes what is done to it, writes as the test says, and has a directory for a root.
-#![allow(dead_code, missing_docs, clippy::unwrap_used)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use diskwrite::{DiskError, Event, Use, wipe::WipeError};
 use installer::{

@@ -23,7 +23,6 @@ const KINDS: [ErrorKind; 8] = [
 /// Tag and length.
 const HEADER_BYTES: usize = 5;
 
-/// Writes an answer.
 pub(super) fn send(to: &mut impl Write, answer: &io::Result<Vec<u8>>) -> io::Result<()> {
     let (tag, body) = match answer {
         Ok(bytes) => (ANSWER, bytes.clone()),

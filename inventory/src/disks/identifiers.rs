@@ -11,7 +11,6 @@ const MAX_PAGE_BYTES: usize = 64 << 10;
 /// udev's properties that hold a serial number, the best first.
 pub(super) const SERIAL_PROPERTIES: [&str; 4] = ["SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL"];
 
-/// `model`.
 pub(super) fn model(root: &Root, device: &Device) -> Option<String> {
     if let Some(model) = device.udev.get("ID_MODEL") {
         return Some(model.to_owned());
@@ -24,7 +23,6 @@ pub(super) fn model(root: &Root, device: &Device) -> Option<String> {
     Some(if device.name.starts_with("nvme") { model } else { underscored(&model) })
 }
 
-/// `serial`.
 pub(super) fn serial(root: &Root, device: &Device) -> Option<String> {
     let known = device.udev.first(&SERIAL_PROPERTIES);
     if let Some(serial) = known {
@@ -38,7 +36,6 @@ pub(super) fn serial(root: &Root, device: &Device) -> Option<String> {
         .or_else(|| vpd::serial(&page(root, device, "vpd_pg80")?))
 }
 
-/// `wwn`.
 pub(super) fn wwn(root: &Root, device: &Device, by_id: &str) -> Option<String> {
     if let Some(wwn) = device.udev.first(&["ID_WWN_WITH_EXTENSION", "ID_WWN", "DM_WWN"]) {
         return Some(wwn.to_owned());

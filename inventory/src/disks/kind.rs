@@ -3,7 +3,6 @@
 use super::device::Device;
 use crate::Root;
 
-/// `drive_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DriveType {
     Unknown,
@@ -22,7 +21,6 @@ pub(super) enum DriveType {
 }
 
 impl DriveType {
-    /// The wire's text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",

@@ -13,7 +13,6 @@ const BCACHEFS: &str = "/sys/fs/bcachefs";
 /// What a device is used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Mounted here.
     Mount(String),
     /// In use as swap area.
     Swap,
@@ -93,9 +92,7 @@ impl Usage {
 /// A file system in use that lies on several devices.
 struct Pool {
     kind: &'static str,
-    /// Its UUID.
     id: String,
-    /// Kernel names.
     devices: BTreeSet<String>,
 }
 

@@ -19,9 +19,7 @@ pub struct GpuFilter {
 pub struct GpuFilterError {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong with it.
     pub what: &'static str,
-    /// The text there.
     pub seen: String,
 }
 

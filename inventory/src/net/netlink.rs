@@ -127,7 +127,6 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A netlink message.
     pub(crate) fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
         let len = u32::try_from(payload.len() + 16).unwrap();
         let mut bytes =
@@ -138,7 +137,6 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// An attribute.
     pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let len = u16::try_from(value.len() + 4).unwrap();
         let mut bytes = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();

@@ -62,7 +62,6 @@ const MAX_NAME_CHARS: usize = 200;
 pub(crate) struct Ids {
     /// Maker of the chip.
     pub vendor: u16,
-    /// The chip.
     pub device: u16,
     /// Maker of the card and the card.
     pub subsystem: Option<(u16, u16)>,

@@ -26,7 +26,6 @@ pub(super) struct Processor {
     pub microcode: Option<String>,
 }
 
-/// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CpuInfo {
     /// In the kernel's order.

@@ -45,11 +45,9 @@ pub enum Outcome {
 /// Who knew a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The host itself.
     HostsFile,
     /// A name that always means this host (RFC 6761 §6.3).
     Localhost,
-    /// This server.
     Server(SocketAddr),
 }
 
@@ -62,7 +60,6 @@ pub struct Failure {
     pub name: String,
     /// What was asked of it.
     pub record: Record,
-    /// Why not.
     pub cause: Cause,
 }
 

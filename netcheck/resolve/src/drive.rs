@@ -50,7 +50,6 @@ impl Silent {
     }
 }
 
-/// Whom to ask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Servers<'a> {
     pub settings: &'a Settings,

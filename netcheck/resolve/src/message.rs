@@ -17,9 +17,7 @@ const MAX_ALIASES: usize = 16;
 /// What is asked of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// IPv4 addresses.
     A,
-    /// IPv6 addresses.
     Aaaa,
     /// The name of an address.
     Ptr,

@@ -48,28 +48,22 @@ pub enum LookupError {
         /// As asked for, shortened.
         name: String,
     },
-    /// The name does not exist.
     #[error("the name {name} does not exist: {server} knows none of {}", tried.join(", "))]
     NoSuchName {
-        /// As asked for.
         name: String,
         /// The server that said so.
         server: SocketAddr,
         /// The absolute names that it may stand for.
         tried: Vec<String>,
     },
-    /// The name exists.
     #[error("the name {name} exists, but has no address, by {server}")]
     NoAddress {
-        /// As asked for.
         name: String,
         /// The server that said so.
         server: SocketAddr,
     },
-    /// The name is an alias.
     #[error("the name {name} is an alias of {target}, which has no address, by {server}")]
     DanglingAlias {
-        /// As asked for.
         name: String,
         /// The end of the chain of aliases.
         target: String,
@@ -79,7 +73,6 @@ pub enum LookupError {
     /// No server said whether the name exists.
     #[error("cannot resolve {name}: {}", list(failures))]
     Failed {
-        /// As asked for.
         name: String,
         /// What was asked of which server, and what was seen.
         failures: Vec<Failure>,

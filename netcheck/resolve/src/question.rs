@@ -21,7 +21,6 @@ pub(crate) struct Asking<W> {
     pub record: Record,
     /// `None` for text that is no name.
     question: Option<Question>,
-    /// Whom to ask.
     servers: Vec<SocketAddr>,
     /// Counts servers, and rounds through them.
     turn: usize,

@@ -28,12 +28,7 @@ const MAX_LIMIT: Duration = Duration::from_secs(3600);
 pub enum ReadError {
     /// A file that is there and can't be read.
     #[error("cannot read {}, which says how names are looked up", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
 }
 
 /// Asks the servers of a resolv.conf after looking into a hosts file. It keeps no answers: every lookup is a new one.

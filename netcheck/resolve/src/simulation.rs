@@ -83,7 +83,6 @@ pub struct Simulation<F> {
     pub most_open: usize,
 }
 
-/// What comes, and when.
 pub struct Coming(Vec<(Instant, Result<Vec<u8>, Cause>)>);
 
 impl<F: FnMut(&Seen) -> Deed> Simulation<F> {

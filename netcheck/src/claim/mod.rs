@@ -58,15 +58,10 @@ impl Default for Options {
 #[serde(tag = "who", rename_all = "snake_case")]
 pub enum Holder {
     /// This host, on this interface.
-    Ourselves {
-        /// Its name.
-        interface: String,
-    },
+    Ourselves { interface: String },
     /// A station of the segment behind this interface.
     Neighbour {
-        /// Its name.
         interface: String,
-        /// The station.
         #[serde(serialize_with = "as_text")]
         mac: Mac,
     },
@@ -77,7 +72,6 @@ pub enum Holder {
 /// An address and those that have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// The address.
     pub address: IpAddr,
     /// Those that have it, sorted; nobody if empty.
     pub holders: Vec<Holder>,
@@ -91,7 +85,6 @@ pub struct Claim {
 /// An address of ours that another station has too.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Duplicate {
-    /// The address.
     pub address: IpAddr,
     /// Our interface that has it.
     pub interface: String,
@@ -119,12 +112,8 @@ pub enum Error {
     /// The thread would not let go of its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// No event loop.
     #[error("cannot start the event loop of the probes")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
 }
 
 /// Finds out who holds each of `addresses`, in their order.

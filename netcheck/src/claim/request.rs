@@ -10,7 +10,6 @@ const MAX_ADDRESSES: usize = 1000;
 /// What is wrong with a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Another document.
     #[error("the request is not a JSON array of objects with vip and vip_type (api or ingress)")]
     Shape {
         /// Cause, with line and column.
@@ -21,21 +20,13 @@ pub enum RequestError {
     Address {
         /// What was found, shortened.
         text: String,
-        /// Cause.
         source: AddrParseError,
     },
     /// An address that no station can have.
     #[error("failed to verify vip {address}: no station has an unspecified, multicast or broadcast address")]
-    NotUnicast {
-        /// The address.
-        address: IpAddr,
-    },
-    /// Too much asked for.
+    NotUnicast { address: IpAddr },
     #[error("{count} addresses to verify; at most {MAX_ADDRESSES} are asked for at once")]
-    TooMany {
-        /// How many.
-        count: usize,
-    },
+    TooMany { count: usize },
 }
 
 /// Reads the JSON form of a request.

@@ -59,17 +59,13 @@ pub enum Reply {
     Null,
     /// How many sources there are.
     SourceCount(u32),
-    /// One of them.
     Source(Source),
     /// What it was configured as.
     SourceName(String),
-    /// Its last measurement.
     Measurement(Measurement),
-    /// The clock.
     Tracking(Tracking),
 }
 
-/// Where a source is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SourceAddress {
     /// Its address; a reference clock's ID in the form of one.
@@ -83,13 +79,11 @@ pub enum SourceAddress {
 /// `RPY_SOURCE_DATA`. Offsets are in seconds and positive where the host's clock is ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
-    /// Where it is.
     pub address: SourceAddress,
     /// Stratum; 0 when never heard.
     pub stratum: u16,
     /// What chronyd makes of it.
     pub state: State,
-    /// What it is.
     pub mode: Mode,
     /// Seconds since the last sample; `None` when there is none.
     pub since_sample_s: Option<u32>,
@@ -187,43 +181,20 @@ impl std::fmt::Display for Status {
 pub enum ReplyError {
     /// No reply of this protocol at all.
     #[error("{length} bytes that are no reply of chronyd")]
-    NotAReply {
-        /// Length.
-        length: usize,
-    },
-    /// chronyd speaks another version.
+    NotAReply { length: usize },
     #[error("a reply of protocol version {found}, not {VERSION}")]
-    Version {
-        /// Seen.
-        found: u8,
-    },
+    Version { found: u8 },
     /// The answer to another request: a late one, or somebody else's.
     #[error("a reply to another request (command {command}, sequence number {sequence:#x})")]
-    OtherRequest {
-        /// Seen.
-        command: u16,
-        /// Seen.
-        sequence: u32,
-    },
-    /// chronyd refuses.
+    OtherRequest { command: u16, sequence: u32 },
     #[error("{0}")]
     Refused(Status),
     /// The answer to ours, but of another kind.
     #[error("a reply of kind {found}, not {expected}")]
-    OtherKind {
-        /// Seen.
-        found: u16,
-        /// Wanted.
-        expected: u16,
-    },
+    OtherKind { found: u16, expected: u16 },
     /// The answer to ours, but cut short.
     #[error("a reply of {length} bytes, not {expected}")]
-    Truncated {
-        /// Length.
-        length: usize,
-        /// Least length.
-        expected: usize,
-    },
+    Truncated { length: usize, expected: usize },
 }
 
 /// Sizes and codes of a request, from `candm.h`.

@@ -13,7 +13,6 @@ use std::{collections::BTreeMap, net::Ipv4Addr};
 
 /// Port of servers and relays.
 pub const SERVER_PORT: u16 = dhcproto::v4::SERVER_PORT;
-/// Port of clients.
 pub const CLIENT_PORT: u16 = dhcproto::v4::CLIENT_PORT;
 
 /// What ISC's dhclient asks for, in its order.
@@ -37,7 +36,6 @@ const BOOT_FILE: std::ops::Range<usize> = 108..236;
 /// What a client says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// Which message.
     pub kind: QuestionKind,
     /// Comes back in the answers.
     pub transaction: u32,
@@ -89,7 +87,6 @@ impl Question<'_> {
 /// What a server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Which message.
     pub kind: AnswerKind,
     /// That of the question.
     pub transaction: u32,
@@ -99,7 +96,6 @@ pub struct Answer {
     pub address: Ipv4Addr,
     /// The relay that the question came through (giaddr).
     pub relay: Option<Ipv4Addr>,
-    /// The rest.
     pub options: Options,
 }
 
@@ -173,7 +169,6 @@ impl Options {
         self.0.get(&code).map(Vec::as_slice)
     }
 
-    /// One address.
     pub fn address(&self, code: OptionCode) -> Option<Ipv4Addr> {
         Some(Ipv4Addr::from(<[u8; 4]>::try_from(self.bytes(code)?).ok()?))
     }

@@ -25,7 +25,6 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of an address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
@@ -62,9 +61,7 @@ pub enum Kind {
 pub struct Echo<'a> {
     /// Question or answer.
     pub kind: Kind,
-    /// Whose echo this is.
     pub identifier: u16,
-    /// Which of them.
     pub sequence: u16,
     /// Comes back unchanged.
     pub payload: &'a [u8],

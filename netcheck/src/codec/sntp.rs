@@ -79,13 +79,7 @@ pub enum Rejection {
     KissOfDeath([u8; 4]),
     /// The server itself does not know the time.
     #[error("the server's own clock is not synchronised (leap indicator {leap}, stratum {stratum})")]
-    Unsynchronised {
-        /// Leap indicator.
-        leap: u8,
-        /// Stratum.
-        stratum: u8,
-    },
-    /// Times that can't be.
+    Unsynchronised { leap: u8, stratum: u8 },
     #[error("the server's answer contradicts itself")]
     Implausible,
 }

@@ -17,14 +17,12 @@ const CHECKSUM_WORD: usize = 3;
 /// To the library: the sum is to leave no word out.
 const NO_WORD: usize = usize::MAX;
 
-/// One datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// Who sent it.
     pub source: SocketAddrV4,
     /// Who is to read it.
     pub destination: SocketAddrV4,
-    /// What it says.
     pub payload: &'a [u8],
 }
 

@@ -21,7 +21,6 @@ pub(super) fn is_host(address: Ipv4Addr) -> bool {
 /// What the servers have said so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Questions sent.
     pub questions: u32,
     /// Address and server of each offer.
     pub offers: BTreeSet<(Ipv4Addr, Ipv4Addr)>,
@@ -62,10 +61,11 @@ impl fmt::Display for Seen {
 enum State {
     /// Asks for an address it had (INIT-REBOOT).
     Rebooting(Ipv4Addr),
-    /// Looks for offers.
     Selecting,
-    /// Takes an offer.
-    Requesting { address: Ipv4Addr, server: Ipv4Addr },
+    Requesting {
+        address: Ipv4Addr,
+        server: Ipv4Addr,
+    },
 }
 
 /// What to do about an answer.

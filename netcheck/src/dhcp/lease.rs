@@ -13,9 +13,7 @@ const FOR_EVER: u32 = u32::MAX;
 /// An address that a server gave us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The address.
     pub address: Ipv4Addr,
-    /// Who gave it.
     pub server: Ipv4Addr,
     /// For how long; `None` is for ever.
     pub duration: Option<Duration>,

@@ -28,7 +28,6 @@ use station::Station;
 use std::{fmt, io, time::Duration};
 use time::OffsetDateTime;
 
-/// How to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How long to try for each address, both at the same time; for [`offers`], how long to listen.
@@ -47,9 +46,7 @@ impl Default for Options {
 /// A virtual address of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vip {
-    /// Of its API.
     Api,
-    /// Of its ingress.
     Ingress,
 }
 
@@ -75,9 +72,7 @@ impl fmt::Display for Vip {
 /// The leases of both virtual addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Of the API.
     pub api: Lease,
-    /// Of the ingress.
     pub ingress: Lease,
 }
 
@@ -96,13 +91,10 @@ impl Allocation {
 /// No server gave an address in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoLease {
-    /// For which address.
     pub vip: Vip,
     /// Asked from.
     pub interface: String,
-    /// Asked for.
     pub mac: Mac,
-    /// How long.
     pub waited: Duration,
     /// What there was instead.
     pub seen: Seen,
@@ -121,14 +113,10 @@ impl fmt::Display for NoLease {
 pub enum Error {
     /// The request can't be read.
     #[error("the request is no DHCP allocation request (interface, api_vip_mac, ingress_vip_mac)")]
-    Request {
-        /// Cause.
-        source: serde_json::Error,
-    },
+    Request { source: serde_json::Error },
     /// A hardware address that no station has.
     #[error("{0} is not the MAC address of one station")]
     NotAStation(Mac),
-    /// Both addresses would be one.
     #[error("the API and the ingress address have the same MAC address {0}: a server would give both the same address")]
     SameMac(Mac),
     /// The local interfaces are not as needed.
@@ -136,38 +124,20 @@ pub enum Error {
     Interfaces(#[from] InterfacesError),
     /// An interface without Ethernet addresses.
     #[error("{interface} is no Ethernet interface: DHCP can't be spoken there with a MAC address")]
-    NotEthernet {
-        /// Which.
-        interface: String,
-    },
+    NotEthernet { interface: String },
     /// The packet socket can't be had.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The thread would not let go of its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// No event loop.
     #[error("cannot start the event loop of the DHCP client")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
     /// The question of who offers an address did not leave.
     #[error("cannot send on {interface}; is it up, with carrier?")]
-    NotSent {
-        /// Where.
-        interface: String,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Offers can't be received.
+    NotSent { interface: String, source: io::Error },
     #[error("cannot receive DHCP messages on {interface}")]
-    NotReceived {
-        /// Where.
-        interface: String,
-        /// Cause.
-        source: io::Error,
-    },
+    NotReceived { interface: String, source: io::Error },
     /// One address or both could not be had.
     #[error("{}; is there a DHCP server on this network with addresses left?", join(.0))]
     NoLease(Vec<NoLease>),

@@ -23,7 +23,6 @@ const FRAME_BUFFER_BYTES: usize = 2048;
 pub struct Offer {
     /// The server as it calls itself; `None` for one that breaks the rules.
     pub server: Option<Ipv4Addr>,
-    /// The address.
     pub address: Ipv4Addr,
     /// Who sent the frame: the server, or the relay or router in front of it.
     pub from_mac: Mac,
@@ -35,7 +34,6 @@ pub struct Offer {
     pub subnet_mask: Option<Ipv4Addr>,
     /// Ways out.
     pub routers: Vec<Ipv4Addr>,
-    /// Name servers.
     pub name_servers: Vec<Ipv4Addr>,
     /// Search domain.
     pub domain: Option<String>,
@@ -48,9 +46,7 @@ pub struct Offer {
 pub struct Offers {
     /// Of this document; 1.
     pub schema_version: u32,
-    /// Where was asked.
     pub interface: String,
-    /// For whom.
     pub mac: Mac,
     /// How long was listened, milliseconds.
     pub listened_ms: u64,

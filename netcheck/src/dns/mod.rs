@@ -39,18 +39,13 @@ const MAX_NAMES: usize = 1000;
 /// Why names were not looked up.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// See there.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
-    /// See there.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Too much for one check.
     #[error("{count} names are to be looked up; {MAX_NAMES} at most can be")]
-    TooMany {
-        /// How many there are.
-        count: usize,
-    },
+    TooMany { count: usize },
 }
 
 /// Looks `names` up, all at the same time; answers are in their order, addresses ascending.

@@ -58,7 +58,6 @@ impl Facts {
     }
 }
 
-/// Judges each station.
 pub(super) fn diagnose(facts: &Facts) -> Report {
     let reached = facts.is_reached();
     let needless = reached || facts.is_local();

@@ -45,11 +45,9 @@ pub(super) enum TlsFailure {
     Closed,
     /// It says nothing.
     TimedOut(Duration),
-    /// What rustls says.
     Other(String),
 }
 
-/// Whom to trust.
 #[derive(Clone, Debug)]
 pub(super) struct Roots {
     verifier: Arc<dyn ServerCertVerifier>,
@@ -58,20 +56,10 @@ pub(super) struct Roots {
 /// Why the CA bundle is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
-    /// Not readable.
     #[error("cannot read the CA bundle {}", path.display())]
-    Read {
-        /// The bundle.
-        path: PathBuf,
-        /// Cause.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// Nothing in it.
+    Read { path: PathBuf, source: rustls::pki_types::pem::Error },
     #[error("the CA bundle {} holds no PEM certificate", path.display())]
-    Empty {
-        /// The bundle.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
 }
 
 impl Roots {

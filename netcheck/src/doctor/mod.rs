@@ -34,7 +34,6 @@ use std::{io, path::PathBuf, time::Duration};
 pub struct Options {
     /// The service, as agents are told of it.
     pub url: String,
-    /// Whom to trust.
     pub http: HttpConfig,
     /// Which proxy to use.
     pub proxy: ProxyVariables,
@@ -81,30 +80,18 @@ pub enum Error {
     },
     /// The time limit is out of its range.
     #[error("the time limit is {} s, but must be from 1 to 60", given.as_secs_f32())]
-    Timeout {
-        /// Asked for.
-        given: Duration,
-    },
+    Timeout { given: Duration },
     /// The CA bundle is of no use.
     #[error(transparent)]
     Roots(#[from] RootsError),
     /// The kernel does not tell of itself.
     #[error("the kernel does not list its {what} (netlink)")]
-    Netlink {
-        /// What was asked for.
-        what: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
+    Netlink { what: &'static str, source: io::Error },
     /// The thread would not let go of its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// No event loop.
     #[error("cannot start the event loop that names are looked up on")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
 }
 
 /// Walks to the service and tells what is broken on the way.

@@ -35,7 +35,6 @@ const LINK_BYTES: usize = 16;
 const ADDRESS_BYTES: usize = 8;
 const ROUTE_BYTES: usize = 12;
 
-/// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Link {
     pub index: u32,
@@ -44,7 +43,6 @@ pub(super) struct Link {
     pub technology: u16,
     /// IFF_ flags.
     pub flags: u32,
-    /// An Ethernet address.
     pub mac: Option<Mac>,
     /// Waits for an event outside (RFC 2863).
     pub is_dormant: bool,
@@ -86,7 +84,6 @@ impl Link {
 /// An address of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
-    /// The interface's number.
     pub link: u32,
     pub ip: IpAddr,
     pub prefix_bits: u8,
@@ -126,7 +123,6 @@ pub(super) struct Route {
     pub is_dead_end: bool,
     /// Next hop; absent where the destination is a neighbour.
     pub gateway: Option<IpAddr>,
-    /// Outgoing interface.
     pub link: Option<u32>,
     /// Lower wins.
     pub metric: u32,

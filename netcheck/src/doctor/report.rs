@@ -21,7 +21,6 @@ pub enum Station {
     Duplicate,
     /// The name of the other side.
     Dns,
-    /// Our clock.
     Time,
     /// The proxy that the environment names.
     Proxy,
@@ -64,7 +63,6 @@ pub enum Verdict {
 /// What was found, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // each is said by its name, and in words by the finding's own text
 pub enum Code {
     Ok,
     NotNeeded,
@@ -125,12 +123,9 @@ pub enum Code {
     ServiceError,
 }
 
-/// One station's finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which.
     pub station: Station,
-    /// How it is.
     pub verdict: Verdict,
     /// What was found, for programs.
     pub code: Code,
@@ -180,7 +175,6 @@ impl Finding {
     }
 }
 
-/// The whole walk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// [`SCHEMA_VERSION`].
@@ -201,7 +195,6 @@ impl Report {
         Self { schema_version: SCHEMA_VERSION, url, reachable, cause: first.filter(|_| !reachable), stations }
     }
 
-    /// The finding of a station.
     pub fn station(&self, station: Station) -> Option<&Finding> {
         self.stations.iter().find(|finding| finding.station == station)
     }

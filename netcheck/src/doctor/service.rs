@@ -54,7 +54,6 @@ pub(super) fn is_reached(answer: Option<&Answer>) -> bool {
     }
 }
 
-/// What answered?
 pub(super) fn judge(target: &Target, connection: Option<&ConnectFailure>, answer: Option<&Answer>) -> Finding {
     let station = Station::Service;
     let endpoint = &target.endpoint;

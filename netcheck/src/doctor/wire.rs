@@ -75,7 +75,6 @@ pub(super) struct Walk {
     pub date: Option<(OffsetDateTime, OffsetDateTime)>,
 }
 
-/// How to go.
 pub(super) struct Way<'a> {
     pub target: &'a Target,
     pub proxy: Option<&'a ProxyServer>,

@@ -29,7 +29,6 @@ pub(crate) const NO_URL: &str = "<unknown URL due to internal error>";
 /// another crate beside this one.
 pub type ReadConfig = fn(&[u8]) -> Result<String, Box<dyn Error + Send + Sync>>;
 
-/// How to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// For connecting, TLS not included, to each host on the way.
@@ -58,7 +57,6 @@ pub enum DownloadError {
     /// The URL or a header can't be sent.
     #[error("{PREFIX}failed to create request: {0}")]
     Create(String),
-    /// No response came.
     #[error("{PREFIX}request failed: {0}")]
     Request(String),
     /// The response ended early, came too slowly or is too long.
@@ -67,45 +65,25 @@ pub enum DownloadError {
     /// Not a 2xx.
     #[error("{PREFIX}bad status code: {status}. server response: {body}")]
     Status {
-        /// HTTP status.
         status: u16,
         /// Its first 64 KiB.
         body: String,
     },
     /// A 2xx with nothing in it.
     #[error("{PREFIX}server responsed with status code {status} but the response was empty")]
-    Empty {
-        /// HTTP status.
-        status: u16,
-    },
+    Empty { status: u16 },
     /// No JSON.
     #[error("{PREFIX}response is not valid json:\n{body}\nparse error is: {source}")]
-    Json {
-        /// All of it.
-        body: String,
-        /// Why not.
-        source: serde_json::Error,
-    },
+    Json { body: String, source: serde_json::Error },
     /// No JSON, and much of it.
     #[error("{PREFIX}expected ignition but got non-valid json, first 512 bytes are:\n{start}")]
-    LongJson {
-        /// Its start.
-        start: String,
-    },
+    LongJson { start: String },
     /// JSON, and no config that the service understands.
     #[error("response is not a valid ignition file:\n{body}\nparse error is: {source}")]
-    Config {
-        /// All of it.
-        body: String,
-        /// Why not.
-        source: Box<dyn Error + Send + Sync>,
-    },
+    Config { body: String, source: Box<dyn Error + Send + Sync> },
     /// JSON, no config that the service understands, and much of it.
     #[error("response JSON is not a valid ignition file, first 512 bytes are:{start}")]
-    LongConfig {
-        /// Its start.
-        start: String,
-    },
+    LongConfig { start: String },
 }
 
 /// In front of everything that went wrong before there was a JSON document.
@@ -113,7 +91,6 @@ const PREFIX: &str = "ignition file download failed: ";
 
 /// What came of a fetch. It has no `Debug`: a config holds secrets.
 pub struct Fetched {
-    /// As asked for.
     pub url: String,
     /// Where it was found in the end, without user and query; `None` when no response came.
     pub found_at: Option<String>,

@@ -16,9 +16,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// User name and password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// User name.
     pub user: String,
-    /// Password.
     pub password: Secret,
 }
 
@@ -31,22 +29,10 @@ pub struct AuthFile {
 /// Why a file gives no credentials. No part of the file is quoted.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Can't be read.
     #[error("cannot read the credentials in {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Another form.
+    Read { path: PathBuf, source: io::Error },
     #[error("{} does not hold credentials: {fault}", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        fault: AuthFault,
-    },
+    Form { path: PathBuf, fault: AuthFault },
 }
 
 /// What is wrong with a text that should hold credentials.
@@ -65,10 +51,7 @@ pub enum AuthFault {
     NoAuths,
     /// An `auth` that is not base64 of `user:password`.
     #[error("'auth' of '{registry}' is not base64 of user:password")]
-    Auth {
-        /// The entry's key.
-        registry: String,
-    },
+    Auth { registry: String },
 }
 
 /// Reads the text of a file.
@@ -164,7 +147,6 @@ impl Credentials {
         Self { files: vec![(PathBuf::from(name), file)] }
     }
 
-    /// The files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|(path, _)| path.as_path())
     }

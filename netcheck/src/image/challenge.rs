@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 
-/// One challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// User name and password with every request (RFC 7617).

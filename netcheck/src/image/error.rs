@@ -17,13 +17,10 @@ pub enum Phase {
     Policy,
     /// The registry's name.
     Name,
-    /// The connection.
     Connect,
     /// The registry's certificate.
     Certificate,
-    /// Credentials and tokens.
     Auth,
-    /// The image's manifest.
     Manifest,
     /// Its layers and configuration.
     Layer,
@@ -67,10 +64,8 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Why not.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// By registries.conf.
     #[error("registries.conf blocks it")]
     Blocked,
     /// The deadline of the whole request has come.
@@ -81,24 +76,18 @@ pub enum FetchError {
     },
     /// A CA bundle can't be used.
     #[error("no connection can be made")]
-    Trust {
-        /// Cause.
-        source: api::http::HttpConfigError,
-    },
+    Trust { source: api::http::HttpConfigError },
     /// The name has no address that is known here.
     #[error("the name in {authority} cannot be resolved")]
     Name {
         /// `host[:port]`.
         authority: String,
-        /// Cause.
         source: ureq::Error,
     },
-    /// No connection.
     #[error("cannot connect to {authority}")]
     Connect {
         /// `host[:port]`.
         authority: String,
-        /// Cause.
         source: ureq::Error,
     },
     /// The certificate is not good.
@@ -106,7 +95,6 @@ pub enum FetchError {
     Certificate {
         /// `host[:port]`.
         authority: String,
-        /// Cause.
         source: rustls::Error,
     },
     /// TLS failed otherwise; often the other side does not speak it.
@@ -114,7 +102,6 @@ pub enum FetchError {
     Tls {
         /// `host[:port]`.
         authority: String,
-        /// Cause.
         source: rustls::Error,
     },
     /// Nothing came for too long.
@@ -122,7 +109,6 @@ pub enum FetchError {
     Stalled {
         /// What was being fetched.
         subject: Subject,
-        /// The limit.
         after: Duration,
     },
     /// The connection broke, or no HTTP.
@@ -130,7 +116,6 @@ pub enum FetchError {
     Transport {
         /// What was being fetched.
         subject: Subject,
-        /// Cause.
         source: ureq::Error,
     },
     /// A redirect leads out of TLS, or nowhere.
@@ -148,7 +133,6 @@ pub enum FetchError {
         authority: String,
         /// Files that were looked into.
         files: Vec<PathBuf>,
-        /// The registry's words.
         said_text: String,
     },
     /// It does not take ours.
@@ -156,13 +140,10 @@ pub enum FetchError {
     Refused {
         /// `host[:port]`.
         authority: String,
-        /// User name.
         user: String,
         /// Where they are from.
         file: PathBuf,
-        /// HTTP status.
         status: u16,
-        /// The registry's words.
         said_text: String,
     },
     /// The registry wants something that we have not.
@@ -183,42 +164,24 @@ pub enum FetchError {
         /// URL of the token server.
         realm: String,
     },
-    /// Another status than success.
     #[error("the answer for {subject} is status {status}{}", said(said_text))]
     Status {
         /// What was being fetched.
         subject: Subject,
-        /// HTTP status.
         status: u16,
-        /// The registry's words.
         said_text: String,
     },
     /// No manifest that we read.
     #[error("{subject} is of no use")]
-    Manifest {
-        /// Which.
-        subject: Subject,
-        /// Cause.
-        source: ManifestError,
-    },
-    /// Nothing for this machine.
+    Manifest { subject: Subject, source: ManifestError },
     #[error("the image is not made for linux/{architecture}")]
-    Architecture {
-        /// Go's word.
-        architecture: String,
-    },
-    /// Indexes of indexes.
+    Architecture { architecture: String },
     #[error("indexes of images are nested more than {limit} deep")]
-    Nested {
-        /// The limit.
-        limit: usize,
-    },
-    /// More than we take.
+    Nested { limit: usize },
     #[error("{subject} is longer than {limit_bytes} bytes")]
     TooLong {
         /// What was being fetched.
         subject: Subject,
-        /// The limit.
         limit_bytes: u64,
     },
     /// More or less than announced.
@@ -226,12 +189,10 @@ pub enum FetchError {
     Size {
         /// What was being fetched.
         subject: Subject,
-        /// As announced.
         expected_bytes: u64,
         /// As seen; where it is more, reading ended there.
         found_bytes: u64,
     },
-    /// Other bytes than announced.
     #[error("{subject} arrives damaged: its bytes have digest {found}")]
     Damaged {
         /// What was being fetched.

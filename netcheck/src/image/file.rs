@@ -28,7 +28,6 @@ pub struct Bounds {
     pub layer_bytes: u64,
     /// Bytes of a layer once it is unpacked.
     pub unpacked_bytes: u64,
-    /// Bytes of the file.
     pub file_bytes: u64,
     /// When everything ends.
     pub deadline: Instant,
@@ -40,7 +39,6 @@ pub enum FileError {
     /// Not the name of an image.
     #[error("the name can't be read")]
     Name(#[from] ReferenceError),
-    /// The name leads nowhere.
     #[error("the name leads nowhere")]
     Resolve(#[from] ResolveError),
     /// The registry does not give it, the last of those that were asked.
@@ -48,33 +46,20 @@ pub enum FileError {
     Fetch {
         /// `host[:port]`.
         registry: String,
-        /// Why.
         source: Box<FetchError>,
     },
     /// A layer is no archive.
     #[error("layer {digest} can't be unpacked")]
-    Unpack {
-        /// Which.
-        digest: Digest,
-        /// Why.
-        source: io::Error,
-    },
+    Unpack { digest: Digest, source: io::Error },
     /// No layer that was looked at has it.
     #[error("none of its last {layers} layers has {path}")]
     Absent {
         /// How many were looked at.
         layers: usize,
-        /// The file.
         path: String,
     },
-    /// Larger than expected.
     #[error("{path} is larger than {limit_bytes} bytes")]
-    TooLong {
-        /// The file.
-        path: String,
-        /// The limit.
-        limit_bytes: u64,
-    },
+    TooLong { path: String, limit_bytes: u64 },
 }
 
 impl FileError {

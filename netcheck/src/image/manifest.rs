@@ -15,9 +15,7 @@ const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+j
 /// A thing in a registry, by content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Of its bytes.
     pub digest: Digest,
-    /// How many.
     pub size_bytes: u64,
 }
 

@@ -54,7 +54,6 @@ const MAX_TIMEOUT_S: u64 = 7 * 24 * 3600;
 pub struct Options {
     /// Who we are to registries.
     pub credentials: Credentials,
-    /// Where images are.
     pub registries: Registries,
     /// PEM bundles trusted for every registry, in addition to the system's roots.
     pub ca_certs: Vec<PathBuf>,
@@ -85,7 +84,6 @@ impl Default for Options {
 /// How far an image is; told at most five times a second, and at its end.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// The image.
     pub name: &'a str,
     /// Bytes that have come.
     pub fetched_bytes: u64,
@@ -98,14 +96,12 @@ pub struct Progress<'a> {
 /// What was found, in the order of the request.
 #[derive(Debug)]
 pub struct Findings {
-    /// One an image.
     pub images: Vec<Finding>,
 }
 
 /// What was found of one image.
 #[derive(Debug)]
 pub struct Finding {
-    /// As asked for.
     pub name: String,
     /// Whether and how it can be had.
     pub outcome: Result<Availability, ImageError>,
@@ -118,7 +114,6 @@ pub enum Availability {
     Present,
     /// From here, and now it has been verified.
     Fetched {
-        /// Where it is.
         endpoint: Endpoint,
         /// What came over the wire for this image: layers and configuration as they are stored, usually compressed. 0 when
         /// images before it in the request have the same.
@@ -140,9 +135,7 @@ pub enum Availability {
 /// A place where an image could not be had.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Where.
     pub endpoint: Endpoint,
-    /// Why not.
     pub error: FetchError,
 }
 
@@ -152,16 +145,11 @@ pub enum ImageError {
     /// Not the name of one.
     #[error("the name can't be read")]
     Name(#[from] ReferenceError),
-    /// The name leads nowhere.
     #[error("the name leads nowhere")]
     Resolve(#[from] ResolveError),
     /// Images before it have taken it.
     #[error("no time was left of the {limit_s} s for all images: ask for fewer, or allow more")]
-    NoTime {
-        /// For all.
-        limit_s: u64,
-    },
-    /// podman could not.
+    NoTime { limit_s: u64 },
     #[error("podman could not pull it")]
     Store(#[from] StoreError),
     /// Nowhere; each place with its reason.

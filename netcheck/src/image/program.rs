@@ -35,7 +35,6 @@ pub enum ProgramError {
     /// Not the name of an image.
     #[error("the name can't be read")]
     Name(#[from] ReferenceError),
-    /// The name leads nowhere.
     #[error("the name leads nowhere")]
     Resolve(#[from] ResolveError),
     /// From no place; this is the last.
@@ -46,32 +45,17 @@ pub enum ProgramError {
     Nowhere,
     /// Its configuration says nothing, or too much.
     #[error("the image's configuration can't be read")]
-    Config {
-        /// Cause.
-        source: serde_json::Error,
-    },
+    Config { source: serde_json::Error },
     /// The label is there and the program is not.
     #[error("the image has the label {AGENT_LABEL} and no {AGENT_PATH}")]
     Absent,
-    /// Too large.
     #[error("{AGENT_PATH} in the image has more than {} MiB", MAX_PROGRAM_BYTES >> 20)]
     TooLong,
-    /// It can't be kept.
     #[error("cannot write {}", path.display())]
-    Write {
-        /// Where.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// A layer can't be unpacked.
     #[error("layer {digest} can't be unpacked")]
-    Layer {
-        /// The layer.
-        digest: Digest,
-        /// Cause.
-        source: io::Error,
-    },
+    Layer { digest: Digest, source: io::Error },
 }
 
 #[derive(Deserialize)]

@@ -127,19 +127,14 @@ pub enum Name {
 /// Why a text is no name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// Too long to be one.
     #[error("this is no name of an image: it has {bytes} bytes")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
+    TooLong { bytes: usize },
     /// The part before the first slash.
     #[error("'{registry}' is no registry: expected host or host:port")]
     Registry {
         /// What was found, shortened.
         registry: String,
     },
-    /// The path.
     #[error(
         "'{path}' is no path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'"
     )]
@@ -147,13 +142,11 @@ pub enum ReferenceError {
         /// What was found, shortened.
         path: String,
     },
-    /// The tag.
     #[error("'{tag}' is no tag: expected up to 128 letters, digits, '_', '.' and '-'")]
     Tag {
         /// What was found, shortened.
         tag: String,
     },
-    /// The digest.
     #[error("'{digest}' is no digest: expected sha256: and 64 lower-case hexadecimal digits")]
     Digest {
         /// What was found, shortened.

@@ -107,36 +107,20 @@ pub enum RegistriesFault {
     /// Deprecated since 2019, without mirrors.
     #[error("version 1 of the format is not read: write [[registry]] tables in place of [registries.*]")]
     Version1,
-    /// Names nothing.
     #[error("a [[registry]] table has neither prefix nor location")]
     Nameless,
     /// Neither host nor host with path.
     #[error("location '{location}' is not of the form host[:port][/path]")]
-    Location {
-        /// As written.
-        location: String,
-    },
+    Location { location: String },
 }
 
 /// Why the files can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistriesError {
-    /// Can't be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// File or directory.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Another form.
+    Read { path: PathBuf, source: io::Error },
     #[error("{} is no registries.conf", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: RegistriesFault,
-    },
+    Form { path: PathBuf, source: RegistriesFault },
 }
 
 /// Why a name leads nowhere.
@@ -153,17 +137,13 @@ pub enum ResolveError {
     /// What registries.conf makes of it is no name.
     #[error("registries.conf makes '{name}' of it")]
     Rewritten {
-        /// The result.
         name: String,
         /// Why it is none.
         source: ReferenceError,
     },
     /// What registries.conf makes of it has no registry.
     #[error("registries.conf makes '{name}' of it, which names no registry")]
-    NoRegistry {
-        /// The result.
-        name: String,
-    },
+    NoRegistry { name: String },
 }
 
 /// Reads the text of one file.

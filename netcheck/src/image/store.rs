@@ -25,23 +25,15 @@ pub trait Store {
 pub enum StoreError {
     /// Can't be started or waited for.
     #[error("cannot run {}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Ended without success.
+    Run { program: PathBuf, source: io::Error },
     #[error("podman {action} ends with {status}: {said}")]
     Failed {
         /// What it should do.
         action: &'static str,
-        /// How it ended.
         status: ExitStatus,
         /// The last line that it printed.
         said: String,
     },
-    /// Was stopped.
     #[error("podman {action} was stopped after {} s", after.as_secs())]
     Timeout {
         /// What it should do.
@@ -51,10 +43,7 @@ pub enum StoreError {
     },
     /// Printed something else than a size.
     #[error("podman says that the image has '{said}' bytes")]
-    Size {
-        /// What it printed.
-        said: String,
-    },
+    Size { said: String },
 }
 
 /// podman(1).
@@ -77,7 +66,7 @@ impl Podman {
         &self,
         action: &'static str,
         timeout: Duration,
-        command: &mut Command,
+        command: &Command,
     ) -> Result<(ExitStatus, String), StoreError> {
         let failed = |source| StoreError::Run { program: self.program.clone(), source };
         let Ended { status, stdout, stderr } =
@@ -86,7 +75,7 @@ impl Podman {
         Ok((status, super::reference::shorten(said.trim().lines().last().unwrap_or_default())))
     }
 
-    fn succeed(&self, action: &'static str, timeout: Duration, command: &mut Command) -> Result<String, StoreError> {
+    fn succeed(&self, action: &'static str, timeout: Duration, command: &Command) -> Result<String, StoreError> {
         match self.run(action, timeout, command)? {
             (status, said) if status.success() => Ok(said),
             (status, said) => Err(StoreError::Failed { action, status, said }),
@@ -104,7 +93,7 @@ impl Podman {
 impl Store for Podman {
     fn holds(&self, image: &str, timeout: Duration) -> Result<bool, StoreError> {
         let action = "image exists";
-        match self.run(action, timeout, &mut self.command(&["image", "exists", "--", image]))? {
+        match self.run(action, timeout, &self.command(&["image", "exists", "--", image]))? {
             (status, _) if status.success() => Ok(true),
             (status, _) if status.code() == Some(1) => Ok(false),
             (status, said) => Err(StoreError::Failed { action, status, said }),
@@ -120,8 +109,8 @@ impl Store for Podman {
     }
 
     fn size_bytes(&self, image: &str, timeout: Duration) -> Result<u64, StoreError> {
-        let mut command = self.command(&["image", "inspect", "--format={{.Size}}", "--", image]);
-        let said = self.succeed("image inspect", timeout, &mut command)?;
+        let command = self.command(&["image", "inspect", "--format={{.Size}}", "--", image]);
+        let said = self.succeed("image inspect", timeout, &command)?;
         said.parse().map_err(|_| StoreError::Size { said })
     }
 }

@@ -60,7 +60,6 @@ pub(crate) fn numbers(bytes: u64, seconds: f64) -> String {
     format!("{} in {seconds:.1} s, {:.1} MB/s", megabytes(bytes), rate(bytes, seconds))
 }
 
-/// A size.
 pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", rate(bytes, 1.0))
 }

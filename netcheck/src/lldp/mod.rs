@@ -17,7 +17,6 @@ use api::Mac;
 use serde::Serialize;
 use std::{io, path::PathBuf, time::Duration};
 
-/// How to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How long at most. Switches speak every 30 seconds unless told otherwise.
@@ -46,12 +45,8 @@ pub enum Error {
     /// The thread would not let go of its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// No event loop.
     #[error("cannot start the event loop that listens")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
 }
 
 /// All that was heard.
@@ -68,11 +63,9 @@ pub struct Neighbourhood {
 /// A port of this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Port {
-    /// Its name.
     pub interface: String,
     /// Its address; `None` for what is no Ethernet.
     pub mac: Option<Mac>,
-    /// Its MTU, bytes.
     pub mtu: Option<u32>,
     /// The kernel's driver; `None` for what is no device.
     pub driver: Option<String>,
@@ -113,7 +106,6 @@ pub enum Silence {
 pub struct Neighbour {
     /// Who sent the frame.
     pub from_mac: Mac,
-    /// What it says.
     #[serde(flatten)]
     pub said: Advertisement,
 }

@@ -22,7 +22,6 @@ pub struct Findings {
 /// What was found about one remote host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostFindings {
-    /// The remote host.
     pub host_id: HostId,
     /// Who answered for its addresses, sorted by the text of address and MAC, then by interface.
     pub responders: Vec<Responder>,
@@ -61,7 +60,6 @@ pub struct Responder {
 /// Echoes of an address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EchoFinding {
-    /// The address.
     pub address: IpAddr,
     /// Loss and delay; at least one echo was sent.
     pub statistics: EchoStatistics,
@@ -70,11 +68,9 @@ pub struct EchoFinding {
 /// A path MTU that was tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MtuFinding {
-    /// The address.
     pub address: IpAddr,
     /// Our interface.
     pub interface: String,
-    /// Its MTU, bytes.
     pub mtu: u32,
     /// Whether packets of that size came through unfragmented and back.
     pub passed: bool,

@@ -52,12 +52,8 @@ pub enum Error {
     /// The thread would not let go of its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// No event loop.
     #[error("cannot start the event loop of the probes")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
 }
 
 /// Probes every address of `hosts` and reports what came back, in the service's terms.

@@ -40,13 +40,9 @@ impl Default for Options {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{option} is {value}, but must be from {least} to {most}")]
 pub struct OptionsError {
-    /// Which.
     pub option: &'static str,
-    /// What was asked for.
     pub value: u128,
-    /// Lowest allowed.
     pub least: u128,
-    /// Highest allowed.
     pub most: u128,
 }
 

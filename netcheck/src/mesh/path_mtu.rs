@@ -19,7 +19,6 @@ pub struct PathMtu {
 /// What a hop said of its next link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooBig {
-    /// Its address.
     pub hop: IpAddr,
     /// Bytes its next link carries; what it said, not what was measured.
     pub mtu: u32,

@@ -70,14 +70,11 @@ pub(crate) struct Plan {
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// Too much asked for.
     #[error("the request needs {packets} probe packets ({addresses} addresses); at most {limit} are sent in one check")]
     TooMany {
-        /// Packets needed.
         packets: usize,
         /// Distinct addresses asked for.
         addresses: usize,
-        /// Packets allowed.
         limit: usize,
     },
 }

@@ -27,7 +27,6 @@ pub(crate) struct OddAddress {
 /// What is wrong with a request, and where.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Not a JSON array.
     #[error("the connectivity request is not a JSON array of hosts")]
     NotAnArray {
         /// Cause, with line and column.
@@ -38,7 +37,6 @@ pub enum RequestError {
     Host {
         /// Position in the array, from 0.
         index: usize,
-        /// Cause.
         source: serde_json::Error,
     },
 }

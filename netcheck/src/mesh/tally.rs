@@ -126,7 +126,6 @@ impl EchoStatistics {
 pub struct RoundTrip {
     /// Shortest.
     pub min: Duration,
-    /// Mean.
     pub mean: Duration,
     /// Longest.
     pub max: Duration,

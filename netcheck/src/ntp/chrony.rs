@@ -32,14 +32,10 @@ pub enum ChronydError {
     /// Neither socket leads to a chronyd.
     #[error("no chronyd answers ({0})")]
     NotReached(Attempts),
-    /// It does not answer.
     #[error("chronyd was timed out after {} seconds: no answer to {requests} {command} requests at {place}{}", waited.as_secs(), and_seen(*seen))]
     Silent {
-        /// Where.
         place: String,
-        /// What was asked.
         command: &'static str,
-        /// How often.
         requests: u32,
         /// How long all took.
         waited: Duration,
@@ -48,32 +44,12 @@ pub enum ChronydError {
     },
     /// It refuses, or its answer can't be read.
     #[error("chronyd at {place} answered {command} with {reply}")]
-    Reply {
-        /// Where.
-        place: String,
-        /// What was asked.
-        command: &'static str,
-        /// What came back.
-        reply: ReplyError,
-    },
-    /// The socket failed.
+    Reply { place: String, command: &'static str, reply: ReplyError },
     #[error("cannot ask chronyd at {place} for {command}")]
-    Socket {
-        /// Where.
-        place: String,
-        /// What was asked.
-        command: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
+    Socket { place: String, command: &'static str, source: io::Error },
     /// It claims more sources than it can have.
     #[error("chronyd at {place} has {count} sources, more than {MAX_SOURCES}")]
-    TooMany {
-        /// Where.
-        place: String,
-        /// Number of them.
-        count: u32,
-    },
+    TooMany { place: String, count: u32 },
 }
 
 fn and_seen(seen: Option<ReplyError>) -> String {

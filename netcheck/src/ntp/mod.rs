@@ -32,7 +32,6 @@ pub struct Options {
     pub chrony_socket: PathBuf,
     /// Its UDP socket, which tells its sources.
     pub chrony_udp: SocketAddr,
-    /// Name servers.
     pub resolv_conf: PathBuf,
     /// Names known without asking.
     pub hosts: PathBuf,
@@ -90,16 +89,13 @@ pub enum Error {
     Sntp(#[from] SntpError),
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub enum Findings {
     /// chronyd's view.
     Chronyd(ChronydFindings),
-    /// Our own.
     Measured(Measured),
 }
 
-/// What chronyd says.
 #[derive(Debug)]
 pub struct ChronydFindings {
     /// The socket it was asked over.

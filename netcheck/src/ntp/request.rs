@@ -9,24 +9,13 @@ const MAX_SOURCES: usize = 64;
 /// Why a request can't be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Not the document.
     #[error("the request is not one of ntp-synchronizer, {{\"ntp_source\": \"NAMES\"}}")]
-    Document {
-        /// Cause.
-        source: serde_json::Error,
-    },
+    Document { source: serde_json::Error },
     /// The text the service knows (agent contract §6.4).
     #[error("Invalid NTP source: {source_name}")]
-    Source {
-        /// As asked for.
-        source_name: String,
-    },
-    /// More than anybody needs.
+    Source { source_name: String },
     #[error("the request has {found} NTP sources, more than {MAX_SOURCES}")]
-    TooMany {
-        /// Number of them.
-        found: usize,
-    },
+    TooMany { found: usize },
 }
 
 /// The sources of a request, in its order.

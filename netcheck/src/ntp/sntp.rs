@@ -30,13 +30,11 @@ const MAX_ADDRESSES: usize = 4;
 /// What a server says of this host's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offset {
-    /// The server.
     pub address: SocketAddr,
     /// To be added to this host's clock, seconds: positive where it is behind. Right up to 68 years.
     pub offset_s: f64,
     /// Round trip, seconds; the offset can't be off by more than half of it and `root_distance_s`.
     pub delay_s: f64,
-    /// Of the server.
     pub stratum: u8,
     /// How far the server's own clock may be off, seconds.
     pub root_distance_s: f64,
@@ -49,30 +47,19 @@ pub struct Offset {
 pub enum SntpError {
     /// Neither a name nor an address, with or without a port.
     #[error("{server} is no server to ask for the time: NAME, ADDRESS, NAME:PORT or [ADDRESS]:PORT")]
-    NotAServer {
-        /// As asked for.
-        server: String,
-    },
+    NotAServer { server: String },
     /// No address for its name.
     #[error("the name {server} could not be resolved")]
-    Unresolved {
-        /// As asked for.
-        server: String,
-    },
+    Unresolved { server: String },
     /// No usable answer from any of its addresses.
     #[error("no time from {server} ({})", list(failures))]
     NoTime {
-        /// As asked for.
         server: String,
         /// What came of each address.
         failures: Vec<(SocketAddr, Failure)>,
     },
-    /// No event loop.
     #[error("cannot start the event loop of the time requests")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
 }
 
 fn list(failures: &[(SocketAddr, Failure)]) -> String {

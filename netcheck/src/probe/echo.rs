@@ -42,7 +42,6 @@ const PENDING_ERRORS: u32 = 8;
 /// What an echo socket has received.
 #[derive(Debug)]
 pub(crate) enum Received<'a> {
-    /// An ICMP message.
     Message {
         from: IpAddr,
         /// The message without the network header.

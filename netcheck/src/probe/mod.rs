@@ -72,20 +72,12 @@ impl fmt::Display for SocketName {
 pub enum SocketError {
     /// The kernel refuses such sockets to us.
     #[error("not allowed to open a {socket}: this needs the capability CAP_NET_RAW; run as root or grant it")]
-    Privilege {
-        /// Which.
-        socket: SocketName,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Anything else.
+    Privilege { socket: SocketName, source: io::Error },
     #[error("cannot {step} the {socket}")]
     SetUp {
-        /// Which.
         socket: SocketName,
         /// What was being done.
         step: &'static str,
-        /// Cause.
         source: io::Error,
     },
 }
@@ -102,7 +94,6 @@ impl SocketError {
 /// What became of a packet handed to the kernel.
 #[derive(Debug)]
 pub(crate) enum Sent {
-    /// Taken.
     Yes,
     /// Refused as unreachable, too long, filtered: what was to be found out, and as good as lost.
     Refused(io::Error),

@@ -52,7 +52,6 @@ impl Default for Options {
 /// An address that somebody has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupied {
-    /// The address.
     pub address: Ipv4Addr,
     /// The interface of this host that has it.
     pub ours: Option<String>,
@@ -70,7 +69,6 @@ impl Occupied {
 /// What was found on one network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
-    /// Which.
     pub network: Network,
     /// The interface that asked.
     pub interface: String,
@@ -101,7 +99,6 @@ pub struct Progress {
     pub round: u8,
     /// Addresses dealt with in this round.
     pub done: usize,
-    /// Of so many.
     pub total: usize,
 }
 
@@ -123,34 +120,19 @@ pub enum Error {
     /// The thread would not let go of its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// No event loop.
     #[error("cannot start the event loop of the probes")]
-    Runtime {
-        /// Cause.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
     /// Questions were refused by our own kernel, on every network.
     #[error("cannot ask for {address} on {interface}")]
-    Refused {
-        /// What was asked for.
-        address: Ipv4Addr,
-        /// Through which interface.
-        interface: String,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Out of time.
+    Refused { address: Ipv4Addr, interface: String, source: io::Error },
     #[error(
         "the sweep was not done after {deadline:?} ({done} of {total} addresses in round {round} of 2); allow it more time or more packets per second"
     )]
     Deadline {
-        /// The time allowed.
         deadline: Duration,
-        /// The round it was in.
         round: u8,
         /// Addresses dealt with in that round.
         done: usize,
-        /// Of so many.
         total: usize,
     },
 }

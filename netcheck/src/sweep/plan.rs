@@ -18,7 +18,6 @@ pub(crate) struct Ask {
     pub own_ip: Ipv4Addr,
 }
 
-/// A sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// In the order of the request, without the networks that can't be asked.
@@ -35,7 +34,6 @@ pub enum PlanError {
     /// Not a network of ours.
     #[error("no interface to sweep {network} from: this host is on {present}")]
     NoInterface {
-        /// Which.
         network: Network,
         /// The networks it could sweep.
         present: String,
@@ -43,7 +41,6 @@ pub enum PlanError {
     /// A network of ours, but the cable is out.
     #[error("cannot sweep {network}: {interface} has no link")]
     NoLink {
-        /// Which.
         network: Network,
         /// The interface that has an address on it.
         interface: String,

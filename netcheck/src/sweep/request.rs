@@ -17,7 +17,6 @@ pub struct Network {
 /// What is wrong with a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Another document.
     #[error("the request is not a JSON array of networks as text")]
     Shape {
         /// Cause, with line and column.
@@ -26,7 +25,6 @@ pub enum RequestError {
     /// Nothing asked for; the service fails on the empty reply.
     #[error("the request names no network")]
     Empty,
-    /// No network.
     #[error("Network {text} is not a valid CIDR: it must be an IPv4 address, a slash and 0 to 32")]
     Invalid {
         /// What was found, shortened.
@@ -37,25 +35,17 @@ pub enum RequestError {
     NotCanonical {
         /// As it would have to be.
         canonical: Network,
-        /// What was found.
         text: String,
     },
     /// Too much for one sweep.
     #[error("network {network} is larger than a /16; sweep parts of it")]
-    TooLarge {
-        /// Which.
-        network: Network,
-    },
+    TooLarge { network: Network },
     /// Too much for one sweep.
     #[error("the networks have {addresses} addresses together; at most {MAX_ADDRESSES} are swept at once")]
-    TooMany {
-        /// How many.
-        addresses: usize,
-    },
+    TooMany { addresses: usize },
 }
 
 impl Network {
-    /// The network of an address.
     pub(crate) fn of(address: Ipv4Addr, prefix_bits: u32) -> Self {
         let mask = u32::MAX.checked_shl(32 - prefix_bits.min(32)).unwrap_or(0);
         Self { base: Ipv4Addr::from_bits(address.to_bits() & mask), prefix_bits: prefix_bits.min(32) }

@@ -46,7 +46,6 @@ fn env_pair(name: &str, value: &OsStr) -> std::ffi::OsString {
     pair
 }
 
-/// A running server.
 pub struct Server {
     child: Child,
     log: PathBuf,

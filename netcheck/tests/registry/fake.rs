@@ -22,7 +22,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Nobody is served for longer, so that no thread outlives its test by much.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What came.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// With its query.
@@ -30,7 +29,6 @@ pub struct Request {
     pub authorization: Option<String>,
 }
 
-/// What to answer.
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,

@@ -46,7 +46,6 @@ impl Archive {
         self.entry(name, CHARACTER | 0o600, (major, minor), &[])
     }
 
-    /// The finished archive.
     pub(super) fn finish(mut self) -> Result<Vec<u8>> {
         self.inode = 0;
         self.entry("TRAILER!!!", 0, (0, 0), &[])?;

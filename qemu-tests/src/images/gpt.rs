@@ -8,7 +8,6 @@ const ENTRY_BYTES: u64 = 128;
 /// Placeholder disk GUID of every CoreOS image, 00000000-0000-4000-a000-000000000001 as it lies on disk.
 const DISK_GUID: u128 = 0x0000_0000_0000_4000_a000_0000_0000_0001;
 
-/// A partition to be.
 pub(super) struct Partition {
     pub name: &'static str,
     /// Type GUID, as its text reads.

@@ -29,7 +29,6 @@ const COMMON: [&str; 17] = [
     "halt",
 ];
 
-/// A GRUB platform.
 #[derive(Clone, Copy)]
 pub(super) enum Platform {
     Efi,

@@ -12,7 +12,6 @@ use std::{
 pub(super) struct Kernel {
     /// `uname -r`.
     pub release: String,
-    /// The bootable image.
     pub image: PathBuf,
     modules: PathBuf,
 }

@@ -29,7 +29,6 @@ pub enum SectorSize {
 }
 
 impl SectorSize {
-    /// In bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::B512 => 512,

@@ -42,7 +42,6 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Adds a value.
     pub(super) fn text(&mut self, name: &str, value: &str) {
         self.part(name, value.as_bytes());
     }

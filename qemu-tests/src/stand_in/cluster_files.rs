@@ -50,7 +50,6 @@ impl ClusterFiles {
         Ok(Self { directory: directory.to_owned(), settings, offered: vec![stripped, library] })
     }
 
-    /// Where they are.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

@@ -22,7 +22,6 @@ const MAX_BODY_BYTES: u64 = 8 << 20;
 const TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What was asked.
 pub(super) struct Request {
     pub(super) method: String,
     pub(super) path: String,

@@ -14,7 +14,6 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Between registering and being ready: a real one starts its network, and somebody must see that the machine is being configured.
 const BECOMES_READY: Duration = Duration::from_secs(5);
 
-/// This machine's name.
 pub(super) fn name() -> Result<String> {
     let name = nix::unistd::gethostname().context("asking for the host name")?;
     name.into_string().map_err(|name| anyhow::anyhow!("the host name {name:?} is no text"))

@@ -16,7 +16,6 @@ pub enum Role {
     Bootstrap,
     /// An installed control-plane node.
     Master,
-    /// An installed worker.
     Worker,
 }
 
@@ -53,7 +52,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// This machine's.
     pub fn read() -> Result<Self> {
         let text = fs::read(SETTINGS_PATH).with_context(|| format!("reading {SETTINGS_PATH}"))?;
         serde_json::from_slice(&text).with_context(|| format!("reading {SETTINGS_PATH}"))

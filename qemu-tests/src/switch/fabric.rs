@@ -27,11 +27,9 @@ pub struct Link {
 pub struct Counters {
     /// Frames the machine sent.
     pub received: u64,
-    /// Their bytes.
     pub received_bytes: u64,
     /// Frames handed to the machine.
     pub sent: u64,
-    /// Their bytes.
     pub sent_bytes: u64,
     /// Frames for the machine lost by chance.
     pub lost: u64,

@@ -57,12 +57,10 @@ impl Bus {
     }
 }
 
-/// A disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// A raw image; made sparse with `size_bytes` when it doesn't exist.
     pub path: PathBuf,
-    /// Bytes.
     pub size_bytes: u64,
     /// What the guest reads as serial number, up to 20 characters.
     pub serial: String,
@@ -72,10 +70,8 @@ pub struct Disk {
     pub bus: Bus,
 }
 
-/// A network interface.
 #[derive(Clone, Debug)]
 pub struct Nic {
-    /// Its address.
     pub mac: Mac,
     /// Socket of a switch port (see [`crate::switch::Switch::add_port`]).
     pub port: PathBuf,
@@ -86,9 +82,7 @@ pub struct Nic {
 pub struct DirectKernel {
     /// bzImage.
     pub kernel: PathBuf,
-    /// Archive.
     pub initrd: PathBuf,
-    /// Command line.
     pub arguments: String,
 }
 
@@ -240,7 +234,6 @@ impl VmBuilder {
         self
     }
 
-    /// Starts it.
     pub fn start(self) -> Result<Vm, VmError> {
         Vm::start(self)
     }

@@ -6,80 +6,36 @@ use std::{fmt, io, path::PathBuf, time::Duration};
 /// What went wrong with a machine. Each says where its console log is.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
-    /// The host lacks something.
     #[error("{vm}: {what} {}: {hint}", path.display())]
     Missing {
-        /// Machine.
         vm: String,
-        /// What is missing.
         what: &'static str,
         /// Where it was looked for.
         path: PathBuf,
-        /// What to do.
         hint: &'static str,
-        /// Cause.
         source: io::Error,
     },
     /// QEMU didn't start.
     #[error("{vm}: cannot start {QEMU}; is qemu-system-x86 installed?")]
-    Spawn {
-        /// Machine.
-        vm: String,
-        /// Cause.
-        source: io::Error,
-    },
+    Spawn { vm: String, source: io::Error },
     /// A file of ours could not be made.
     #[error("{vm}: cannot prepare {}", path.display())]
-    Prepare {
-        /// Machine.
-        vm: String,
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The control socket failed.
+    Prepare { vm: String, path: PathBuf, source: io::Error },
     #[error("{vm}: the control socket failed{}", .state)]
-    Control {
-        /// Machine.
-        vm: String,
-        /// Console and log.
-        state: Box<ConsoleState>,
-        /// Cause.
-        source: QmpError,
-    },
-    /// The marker didn't come.
+    Control { vm: String, state: Box<ConsoleState>, source: QmpError },
     #[error("{vm}: '{wanted}' was not seen on the console within {} s{state}", limit.as_secs())]
     NoMarker {
-        /// Machine.
         vm: String,
         /// What was waited for.
         wanted: String,
-        /// For how long.
         limit: Duration,
-        /// Console and log.
         state: Box<ConsoleState>,
     },
     /// QEMU ended while the machine was still needed. An exit status of 0 is no success: guests that panic give it too.
     #[error("{vm}: QEMU ended ({status}){state}")]
-    Ended {
-        /// Machine.
-        vm: String,
-        /// Its exit status.
-        status: String,
-        /// Console and log.
-        state: Box<ConsoleState>,
-    },
-    /// The guest's kernel panicked.
+    Ended { vm: String, status: String, state: Box<ConsoleState> },
     #[error("{vm}: the guest panicked: {line}{state}")]
-    Panicked {
-        /// Machine.
-        vm: String,
-        /// The console line.
-        line: String,
-        /// Console and log.
-        state: Box<ConsoleState>,
-    },
+    Panicked { vm: String, line: String, state: Box<ConsoleState> },
 }
 
 /// The console's last lines and where the whole is; the second half of error messages.

@@ -104,12 +104,10 @@ impl Vm {
         Ok(Self { config, process, serial, tpm, qmp: None, dir, log, retried: false })
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// The console log.
     pub fn log(&self) -> &Path {
         &self.log
     }

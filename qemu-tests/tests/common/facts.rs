@@ -100,7 +100,6 @@ impl Facts {
         );
     }
 
-    /// The inventory.
     pub fn inventory(&mut self) -> Value {
         self.inventory_within(LIMIT)
     }
@@ -119,7 +118,6 @@ impl Facts {
         serde_json::from_slice(&output).unwrap()
     }
 
-    /// The report.
     pub fn report(&mut self) -> Value {
         serde_json::from_slice(&self.run("landfall report --json")).unwrap()
     }

@@ -43,7 +43,6 @@ pub struct Job {
     pub problems: Vec<String>,
 }
 
-/// How it went.
 #[derive(Default)]
 pub struct Totals {
     pub moments: usize,

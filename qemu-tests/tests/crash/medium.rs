@@ -10,7 +10,6 @@ const BOOT_CODE: usize = 440;
 /// The partition that is kept.
 pub const KEPT: &str = "data";
 
-/// An OS image.
 #[derive(Clone)]
 pub struct System {
     pub name: &'static str,

@@ -35,7 +35,6 @@ impl fmt::Display for Kind {
     }
 }
 
-/// When.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum At {
     /// As soon as the program says this of itself; see [`is_reached`].
@@ -110,7 +109,6 @@ pub fn condition(wanted: &str) -> String {
     }
 }
 
-/// An interruption.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub kind: Kind,

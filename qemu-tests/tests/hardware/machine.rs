@@ -125,7 +125,6 @@ pub fn smbios(kind: u8, key: &str) -> &'static str {
     fields.iter().find(|(name, _)| *name == key).unwrap().1
 }
 
-/// An interface.
 pub struct Interface {
     pub mac: &'static str,
     /// QEMU's model with its options.
@@ -201,7 +200,6 @@ pub const INTERFACES: [Interface; 5] = [
     },
 ];
 
-/// A disk.
 pub struct Disk {
     pub serial: &'static str,
     pub mib: u64,
@@ -300,7 +298,6 @@ pub fn disks() -> Vec<Disk> {
 /// Its first three parts are sent with the lowest byte first.
 pub const BMC_GUID: &str = "9abcdef0-5678-1234-0102-030405060708";
 
-/// The management controller.
 pub fn bmc() -> BmcConfig {
     BmcConfig {
         channel: 3,

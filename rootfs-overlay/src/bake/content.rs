@@ -32,7 +32,6 @@ pub enum ContentError {
     /// The agent's settings can't be written.
     #[error("the agent's settings")]
     Settings(#[from] BuildError),
-    /// Ignition would not take it.
     #[error("Ignition would not take what is to be baked in: {0}")]
     Config(String),
     /// It is no member of an archive.
@@ -42,18 +41,12 @@ pub enum ContentError {
     #[error(
         "the program is for {program}, and the live system for {base}; --binary FILE names the landfall for {base}"
     )]
-    Machine {
-        /// What the program is for.
-        program: Machine,
-        /// What boots.
-        base: Machine,
-    },
+    Machine { program: Machine, base: Machine },
 }
 
 /// Where the agent reports to.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Base URL.
     pub url: String,
     /// Environment hosts are discovered in.
     pub infra_env_id: InfraEnvId,
@@ -64,7 +57,6 @@ pub struct Service {
 /// What to bake in.
 #[derive(Clone, Debug)]
 pub struct Ingredients {
-    /// The program.
     pub program: Program,
     /// Whether the agent starts at boot, if anything tells it of a service.
     pub agent: bool,
@@ -87,7 +79,6 @@ struct Entry {
     bytes: Vec<u8>,
 }
 
-/// The overlay.
 pub struct Content {
     program: Program,
     /// Sorted by path.
@@ -195,7 +186,6 @@ impl Content {
         Ok(root)
     }
 
-    /// What the program is.
     pub fn program_facts(&self) -> ProgramFacts {
         let Program { version, machine, sha256, .. } = &self.program;
         ProgramFacts { version: version.clone(), architecture: machine.name().to_owned(), sha256: sha256.clone() }
@@ -219,7 +209,6 @@ impl Content {
         all
     }
 
-    /// Names of the units.
     pub fn unit_names(&self) -> Vec<String> {
         self.units.iter().map(|(name, _)| (*name).to_owned()).collect()
     }

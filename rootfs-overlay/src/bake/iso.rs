@@ -181,7 +181,6 @@ impl IsoFile {
     }
 }
 
-/// Where the initrd is.
 fn initrd<R: std::io::Read + std::io::Seek>(iso: &mut Iso<R>, path: &Path) -> Result<Extent, BakeError> {
     match iso.find(INITRD) {
         Ok(extent) => Ok(extent),
@@ -193,7 +192,6 @@ fn initrd<R: std::io::Read + std::io::Seek>(iso: &mut Iso<R>, path: &Path) -> Re
     }
 }
 
-/// Where everything goes.
 struct Layout {
     base_bytes: u64,
     places: Vec<u64>,
@@ -215,7 +213,6 @@ impl Layout {
         (self.start() + initrd_bytes).next_multiple_of(SECTOR_BYTES)
     }
 
-    /// Where the volume ends.
     fn volume_end(&self, initrd_bytes: u64) -> u64 {
         (self.image_start(initrd_bytes) + u64::from(self.image_len)).next_multiple_of(SECTOR_BYTES)
     }

@@ -13,7 +13,6 @@ pub struct Manifest {
     pub schema_version: u32,
     /// Version of the Landfall that baked.
     pub landfall_version: String,
-    /// The program.
     pub program: ProgramFacts,
     /// All files on the live host, the program's among them, sorted by path.
     pub files: Vec<FileFacts>,
@@ -31,7 +30,6 @@ pub struct Manifest {
     pub iso: Option<IsoBase>,
 }
 
-/// The program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramFacts {
     /// Version of Landfall it says it is.
@@ -45,7 +43,6 @@ pub struct ProgramFacts {
 /// A file on the live host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFacts {
-    /// Where.
     pub path: String,
     /// Permission bits, octal.
     pub mode: String,
@@ -67,7 +64,6 @@ pub struct ImageFacts {
 /// What an ISO was before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IsoBase {
-    /// Its length.
     pub bytes: u64,
     /// The bytes that were changed in it, as they were.
     pub undo: Vec<Change>,

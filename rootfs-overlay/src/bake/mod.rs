@@ -32,24 +32,12 @@ use std::path::PathBuf;
 pub enum BakeError {
     /// A file can't be read.
     #[error("{} can't be read", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A base can't be looked into.
     #[error("{} is no image to bake into", path.display())]
-    Iso {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: crate::iso9660::IsoError,
-    },
-    /// It boots otherwise.
+    Iso { path: PathBuf, source: crate::iso9660::IsoError },
     #[error("{} can't be baked into: {what}", path.display())]
     Base {
-        /// The file.
         path: PathBuf,
         /// Why not, and what to do.
         what: String,
@@ -57,22 +45,14 @@ pub enum BakeError {
     /// What it was before can't be told.
     #[error(transparent)]
     Patch(#[from] crate::PatchError),
-    /// The program.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The files.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// The archive.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// Nothing to take out.
     #[error("{} carries nothing that was baked in", path.display())]
-    Absent {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Writing.
+    Absent { path: PathBuf },
     #[error(transparent)]
     Output(#[from] crate::output::OutputError),
 }

@@ -27,7 +27,6 @@ pub struct Tables {
 struct MbrEntry {
     /// Offset of its count of blocks.
     offset: u64,
-    /// Its first block.
     first: u64,
     /// Whether it ends where the image does, not where the ISO does.
     is_whole: bool,

@@ -68,22 +68,11 @@ impl fmt::Display for Machine {
 /// Why a program can't be baked in.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It can't be read.
     #[error("the program {} can't be read", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// It would not start there.
     #[error("{} can't be baked in: {what}; --binary FILE names the static landfall for the live system's processor", path.display())]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
+    Unfit { path: PathBuf, what: String },
 }
 
 /// A static program.

@@ -11,7 +11,6 @@ use ignition::newc;
 
 /// The fragment that Ignition merges below the user's config. `serve` and others embed configs, which therefore win.
 const CONFIG_PATH: &str = "usr/lib/ignition/base.d/50-landfall.ign";
-/// The manifest.
 const MANIFEST_PATH: &str = "etc/landfall/baked.json";
 /// A larger manifest is none: undone bytes are a few KiB, a file takes 200.
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
@@ -21,7 +20,6 @@ pub const WINDOW_BYTES: u64 = 8 << 20;
 /// Why a manifest can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// It can't be packed.
     #[error("the overlay can't be packed")]
     Pack(#[from] ArchiveError),
     /// It can't be written as JSON.
@@ -40,19 +38,12 @@ pub enum SegmentError {
     },
     /// It says what can't be.
     #[error("what was baked in is damaged: {what}")]
-    Damaged {
-        /// What is wrong.
-        what: &'static str,
-    },
+    Damaged { what: &'static str },
     /// There would be no finding it again.
     #[error("the manifest would have {bytes} bytes, and at most {MAX_MANIFEST_BYTES} are read; bake in fewer files")]
-    TooLarge {
-        /// Its length.
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
 }
 
-/// The compressed archive.
 pub fn config_archive(config: &[u8]) -> Result<Vec<u8>, SegmentError> {
     let mut archive = Archive::new();
     archive.add(CONFIG_PATH, 0o600, config)?;
@@ -79,7 +70,6 @@ pub fn pack(config_archive: &[u8], manifest: &Manifest) -> Result<Vec<u8>, Segme
 /// A segment in an initrd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What it says.
     pub manifest: Manifest,
     /// The first byte of the initrd behind it.
     pub end: u64,

@@ -14,14 +14,11 @@ const STEP_BYTES: u64 = 64 << 20;
 pub enum Piece<'a> {
     /// A part of a file.
     Copy {
-        /// The file.
         file: &'a File,
         /// Offset of its first byte.
         offset: u64,
-        /// How many.
         len: u64,
     },
-    /// Bytes.
     Bytes(Vec<u8>),
     /// So many zeros.
     Zeros(u64),

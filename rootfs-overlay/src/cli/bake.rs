@@ -37,7 +37,7 @@ pub struct IsoBake {
     /// OS image to put beside the live system, as /run/media/iso/images/landfall.img; a plan's rendezvous host installs it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "remove"])]
     image: Option<PathBuf>,
-    /// ISO image
+    /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
 }

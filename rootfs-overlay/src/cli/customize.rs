@@ -8,10 +8,10 @@ use anyhow::bail;
 use clap::Args;
 use std::path::Path;
 
-/// Customize a CoreOS live ISO image
+/// Make a live ISO that configures itself or installs a machine
 ///
-/// Has the live system install a machine by itself, with what is given here: the result needs nobody at the console. What was
-/// customized before is replaced, if --force is given.
+/// The result needs nobody at the console: what is given here takes effect when it boots. What was customized before is replaced, if
+/// --force is given.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,23 +22,23 @@ Examples:
 pub struct IsoCustomize {
     #[command(flatten)]
     customizations: Customizations,
-    /// Live kernel argument to append
+    /// Kernel argument to add to the live system; may be repeated
     ///
-    /// Kernel argument to append to boots of the live environment.
+    /// The installed system has arguments of its own (--dest-karg-append).
     #[arg(long, value_name = "arg")]
     live_karg_append: Vec<String>,
-    /// Live kernel argument to delete
+    /// Kernel argument to leave out of the live system; may be repeated
     ///
-    /// Kernel argument to delete from boots of the live environment.
+    /// Only arguments that `iso kargs show --default` prints can be left out, each in the same spelling.
     #[arg(long, value_name = "arg")]
     live_karg_delete: Vec<String>,
-    /// Live kernel argument to replace
+    /// Kernel argument of the live system that gets another value; may be repeated
     ///
-    /// Kernel argument to replace for boots of the live environment, in the form key=old=new. For a default argument "a=b",
-    /// specifying "--live-karg-replace a=b=c" will produce the argument "a=c".
+    /// KEY=OLD=NEW turns KEY=OLD into KEY=NEW: "rd.luks=0=1" makes "rd.luks=1" of "rd.luks=0". Where the value is not OLD, nothing
+    /// changes.
     #[arg(long, value_name = "k=o=n")]
     live_karg_replace: Vec<String>,
-    /// Overwrite existing customizations
+    /// Replace earlier customizations of the image
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]

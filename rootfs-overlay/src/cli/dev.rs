@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// The version that descriptions of minimal ISOs are marked with: that of the program whose format it is.
 const APP_VERSION: &str = "0.27.0";
 
-/// Development commands (unstable)
+/// Look into images and initrds; for developers, and free to change
 #[derive(Debug, Args)]
 pub struct Dev {
     #[command(subcommand)]
@@ -33,10 +33,10 @@ pub struct Dev {
 
 #[derive(Debug, Subcommand)]
 enum DevCommand {
-    /// Commands to show metadata
+    /// Print what an image or a file consists of
     #[command(subcommand)]
     Show(DevShow),
-    /// Commands to extract data
+    /// Write out what an image is made of
     #[command(subcommand)]
     Extract(DevExtract),
 }
@@ -55,7 +55,6 @@ enum DevExtract {
 }
 
 impl Dev {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             DevCommand::Show(DevShow::Iso(iso)) => iso.run(),
@@ -67,7 +66,7 @@ impl Dev {
     }
 }
 
-/// Metadata packing commands used when building an OS image
+/// Steps of an image build: prepare what goes into a live ISO
 #[derive(Debug, Args)]
 pub struct Pack {
     #[command(subcommand)]
@@ -76,13 +75,12 @@ pub struct Pack {
 
 #[derive(Debug, Subcommand)]
 enum PackCommand {
-    /// Create osmet file from CoreOS block device (not there yet)
+    /// Describe a disk for offline installation (only in coreos-installer)
     Osmet(NotHere),
     MinimalIso(PackMinimalIso),
 }
 
 impl Pack {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             PackCommand::Osmet(command) => command.run("pack osmet"),
@@ -105,16 +103,16 @@ impl NotHere {
     }
 }
 
-/// Inspect the CoreOS live ISO image
+/// Print the volume descriptors and paths of an ISO as JSON
 #[derive(Debug, Args)]
 struct ShowIso {
-    /// Show Ignition embed area parameters
+    /// Print offset and length of the room for an Ignition config instead
     #[arg(long, conflicts_with = "kargs")]
     ignition: bool,
-    /// Show kargs embed area parameters
+    /// Print the places and the default of the kernel arguments instead
     #[arg(long, conflicts_with = "ignition")]
     kargs: bool,
-    /// ISO image
+    /// The ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
 }
@@ -154,10 +152,10 @@ impl ShowIso {
     }
 }
 
-/// Print file extent mapping of specific file
+/// Print the extents of a file, where it lies on its device, as JSON
 #[derive(Debug, Args)]
 struct ShowFiemap {
-    /// File to map
+    /// A file, on a file system that reports extents
     #[arg(value_name = "PATH")]
     path: PathBuf,
 }
@@ -176,16 +174,18 @@ impl ShowFiemap {
     }
 }
 
-/// Generate raw metal image from osmet file and OSTree repo
+/// Rebuild a disk image on a device, from a repository of its files
+///
+/// The osmet file says which bytes of the image are which file of the OSTree repository, and holds all others.
 #[derive(Debug, Args)]
 struct ExtractOsmet {
-    /// osmet file
+    /// The image's osmet file
     #[arg(long, value_name = "PATH")]
     osmet: PathBuf,
-    /// OSTree repo
+    /// The OSTree repository, as it was in the image
     #[arg(value_name = "PATH")]
     repo: PathBuf,
-    /// Destination device
+    /// Block device to write to; what is on it is destroyed
     #[arg(value_name = "DEV")]
     device: PathBuf,
 }
@@ -211,13 +211,13 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print(&json)
 }
 
-/// Show the contents of an initrd image
+/// List the paths of an initrd
 #[derive(Debug, Args)]
 struct ShowInitrd {
-    /// initrd image ("-" for stdin)
+    /// The initrd; - is standard input
     #[arg(value_name = "initrd")]
     input: PathBuf,
-    /// Files or globs to list
+    /// Patterns of the paths to list [default: all]
     #[arg(value_name = "glob")]
     filter: Vec<String>,
 }
@@ -230,19 +230,19 @@ impl ShowInitrd {
     }
 }
 
-/// Extract the contents of an initrd image
+/// Unpack an initrd
 #[derive(Debug, Args)]
 struct ExtractInitrd {
-    /// Output directory
+    /// Where the files are put; created if missing
     #[arg(short = 'C', long, value_name = "path", default_value = ".")]
     directory: PathBuf,
-    /// List extracted contents
+    /// Print each path that is written
     #[arg(short, long)]
     verbose: bool,
-    /// initrd image ("-" for stdin)
+    /// The initrd; - is standard input
     #[arg(value_name = "initrd")]
     input: PathBuf,
-    /// Files or globs to list
+    /// Patterns of the paths to unpack [default: all]
     #[arg(value_name = "glob")]
     filter: Vec<String>,
 }
@@ -269,16 +269,18 @@ fn read_initrd(path: &Path, names: Names) -> anyhow::Result<Archive> {
     scan(pxe::open(path)?, &names).context("decoding initrd")
 }
 
-/// Pack a minimal ISO into a CoreOS live ISO image
+/// Store in a live ISO what `iso extract minimal-iso` needs
+///
+/// Both ISOs must be of the same build. What they have in common is not stored twice.
 #[derive(Debug, Args)]
 struct PackMinimalIso {
-    /// ISO image
+    /// The live ISO, which is changed in place
     #[arg(value_name = "FULL_ISO")]
     full: PathBuf,
-    /// Minimal ISO image
+    /// The minimal ISO of the same build
     #[arg(value_name = "MINIMAL_ISO")]
     minimal: PathBuf,
-    /// Delete minimal ISO after packing
+    /// Remove the minimal ISO once it is stored
     #[arg(long)]
     consume: bool,
 }

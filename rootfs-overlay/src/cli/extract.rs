@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const PXEBOOT_PATH: &str = "IMAGES/PXEBOOT";
 const ROOTFS_PATH: &str = "IMAGES/PXEBOOT/ROOTFS.IMG";
 
-/// Commands to extract files from a CoreOS live ISO image
+/// Take a live ISO apart
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -42,15 +42,15 @@ impl Extract {
     }
 }
 
-/// Extract PXE files from an ISO image
+/// Write out what boots the live system from the network
 ///
-/// Kernel, initramfs and root file system, each named after the ISO. Files that exist are not overwritten.
+/// These are kernel, initramfs and root file system, each named after the ISO. Files that exist are not overwritten.
 #[derive(Debug, Args)]
 pub struct ExtractPxe {
-    /// ISO image
+    /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
-    /// Output directory
+    /// Where the files are put; created if missing
     #[arg(short, long, value_name = "PATH", default_value = ".")]
     output_dir: PathBuf,
 }
@@ -81,21 +81,21 @@ impl ExtractPxe {
     }
 }
 
-/// Extract a minimal ISO from a CoreOS live ISO image
+/// Write a small ISO that fetches its root file system
 ///
-/// It lacks the root file system, which the live system fetches over the network.
+/// It boots like the full ISO, and the live system gets the rest over the network.
 #[derive(Debug, Args)]
 pub struct ExtractMinimalIso {
-    /// ISO image
+    /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
-    /// Extract rootfs image as well
+    /// Also write the root file system, to this new file
     #[arg(long, value_name = "PATH")]
     output_rootfs: Option<PathBuf>,
-    /// Minimal ISO output file
+    /// Where the small ISO is written; - is standard output
     #[arg(value_name = "OUTPUT_ISO", default_value = "-")]
     output: PathBuf,
-    /// Inject rootfs URL karg into minimal ISO
+    /// URL of the root file system, for the small ISO to fetch
     #[arg(long, value_name = "URL")]
     rootfs_url: Option<String>,
 }

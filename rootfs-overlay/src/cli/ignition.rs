@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 
-/// Embed an Ignition config in a CoreOS live ISO image
+/// Put an Ignition config into a live ISO, print it or take it out
 ///
-/// A live ISO has a small area (256 KiB) for an Ignition config, which the live system applies while it boots. Network settings
-/// kept in the same area are left as they are.
+/// A live ISO has a small area (256 KiB) for an Ignition config, which the live system applies while it boots. Network settings in
+/// the same area are left as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,6 @@ impl Ignition {
         }
     }
 
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Embed(embed) => embed.run(),
@@ -47,15 +46,15 @@ impl Ignition {
     }
 }
 
-/// Embed an Ignition config in an ISO image
+/// Put an Ignition config into a live ISO
 ///
 /// The image is changed in place unless --output says otherwise.
 #[derive(Debug, Args)]
 pub struct Embed {
-    /// Overwrite an existing Ignition config
+    /// Replace the config that is there
     #[arg(short, long)]
     force: bool,
-    /// Ignition config to embed [default: stdin]
+    /// The Ignition config [default: standard input]
     #[arg(short, long, value_name = "path")]
     ignition_file: Option<PathBuf>,
     #[command(flatten)]
@@ -79,10 +78,10 @@ impl Embed {
 /// The same under its former name and flag.
 #[derive(Debug, Args)]
 pub struct OldEmbed {
-    /// Ignition config to embed [default: stdin]
+    /// The Ignition config [default: standard input]
     #[arg(short, long, value_name = "path")]
     config: Option<PathBuf>,
-    /// Overwrite an existing embedded Ignition config
+    /// Replace the config that is there
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
@@ -100,12 +99,12 @@ impl OldEmbed {
     }
 }
 
-/// Show the embedded Ignition config from an ISO image
+/// Print the Ignition config in a live ISO
 ///
 /// It is printed as it was embedded, byte by byte. Without one, the exit status is 1.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// ISO image
+    /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
 }
@@ -120,7 +119,7 @@ impl Show {
     }
 }
 
-/// Remove an existing embedded Ignition config from an ISO image
+/// Take the Ignition config out of a live ISO
 ///
 /// An image without one stays as it is.
 #[derive(Debug, Args)]

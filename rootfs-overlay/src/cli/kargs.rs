@@ -6,9 +6,9 @@ use crate::kargs::Edit;
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
-/// Modify kernel args in a CoreOS live ISO image
+/// Change or print the kernel arguments of a live ISO
 ///
-/// Those of the live system, for BIOS and UEFI alike. Those of the installed system are `iso customize --dest-karg-append`'s.
+/// They are those of the live system, for BIOS and UEFI alike. `iso customize --dest-karg-append` is for those of the installed system.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -46,18 +46,18 @@ impl Kargs {
     }
 }
 
-/// Modify kernel args in an ISO image
+/// Add, remove and change kernel arguments
 ///
 /// Arguments are deleted first, then appended, then replaced.
 #[derive(Debug, Args)]
 struct Modify {
-    /// Kernel argument to append
+    /// Argument to put at the end; may be repeated
     #[arg(short, long, value_name = "KARG")]
     append: Vec<String>,
-    /// Kernel argument to delete
+    /// Argument to remove; may be repeated
     #[arg(short, long, value_name = "KARG")]
     delete: Vec<String>,
-    /// Kernel argument to replace
+    /// Argument that gets the value NEWVAL if it has OLDVAL; may be repeated
     #[arg(short, long, value_name = "KARG=OLDVAL=NEWVAL")]
     replace: Vec<String>,
     #[command(flatten)]
@@ -73,7 +73,7 @@ impl Modify {
     }
 }
 
-/// Reset kernel args in an ISO image to defaults
+/// Go back to the arguments that the ISO was made with
 #[derive(Debug, Args)]
 struct Reset {
     #[command(flatten)]
@@ -88,13 +88,13 @@ impl Reset {
     }
 }
 
-/// Show kernel args from an ISO image
+/// Print the arguments
 #[derive(Debug, Args)]
 struct Show {
-    /// Show default kernel args
+    /// Print those that the ISO was made with
     #[arg(short, long)]
     default: bool,
-    /// ISO image
+    /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
 }

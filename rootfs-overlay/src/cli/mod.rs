@@ -41,15 +41,14 @@ pub struct Iso {
 
 /// The commands, under either name.
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "the help of each is its own")]
 pub enum IsoCommand {
-    /// Embed an Ignition config in an ISO image
+    /// Put an Ignition config into a live ISO
     #[command(hide = true)]
     Embed(ignition::OldEmbed),
-    /// Show the embedded Ignition config from an ISO image
+    /// Print the Ignition config in a live ISO
     #[command(hide = true)]
     Show(ignition::Show),
-    /// Remove an existing embedded Ignition config from an ISO image
+    /// Take the Ignition config out of a live ISO
     #[command(hide = true)]
     Remove(ignition::Remove),
     Customize(customize::IsoCustomize),
@@ -90,7 +89,6 @@ impl IsoCommand {
         }
     }
 
-    /// Runs it.
     pub fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Embed(embed) => embed.run(),
@@ -113,7 +111,7 @@ impl IsoCommand {
     }
 }
 
-/// Restore a CoreOS live ISO image to default settings
+/// Undo all that was put into a live ISO
 ///
 /// Removes the Ignition config and the network settings, and goes back to the kernel arguments the image was made with.
 #[derive(Debug, Args)]
@@ -136,10 +134,10 @@ impl Reset {
 /// An ISO that is changed, and where the changed one goes.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// Write ISO to a new output file, or to standard output with -
+    /// New file for the changed ISO, or - for standard output [default: the ISO is changed in place]
     #[arg(short, long, value_name = "path")]
     output: Option<PathBuf>,
-    /// ISO image
+    /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
 }

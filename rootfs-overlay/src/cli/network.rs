@@ -10,9 +10,9 @@ use std::fs::{OpenOptions, create_dir_all};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Embed network settings in a CoreOS live ISO image
+/// Put network settings into a live ISO, print them or take them out
 ///
-/// NetworkManager keyfiles, which are in force before Ignition runs, as nothing in an Ignition config can be.
+/// They are NetworkManager profiles, which are in force before Ignition runs; nothing in an Ignition config is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,15 +51,15 @@ impl Network {
     }
 }
 
-/// Embed network settings in an ISO image
+/// Put NetworkManager profiles into a live ISO
 ///
-/// Settings that are there are all replaced, if --force is given.
+/// Those that are there are all replaced, if --force is given.
 #[derive(Debug, Args)]
 struct Embed {
-    /// NetworkManager keyfile to embed
+    /// NetworkManager profile, as a keyfile; may be repeated
     #[arg(short, long, required = true, value_name = "path")]
     keyfile: Vec<PathBuf>,
-    /// Overwrite existing network settings
+    /// Replace the profiles that are there
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
@@ -81,20 +81,20 @@ impl Embed {
     }
 }
 
-/// Extract embedded network settings from an ISO image
+/// Print the network settings in a live ISO, or save them
 ///
 /// Without --directory they are printed, each below its name. Files that exist are not overwritten.
 #[derive(Debug, Args)]
 struct Extract {
-    /// Extract to directory instead of stdout
+    /// Write each profile to this directory, rather than print all
     #[arg(short = 'C', long, value_name = "path")]
     directory: Option<PathBuf>,
-    /// ISO image
+    /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
 }
 
-/// Remove existing network settings from an ISO image
+/// Take the network settings out of a live ISO
 ///
 /// An image without any stays as it is.
 #[derive(Debug, Args)]

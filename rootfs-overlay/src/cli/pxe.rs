@@ -37,10 +37,10 @@ pub struct Pxe {
 enum PxeCommand {
     Customize(Customize),
     Bake(super::bake::PxeBake),
-    /// Commands to manage a live PXE Ignition config
+    /// Make or read an initrd that holds an Ignition config
     #[command(subcommand)]
     Ignition(Ignition),
-    /// Commands to manage live PXE network settings
+    /// Make or read an initrd that holds network settings
     #[command(subcommand)]
     Network(Network),
 }
@@ -58,7 +58,6 @@ enum Network {
 }
 
 impl Pxe {
-    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             PxeCommand::Customize(customize) => customize.run(),
@@ -71,9 +70,9 @@ impl Pxe {
     }
 }
 
-/// Create a custom live PXE boot config
+/// Make an initrd whose live system configures itself or installs
 ///
-/// Has the live system install a machine by itself. The result is the initrd with a further archive at its end.
+/// The result is the live system's initrd with a further archive at its end.
 #[derive(Debug, Args)]
 struct Customize {
     #[command(flatten)]
@@ -81,7 +80,7 @@ struct Customize {
     /// Output file, or standard output with -
     #[arg(short, long, value_name = "path")]
     output: PathBuf,
-    /// CoreOS live initramfs image
+    /// Initramfs of a CoreOS-style live system
     #[arg(value_name = "path")]
     input: PathBuf,
 }
@@ -148,13 +147,13 @@ impl Read for Tee<'_> {
     }
 }
 
-/// Wrap an Ignition config in an initrd image
+/// Put an Ignition config into an initrd of its own
 #[derive(Debug, Args)]
 struct IgnitionWrap {
-    /// Ignition config to wrap [default: stdin]
+    /// The Ignition config [default: standard input]
     #[arg(short, long, value_name = "path")]
     ignition_file: Option<PathBuf>,
-    /// Write to a file instead of stdout
+    /// File to write; an existing one is replaced [default: standard output]
     #[arg(short, long, value_name = "path")]
     output: Option<PathBuf>,
 }
@@ -168,10 +167,10 @@ impl IgnitionWrap {
     }
 }
 
-/// Show the wrapped Ignition config in an initrd image
+/// Print the Ignition config that an initrd holds
 #[derive(Debug, Args)]
 struct IgnitionUnwrap {
-    /// initrd image [default: stdin]
+    /// The initrd [default: standard input]
     #[arg(value_name = "initrd")]
     input: Option<PathBuf>,
 }
@@ -183,13 +182,13 @@ impl IgnitionUnwrap {
     }
 }
 
-/// Wrap network settings in an initrd image
+/// Put NetworkManager profiles into an initrd of their own
 #[derive(Debug, Args)]
 struct NetworkWrap {
-    /// NetworkManager keyfile to embed
+    /// NetworkManager profile, as a keyfile; may be repeated
     #[arg(short, long, required = true, value_name = "path")]
     keyfile: Vec<PathBuf>,
-    /// Write to a file instead of stdout
+    /// File to write; an existing one is replaced [default: standard output]
     #[arg(short, long, value_name = "path")]
     output: Option<PathBuf>,
 }
@@ -203,13 +202,13 @@ impl NetworkWrap {
     }
 }
 
-/// Extract wrapped network settings from an initrd image
+/// Print or save the network settings that an initrd holds
 #[derive(Debug, Args)]
 struct NetworkUnwrap {
-    /// Extract to directory instead of stdout
+    /// Write each profile to this directory, rather than print all
     #[arg(short = 'C', long, value_name = "path")]
     directory: Option<PathBuf>,
-    /// initrd image [default: stdin]
+    /// The initrd [default: standard input]
     #[arg(value_name = "initrd")]
     input: Option<PathBuf>,
 }

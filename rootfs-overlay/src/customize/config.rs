@@ -16,10 +16,8 @@ const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255];
 /// What is in it twice.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Duplicate {
-    /// A file.
     #[error("config already specifies path {0}")]
     Path(String),
-    /// A unit.
     #[error("config already specifies unit {0}")]
     Unit(String),
 }
@@ -110,7 +108,6 @@ impl Builder {
         self.authorities.push(resource(pem));
     }
 
-    /// Adds a file.
     pub fn add_file(&mut self, path: String, mode: u32, content: &[u8]) -> Result<(), Duplicate> {
         if self.files.iter().any(|file| file.path == path) {
             return Err(Duplicate::Path(path));

@@ -1,7 +1,8 @@
 //! The installer's own configs inside of a customized live system (installer contract C.9): the one made of options, and whether
 //! one that is given is such a config.
 
-use super::console::Console;
+use super::{MAX_YAML_BYTES, console::Console};
+use ignition::yaml::{self, WordedError};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// The config made of options, in the order in which it is written.
@@ -29,8 +30,8 @@ pub struct Options {
 }
 
 /// Whether `yaml` is a config of the installer; what is wrong otherwise.
-pub fn check(yaml: &[u8]) -> Result<(), serde_norway::Error> {
-    serde_norway::from_slice::<Given>(yaml).map(drop)
+pub fn check(yaml: &[u8]) -> Result<(), WordedError> {
+    yaml::worded_document::<Given>(yaml, MAX_YAML_BYTES).map(drop)
 }
 
 /// All keys there are.
@@ -150,6 +151,7 @@ mod tests {
             ("ignition-hash: sha256-00", "hex digest"),
             ("copy-network: 1", "invalid type"),
             ("config-file: [a]", "unknown field"),
+            (&"{a: ".repeat(10_000), "it is nested too deeply"),
         ] {
             let found = check(yaml.as_bytes()).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{yaml}: {found}");

@@ -17,85 +17,84 @@ use crate::initrd::Archive;
 use anyhow::{Context, bail};
 use clap::Args;
 use config::Builder;
+use ignition::yaml;
 use installer::Options;
 use nmstate::NetworkState;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// NMState and the installer's configs have some kilobytes.
+const MAX_YAML_BYTES: usize = 1 << 20;
 /// Where the installed system's config waits for the installer.
 const DEST_PATH: &str = "/etc/coreos/dest.ign";
 
 /// What a live system is to have, and to do.
 #[derive(Debug, Default, Args)]
 pub struct Customizations {
-    /// Ignition config fragment for dest sys
+    /// Ignition config for the installed system; may be repeated
     ///
-    /// Automatically run installer and merge the specified Ignition config into the config for the destination system.
+    /// Several are merged, the later over the earlier. Makes the live system install when it boots, as every option about the
+    /// installed system does. The disk is then named here (--dest-device), by an --installer-config or by the kernel argument
+    /// coreos.inst.install_dev.
     #[arg(long, value_name = "path")]
     pub dest_ignition: Vec<PathBuf>,
-    /// Install destination device
+    /// Disk that the live system installs to
     ///
-    /// Automatically run installer, installing to the specified destination device. The resulting boot media will overwrite the
-    /// destination device without confirmation.
+    /// A device node or a link to one, under the name it has in the live system. The installation starts without a question and
+    /// destroys what is on the disk.
     #[arg(long, value_name = "path")]
     pub dest_device: Option<String>,
-    /// Kernel and bootloader console for dest
+    /// Console of the installed system, such as ttyS0,115200n8; may be repeated
     ///
-    /// Automatically run installer, configuring the specified kernel and bootloader console for the destination system. The
-    /// argument uses the same syntax as the parameter to the "console=" kernel argument.
+    /// For kernel and boot loader alike, in the kernel's notation without "console=". Makes the live system install.
     #[arg(long, value_name = "spec")]
     pub dest_console: Vec<Console>,
-    /// Destination kernel argument to append
+    /// Kernel argument to add to the installed system; may be repeated
     ///
-    /// Automatically run installer, adding the specified kernel argument for every boot of the destination system.
+    /// It is there at every boot from the disk, not in the live system. Makes the live system install.
     #[arg(long, value_name = "arg")]
     pub dest_karg_append: Vec<String>,
-    /// Destination kernel argument to delete
+    /// Kernel argument of the image to leave out of the installed system; may be repeated
     ///
-    /// Automatically run installer, deleting the specified kernel argument for every boot of the destination system.
+    /// It has to be spelled as in the image. Makes the live system install.
     #[arg(long, value_name = "arg")]
     pub dest_karg_delete: Vec<String>,
-    /// NetworkManager keyfile for live & dest
+    /// NetworkManager profile, a keyfile, for both systems; may be repeated
     ///
-    /// Configure networking using the specified NetworkManager keyfile. Network settings will be applied in the live environment,
-    /// including when Ignition is run. If installer is enabled via additional options, network settings will also be applied in the
-    /// destination system, including when Ignition is run.
+    /// The live system uses it from the start, so Ignition can fetch over that network. An installation takes the same profiles
+    /// along: they are in force at the first boot from the disk, before Ignition runs there.
     #[arg(long, value_name = "path")]
     pub network_keyfile: Vec<PathBuf>,
-    /// Nmstate file for live & dest
+    /// Network state in Nmstate's YAML or JSON, for both systems; may be repeated
     ///
-    /// Configure networking using NetworkManager keyfiles generated from the specified Nmstate files. Network settings will be
-    /// applied in the live environment, including when Ignition is run. If installer is enabled via additional options, network
-    /// settings will also be applied in the destination system, including when Ignition is run.
+    /// It is converted to NetworkManager profiles now; they are used like those of --network-keyfile.
     #[arg(long, value_name = "path")]
     pub network_nmstate: Vec<PathBuf>,
-    /// Ignition PEM CA bundle for live & dest
+    /// PEM bundle that Ignition also trusts for https, in both systems; may be repeated
     ///
-    /// Specify additional TLS certificate authorities to be trusted by Ignition, in PEM format. Authorities will be trusted by
-    /// Ignition in the live environment and, if installer is enabled via additional options, in the destination system.
+    /// The system's own certificate authorities stay trusted. The installed system gets the bundle only if the live system installs.
     #[arg(long, value_name = "path")]
     pub ignition_ca: Vec<PathBuf>,
-    /// Script to run before installation
+    /// Program that runs before the installation; may be repeated
     ///
-    /// If installer is run at boot, run this script before installation. If the script fails, the live environment will stop at an
-    /// emergency shell.
+    /// A script or binary that the live system can execute; it runs as root, and only if an installation is to follow. If it fails,
+    /// there is none, and the console has an emergency shell.
     #[arg(long, value_name = "path")]
     pub pre_install: Vec<PathBuf>,
-    /// Script to run after installation
+    /// Program that runs after the installation; may be repeated
     ///
-    /// If installer is run at boot, run this script after installation. If the script fails, the live environment will stop at an
-    /// emergency shell.
+    /// It runs once the disk is written, as --pre-install's do before. If it fails, the machine is not rebooted, and the console has
+    /// an emergency shell.
     #[arg(long, value_name = "path")]
     pub post_install: Vec<PathBuf>,
-    /// Installer config file
+    /// File with options of `install`, in YAML; may be repeated
     ///
-    /// Automatically run coreos-installer and apply the specified installer config file. Config files are applied in the order that
-    /// they are specified.
+    /// Files count in the order given, and the options for the installed system given here count last. Makes the live system install.
     #[arg(long, value_name = "path")]
     pub installer_config: Vec<PathBuf>,
-    /// Ignition config fragment for live env
+    /// Ignition config for the live system; may be repeated
     ///
-    /// Merge the specified Ignition config into the config for the live environment.
+    /// Several are merged, the later over the earlier, together with what the other options have to tell the live system.
     #[arg(long, value_name = "path")]
     pub live_ignition: Vec<PathBuf>,
 }
@@ -224,8 +223,8 @@ impl Live<'_> {
 
     fn nmstate(&mut self, path: &Path) -> anyhow::Result<()> {
         self.network_is_supported()?;
-        let file = fs::File::open(path).context("opening nmstate file")?;
-        let state: NetworkState = serde_norway::from_reader(file).context("parsing nmstate")?;
+        let text = read(path)?;
+        let state: NetworkState = yaml::worded_document(&text, MAX_YAML_BYTES).context("parsing nmstate")?;
         let all = state.gen_conf().context("generating configuration from nmstate")?;
         let connections = all.get("NetworkManager").context("extracting NetworkManager generated config")?;
         for (name, content) in connections {

@@ -10,7 +10,6 @@ use std::fmt;
 /// Why a config can't be read. Texts are those of ignition-config.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not such JSON.
     #[error("serialization error: {0}")]
     Json(#[from] serde_json::Error),
     /// A version that is none.

@@ -33,7 +33,6 @@ pub(super) struct Table {
     pub fields: &'static [Field],
 }
 
-/// A key.
 pub(super) struct Field {
     pub key: &'static str,
     pub kind: Kind,

@@ -19,19 +19,16 @@ use std::{fmt, io};
 /// A member of an archive. Its `Debug` doesn't show the content of a file, which may be secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Member {
-    /// A regular file.
     File {
         /// Permission bits.
         mode: u32,
         /// Its content.
         data: Vec<u8>,
     },
-    /// A symbolic link.
     Symlink {
         /// Where it points to.
         target: String,
     },
-    /// A directory.
     Directory {
         /// Permission bits.
         mode: u32,
@@ -63,7 +60,6 @@ pub enum ArchiveError {
     /// Something below a member that is no directory.
     #[error("'{name}' can't be added to the archive: '{parent}' is in it and not a directory")]
     BelowFile {
-        /// The new member.
         name: String,
         /// The one above it.
         parent: String,
@@ -71,13 +67,11 @@ pub enum ArchiveError {
     /// A member is too large for the format.
     #[error(transparent)]
     TooLarge(#[from] newc::MemberTooLarge),
-    /// Compressing failed.
     #[error("the archive can't be compressed")]
     Compress(#[source] io::Error),
     /// Not an archive, by its first bytes.
     #[error("no archive at offset {offset}: it starts with {found}, which is neither cpio (newc) nor gzip, xz or zstd")]
     Format {
-        /// Where.
         offset: usize,
         /// The first bytes, in hexadecimal.
         found: String,
@@ -87,9 +81,7 @@ pub enum ArchiveError {
     Decompress {
         /// How it is compressed.
         format: &'static str,
-        /// Where it starts.
         offset: usize,
-        /// Cause.
         source: io::Error,
     },
     /// A member header that makes no sense, or one that says more than there is.
@@ -97,17 +89,11 @@ pub enum ArchiveError {
     Member {
         /// Where the member starts.
         offset: usize,
-        /// What of it.
         what: &'static str,
     },
     /// More than the limits allow.
     #[error("the archive holds more than {limit} {what}, the most that is unpacked here")]
-    Limit {
-        /// How many.
-        limit: u64,
-        /// Of what.
-        what: &'static str,
-    },
+    Limit { limit: u64, what: &'static str },
 }
 
 /// Members by name, sorted. Parent directories need not be added.

@@ -52,7 +52,6 @@ pub enum ScanError {
     Read {
         /// What was being done.
         doing: &'static str,
-        /// Cause.
         source: io::Error,
     },
     /// What is no archive follows one.
@@ -64,7 +63,6 @@ pub enum ScanError {
         /// As it is in the archive.
         name: String,
     },
-    /// Too much is kept.
     #[error("the files that are wanted have more than {MAX_KEPT_BYTES} bytes together")]
     TooLarge,
 }
@@ -105,7 +103,6 @@ pub fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
     }
 }
 
-/// What is kept.
 struct Found {
     archive: Archive,
     bytes: u64,
@@ -165,7 +162,6 @@ fn leads_out(name: &str) -> bool {
     name.starts_with('/') || name.split('/').any(|part| part == "..")
 }
 
-/// A member's header.
 struct Header {
     name: String,
     mode: u32,

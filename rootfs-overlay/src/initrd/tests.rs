@@ -158,7 +158,7 @@ fn xz_is_as_the_kernel_wants_it() {
 #[test]
 fn directories_come_right_before_what_is_first_in_them() {
     let mut archive = Archive::new();
-    for name in ["c/f", "c/a/b/d/f", "d", "c-x", "a/b/f"] {
+    for name in ["srv/www", "srv/db/log/1/wal", "var", "srv-old", "etc/ssh/key"] {
         archive.add(name, 0o600, "x").unwrap();
     }
     let cpio = archive.to_cpio().unwrap();
@@ -174,17 +174,17 @@ fn directories_come_right_before_what_is_first_in_them() {
         .collect();
     let (file, directory) = (0o100_600, 0o040_755);
     let expected = [
-        (0, directory, "a"),
-        (1, directory, "a/b"),
-        (2, file, "a/b/f"),
-        (3, file, "c-x"),
-        (4, directory, "c"),
-        (5, directory, "c/a"),
-        (6, directory, "c/a/b"),
-        (7, directory, "c/a/b/d"),
-        (8, file, "c/a/b/d/f"),
-        (9, file, "c/f"),
-        (10, file, "d"),
+        (0, directory, "etc"),
+        (1, directory, "etc/ssh"),
+        (2, file, "etc/ssh/key"),
+        (3, file, "srv-old"),
+        (4, directory, "srv"),
+        (5, directory, "srv/db"),
+        (6, directory, "srv/db/log"),
+        (7, directory, "srv/db/log/1"),
+        (8, file, "srv/db/log/1/wal"),
+        (9, file, "srv/www"),
+        (10, file, "var"),
         (0, 0, newc::TRAILER),
     ];
     assert_eq!(written, expected);

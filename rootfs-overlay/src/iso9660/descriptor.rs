@@ -6,7 +6,6 @@ use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// The first one's sector.
 const FIRST_SECTOR: u64 = 16;
 /// No image has more; what is read as more is no image.
 const MAX_DESCRIPTORS: usize = 4096;
@@ -22,7 +21,6 @@ pub enum Descriptor {
         /// Name of what boots.
         boot_id: String,
     },
-    /// The volume.
     Primary {
         /// System that reads the first sectors.
         system_id: String,
@@ -30,12 +28,10 @@ pub enum Descriptor {
         volume_id: String,
         /// Its length in sectors.
         volume_space_size: u64,
-        /// Its root.
         root: Directory,
     },
     /// The volume with other names (Joliet).
     Supplementary,
-    /// Anything else.
     Unknown {
         /// By its first byte.
         type_id: u8,
@@ -48,12 +44,10 @@ pub enum DescriptorError {
     /// There are no more bytes.
     #[error("reading volume descriptor")]
     Read(#[source] io::Error),
-    /// It is none.
     #[error("parsing {kind} descriptor")]
     Header {
         /// What it says it is.
         kind: &'static str,
-        /// Cause.
         source: HeaderError,
     },
     /// The root directory is none.
@@ -69,16 +63,10 @@ pub enum DescriptorError {
 pub enum HeaderError {
     /// Not `CD001`.
     #[error("unknown descriptor ID: {}", Bytes(found))]
-    Id {
-        /// The five bytes.
-        found: [u8; 5],
-    },
+    Id { found: [u8; 5] },
     /// Not 1.
     #[error("unknown descriptor version: {found}")]
-    Version {
-        /// The byte.
-        found: u8,
-    },
+    Version { found: u8 },
 }
 
 /// Bytes as Rust writes them in a literal.

@@ -15,10 +15,8 @@ const DIRECTORY: u8 = 0x02;
 /// Flag of a record: the file goes on in the next record.
 const CONTINUED: u8 = 0x80;
 
-/// A directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Directory {
-    /// Its name.
     pub name: String,
     /// The sector it starts at.
     pub address: u32,
@@ -35,7 +33,6 @@ pub struct Record {
     pub address: u32,
     /// Its length in bytes.
     pub length: u32,
-    /// Whether it is a directory.
     pub is_directory: bool,
     /// Whether the file goes on in the next record.
     pub continued: bool,

@@ -19,26 +19,15 @@ pub const SECTOR_BYTES: u64 = 2048;
 pub enum IsoError {
     /// The device or file fails.
     #[error("reading {len} bytes at {offset}")]
-    Io {
-        /// Byte offset.
-        offset: u64,
-        /// Length in bytes.
-        len: u64,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Another kind of file.
+    Io { offset: u64, len: u64, source: io::Error },
     #[error("getting volume descriptor #{number}")]
     Descriptor {
         /// Which one, from 1.
         number: usize,
-        /// Cause.
         source: DescriptorError,
     },
-    /// There is no volume in it.
     #[error("no primary volume descriptor found in ISO")]
     NoVolume,
-    /// The end is missing.
     #[error("ISO image is incomplete")]
     Incomplete,
     /// A name on the way is not there.
@@ -49,42 +38,25 @@ pub enum IsoError {
     },
     /// A name on the way is a file's.
     #[error("component {name:?} in path {path} is not a directory")]
-    BelowFile {
-        /// The file.
-        name: String,
-        /// As asked for.
-        path: String,
-    },
-    /// The name is not there.
+    BelowFile { name: String, path: String },
     #[error("no record for {name} in directory {directory}")]
     NotFound {
-        /// The name.
         name: String,
         /// Where it should be.
         directory: String,
     },
     /// A directory where a file is wanted.
     #[error("entry {name} is a directory")]
-    IsDirectory {
-        /// Its name.
-        name: String,
-    },
+    IsDirectory { name: String },
     /// A file where a directory is wanted.
     #[error("entry {name} is a file")]
-    NotADirectory {
-        /// Its name.
-        name: String,
-    },
+    NotADirectory { name: String },
     /// A large file that isn't in one piece.
     #[error("entry {name} is in pieces that don't follow each other")]
-    InPieces {
-        /// Its name.
-        name: String,
-    },
+    InPieces { name: String },
     /// A file beyond the end.
     #[error("entry {name} ends at byte {end}, behind the end of the ISO image ({image} bytes)")]
     Outside {
-        /// Its name.
         name: String,
         /// The first byte after it.
         end: u64,
@@ -93,12 +65,7 @@ pub enum IsoError {
     },
     /// A directory that can't be read.
     #[error("listing directory {name}")]
-    List {
-        /// Its name.
-        name: String,
-        /// Cause.
-        source: Box<IsoError>,
-    },
+    List { name: String, source: Box<IsoError> },
     /// A directory whose records make no sense.
     #[error("the directory at offset {offset} is damaged; corrupt ISO?")]
     Directory {
@@ -108,11 +75,9 @@ pub enum IsoError {
     /// More than the caller has room for.
     #[error("{path} in the ISO image has {len} bytes, and at most {max} are read")]
     TooLarge {
-        /// As asked for.
         path: String,
         /// Its length in bytes.
         len: u64,
-        /// The caller's limit.
         max: u64,
     },
 }
@@ -140,7 +105,6 @@ impl Extent {
     }
 }
 
-/// An image.
 #[derive(Debug)]
 pub struct Iso<R> {
     reader: R,
@@ -175,12 +139,10 @@ impl<R: Read + Seek> Iso<R> {
         self.len == 0
     }
 
-    /// Its volume descriptors.
     pub fn descriptors(&self) -> &[Descriptor] {
         &self.descriptors
     }
 
-    /// The root directory.
     pub fn root(&self) -> &Directory {
         &self.root
     }

@@ -10,7 +10,6 @@ use std::io::{Read, Seek};
 pub struct Tree {
     /// Byte offset of its descriptor.
     pub descriptor: u64,
-    /// Its root.
     pub root: Directory,
     /// Whether names are in UCS-2.
     pub is_joliet: bool,

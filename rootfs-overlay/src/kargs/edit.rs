@@ -52,25 +52,34 @@ mod tests {
     fn each_edit_in_its_order() {
         let words = |text: &str| text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         for (arguments, delete, append, replace, expected) in [
-            ("foo bar foobar", "foo", "", "", "bar foobar"),
-            ("foo bar foobar", "bar", "", "", "foo foobar"),
-            ("foo bar foobar", "foo bar", "", "", "foobar"),
-            ("foo bar foobar", "bar,foo", "", "", "foobar"),
-            ("foo=val bar baz=val", "   foo=val", "", "", "bar baz=val"),
+            // Whole words, at the start, in the middle and at the end.
+            ("rd.break rd rw.rd", "rd", "", "", "rd.break rw.rd"),
+            ("quiet rhgb ro", "quiet", "", "", "rhgb ro"),
+            ("quiet rhgb ro", "ro", "", "", "quiet rhgb"),
+            // A row of words is deleted where it stands as a row.
+            ("ro quiet rhgb splash", "quiet rhgb", "", "", "ro splash"),
+            ("ro quiet splash rhgb", "quiet rhgb", "", "", "ro quiet splash rhgb"),
+            ("ro quiet rhgb splash", "splash,ro", "", "", "quiet rhgb"),
+            // The space around an argument is not part of it, its value is.
+            ("audit=0 nosmt audit=1", "\taudit=1 ", "", "", "audit=0 nosmt"),
+            ("audit=0", "audit", "", "", "audit=0"),
             // Adjacent ones share a space, as in the real program.
-            ("a a b", "a", "", "", "a b"),
-            ("a b", "", " c ,d e", "", "a b c d e"),
-            ("a b", "c", "c", "", "a b c"),
-            ("a=1 b=1", "", "", "a=1=2", "a=2 b=1"),
-            ("a=1", "", "a=2", "a=2=3", "a=1 a=3"),
-            ("", "", "a", "", "a"),
+            ("ro ro quiet", "ro", "", "", "ro quiet"),
+            ("ro quiet ro", "ro", "", "", "quiet"),
+            ("ro", "", " debug ,systemd.unit=rescue.target 3", "", "ro debug systemd.unit=rescue.target 3"),
+            // Deleted, then appended, then replaced: at the end with its new value.
+            ("audit=0 ro", "audit=0", "audit=0", "audit=0=1", "ro audit=1"),
+            ("audit=0 sub.audit=0", "", "", "audit=0=1", "audit=1 sub.audit=0"),
+            ("audit=2", "", "", "audit=0=1", "audit=2"),
+            ("", "", "ro", "", "ro"),
+            ("ro", "ro", "", "", ""),
         ] {
             let edit = Edit { delete: words(delete), append: words(append), replace: words(replace) };
             assert_eq!(edit.apply(arguments).as_deref(), Ok(expected), "{arguments:?} {edit:?}");
         }
-        for bad in ["", "a", "a=b", "=b=c", "a==c", "a=b=", "a=b=c=d"] {
+        for bad in ["", "audit", "audit=0", "=0=1", "audit==1", "audit=0=", "audit=0=1=2"] {
             let edit = Edit { replace: vec![bad.to_owned()], ..Edit::default() };
-            assert_eq!(edit.apply("a"), Err(NoReplacement), "{bad:?}");
+            assert_eq!(edit.apply("audit=0"), Err(NoReplacement), "{bad:?}");
         }
     }
 }

@@ -28,12 +28,7 @@ const HEADER: Extent = Extent { offset: 32_672, len: 72 };
 pub enum KargsError {
     /// The image can't be opened.
     #[error("opening {}", path.display())]
-    Open {
-        /// The image.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// The image can't be read.
     #[error("parsing ISO9660 image")]
     Iso(#[source] IsoError),
@@ -45,49 +40,30 @@ pub enum KargsError {
     Info(#[source] serde_json::Error),
     /// A file that is listed is not there.
     #[error("looking up '{path}'")]
-    LookUp {
-        /// As listed.
-        path: String,
-        /// Cause.
-        source: IsoError,
-    },
+    LookUp { path: String, source: IsoError },
     /// An area can't be read.
     #[error("reading {what}")]
-    Read {
-        /// Which.
-        what: &'static str,
-        /// Cause.
-        source: IsoError,
-    },
-    /// Areas larger than any.
+    Read { what: &'static str, source: IsoError },
     #[error("karg embed area {measure} larger than {MAX_AREA_BYTES} (found {found})")]
     Size {
         /// What it is called.
         measure: &'static str,
-        /// Bytes.
         found: u64,
     },
     /// Default arguments that don't fit.
     #[error("default kargs size {default} larger than embed areas ({size})")]
     Default {
-        /// Their length.
         default: usize,
         /// Length of an area.
         size: u64,
     },
     /// A character that is not one byte.
     #[error("kargs embed area info: {found:?} can't be a padding or an end; it must be one ASCII character")]
-    Filling {
-        /// The character.
-        found: char,
-    },
-    /// A list without areas.
+    Filling { found: char },
     #[error("No karg embed areas found; corrupted CoreOS ISO image.")]
     Empty,
-    /// No list.
     #[error("No karg embed areas found; old or corrupted CoreOS ISO image.")]
     None,
-    /// Not text.
     #[error("invalid UTF-8 in karg area")]
     Text(#[from] std::string::FromUtf8Error),
     /// Areas that should say the same don't.
@@ -97,10 +73,8 @@ pub enum KargsError {
         expected: String,
         /// Where another one is.
         offset: u64,
-        /// What that says.
         found: String,
     },
-    /// No room.
     #[error("kargs too large for area: {needed} vs {room}")]
     TooLong {
         /// Length of all arguments and their end.
@@ -111,7 +85,6 @@ pub enum KargsError {
     /// The list of areas has grown.
     #[error("New version of {INFO_PATH} does not fit in space ({needed} vs {room})")]
     InfoTooLong {
-        /// Its length.
         needed: usize,
         /// Length of the file.
         room: u64,

@@ -2,7 +2,6 @@
 
 use std::io;
 
-/// Appends a number.
 pub(super) fn number(out: &mut Vec<u8>, value: u64) {
     let bytes = value.to_le_bytes();
     match value {

@@ -35,52 +35,26 @@ const MAX_ISO_BYTES: u64 = 16 << 30;
 pub enum MinisoError {
     /// The description ends too early or makes no sense.
     #[error("failed to deserialize {what}")]
-    Decode {
-        /// Which part.
-        what: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
+    Decode { what: &'static str, source: io::Error },
     /// It is too long to be written.
     #[error("failed to serialize data")]
     TooLarge(#[source] io::Error),
     /// Another kind of file, or one of another version.
     #[error("validating header")]
     Header(#[source] HeaderError),
-    /// Files that can't be.
     #[error("validating table")]
     Table(#[source] TableError),
     /// A file the full ISO lacks.
     #[error("missing minimal file {path} in full ISO")]
-    Missing {
-        /// The file.
-        path: String,
-    },
+    Missing { path: String },
     /// A file that is another one.
     #[error("File {path} has different lengths in full and minimal ISOs")]
-    Lengths {
-        /// The file.
-        path: String,
-    },
-    /// Bytes can't be copied.
+    Lengths { path: String },
     #[error("copying {what} at offset {offset}")]
-    Copy {
-        /// What they are.
-        what: String,
-        /// Where they are.
-        offset: u64,
-        /// Cause.
-        source: io::Error,
-    },
+    Copy { what: String, offset: u64, source: io::Error },
     /// What follows the last file can't be copied.
     #[error("copying remaining {what} bytes")]
-    Rest {
-        /// Of what.
-        what: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Packing fails.
+    Rest { what: &'static str, source: io::Error },
     #[error("finishing xz stream")]
     Pack(#[source] io::Error),
     /// The result is not what was packed.
@@ -88,7 +62,6 @@ pub enum MinisoError {
     Digest {
         /// SHA-256 of what was packed, hexadecimal.
         expected: String,
-        /// Of the result.
         found: String,
     },
 }
@@ -96,13 +69,10 @@ pub enum MinisoError {
 /// What is wrong at the start of a description.
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderError {
-    /// Another kind of file.
     #[error("not a miniso file!")]
     Magic,
-    /// Another version.
     #[error("incompatible miniso file version: {VERSION} vs {found} (created by {by})")]
     Version {
-        /// Its version.
         found: u32,
         /// The version of the program that made it.
         by: String,
@@ -112,7 +82,6 @@ pub enum HeaderError {
 /// What is wrong with a table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// Nothing in it.
     #[error("table is empty; ISOs have no files in common?")]
     Empty,
     /// Two files in one place.
@@ -156,11 +125,9 @@ pub struct Data {
 pub struct Statistics {
     /// Files of the minimal ISO that are in the full one.
     pub matches: usize,
-    /// Their bytes.
     pub skipped_bytes: u64,
     /// All other bytes.
     pub written_bytes: u64,
-    /// These, packed.
     pub packed_bytes: u64,
 }
 

@@ -29,19 +29,10 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 pub enum KeyError {
     /// Can't be read or written.
     #[error("cannot use the key file {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// Holds no key, or one of another kind.
     #[error("{} holds no private key on curve P-256 in PEM form: make one with openssl ecparam -name prime256v1 -genkey -noout", path.display())]
-    Kind {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The system gives no random numbers.
+    Kind { path: PathBuf },
     #[error("cannot make a key: the system gives no random numbers")]
     Random,
 }
@@ -80,7 +71,6 @@ impl SigningKey {
         }
     }
 
-    /// Reads a key's file.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let at = |source| KeyError::File { path: path.into(), source };
         let mut text = Vec::new();

@@ -17,11 +17,9 @@ pub enum Scheme {
     /// Agents, installers and controllers of one infra-env or cluster. Tokens of the real service don't say so.
     #[default]
     AgentAuth,
-    /// Users.
     UserAuth,
     /// Users who only look.
     WatcherAuth,
-    /// One presigned address.
     UrlAuth,
     /// Images of one infra-env.
     ImageAuth,
@@ -64,7 +62,6 @@ fn is_agent(scheme: &Scheme) -> bool {
 /// Why a token is not taken. Nothing of the token is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// No token at all.
     #[error("the token is malformed")]
     Malformed,
     /// Another algorithm, or one that wants more than this program knows.
@@ -73,10 +70,8 @@ pub enum TokenError {
     /// By another key, or changed.
     #[error("the token's signature is wrong: it is of another service, or of this one with another key")]
     Signature,
-    /// Too late.
     #[error("the token has expired")]
     Expired,
-    /// Too early.
     #[error("the token is not valid yet")]
     Early,
 }

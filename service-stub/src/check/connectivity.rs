@@ -11,9 +11,7 @@ use std::{
 
 /// A host's facts, as far as they matter here.
 pub struct Node<'a> {
-    /// The host.
     pub id: HostId,
-    /// Its addresses.
     pub addresses: &'a [IpAddr],
     /// What it sees of the others.
     pub reach: Option<&'a Reach>,

@@ -56,18 +56,13 @@ pub enum Status {
     Error,
     /// The operator of the service does not want it.
     Disabled,
-    #[allow(missing_docs)]
     Success,
-    #[allow(missing_docs)]
     Failure,
-    #[allow(missing_docs)]
     Pending,
 }
 
-/// One check's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which check.
     pub id: &'static str,
     /// How it came out.
     pub status: Status,
@@ -76,7 +71,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether it passed.
     pub fn passes(&self) -> bool {
         matches!(self.status, Status::Success | Status::Disabled)
     }

@@ -14,7 +14,6 @@ pub struct Reach {
 pub struct Seen {
     /// Who answered to ARP or neighbour solicitations.
     pub l2: Vec<Neighbour>,
-    /// Echoes.
     pub l3: Vec<Echo>,
     /// Packets of full size.
     pub mtu: Vec<FullSize>,
@@ -34,7 +33,6 @@ pub struct Neighbour {
 /// Echoes of one address.
 #[derive(Debug)]
 pub struct Echo {
-    /// The address.
     pub address: IpAddr,
     /// Any came back.
     pub successful: bool,
@@ -47,7 +45,6 @@ pub struct Echo {
 /// A packet of the interface's full MTU to one address.
 #[derive(Debug)]
 pub struct FullSize {
-    /// The address.
     pub address: IpAddr,
     /// It passed unfragmented.
     pub successful: bool,

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 /// firmware writes it in several ways.
 const EDGE_PRODUCT: &str = "bluefieldsoc";
 
-/// What one role needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoleNeeds {
     /// Logical processors.
@@ -144,22 +143,11 @@ pub struct Requirements {
 /// A requirements file that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RequirementsError {
-    /// It can't be read.
     #[error("cannot read the requirements file {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// It is not the published shape.
     #[error("{} is not a list of requirements by version, like [{{\"version\": \"default\", \"master\": {{\"cpu_cores\": 4}}}}]", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: serde_json::Error,
-    },
+    Parse { path: PathBuf, source: serde_json::Error },
 }
 
 impl Default for Requirements {

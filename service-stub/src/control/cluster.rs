@@ -191,7 +191,6 @@ impl Create {
 }
 
 impl Cluster {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         Console::standard(|console| self.run_on(console))
     }

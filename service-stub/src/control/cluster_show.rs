@@ -50,7 +50,6 @@ fn addresses(document: &Value, list: &str) -> String {
     .join(", ")
 }
 
-/// Prints it.
 pub fn show(console: &mut Console, cluster: &Value, all_validations: bool) -> anyhow::Result<()> {
     let text = |pointer| at(cluster, pointer).to_owned();
     let moment = |pointer| Some(text(pointer)).filter(|text| !text.starts_with("0001-")).unwrap_or_default();

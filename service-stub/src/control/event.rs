@@ -84,7 +84,6 @@ impl Which {
 }
 
 impl Event {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         Console::standard(|console| self.run_on(console))
     }

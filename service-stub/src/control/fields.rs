@@ -15,7 +15,6 @@ pub enum FieldError {
     /// No `=`.
     #[error("'{0}' is no setting: write FIELD=VALUE, FIELD=@FILE or FIELD=null")]
     Form(String),
-    /// A secret on the command line.
     #[error("{0} is a secret, and others see this command line: write {0}=@FILE, or {0}=@- for standard input")]
     Secret(String),
 }

@@ -119,7 +119,6 @@ enum Command {
 }
 
 impl Host {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         Console::standard(|console| self.run_on(console))
     }

@@ -107,7 +107,6 @@ impl Create {
 }
 
 impl InfraEnv {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         Console::standard(|console| self.run_on(console))
     }

@@ -49,7 +49,6 @@ pub struct Reach {
 
 /// Where results go, and how wide it is.
 pub struct Console<'a> {
-    /// Results.
     pub out: &'a mut dyn Write,
     /// Characters in a line; none when there is no terminal.
     pub width: Option<usize>,
@@ -66,18 +65,15 @@ impl Console<'_> {
         Ok(done)
     }
 
-    /// A line.
     pub fn say(&mut self, line: impl AsRef<str>) -> anyhow::Result<()> {
         Ok(writeln!(self.out, "{}", line.as_ref())?)
     }
 
-    /// A document.
     pub fn json(&mut self, document: &Value) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(document)?;
         self.say(text)
     }
 
-    /// A table.
     pub fn table(&mut self, table: &table::Table) -> anyhow::Result<()> {
         Ok(self.out.write_all(table.text(self.width).as_bytes())?)
     }
@@ -146,7 +142,6 @@ pub fn host_name(host: &Value) -> String {
     if said.is_empty() { text::at(host, "/id").to_owned() } else { said }
 }
 
-/// An endpoint of a host.
 fn endpoint_of(host: &Value, endpoint: &'static Endpoint) -> Target {
     endpoint.at(&[&text::at(host, "/infra_env_id"), &text::at(host, "/id")])
 }

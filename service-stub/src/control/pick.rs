@@ -6,24 +6,18 @@ use serde_json::Value;
 /// Why nothing was picked.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PickError {
-    /// Nothing fits.
     #[error("there is no {kind} '{wanted}' (neither a name nor the start of an id): {}", have(known))]
     Unknown {
         /// What was looked for.
         kind: &'static str,
-        /// As given.
         wanted: String,
-        /// What there is.
         known: Vec<String>,
     },
-    /// Several fit.
     #[error("'{wanted}' fits {} {kind}s: {}; give more of the id", fits.len(), fits.join(", "))]
     Ambiguous {
         /// What was looked for.
         kind: &'static str,
-        /// As given.
         wanted: String,
-        /// Those that fit.
         fits: Vec<String>,
     },
 }

@@ -146,7 +146,6 @@ fn line(cluster: &Value) -> String {
 }
 
 impl Wait {
-    /// Runs the command.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         Console::standard(|console| self.run_on(console))
     }

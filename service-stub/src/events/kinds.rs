@@ -5,11 +5,9 @@ use super::Severity;
 /// One kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Its name.
     pub name: &'static str,
     /// How serious it is.
     pub severity: Severity,
-    /// Its text.
     pub message: &'static str,
 }
 
@@ -19,7 +17,6 @@ macro_rules! kinds {
             #[doc = $message]
             pub const $constant: Kind = Kind { name: $name, severity: Severity::$severity, message: $message };
         )*
-        /// All of them.
         pub const ALL: &[Kind] = &[$($constant),*];
     };
 }
@@ -113,8 +110,9 @@ kinds! {
         "Host {host_name}: Agent has been instructed to download image '{agent_image}' and restart";
     VALIDATIONS_IGNORED: Info "validations_ignored"
         "Cluster {cluster_id}: ignored some or all validations at the discretion of the user";
+    HOST_STEP_FAILED: Error "host_step_failed" "Host {host_name}: {reason}";
     RELEASE_IMAGE_UNREADABLE: Warning "release_image_unreadable" "Release image {image} cannot be read: {error}";
 }
 
 /// Names of those that are not among the published ones.
-pub const OURS: &[&str] = &[RELEASE_IMAGE_UNREADABLE.name];
+pub const OURS: &[&str] = &[HOST_STEP_FAILED.name, RELEASE_IMAGE_UNREADABLE.name];

@@ -16,13 +16,9 @@ use serde_json::{Value, json};
 /// How serious an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    #[allow(missing_docs)]
     Info,
-    #[allow(missing_docs)]
     Warning,
-    #[allow(missing_docs)]
     Error,
-    #[allow(missing_docs)]
     Critical,
 }
 
@@ -133,7 +129,6 @@ pub fn image_updated(change: &mut Change, record: &InfraEnvRecord) {
     infra_env_with(change, record, kinds::IMAGE_INFO_UPDATED, json!({"details": details.join(", ")}));
 }
 
-/// A host changed its state.
 pub fn host_state(change: &mut Change, record: &HostRecord, from: HostState) {
     let severity = match record.state {
         HostState::Disconnected | HostState::InstallingPendingUserAction | HostState::Insufficient => Severity::Warning,
@@ -146,7 +141,6 @@ pub fn host_state(change: &mut Change, record: &HostRecord, from: HostState) {
     host(change, record, Kind { severity, ..kinds::HOST_STATUS_UPDATED }, details);
 }
 
-/// A cluster changed its state.
 pub fn cluster_state(change: &mut Change, record: &ClusterRecord) {
     let details = json!({"cluster_status": record.state, "status_info": record.cluster.status_info});
     cluster(change, record, kinds::CLUSTER_STATUS_UPDATED, details);
@@ -160,7 +154,6 @@ fn failure(regressed: bool) -> &'static str {
     if regressed { REGRESSED } else { "failed" }
 }
 
-/// A check of a host turned.
 pub fn host_check(change: &mut Change, record: &HostRecord, turn: Turn, finding: &Finding) {
     let id = finding.id;
     match turn {
@@ -175,7 +168,6 @@ pub fn host_check(change: &mut Change, record: &HostRecord, turn: Turn, finding:
 /// A longer message of a check is cut in the details of its event.
 const MAX_FAILURE_CHARS: usize = 1000;
 
-/// A check of a cluster turned.
 pub fn cluster_check(change: &mut Change, record: &ClusterRecord, turn: Turn, finding: &Finding) {
     let (id, message) = (finding.id, finding.message.chars().take(MAX_FAILURE_CHARS).collect::<String>());
     match turn {

@@ -5,20 +5,15 @@ use super::row::{Level, Levels, level_at};
 /// A processor architecture, or a release for several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
-    #[allow(missing_docs)]
     X86_64,
-    #[allow(missing_docs)]
     Arm64,
-    #[allow(missing_docs)]
     S390x,
-    #[allow(missing_docs)]
     Ppc64le,
     /// A release image for several architectures.
     Multi,
 }
 
 impl Architecture {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::X86_64, Self::Arm64, Self::S390x, Self::Ppc64le, Self::Multi];
 
     /// The architecture of a published name.

@@ -10,29 +10,16 @@ pub enum Incompatible {
     Sdn(String),
     /// The version does not run there.
     #[error("cannot use {architecture} architecture because it's not compatible on version {version} of OpenShift")]
-    Architecture {
-        #[allow(missing_docs)]
-        architecture: &'static str,
-        #[allow(missing_docs)]
-        version: String,
-    },
+    Architecture { architecture: &'static str, version: String },
     /// The feature does not work there.
     #[error(
         "cannot use {feature} because it's not compatible with the {architecture} architecture on version {version} of \
          OpenShift"
     )]
-    Feature {
-        /// Its name.
-        feature: &'static str,
-        #[allow(missing_docs)]
-        architecture: &'static str,
-        #[allow(missing_docs)]
-        version: String,
-    },
+    Feature { feature: &'static str, architecture: &'static str, version: String },
     /// Two features exclude each other.
     #[error("cannot use {feature} because it's not compatible with {other}")]
     Features {
-        /// Name of one.
         feature: &'static str,
         /// Name of the other.
         other: &'static str,

@@ -10,13 +10,10 @@ use std::collections::BTreeMap;
 /// A query that names nothing that could be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
-    #[allow(missing_docs)]
     #[error("invalid openshift version: Malformed version: {0}")]
     Version(String),
-    #[allow(missing_docs)]
     #[error("cpu architecture {architecture} is not supported for openshift version {version}")]
     Architecture { architecture: &'static str, version: String },
-    #[allow(missing_docs)]
     #[error("platform {platform} is not supported for openshift version {version} and cpu architecture {architecture}")]
     Platform { platform: &'static str, version: String, architecture: &'static str },
 }

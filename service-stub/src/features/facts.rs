@@ -14,11 +14,9 @@ use std::{net::IpAddr, sync::Arc};
 pub struct ClusterFacts<'a> {
     /// Version, in full.
     pub version: &'a str,
-    /// Control-plane nodes.
     pub control_plane_count: u32,
     /// Some host is to be an arbiter.
     pub has_arbiter: bool,
-    /// Platform.
     pub platform: Option<Platform>,
     /// Name of an external platform.
     pub external_name: Option<&'a str>,

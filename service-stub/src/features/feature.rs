@@ -72,15 +72,12 @@ pub(super) use features;
 
 macro_rules! names {
     ($($variant:ident $id:literal $row:path,)*) => {
-        /// A feature.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[allow(missing_docs)]
         pub enum Feature {
             $($variant,)*
         }
 
         impl Feature {
-            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Its published name.

@@ -32,11 +32,8 @@ impl Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
-    #[allow(missing_docs)]
     CpuArchitecture,
-    #[allow(missing_docs)]
     OpenshiftVersion,
-    #[allow(missing_docs)]
     Platform,
     /// Oracle's cloud boots no full ISO.
     OciExternalIntegrationDisabled,
@@ -45,15 +42,10 @@ pub enum Reason {
 /// Platforms of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
-    #[allow(missing_docs)]
     Baremetal,
-    #[allow(missing_docs)]
     None,
-    #[allow(missing_docs)]
     Nutanix,
-    #[allow(missing_docs)]
     Vsphere,
-    #[allow(missing_docs)]
     External,
 }
 
@@ -86,9 +78,7 @@ pub const OCI: &str = "oci";
 /// What support levels are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// Version.
     pub version: &'a str,
-    /// Architecture.
     pub architecture: Architecture,
     /// Platform; none for any.
     pub platform: Option<Platform>,
@@ -224,7 +214,6 @@ impl Row {
         Self { features: Excluded { bound, before: features, ..self.features }, ..self }
     }
 
-    /// Not on these.
     pub const fn not_on(self, architectures: &'static [Architecture]) -> Self {
         Self { architectures: Excluded { always: architectures, ..self.architectures }, ..self }
     }
@@ -237,7 +226,6 @@ impl Row {
 
 /// Reading a row.
 impl Row {
-    /// Features that it excludes.
     pub fn excluded(&self, version: &str) -> impl Iterator<Item = Feature> {
         self.features.at(version)
     }

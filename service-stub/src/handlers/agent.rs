@@ -1,10 +1,10 @@
 //! What agents, installers and installed nodes say: registration, polls, replies, progress.
 
-use super::find::{find_cluster, find_host};
-use super::{measured, shapes};
+use super::{replies, shapes};
 use crate::auth::Auth;
 use crate::check::disks;
 use crate::events::{self, kinds};
+use crate::find::{find_cluster, find_host};
 use crate::http::{Answer, Call, Refusal};
 use crate::infra_env::DISCONNECTED_ISO;
 use crate::instructions::{self, Situation};
@@ -14,6 +14,7 @@ use crate::pass;
 use crate::payload;
 use crate::service::Service;
 use crate::state::{host::Trigger, progress as stages, table::Refused};
+use crate::steps;
 use crate::store::Change;
 use crate::view;
 use api::{HostCreateParams, HostProgress, HostStage, NextStepCommand, NextStepRequest, StepType, Timestamp};
@@ -198,14 +199,14 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     }
     if gives(StepType::UpgradeAgent) {
         let details = json!({"agent_image": service.settings.agent_image});
-        measured::tell_hourly(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
+        replies::tell_hourly(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
     }
     Ok(Answer::json(StatusCode::OK, &steps))
 }
 
 /// Says which disks beside the one that is installed to lose their boot sectors, and which keep them.
 fn tell_formatting(change: &mut Change, record: &HostRecord) {
-    let (cleared, kept) = instructions::disks_to_format(record);
+    let (cleared, kept) = steps::disks_to_format(record);
     let cleared = cleared.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_PERFORMED));
     let kept = kept.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_SKIPPED));
     for (disk, kind) in cleared.chain(kept) {

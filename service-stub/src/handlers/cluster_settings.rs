@@ -1,11 +1,11 @@
 //! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
 
-use super::find::find_cluster;
 use super::new_cluster::{
     check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
 };
 use super::{cluster_networks, clusters::shown, operators, shapes, support_levels};
 use crate::events::{self, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::{ClusterRecord, HostRecord};

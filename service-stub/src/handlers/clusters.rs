@@ -1,10 +1,10 @@
 //! Clusters: shown, installed, cancelled, reset, deleted.
 
-use super::find::find_cluster;
 use super::{lists, shapes};
 use crate::auth::Caller;
 use crate::cluster_files::ClusterFiles;
 use crate::events::{self, Kind, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::manifest_files;

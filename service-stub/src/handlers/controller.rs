@@ -1,9 +1,9 @@
 //! What a cluster's own controller tells while it finishes the installation (service contract §1.2.3).
 
-use super::find::find_cluster;
 use super::{clusters, shapes};
 use crate::course::OperatorStatus;
 use crate::events::{self, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::kubeconfig;
 use crate::model::ClusterRecord;
@@ -129,7 +129,7 @@ pub fn ingress_cert(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     change_course(service, call, |_, record| {
         if !matches!(record.state, ClusterState::Finalizing | ClusterState::Installed) {
             return Err(Refusal::invalid(format!(
-                "the ingress certificate of cluster {} is taken while it is finalizing or installed; its status is {}",
+                "Cluster {} is in {} state, upload ingress ca can be done only in finalizing or installed state",
                 record.cluster.id, record.state
             )));
         }

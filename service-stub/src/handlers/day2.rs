@@ -1,9 +1,9 @@
 //! Clusters that are not installed here: hosts are added to them, or they install themselves out of an ISO.
 
-use super::find::find_cluster;
 use super::{clusters, shapes};
 use crate::course::Course;
 use crate::events::{self, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, DAY2_CLUSTER, DISCONNECTED_CLUSTER};
 use crate::pass;
@@ -25,8 +25,16 @@ pub fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal
     let id = call.cluster_id()?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::AllowAddHosts)
-            .map_err(|error| Refusal::invalid(format!("cluster {id} takes no more hosts: {error}")))?;
+        let (state, kind) = (record.state, record.cluster.kind.clone());
+        pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::AllowAddHosts).map_err(|_| {
+            let (what, wanted, is) = match state {
+                ClusterState::Installed => ("kind", "Cluster", kind.as_str()),
+                other => ("status", "installed", other.as_str()),
+            };
+            Refusal::invalid(format!(
+                "cannot transform cluster {id} to day2. Expected cluster {what}: {wanted}, but cluster {what} is: {is}"
+            ))
+        })?;
         change.put_cluster(record);
         Ok(())
     })?;

@@ -1,26 +1,29 @@
 //! Configs and addresses of files; the files themselves stream elsewhere.
 
-use super::find::{find_cluster, find_host, find_infra_env};
 use super::{agent, infra_envs, manifests};
 use crate::cluster_files::ClusterFiles;
+use crate::course::OperatorStatus;
 use crate::documents;
+use crate::find::{find_cluster, find_host, find_infra_env};
 use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal, range};
+use crate::install_config;
 use crate::kubeconfig;
 use crate::model::{ClusterRecord, HostKey};
 use crate::netboot;
 use crate::service::Service;
 use crate::state::ClusterState;
-use api::{HostId, HostStage, InfraEnv};
+use api::{ClusterId, HostId, HostStage, InfraEnv};
 use axum::http::{StatusCode, header};
 use serde_json::json;
 
+const INSTALL_CONFIG: &str = "install-config.yaml";
 const CLUSTER_FILES: [&str; 8] = [
     "bootstrap.ign",
     "master.ign",
     "metadata.json",
     "worker.ign",
-    "install-config.yaml",
+    INSTALL_CONFIG,
     "custom_manifests.json",
     "custom_manifests.yaml",
     "arbiter.ign",
@@ -103,11 +106,13 @@ pub fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let Some(files) = &service.settings.cluster_files else {
         return Err(Refusal::conflict(format!("cluster {id} has no console: this service brings no control plane up")));
     };
-    if record.state != ClusterState::Installed {
-        return Err(Refusal::conflict(format!(
-            "the console of cluster {id} is not available: its status is {}",
-            record.state
-        )));
+    // A cluster may be installed without a controller that tells of operators.
+    let mut operators = record.course.operators.iter();
+    let told = operators.any(|own| own.name == "console" && own.status == Some(OperatorStatus::Available));
+    if !told && record.state != ClusterState::Installed {
+        return Err(Refusal::conflict(
+            "console-url isn't available yet, it will be once console operator is ready as part of cluster finalizing stage",
+        ));
     }
     let password = files.read("kubeadmin-password").map_err(|error| Refusal::internal(&error))?;
     let password = password.ok_or_else(|| Refusal::not_found("kubeadmin-password was not found"))?;
@@ -122,19 +127,29 @@ pub fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     ))
 }
 
-/// Install-time files come from a control plane's own tools: what nobody gave us is not here.
+/// Install-time files come from a control plane's own tools: but for the install configuration the service makes none.
 fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted = call.query_one_of("file_name", names)?;
     let cluster = find_cluster(&service.store.model(), id)?;
     let state = cluster.state;
-    let files = service.settings.cluster_files.as_ref().zip(names.iter().find(|name| **name == wanted));
-    let Some((files, name)) = files else { return Err(Refusal::not_implemented(&format!("file_name={wanted}"))) };
-    if !state.files_available() {
-        return Err(Refusal::conflict(format!(
-            "{name} can be downloaded once cluster {id} is being installed; its status is {state}"
-        )));
+    let files = service.settings.cluster_files.as_ref();
+    let missing = || Refusal::not_implemented(&format!("file_name={wanted}"));
+    if files.is_none() && wanted != INSTALL_CONFIG {
+        return Err(missing());
     }
+    let allowed = match wanted {
+        // While it is being installed its ingress is not there yet.
+        "kubeconfig" => &ClusterState::WITH_FILES[1..],
+        _ => &ClusterState::WITH_FILES[..],
+    };
+    if !allowed.contains(&state) {
+        return Err(too_early(id, state, if wanted == "kubeconfig" { wanted } else { "files" }, allowed));
+    }
+    if wanted == INSTALL_CONFIG {
+        return install_config(files, &cluster);
+    }
+    let (files, name) = files.zip(names.iter().find(|name| **name == wanted)).ok_or_else(missing)?;
     if *name == "kubeconfig" {
         let (name, contents) = kubeconfig(files, &cluster)?;
         return Ok(Answer::file(name, contents));
@@ -153,6 +168,26 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
         Ok(None) => Err(Refusal::not_found(format!("{name} of cluster {id} was not found"))),
         Err(error) => Err(Refusal::internal(&error)),
     }
+}
+
+fn too_early(id: ClusterId, state: ClusterState, what: &str, allowed: &[ClusterState]) -> Refusal {
+    let allowed = allowed.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" ");
+    Refusal::conflict(format!(
+        "cluster {id} is in {state} state, {what} can be downloaded only when status is one of: [{allowed}]"
+    ))
+}
+
+/// The operator's, where it describes this cluster: the files beside it were made of it. The directory is that of every cluster
+/// of the service, so another cluster's is passed over for the one the service made when the installation began.
+fn install_config(files: Option<&ClusterFiles>, cluster: &ClusterRecord) -> Result<Answer, Refusal> {
+    let given = files.map(|files| files.read(INSTALL_CONFIG)).transpose();
+    let given = given.map_err(|error| Refusal::internal(&error))?.flatten();
+    let own = &cluster.course.install_config;
+    let own = (!own.is_empty()).then(|| own.expose().as_bytes().to_vec());
+    let found = given.filter(|file| install_config::describes(file, cluster)).or(own);
+    let id = cluster.cluster.id;
+    let found = found.ok_or_else(|| Refusal::not_found(format!("{INSTALL_CONFIG} of cluster {id} was not found")))?;
+    Ok(Answer::file(INSTALL_CONFIG, found))
 }
 
 /// With the authority of the cluster's ingress once its controller has told it; before that as it was given, under the name it has.
@@ -184,14 +219,12 @@ pub fn host_config(service: &Service, call: &Call) -> Result<(String, Vec<u8>), 
     let key = call.host_key()?;
     let model = service.store.model();
     let record = find_host(&model, key)?;
-    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
-    let allowed = cluster.is_some_and(|cluster| cluster.state.files_available());
-    if !allowed {
-        let state = cluster.map_or("none", |cluster| cluster.state.as_str());
-        return Err(Refusal::conflict(format!(
-            "the config of host {} can be downloaded once its cluster is being installed; its status is {state}",
-            key.host
-        )));
+    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id)).ok_or_else(|| {
+        let HostKey { host, infra_env } = key;
+        Refusal::not_found(format!("Cluster not found for host {host} in infra env {infra_env}"))
+    })?;
+    if !cluster.state.files_available() {
+        return Err(too_early(cluster.cluster.id, cluster.state, "files", &ClusterState::WITH_FILES));
     }
     let name = format!("{}-{}.ign", record.effective_role(), key.host);
     Ok((name, documents::installed_host(service, &model, &record)?))

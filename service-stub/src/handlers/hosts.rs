@@ -1,9 +1,9 @@
 //! Hosts as users see and set them.
 
-use super::find::find_host;
 use super::{downloads, lists, shapes};
 use crate::documents;
 use crate::events::{self, kinds};
+use crate::find::find_host;
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::model::{HostKey, HostRecord};

@@ -1,8 +1,8 @@
 //! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
 
-use super::find::{find_host, find_infra_env};
 use super::shapes;
 use crate::events::{self, Kind, kinds};
+use crate::find::{find_host, find_infra_env};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
@@ -33,11 +33,10 @@ fn pull(
     key: HostKey,
     cluster: Option<&ClusterRecord>,
     on: Trigger,
-    reason: &str,
 ) -> Result<bool, Refusal> {
     let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
     let before = record.host.cluster_id;
-    if pass::trigger(&service.rules(), change, &mut record, cluster, on, reason).is_err() {
+    if pass::trigger(&service.rules(), change, &mut record, cluster, on, "").is_err() {
         return Ok(false);
     }
     let after = record.host.cluster_id;
@@ -49,11 +48,15 @@ fn pull(
     Ok(true)
 }
 
-/// What a host tells by the outcome of a step; too late, it changes nothing.
+/// What a host tells by the outcome of a step; too late, it changes nothing. Status texts are fixed: an event has the reason.
 pub fn told(service: &Service, call: &Call, key: HostKey, on: Trigger, reason: &str) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
-        let cluster = cluster_of(change, find_host(change.model(), key)?.as_ref());
-        pull(service, change, key, cluster.as_deref(), on, reason).map(drop)
+        let record = find_host(change.model(), key)?;
+        let cluster = cluster_of(change, record.as_ref());
+        if pull(service, change, key, cluster.as_deref(), on)? && !reason.is_empty() {
+            events::host(change, &record, kinds::HOST_STEP_FAILED, json!({"reason": reason}));
+        }
+        Ok(())
     })
 }
 
@@ -106,7 +109,7 @@ pub fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
                 "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]",
             ));
         }
-        if !pull(service, change, key, Some(&cluster), Trigger::Bind, "")? {
+        if !pull(service, change, key, Some(&cluster), Trigger::Bind)? {
             let state = record.state;
             return Err(Refusal::conflict(format!(
                 "host {} can't be bound in status {state}: it has to be known-unbound",
@@ -136,7 +139,7 @@ pub fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             )));
         }
         let on = if reclaim { Trigger::Reclaim } else { Trigger::Unbind };
-        if !pull(service, change, key, Some(&cluster), on, "")? {
+        if !pull(service, change, key, Some(&cluster), on)? {
             let state = record.state;
             return Err(Refusal::conflict(format!("host {} can't be unbound in status {state}", key.host)));
         }
@@ -188,7 +191,7 @@ fn act_on_added(service: &Service, call: &Call, on: Trigger, what: &str) -> Resu
             return Err(Refusal::conflict("method only allowed when adding hosts to an existing cluster"));
         }
         let cluster = cluster_of(change, &record);
-        if pull(service, change, key, cluster.as_deref(), on, "")? {
+        if pull(service, change, key, cluster.as_deref(), on)? {
             return Ok(());
         }
         Err(Refusal::conflict(format!("cannot {what} host in state {}", record.state)))

@@ -10,7 +10,6 @@ pub mod counts;
 pub mod day2;
 pub mod downloads;
 pub mod events;
-pub mod find;
 pub mod host_settings;
 pub mod hosts;
 pub mod infra_env_settings;
@@ -19,11 +18,9 @@ pub mod install_config;
 pub mod lifecycle;
 mod lists;
 pub mod manifests;
-mod measured;
 pub mod models;
 pub mod new_cluster;
 pub mod operators;
-mod outputs;
 pub mod presigned;
 pub mod replies;
 #[cfg(test)]
@@ -34,18 +31,16 @@ pub mod validations;
 
 use crate::http::{Answer, Call, Refusal, negotiate::Exchange};
 use crate::service::Service;
+use crate::steps::MAX_LONG_OUTPUT_BYTES;
 use axum::http::Method;
 
-/// A handler.
 pub type Handler = fn(&Service, &Call) -> Result<Answer, Refusal>;
 
 /// An endpoint that is served.
 pub struct Endpoint {
-    /// Method.
     pub method: Method,
     /// Path below the API's base.
     pub path: &'static str,
-    /// What it does.
     pub run: Handler,
     /// A larger body is refused, in bytes.
     pub body_limit: usize,
@@ -58,7 +53,7 @@ pub const DEFAULT_BODY_BYTES: usize = 1 << 20;
 /// Bodies that hold an Ignition config in a text field, quoted.
 const IGNITION_BODY_BYTES: usize = 2 << 20;
 /// What the longest output that is kept takes as a text in a document.
-const REPLY_BODY_BYTES: usize = 2 * replies::MAX_LONG_OUTPUT_BYTES;
+const REPLY_BODY_BYTES: usize = 2 * MAX_LONG_OUTPUT_BYTES;
 
 const fn endpoint(method: Method, path: &'static str, run: Handler) -> Endpoint {
     sized(method, path, run, DEFAULT_BODY_BYTES)

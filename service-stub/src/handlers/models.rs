@@ -95,34 +95,25 @@ pub const ROLES: &[&str] = &[
     "all",
 ];
 
-/// `api_vip`.
 pub const API_VIP: Model = Model { name: "APIVip", fields: VIP };
-/// `ingress_vip`.
 pub const INGRESS_VIP: Model = Model { name: "IngressVip", fields: VIP };
 const VIP: &[Field] = &[uuid("cluster_id").or_zero(), form("ip", &IP).or_zero(), one_of("verification", VERIFICATION)];
 
-/// `cluster_network`.
 pub const CLUSTER_NETWORK: Model = Model {
     name: "ClusterNetwork",
     fields: &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero(), integer("host_prefix", 1, 128).or_zero()],
 };
-/// `machine_network`.
 pub const MACHINE_NETWORK: Model = Model { name: "MachineNetwork", fields: SIMPLE_NETWORK };
-/// `service_network`.
 pub const SERVICE_NETWORK: Model = Model { name: "ServiceNetwork", fields: SIMPLE_NETWORK };
 const SIMPLE_NETWORK: &[Field] = &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero()];
 
-/// `disk-encryption`.
 pub const DISK_ENCRYPTION: Model = Model {
     name: "DiskEncryption",
     fields: &[one_of("enable_on", ROLES), one_of("mode", &["tpmv2", "tang"]), text("tang_servers")],
 };
-/// `ignition-endpoint`.
 pub const IGNITION_ENDPOINT: Model = Model { name: "IgnitionEndpoint", fields: &[text("ca_certificate"), text("url")] };
-/// `load_balancer`.
 pub const LOAD_BALANCER: Model =
     Model { name: "LoadBalancer", fields: &[one_of("type", &["cluster-managed", "user-managed"]).or_zero()] };
-/// `platform`.
 pub const PLATFORM: Model = Model {
     name: "Platform",
     fields: &[
@@ -134,13 +125,11 @@ const PLATFORM_EXTERNAL: Model = Model {
     name: "PlatformExternal",
     fields: &[one_of("cloud_controller_manager", &["", "External"]), length("platform_name", 1, usize::MAX)],
 };
-/// `operator-create-params`.
 pub const OPERATOR: Model = Model { name: "OperatorCreateParams", fields: &[text("name"), text("properties")] };
 /// `bundle-create-params`.
 pub const BUNDLE: Model =
     Model { name: "BundleCreateParams", fields: &[text("id").required(), texts("optional_operators")] };
 
-/// `kernel_argument`.
 pub const KERNEL_ARGUMENTS: Model = Model {
     name: "KernelArgument",
     fields: &[
@@ -148,7 +137,6 @@ pub const KERNEL_ARGUMENTS: Model = Model {
         form("value", &KERNEL_ARGUMENT).or_zero(),
     ],
 };
-/// `proxy`.
 pub const PROXY: Model = Model { name: "Proxy", fields: &[text("http_proxy"), text("https_proxy"), text("no_proxy")] };
 /// `host_static_network_config`.
 pub const HOST_NETWORK: Model = Model {

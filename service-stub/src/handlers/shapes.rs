@@ -225,7 +225,6 @@ pub const UPDATE_HOST: BodyShape = BodyShape {
     ],
 };
 
-/// `ignored-validations`.
 pub const IGNORED_VALIDATIONS: BodyShape = BodyShape {
     name: "ignoredValidations",
     model: "IgnoredValidations",
@@ -284,7 +283,6 @@ pub const COMPLETION: BodyShape = BodyShape {
     fields: &[any("data"), text("error_info"), flag("is_success").required()],
 };
 
-/// `event`.
 pub const EVENT: BodyShape = BodyShape {
     name: "triggerEventParams",
     model: "Event",

@@ -1,10 +1,10 @@
 //! Checks that a user ignores, has looked at again, or asks for beforehand.
 
-use super::find::{find_cluster, find_host};
 use super::shapes;
 use crate::check;
+use crate::find::{find_cluster, find_host};
 use crate::http::{Answer, Call, Refusal};
-use crate::model::{ClusterRecord, HostRecord, IgnoredValidations};
+use crate::model::{ClusterRecord, HostRecord, HostTexts, IgnoredValidations};
 use crate::pass;
 use crate::service::Service;
 use api::HostRole;
@@ -130,21 +130,21 @@ pub fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 /// PATCH …/actions/reset-validation/{id}: what was measured is forgotten, and the host asked again.
 pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
-    let name = match call.path("validation_id") {
-        "sufficient-installation-disk-speed" => "disks_info",
-        "container-images-available" => "images_status",
-        id if check::host::ids().any(|known| known == id) => {
-            return Err(Refusal::conflict(format!("validation {id} cannot be reset: nothing of it is kept")));
-        }
+    if find_host(&service.store.model(), key)?.host.cluster_id.is_none() {
+        let reason = format!("host {} is not bound to any cluster, reset validation", key.host);
+        return Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason));
+    }
+    let forget: fn(&mut HostTexts) = match call.path("validation_id") {
+        "sufficient-installation-disk-speed" => |texts| texts.disks_info = None,
+        "container-images-available" => |texts| texts.images_status = None,
         id => {
             let id = crate::http::call::shortened(id);
-            return Err(Refusal::invalid(format!("there is no host validation '{id}'")));
+            return Err(Refusal::invalid(format!("Validation \"{id}\" cannot be reset or does not exist")));
         }
     };
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-        record.keep(name, String::new());
-        record.kept.remove(name);
+        forget(&mut record.texts);
         let cluster = record.host.cluster_id;
         change.put_host(record);
         pass::settle_soon(&service.rules(), change, cluster);

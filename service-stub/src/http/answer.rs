@@ -9,7 +9,6 @@ use axum::{
 };
 use serde::Serialize;
 
-/// A complete answer.
 #[derive(Debug)]
 pub struct Answer {
     status: StatusCode,
@@ -24,7 +23,6 @@ impl Answer {
         Self { pieces: Some(pieces), ..Self::made(Vec::new()) }
     }
 
-    /// A JSON document.
     pub fn json(status: StatusCode, document: &impl Serialize) -> Self {
         // Documents are our own types with text keys; one that does not serialize would be a bug, seen as an empty body.
         let body = serde_json::to_vec(document).unwrap_or_default();
@@ -36,7 +34,6 @@ impl Answer {
         }
     }
 
-    /// Text of a media type.
     pub fn text(media_type: &'static str, text: String) -> Self {
         let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static(media_type))];
         Self { status: StatusCode::OK, headers, body: text.into_bytes(), pieces: None }
@@ -102,12 +99,10 @@ impl IntoResponse for Answer {
 pub enum Refusal {
     /// Before the application saw it: a bad path, query or body.
     Request(StatusCode, String),
-    /// By the application.
     Application(StatusCode, String),
 }
 
 impl Refusal {
-    /// Its text.
     pub fn message(&self) -> &str {
         let (Self::Request(_, text) | Self::Application(_, text)) = self;
         text

@@ -13,7 +13,6 @@ pub struct BodyShape {
     pub name: &'static str,
     /// The type's name, as errors give it.
     pub model: &'static str,
-    /// Its fields.
     pub fields: &'static [Field],
 }
 
@@ -21,7 +20,6 @@ pub struct BodyShape {
 pub struct Model {
     /// The type's name, as errors give it.
     pub name: &'static str,
-    /// Its fields.
     pub fields: &'static [Field],
 }
 
@@ -33,9 +31,7 @@ pub struct Pattern {
     pub fits: fn(&str) -> bool,
 }
 
-/// One field.
 pub struct Field {
-    /// Name.
     pub name: &'static str,
     /// Must be there.
     pub required: bool,
@@ -49,13 +45,10 @@ pub struct Field {
 pub enum Rule {
     /// Anything its type takes.
     Any,
-    /// A text.
     Text,
-    /// True or false.
     Flag,
     /// A whole number between two bounds.
     Integer(i64, i64),
-    /// An identifier.
     Uuid,
     /// One of a few texts.
     OneOf(&'static [&'static str]),
@@ -63,7 +56,6 @@ pub enum Rule {
     Length(usize, usize),
     /// Text of a form.
     Form(&'static Pattern),
-    /// An object.
     Object(&'static Model),
     /// A list of objects.
     List(&'static Model),
@@ -99,12 +91,10 @@ pub const fn required(name: &'static str) -> Field {
     any(name).required()
 }
 
-/// A text.
 pub const fn text(name: &'static str) -> Field {
     Field::new(name, Rule::Text)
 }
 
-/// True or false.
 pub const fn flag(name: &'static str) -> Field {
     Field::new(name, Rule::Flag)
 }
@@ -114,7 +104,6 @@ pub const fn integer(name: &'static str, least: i64, most: i64) -> Field {
     Field::new(name, Rule::Integer(least, most))
 }
 
-/// An identifier.
 pub const fn uuid(name: &'static str) -> Field {
     Field::new(name, Rule::Uuid)
 }
@@ -134,7 +123,6 @@ pub const fn form(name: &'static str, pattern: &'static Pattern) -> Field {
     Field::new(name, Rule::Form(pattern))
 }
 
-/// An object.
 pub const fn object(name: &'static str, model: &'static Model) -> Field {
     Field::new(name, Rule::Object(model))
 }

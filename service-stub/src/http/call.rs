@@ -16,14 +16,12 @@ use serde::de::DeserializeOwned;
 use std::net::IpAddr;
 use uuid::Uuid;
 
-/// A request.
 #[derive(Debug)]
 pub struct Call {
     /// Path parameters by name.
     pub path: Vec<(String, String)>,
     /// Query parameters in order.
     pub query: Vec<(String, String)>,
-    /// Headers.
     pub headers: HeaderMap,
     /// Body, bounded where it was read.
     pub body: Bytes,

@@ -61,15 +61,12 @@ impl ReadAt for Slice {
 /// A file on offer.
 #[derive(Clone)]
 pub struct Offer {
-    /// Its bytes.
     pub source: Arc<dyn ReadAt>,
-    /// How many.
     pub len: u64,
     /// What tells it from another version.
     pub validators: Validators,
     /// Name to save it under.
     pub name: String,
-    /// Media type.
     pub media_type: &'static str,
 }
 

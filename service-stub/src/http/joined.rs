@@ -17,7 +17,6 @@ impl Joined {
         self.len = self.len.saturating_add(len);
     }
 
-    /// Adds bytes.
     pub fn push_bytes(&mut self, bytes: Vec<u8>) {
         let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.push(Arc::new(bytes), len);

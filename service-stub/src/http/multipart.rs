@@ -12,10 +12,8 @@ const MAX_BLANKS: usize = 64;
 /// A body that is not what it says.
 #[derive(Debug, thiserror::Error)]
 pub enum MultipartError {
-    /// No usable boundary.
     #[error("the Content-Type is not multipart/form-data with a boundary of 1 to 70 characters")]
     ContentType,
-    /// The structure is broken.
     #[error("the multipart body is broken: {0}")]
     Broken(&'static str),
     /// The wanted part isn't there.

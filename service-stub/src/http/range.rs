@@ -13,7 +13,6 @@ pub struct Validators {
     pub modified: i64,
 }
 
-/// What to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it: 200.

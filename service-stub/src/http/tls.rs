@@ -36,40 +36,17 @@ const RENEWED_BEFORE: Duration = Duration::from_secs(400 * 24 * 3600);
 pub enum TlsError {
     /// A file can't be read or written.
     #[error("cannot use {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Holds no certificate.
+    File { path: PathBuf, source: io::Error },
     #[error("{} holds no certificate in PEM form", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Holds no key.
+    NoCertificate { path: PathBuf },
     #[error("{} holds no private key in PEM form", path.display())]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
-    /// They don't go together.
+    NoKey { path: PathBuf },
     #[error("{} and {} can't be served", certificate.display(), key.display())]
-    Pair {
-        /// The certificate's file.
-        certificate: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        /// Cause.
-        source: rustls::Error,
-    },
-    /// None can be made.
+    Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
     #[error("cannot make a certificate for {names}")]
     Make {
         /// What it was to be for.
         names: String,
-        /// Cause.
         source: rcgen::Error,
     },
 }
@@ -77,7 +54,6 @@ pub enum TlsError {
 /// What the server shows, and what hosts must trust for it.
 #[derive(Clone)]
 pub struct Tls {
-    /// Takes connections.
     pub acceptor: TlsAcceptor,
     /// Certificates that hosts check the server's against, PEM; none when it is of an authority they know.
     pub ca_pem: Option<String>,

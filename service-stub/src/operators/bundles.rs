@@ -9,12 +9,10 @@ pub const VIRTUALIZATION: &str = "virtualization";
 /// Name of the bundle that trains and runs models.
 pub const AI: &str = "openshift-ai";
 
-/// `bundle`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Bundle {
     /// For people.
     pub description: &'static str,
-    /// Name.
     pub id: &'static str,
     /// Those that it always has.
     pub operators: Vec<&'static str>,
@@ -24,7 +22,6 @@ pub struct Bundle {
     pub title: &'static str,
 }
 
-/// No such bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bundle '{0}' is not supported")]
 pub struct UnknownBundle(pub String);

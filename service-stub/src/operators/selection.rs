@@ -29,24 +29,18 @@ pub struct BundleChoice {
 /// Operators that can't be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    #[allow(missing_docs)]
     #[error("operator {0} isn't supported")]
     Unknown(String),
-    #[allow(missing_docs)]
     #[error(transparent)]
     UnknownBundle(#[from] UnknownBundle),
-    #[allow(missing_docs)]
     #[error("operator '{operator}' is not a valid optional operator for bundle '{bundle}'")]
     NotOptional { operator: String, bundle: &'static str },
-    #[allow(missing_docs)]
     #[error("{titles} is not available when {architecture} CPU architecture is selected")]
     Architecture { titles: String, architecture: String },
-    #[allow(missing_docs)]
     #[error(
         "Currently, you can not install Logical Volume Manager operator at the same time as Virtualization operator."
     )]
     VolumesAndMachines,
-    #[allow(missing_docs)]
     #[error(
         "Logical Volume Manager is only supported for highly available openshift with version {LVM_ON_MANY_NODES} or \
          above"
@@ -63,7 +57,6 @@ pub struct Target<'a> {
     pub version: &'a str,
     /// The architecture that was asked for.
     pub architecture: &'a str,
-    /// One node.
     pub single_node: bool,
 }
 

@@ -3,10 +3,8 @@
 use super::bundles::{AI, VIRTUALIZATION};
 use crate::features::Feature;
 
-/// An operator.
 #[derive(Debug)]
 pub struct Operator {
-    /// Name.
     pub name: &'static str,
     /// Name in texts, where it isn't the feature's.
     title: Option<&'static str>,
@@ -18,7 +16,6 @@ pub struct Operator {
     pub subscription: &'static str,
     /// How long it may take.
     pub timeout_minutes: i64,
-    /// Operators that it needs.
     pub needs: &'static [&'static str],
     /// Further ones on a single node.
     pub needs_on_single_node: &'static [&'static str],
@@ -31,7 +28,6 @@ pub struct Operator {
 pub enum Membership {
     /// To none.
     Nowhere,
-    /// Always.
     Always(&'static str),
     /// Except on a single node.
     ManyNodes(&'static str),
@@ -83,12 +79,10 @@ impl Operator {
     }
 }
 
-/// The operator of a name.
 pub fn find(name: &str) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| operator.name == name)
 }
 
-/// The operator that installs a feature.
 pub fn installs(feature: Feature) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| operator.feature == feature)
 }
@@ -98,7 +92,6 @@ const SHARED: &str = "openshift-operators";
 const IN_VIRTUALIZATION: Membership = Membership::Always(VIRTUALIZATION);
 const IN_LARGE_AI: Membership = Membership::ManyNodes(AI);
 
-/// All of them.
 #[rustfmt::skip]
 pub const OPERATORS: &[Operator] = &[
     Operator::new("amd-gpu", Feature::AmdGpu, "openshift-amd-gpu", "amd-gpu-operator")

@@ -24,16 +24,13 @@ const MAX_FORM_BYTES: usize = 4096;
 /// What can be done with a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Begin the installation.
     Install,
-    /// Stop it.
     Cancel,
     /// Back to before it.
     Reset,
 }
 
 impl Action {
-    /// All.
     pub const ALL: [Self; 3] = [Self::Install, Self::Cancel, Self::Reset];
 
     fn parse(text: &str) -> Result<Self, Refusal> {

@@ -56,7 +56,6 @@ impl Tone {
         }
     }
 
-    /// Of a validation.
     pub fn of_validation(status: &str) -> Self {
         match status {
             "success" => Self::Good,

@@ -25,7 +25,6 @@ pub struct Link {
 }
 
 impl Link {
-    /// Of what is seen.
     pub fn of(seen: &Seen) -> Self {
         let highest = |value: &dyn Fn(&crate::check::reach::Echo) -> f64| seen.l3.iter().map(value).fold(0.0, f64::max);
         Self {

@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 type Render = fn(&Service, &Call) -> Result<String, Refusal>;
 
-/// Its routes.
 pub fn routes() -> Router<Arc<Service>> {
     let shown = |render: Render| {
         get(move |State(service): Shared, params: RawPathParams, request: Request| {

@@ -33,10 +33,8 @@ pub struct ForVersion {
 /// Why a text names no image for a version.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForVersionError {
-    /// Before the sign.
     #[error("'{0}' is not a version, like 4.22 or 4.22.9")]
     Version(String),
-    /// After it.
     #[error("'{0}' is not an image reference, like quay.io/organization/image:tag")]
     Image(String),
 }

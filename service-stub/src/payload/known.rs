@@ -45,9 +45,7 @@ struct Known {
 /// A release image that is to be read.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The cluster that it is for.
     pub cluster: ClusterId,
-    /// The image.
     pub image: String,
     /// Credentials for its registry.
     pub pull_secret: Secret,

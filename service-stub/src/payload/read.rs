@@ -43,13 +43,7 @@ pub enum PayloadError {
     },
     /// A name in it is not one of an image.
     #[error("its {REFERENCES} names no image as '{tag}'")]
-    Reference {
-        /// Which.
-        tag: String,
-        /// Why.
-        source: ReferenceError,
-    },
-    /// It names neither.
+    Reference { tag: String, source: ReferenceError },
     #[error("its {REFERENCES} has neither machine-config-operator nor must-gather")]
     Neither,
 }

@@ -9,16 +9,13 @@ pub enum CatalogueError {
     /// The file can't be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The file is larger than any list of releases.
     #[error("{} has more than {limit} bytes", path.display())]
     TooLarge {
-        /// The file.
         path: PathBuf,
         /// How much is read.
         limit: u64,
@@ -26,7 +23,6 @@ pub enum CatalogueError {
     /// It is not the JSON that is expected.
     #[error("{} is not {expected}", path.display())]
     Json {
-        /// The file.
         path: PathBuf,
         /// What it should be.
         expected: &'static str,
@@ -34,12 +30,9 @@ pub enum CatalogueError {
         #[source]
         source: serde_json::Error,
     },
-    /// It has too many entries.
     #[error("{} has {count} entries, more than {limit}", path.display())]
     TooMany {
-        /// The file.
         path: PathBuf,
-        /// How many.
         count: usize,
         /// How many are taken.
         limit: usize,
@@ -47,11 +40,9 @@ pub enum CatalogueError {
     /// One entry can't be used.
     #[error("{}, entry {index}: {why}", path.display())]
     Entry {
-        /// The file.
         path: PathBuf,
         /// Which, from 1.
         index: usize,
-        /// What is wrong with it.
         why: String,
     },
 }
@@ -66,12 +57,7 @@ pub enum NotListed {
     Version(String),
     /// No release has this version for this architecture.
     #[error("no release image found for openshiftVersion: '{version}' and CPU architecture '{architecture}'")]
-    Release {
-        /// As asked for.
-        version: String,
-        /// As asked for.
-        architecture: String,
-    },
+    Release { version: String, architecture: String },
     /// No release has this image.
     #[error(
         "failed to get release image by URL {0} during cluster registration: error occurred while trying to retrieve release image with url '{0}' from the db: record not found"
@@ -85,9 +71,7 @@ pub enum NotListed {
         "Requested CPU architecture {architecture} is not supported for release image URL {url}. Supported architectures in release image: [{others}]"
     )]
     ImageArchitecture {
-        /// As asked for.
         url: String,
-        /// As asked for.
         architecture: String,
         /// Its own, with blanks between them.
         others: String,
@@ -99,19 +83,13 @@ pub enum NotListed {
     #[error(
         "The requested OS image for version ({version}) and CPU architecture ({architecture}) isn't specified in OS images list"
     )]
-    OsImage {
-        /// As asked for.
-        version: String,
-        /// As asked for.
-        architecture: String,
-    },
+    OsImage { version: String, architecture: String },
     /// No OS image at all.
     #[error("No OS images are available")]
     NoOsImages,
     /// A version without a minor release.
     #[error("invalid version")]
     Malformed,
-    /// A host has one architecture.
     #[error("RHCOS CPU architecture should be single arch")]
     HostsOfSeveral,
     /// No release of that minor version runs on such a host.
@@ -120,9 +98,7 @@ pub enum NotListed {
         advice(architecture, others)
     )]
     HostRelease {
-        /// The minor release.
         minor: String,
-        /// As asked for.
         architecture: String,
         /// Versions with such a release, a comma list.
         others: String,

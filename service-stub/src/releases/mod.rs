@@ -43,9 +43,7 @@ pub struct Release {
     pub openshift_version: String,
     /// One architecture, or `multi`.
     pub cpu_architecture: String,
-    /// All of them.
     pub cpu_architectures: Vec<String>,
-    /// The release image.
     pub url: String,
     /// In full, as `4.22.9`.
     pub version: String,
@@ -81,12 +79,10 @@ impl Release {
     }
 }
 
-/// `os-image`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OsImage {
     /// Release it belongs to, as `4.22` or in full.
     pub openshift_version: String,
-    /// Its architecture.
     pub cpu_architecture: String,
     /// Where its live ISO is.
     pub url: String,

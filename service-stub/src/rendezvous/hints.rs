@@ -8,10 +8,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hints {
-    #[allow(missing_docs)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_name: Option<String>,
-    #[allow(missing_docs)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hctl: Option<String>,
     /// Part of the model.
@@ -20,16 +18,13 @@ pub struct Hints {
     /// Part of the vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    #[allow(missing_docs)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial_number: Option<String>,
     /// GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size_gigabytes: Option<u64>,
-    #[allow(missing_docs)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
-    #[allow(missing_docs)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
 }

@@ -36,7 +36,6 @@ impl PlannedHost {
         }
     }
 
-    /// Whether an inventory is this host's.
     pub fn is(&self, inventory: &Inventory) -> bool {
         inventory.interfaces.iter().any(|nic| nic.mac_address.parse().is_ok_and(|mac: Mac| self.macs.contains(&mac)))
     }

@@ -43,13 +43,11 @@ use uuid::Uuid;
 /// What the rack is to become.
 #[derive(Clone, Debug)]
 pub struct Rack {
-    /// The cluster.
     pub cluster: ClusterCreateParams,
     /// What its hosts boot.
     pub infra_env: InfraEnvCreateParams,
     /// Hosts that are known beforehand.
     pub hosts: Vec<PlannedHost>,
-    /// Control-plane hosts.
     pub masters: usize,
     /// Hosts, known beforehand or not.
     pub total: usize,
@@ -64,13 +62,10 @@ pub struct Rack {
 /// A rack that this service brings up from within.
 #[derive(Debug)]
 pub struct Rendezvous {
-    /// The plan.
     pub rack: Rack,
     /// The machine we run on, as its agent names it.
     pub own: Option<HostId>,
-    /// The cluster.
     pub cluster: ClusterId,
-    /// Its infra-env.
     pub infra_env: InfraEnvId,
     /// Signs what agents are told of it; without one nothing is proven to them.
     pub key: Option<Arc<SigningKey>>,

@@ -26,7 +26,6 @@ pub struct Draft {
     pub image_sets: BTreeMap<String, String>,
     /// Registry credentials by the name of their secret.
     pub pull_secrets: BTreeMap<String, String>,
-    /// Hosts.
     pub hosts: Vec<PlannedHost>,
     /// Networks of hosts.
     pub networks: Vec<Value>,
@@ -64,7 +63,6 @@ pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> 
     plan(&documents, version)
 }
 
-/// The plan of documents.
 pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
     let (unknown, mut warnings, mut draft) = (RefCell::default(), Vec::new(), Draft::default());
     for document in documents {

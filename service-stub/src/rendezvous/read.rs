@@ -15,7 +15,6 @@ const MAX_FILES: usize = 1000;
 pub struct Document {
     /// Name of its file, in its directory.
     pub file: String,
-    /// What is in it.
     pub value: Value,
 }
 
@@ -76,7 +75,6 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
 
 /// An object whose fields are taken one by one. What is left when it goes out of use is noted in `unknown`.
 pub struct Fields<'a> {
-    /// Its file.
     pub file: &'a str,
     path: String,
     map: Map<String, Value>,
@@ -131,13 +129,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A count.
     pub fn number(&mut self, name: &str) -> Result<Option<u64>, PlanError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         value.as_u64().map(Some).ok_or_else(|| wrong(self.file, &self.place(name), "a number", &value))
     }
 
-    /// A truth value.
     pub fn flag(&mut self, name: &str) -> Result<Option<bool>, PlanError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| wrong(self.file, &self.place(name), "true or false", &value))

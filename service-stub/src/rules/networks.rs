@@ -14,17 +14,13 @@ const LEAST_BITS: u8 = 7;
 /// The networks a cluster has, or is to get.
 #[derive(Clone, Copy, Debug)]
 pub struct Networks<'a> {
-    /// Of its machines.
     pub machine: &'a [MachineNetwork],
-    /// Of its services.
     pub service: &'a [MachineNetwork],
     /// Of its pods.
     pub cluster: &'a [ClusterNetwork],
 }
 
-/// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub enum Family {
     V4,
     V6,
@@ -246,7 +242,6 @@ fn cluster_size(cidr: Cidr, host_prefix: u32, hosts: usize) -> Result<(), String
     Ok(())
 }
 
-/// Networks of services.
 pub fn check_service_networks(networks: &[MachineNetwork]) -> Result<(), String> {
     for MachineNetwork { cidr, .. } in networks {
         subnet(cidr, LEAST_BITS).map_err(|why| format!("Service network CIDR {cidr}: {why}"))?;

@@ -23,7 +23,6 @@ pub fn of_kind(kind: &str) -> Platform {
 /// What a cluster is before an update.
 #[derive(Clone, Copy, Debug)]
 pub struct Current<'a> {
-    /// Its platform.
     pub platform: &'a Platform,
     /// The user looks after its network.
     pub user_managed: bool,

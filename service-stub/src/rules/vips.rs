@@ -7,9 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// A cluster's virtual addresses, and what they depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Vips<'a> {
-    /// Of the API.
     pub api: &'a [String],
-    /// Of ingress.
     pub ingress: &'a [String],
     /// The cluster's networks.
     pub networks: Networks<'a>,

@@ -3,12 +3,10 @@
 /// How a check that takes a step on the host came out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// It passed.
     #[default]
     Success,
     /// The host has not answered yet.
     Unknown,
-    /// It failed.
     Failure,
 }
 
@@ -27,9 +25,7 @@ pub enum InventoryState {
 /// The checks of a host (service contract §2.6). Lists hold the messages of checks that do not pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostChecks {
-    /// `connected`.
     pub connected: bool,
-    /// `media-connected`.
     pub media_connected: bool,
     /// `has-inventory` and `inventory-not-fully-truncated`.
     pub inventory: InventoryState,
@@ -39,7 +35,6 @@ pub struct HostChecks {
     pub vsphere_disk_uuid: Vec<String>,
     /// `machine-cidr-defined`.
     pub machine_cidr: Vec<String>,
-    /// Those of *sufficient*.
     pub sufficient: Vec<String>,
     /// `sufficient-installation-disk-speed`, by the answer to the step. Success while no such step is handed out.
     pub disk_speed: Outcome,

@@ -6,7 +6,6 @@ use std::fmt;
 macro_rules! states {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[allow(missing_docs)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum $name {
             $(#[serde(rename = $text)] $variant,)+
@@ -16,7 +15,6 @@ macro_rules! states {
             /// Every state, in the order of the published enum.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The wire text.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -33,7 +31,6 @@ macro_rules! states {
 }
 
 states! {
-    /// State of a host.
     HostState {
         Discovering = "discovering",
         Known = "known",
@@ -112,7 +109,6 @@ impl HostState {
 }
 
 states! {
-    /// State of a cluster.
     ClusterState {
         Insufficient = "insufficient",
         Ready = "ready",
@@ -142,17 +138,19 @@ impl ClusterState {
 
     /// Install-time files may be downloaded (service contract §1.2.2).
     pub fn files_available(self) -> bool {
-        matches!(
-            self,
-            Self::Installing
-                | Self::Finalizing
-                | Self::Installed
-                | Self::Error
-                | Self::AddingHosts
-                | Self::Cancelled
-                | Self::InstallingPendingUserAction
-        )
+        Self::WITH_FILES.contains(&self)
     }
+
+    /// The states in which they may, in the published order.
+    pub const WITH_FILES: [Self; 7] = [
+        Self::Installing,
+        Self::Finalizing,
+        Self::Installed,
+        Self::Error,
+        Self::AddingHosts,
+        Self::Cancelled,
+        Self::InstallingPendingUserAction,
+    ];
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ pub enum Report {
     Same,
     /// The detail of the current stage.
     Detail(HostProgressInfo),
-    /// A new stage.
     Stage(HostProgressInfo),
     /// The installation failed: new status text; the stage stays.
     Failed(String),
@@ -21,26 +20,12 @@ pub enum Report {
 pub enum ReportError {
     /// The host is not being installed.
     #[error("Can't set progress <{stage}> to host in status <{state}>")]
-    State {
-        /// Reported.
-        stage: HostStage,
-        /// Current state.
-        state: HostState,
-    },
+    State { stage: HostStage, state: HostState },
     /// A host of its role does not pass this stage.
     #[error("Stage <{stage}> is not one of the stages of this host")]
-    NotOurs {
-        /// Reported.
-        stage: HostStage,
-    },
-    /// It has been there.
+    NotOurs { stage: HostStage },
     #[error("Can't assign lower stage <{stage}> after host has been in stage <{current}>")]
-    Back {
-        /// Reported.
-        stage: HostStage,
-        /// Reached.
-        current: HostStage,
-    },
+    Back { stage: HostStage, current: HostStage },
 }
 
 /// Decides on a report. `stages` are those of the host's role; where they end with the reboot, that is all there is to

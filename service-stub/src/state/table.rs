@@ -6,7 +6,6 @@ use std::fmt::{Debug, Display, Write};
 
 /// A kind of state machine.
 pub trait Machine: Sized + 'static {
-    /// Its states.
     type State: Copy + Eq + Display + 'static;
     /// What sets it going.
     type Trigger: Copy + Eq + Debug + 'static;
@@ -20,14 +19,12 @@ pub trait Machine: Sized + 'static {
 pub struct Cond<M: Machine> {
     /// For people.
     pub text: &'static str,
-    /// Whether it holds.
     pub holds: fn(&M::Facts) -> bool,
     /// Whether it must not hold.
     pub negated: bool,
 }
 
 impl<M: Machine> Cond<M> {
-    /// A condition.
     pub const fn new(text: &'static str, holds: fn(&M::Facts) -> bool) -> Self {
         Self { text, holds, negated: false }
     }
@@ -51,7 +48,6 @@ pub enum To<S> {
 
 /// The status text after a transition.
 pub enum Info<M: Machine> {
-    /// The present one.
     Keep,
     /// Always this.
     Text(&'static str),
@@ -59,7 +55,6 @@ pub enum Info<M: Machine> {
     Made(&'static str, fn(&M::Facts) -> String),
 }
 
-/// One transition.
 pub struct Row<M: Machine> {
     /// Section and row of the service contract.
     pub id: &'static str,
@@ -69,9 +64,7 @@ pub struct Row<M: Machine> {
     pub from: &'static [M::State],
     /// All of these must hold.
     pub when: &'static [Cond<M>],
-    /// Where it leads.
     pub to: To<M::State>,
-    /// The text there.
     pub info: Info<M>,
     /// What it does besides.
     pub effects: &'static [M::Effect],
@@ -96,7 +89,6 @@ pub(super) use rows;
 /// What the row that matched asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<S, X: 'static> {
-    /// The row.
     pub id: &'static str,
     /// State to enter; none leaves it.
     pub to: Option<S>,

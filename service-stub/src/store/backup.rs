@@ -52,19 +52,13 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub enum BackupError {
     /// Reading or writing a file failed.
     #[error("{}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// What is read is no backup, or not all of one.
     #[error("this is not a whole backup: {0}")]
     Damaged(String),
     /// There is a store already.
     #[error("{} is there already: choose another --state-dir, or give --replace, which keeps it under another name", .0.display())]
     Occupied(PathBuf),
-    /// Of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -79,7 +73,6 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> BackupError {
 pub struct Counts {
     /// Clusters, infra-envs and hosts.
     pub records: u64,
-    /// Events.
     pub events: u64,
     /// Keys, certificates and manifests.
     pub files: u64,
@@ -389,7 +382,6 @@ pub fn restore(directory: &Path, from: &Path, replace: bool) -> Result<Counts, B
 /// What a check found.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// What is there.
     pub counts: Counts,
     /// What of it can't be read.
     pub damage: Vec<String>,

@@ -57,19 +57,16 @@ impl Change {
         self.touched.hosts.insert(key);
     }
 
-    /// Removes a cluster.
     pub fn remove_cluster(&mut self, id: ClusterId) {
         Arc::make_mut(&mut self.model.clusters).remove(&id);
         self.touched.clusters.insert(id);
     }
 
-    /// Removes an infra-env.
     pub fn remove_infra_env(&mut self, id: InfraEnvId) {
         Arc::make_mut(&mut self.model.infra_envs).remove(&id);
         self.touched.infra_envs.insert(id);
     }
 
-    /// Removes a host.
     pub fn remove_host(&mut self, key: HostKey) {
         Arc::make_mut(&mut self.model.hosts).remove(&key);
         self.touched.hosts.insert(key);

@@ -27,7 +27,6 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Makes one.
     pub fn run(self) -> anyhow::Result<()> {
         let counts = backup::back_up(&self.state_dir, &self.file)
             .with_context(|| format!("no backup of {} was made", self.state_dir.display()))?;
@@ -59,7 +58,6 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Restores it.
     pub fn run(self) -> anyhow::Result<()> {
         let counts = backup::restore(&self.state_dir, &self.file, self.replace)
             .with_context(|| format!("{} was not restored", self.file.display()))?;
@@ -86,7 +84,6 @@ pub struct Check {
 }
 
 impl Check {
-    /// Checks it.
     pub fn run(self) -> anyhow::Result<()> {
         let checked = backup::check(&self.place, self.secrets_key.as_deref())
             .with_context(|| format!("{} can't be checked", self.place.display()))?;

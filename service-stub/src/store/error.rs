@@ -17,59 +17,28 @@ use std::{
 pub enum StoreError {
     /// The state directory can't be made or synced.
     #[error("cannot use the state directory {}", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Cause.
-        source: std::io::Error,
-    },
-    /// Another process has it.
+    Directory { path: PathBuf, source: std::io::Error },
     #[error(
         "{} is in use by another process: one state directory serves one service; stop the other or choose another --state-dir",
         path.display()
     )]
-    Locked {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Written by another version.
+    Locked { path: PathBuf },
     #[error("{} has format version {found}, this program reads version {FORMAT}", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-    },
-    /// It can't be opened.
+    Format { path: PathBuf, found: u64 },
     #[error("cannot open {}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: Box<DatabaseError>,
-    },
+    Open { path: PathBuf, source: Box<DatabaseError> },
     /// Its records can't be sealed or opened.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// A record is damaged.
     #[error("the {kind} record {key} is damaged")]
-    Record {
-        /// Which table.
-        kind: &'static str,
-        /// Which record.
-        key: String,
-        /// Cause.
-        source: serde_json::Error,
-    },
+    Record { kind: &'static str, key: String, source: serde_json::Error },
     /// It has nothing in it, and yet there was something.
     #[error(
         "{} {state} beside {}: a service was here whose records are gone. Bring them back with `landfall serve restore`, or move \
          these files away to start anew", path.display(), beside.join(", ")
     )]
     Lost {
-        /// The store.
         path: PathBuf,
-        /// What is wrong with it.
         state: &'static str,
         /// What else is in the state directory.
         beside: Vec<String>,
@@ -80,7 +49,6 @@ pub enum StoreError {
          start anew", path.display()
     )]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What it is, or why not.
         reason: String,
@@ -91,10 +59,8 @@ pub enum StoreError {
     /// Rows are not in order, or not as many as there should be.
     #[error("the {0} table is damaged")]
     Order(&'static str),
-    /// The disk is full.
     #[error(transparent)]
     Room(#[from] NoRoom),
-    /// Reading or committing failed.
     #[error("the database failed")]
     Database(#[source] Box<redb::Error>),
     /// The commit that several changes shared failed; none of them was made.

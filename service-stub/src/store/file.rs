@@ -20,12 +20,10 @@ impl DatabaseFile {
         Ok(Self { open, database })
     }
 
-    /// Begins to write.
     pub fn begin_write(&self) -> Result<WriteTransaction, StoreError> {
         self.with(|database| Ok(database.begin_write()?))
     }
 
-    /// Begins to read.
     pub fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
         self.with(|database| Ok(database.begin_read()?))
     }

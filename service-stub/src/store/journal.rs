@@ -9,11 +9,8 @@ use uuid::Uuid;
 /// Which events are wanted; what is left out takes all.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
-    /// Of this cluster.
     pub cluster: Option<ClusterId>,
-    /// Of this infra-env.
     pub infra_env: Option<InfraEnvId>,
-    /// Of which hosts.
     pub hosts: HostFilter,
     /// Only of these severities.
     pub severities: Option<Vec<String>>,
@@ -37,7 +34,6 @@ pub enum HostFilter {
     All,
     /// Those of which any of these holds.
     Any {
-        /// Of one of these hosts.
         these: Vec<HostId>,
         /// Of no host.
         none: bool,
@@ -46,10 +42,8 @@ pub enum HostFilter {
     },
 }
 
-/// A page of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventPage {
-    /// The page.
     pub events: Vec<Event>,
     /// All that the query takes.
     pub total: usize,

@@ -31,9 +31,7 @@ const MAX_LEAF_BYTES: usize = 256 << 20;
 pub struct Damage {
     /// Which kind of record, or the file.
     pub kind: &'static str,
-    /// Which one.
     pub key: String,
-    /// What is wrong with it.
     pub reason: String,
 }
 
@@ -44,7 +42,6 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What was found.
 #[derive(Default)]
 pub(super) struct Salvaged {
     pub(super) rows: BTreeMap<RowKey, Vec<u8>>,

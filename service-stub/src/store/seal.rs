@@ -29,24 +29,14 @@ const SEALED: u8 = 1;
 pub enum SealError {
     /// The key's file can't be read or written.
     #[error("cannot use the key file {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Holds something else.
+    File { path: PathBuf, source: io::Error },
     #[error("{} is no key for the store: it must be exactly {KEY_BYTES} bytes (head -c {KEY_BYTES} /dev/urandom makes one)", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-    },
+    Key { path: PathBuf },
     /// The store has records of another key.
     #[error(
         "the store was sealed with another key: give that one with --secrets-key, or put it back as {FILE} in the state directory"
     )]
     Foreign,
-    /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,
 }
@@ -131,7 +121,6 @@ impl Seal {
         self.fingerprint
     }
 
-    /// Whether a record is sealed.
     pub fn is_sealed(record: &[u8]) -> bool {
         record.first() == Some(&SEALED)
     }

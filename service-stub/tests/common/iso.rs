@@ -67,7 +67,6 @@ pub fn write(path: &Path) {
     std::fs::write(path, image).unwrap();
 }
 
-/// A directory record.
 pub fn record(name: &[u8], sector: u32, len: usize, directory: bool) -> Vec<u8> {
     let mut record = vec![0; (33 + name.len()).next_multiple_of(2)];
     record[0] = u8::try_from(record.len()).unwrap();

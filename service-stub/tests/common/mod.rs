@@ -24,6 +24,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::JoinHandle,
+    time::Duration,
 };
 
 pub const API: &str = "/api/assisted-install";
@@ -88,6 +89,8 @@ impl Running {
             hosts: Hosts::new(&url, &[]),
             boot_url: plain_url.clone().unwrap_or_else(|| url.clone()),
             poll_interval: 60,
+            // Tests give the monitor its turns.
+            monitor_interval: Duration::from_secs(3600),
             requirements: Requirements::parse(REQUIREMENTS).unwrap(),
             agent_image: "quay.io/edge-infrastructure/assisted-installer-agent:latest".into(),
             installer_image: "quay.io/edge-infrastructure/assisted-installer:latest".into(),
@@ -124,6 +127,11 @@ impl Running {
         let ca = files.tls.then(|| state.path().join("tls-ca.pem"));
         let http = api::http::configuration(ca.as_slice(), false).unwrap().http_status_as_error(false).build().into();
         Self { url, plain: plain_url, service, state, stop: Some(stop), thread: Some(thread), http }
+    }
+
+    /// The monitor's turn.
+    pub fn monitor(&self) {
+        self.service.refresh().unwrap();
     }
 
     pub fn client(&self) -> Client {

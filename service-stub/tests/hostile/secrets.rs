@@ -84,8 +84,16 @@ fn no_secret_is_told_logged_or_left_in_the_store() {
         running.request("POST", &format!("{API}/v2/infra-envs/{infra_env}/hosts"), &agent, register.as_bytes()).status,
         201
     );
+    // The one that gives the pull secret away does so to users alone.
+    const CONFIG: &str = "/v2/clusters/{cluster_id}/install-config";
+    let config = format!("{API}{}", CONFIG.replace("{cluster_id}", &cluster));
+    assert!(marked(&running.request("GET", &config, &[("authorization", &bearer)], b"").body, MARK));
+    let watcher = auth.sign(&Claims { auth_scheme: Scheme::WatcherAuth, ..Claims::default() }).unwrap();
+    for (header, token) in [("watcher-authorization", &watcher), ("x-secret-key", &token)] {
+        assert_eq!(running.request("GET", &config, &[(header, token)], b"").status, 401, "{header}");
+    }
     let listed = handlers::ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path));
-    for (method, path) in listed.filter(|(method, _)| method.as_str() == "GET") {
+    for (method, path) in listed.filter(|(method, path)| method.as_str() == "GET" && *path != CONFIG) {
         let path =
             path.replace("{cluster_id}", &cluster).replace("{infra_env_id}", &infra_env).replace("{host_id}", host);
         let answer = ask(method.as_str(), &path, "");

@@ -115,7 +115,6 @@ impl Drop for Registry {
     }
 }
 
-/// A layer with these files.
 pub fn layer(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, content) in files {

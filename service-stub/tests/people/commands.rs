@@ -100,7 +100,8 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
 
     let begun = printed(&world, &["cluster", "install", "rack"]);
     assert!(begun.ends_with("is being installed; its status is preparing-for-installation\n"), "{begun}");
-    world.await_status("installing");
+    world.running.monitor();
+    assert_eq!(world.status(), "installing");
     world.write_disk(machine);
     let list = printed(&world, &["host", "list"]);
     assert!(list.contains("Rebooting"), "{list}");

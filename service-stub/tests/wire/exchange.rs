@@ -9,7 +9,6 @@ pub struct Exchange {
     pub number: u32,
     /// When it was asked, seconds.
     pub time: f64,
-    /// When it was answered.
     pub answered: f64,
     pub method: String,
     pub target: String,

@@ -116,7 +116,7 @@ impl Recording {
         if prepares.iter().any(|kind| exchange.gives(kind)) {
             let state = self.running.client().cluster(self.cluster).unwrap();
             if state.status != "ready" {
-                return;
+                return self.running.monitor();
             }
             // The user's own image; what follows it in the request is the service's part.
             if self.installer_args[0] == "--image-url" {
@@ -128,20 +128,8 @@ impl Recording {
             }
             self.set_bootstrap();
             self.running.client().install_cluster(self.cluster).unwrap();
-            self.await_preparation();
+            self.running.monitor();
         }
-    }
-
-    /// Hosts follow their cluster soon after the answer.
-    fn await_preparation(&self) {
-        for _ in 0..500 {
-            let cluster = self.running.client().cluster(self.cluster).unwrap();
-            if cluster.hosts.iter().all(|host| host.status != "known") {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        panic!("the hosts do not prepare for the installation");
     }
 
     /// Which master carries the temporary control plane is each service's choice; one that was to before stays the one.

@@ -13,26 +13,19 @@ use std::{
 /// What cp says, in its words.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The system said no.
     #[error("cannot {what} {}: {}", quoted(path), said(source))]
-    #[allow(missing_docs)]
     System { what: &'static str, path: PathBuf, source: io::Error },
     /// The system said no to what needs two names.
     #[error("{what} {}: {}", quoted(path), said(source))]
-    #[allow(missing_docs)]
     Failed { what: &'static str, path: PathBuf, source: io::Error },
     /// The source can't be read.
     #[error("cannot open {} for reading: {}", quoted(path), said(source))]
-    #[allow(missing_docs)]
     Open { path: PathBuf, source: io::Error },
     /// Several sources, or -t, and this is no directory.
     #[error("target {}: {}", quoted(path), said(source))]
-    #[allow(missing_docs)]
     Target { path: PathBuf, source: io::Error },
-    /// A directory without -r.
     #[error("-r not specified; omitting directory {}", quoted(.0))]
     Directory(PathBuf),
-    /// Source and target.
     #[error("{} and {} are the same file", quoted(.0), quoted(.1))]
     Same(PathBuf, PathBuf),
     /// A directory stands where a file should.
@@ -41,7 +34,6 @@ pub enum CopyError {
     /// A file stands where a directory should.
     #[error("cannot overwrite non-directory {} with directory {}", quoted(.0), quoted(.1))]
     OverFile(PathBuf, PathBuf),
-    /// It would never end.
     #[error("cannot copy a directory, {}, into itself, {}", quoted(.0), quoted(.1))]
     IntoItself(PathBuf, PathBuf),
     /// Nobody knows what would come into being.

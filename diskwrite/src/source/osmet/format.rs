@@ -5,7 +5,6 @@
 
 use std::io::{self, Read};
 
-/// First bytes.
 const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
 /// The only version there is.
 const VERSION: u64 = 1;
@@ -19,61 +18,28 @@ const MAX_MAPPINGS: u64 = 1 << 20;
 /// Why the head can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OsmetFormatError {
-    /// Cut off, or unreadable.
     #[error("cannot read its {field}")]
-    Read {
-        /// What was being read.
-        field: &'static str,
-        /// Cause.
-        source: io::Error,
-    },
-    /// Something else.
+    Read { field: &'static str, source: io::Error },
     #[error("not an OSMET file: it starts with {found:02x?}")]
-    Magic {
-        /// Its first bytes.
-        found: [u8; 8],
-    },
-    /// Of another time.
+    Magic { found: [u8; 8] },
     #[error("incompatible OSMET file version {found}, only {VERSION} is known")]
-    Version {
-        /// Its version.
-        found: u64,
-    },
-    /// What can't be.
+    Version { found: u64 },
     #[error("its {field} is {found}, at most {limit} makes sense")]
-    Size {
-        /// Which field.
-        field: &'static str,
-        /// Its value.
-        found: u64,
-        /// The limit.
-        limit: u64,
-    },
+    Size { field: &'static str, found: u64, limit: u64 },
     /// Not a number of the encoding.
     #[error("its {field} starts with byte {found}, which starts no number")]
-    Number {
-        /// Which field.
-        field: &'static str,
-        /// The byte.
-        found: u8,
-    },
+    Number { field: &'static str, found: u8 },
     /// Not UTF-8.
     #[error("its {field} is not text")]
-    Text {
-        /// Which field.
-        field: &'static str,
-    },
-    /// Nothing to unpack.
+    Text { field: &'static str },
     #[error("it has no partitions")]
     NoPartitions,
-    /// Overlapping or unsorted.
     #[error("its {what} {index} starts at byte {start} and ends at byte {end}, outside bytes {from} to {to}")]
     Order {
         /// `partition` or `mapping`.
         what: &'static str,
         /// Position in its list.
         index: usize,
-        /// First byte.
         start: u64,
         /// Byte after its last; the largest number if it has none.
         end: u64,
@@ -95,7 +61,6 @@ pub(crate) struct Header {
 /// A part of the image that is a part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// Offset in the file.
     pub file_offset: u64,
     /// Offset in the image.
     pub start: u64,

@@ -32,31 +32,21 @@ pub enum OsmetError {
     Read {
         /// Osmet file or directory.
         path: PathBuf,
-        /// Cause.
         source: io::Error,
     },
-    /// Not understood.
     #[error("cannot use the osmet file {}", path.display())]
-    Format {
-        /// The osmet file.
-        path: PathBuf,
-        /// Cause.
-        source: OsmetFormatError,
-    },
+    Format { path: PathBuf, source: OsmetFormatError },
     /// The packed rest of the image is damaged.
     #[error("cannot unpack {} at byte {offset} of the image", path.display())]
     Packed {
-        /// The osmet file.
         path: PathBuf,
         /// Bytes of the image that came before.
         offset: u64,
-        /// Cause.
         source: io::Error,
     },
     /// The packed rest is longer than the image.
     #[error("{} holds more than the {size_bytes} bytes of its image", path.display())]
     Long {
-        /// The osmet file.
         path: PathBuf,
         /// What the image should have.
         size_bytes: u64,
@@ -64,25 +54,15 @@ pub enum OsmetError {
     /// A file of the live system that can't be read.
     #[error("cannot read byte {file_offset} of the live system's {}, for byte {offset} of the image", object.display())]
     Object {
-        /// The object.
         object: PathBuf,
-        /// Offset in it.
         file_offset: u64,
         /// Offset in the image.
         offset: u64,
-        /// Cause.
         source: io::Error,
     },
     /// Some file of the live system is not what it was.
     #[error("the image unpacked from {} is damaged: its SHA-256 is {found}, not {expected}", path.display())]
-    Sum {
-        /// The osmet file.
-        path: PathBuf,
-        /// As computed.
-        found: String,
-        /// As recorded.
-        expected: String,
-    },
+    Sum { path: PathBuf, found: String, expected: String },
 }
 
 /// An image inside the live system. It is as trustworthy as the system that runs, so nothing else need vouch for it.

@@ -21,7 +21,6 @@ pub(crate) enum XzError {
     /// The start of a block.
     #[error("a block header is damaged or of an unknown kind")]
     BlockHeader,
-    /// The dictionary, in bytes.
     #[error(
         "it needs a dictionary of {needed} bytes, which is above the memory limit of {limit} bytes, by what is available here"
     )]

@@ -10,7 +10,6 @@ const LASTLOG: (&str, u64) = ("/var/log/lastlog", 292);
 /// `struct faillog`.
 const FAILLOG: (&str, u64) = ("/var/log/faillog", 32);
 
-/// Whose it is.
 pub(super) struct Owner<'u> {
     pub name: &'u str,
     pub uid: u32,

@@ -10,7 +10,6 @@ const FILE_BYTES: u64 = 1 << 20;
 const DEFAULT_GROUP: &str = "100";
 const DEFAULT_SHELL: &str = "/bin/bash";
 
-/// Users or groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     User,

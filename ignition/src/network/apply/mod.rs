@@ -28,7 +28,6 @@ const TARGET: &str = "/etc/NetworkManager/system-connections";
 
 /// Why a host's network can't be applied.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
 pub enum ApplyError {
     #[error("{} can't be read", path.display())]
     Read { path: PathBuf, source: io::Error },

@@ -21,14 +21,12 @@ pub struct Plan {
 pub struct Host {
     /// `host0`
     pub name: String,
-    /// Its interfaces.
     pub interfaces: Vec<Told>,
 }
 
 /// An interface of a host.
 #[derive(Clone, Debug, Serialize)]
 pub struct Told {
-    /// MAC address.
     pub mac: String,
     /// Its name in the profiles.
     pub logical: String,

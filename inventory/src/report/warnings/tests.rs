@@ -11,7 +11,6 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// A report of these facts.
 fn report(facts: Value) -> Report {
     let mut whole = serde_json::to_value(Report::default()).unwrap();
     for (part, fields) in facts.as_object().unwrap() {

@@ -15,9 +15,7 @@ use std::sync::Arc;
 
 /// Everything a check may look at.
 pub struct Context<'a> {
-    /// The cluster.
     pub record: &'a ClusterRecord,
-    /// Its hosts.
     pub hosts: &'a [Arc<HostRecord>],
     /// The networks its machines are to be in.
     pub machine_networks: &'a [Cidr],

@@ -36,19 +36,15 @@ pub struct Shared {
 
 /// Everything a check may look at.
 pub struct Context<'a> {
-    /// The host.
     pub record: &'a HostRecord,
     /// When it was last heard of.
     pub presence: Presence,
-    /// Its cluster.
     pub cluster: Option<&'a ClusterRecord>,
-    /// Its infra-env.
     pub infra_env: Option<&'a InfraEnvRecord>,
     /// Its peers.
     pub shared: &'a Shared,
     /// The table of needs.
     pub requirements: &'a Requirements,
-    /// Now.
     pub now: Timestamp,
     /// Start of the service: nobody could be heard of before.
     pub started: Timestamp,
@@ -85,11 +81,11 @@ impl<'a> Context<'a> {
         let (role, single_node) = (self.record.effective_role(), self.single_node());
         self.requirements.of_machine(self.version(), role, single_node, self.inventory())
     }
+}
 
-    /// A reply of the host, kept as JSON text.
-    pub(super) fn kept<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
-        self.record.kept.get(name).and_then(|text| serde_json::from_str(text).ok())
-    }
+/// A reply of the host, stored as JSON text.
+pub(super) fn reply<T: serde::de::DeserializeOwned>(text: &Option<String>) -> Option<T> {
+    text.as_ref().and_then(|text| serde_json::from_str(text).ok())
 }
 
 pub(super) fn no_inventory() -> Option<Verdict> {

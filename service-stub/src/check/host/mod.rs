@@ -38,7 +38,6 @@ enum Gate {
     Role,
     /// Being prepared.
     DiskSpeed,
-    /// The same.
     Images,
     /// Nothing: it is told, no more.
     Nothing,

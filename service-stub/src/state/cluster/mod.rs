@@ -13,9 +13,7 @@ use super::{
 use api::HostRole;
 use serde::{Deserialize, Serialize};
 
-/// Status texts.
 pub mod info {
-    #![allow(missing_docs)]
     pub const INSUFFICIENT: &str = "Cluster is not ready for install";
     pub const PENDING: &str = "User input required";
     pub const READY: &str = "Cluster ready to be installed";
@@ -32,9 +30,9 @@ pub mod info {
     pub const STOPPED_PREPARING: &str = "At least one host has stopped preparing for installation";
     pub const CANCELLED: &str = "Cluster installation was cancelled";
     pub const RESET: &str = "cluster was reset by user";
-    pub const USER_ACTION_TIMEOUT: &str = "cluster installation timed out while pending user action";
-    pub const INSTALLATION_TIMEOUT: &str = "cluster installation timed out";
-    pub const FINALIZING_TIMEOUT: &str = "cluster installation timed out while finalizing";
+    pub const USER_ACTION_TIMEOUT: &str =
+        "cluster installation timed out while pending user action (a manual booting from installation disk)";
+    pub const FINALIZING_TIMEOUT: &str = "Cluster installation timeout while finalizing";
     pub const ADDING: &str = "cluster is adding hosts to existing OCP cluster";
 }
 
@@ -79,7 +77,6 @@ pub enum Effect {
     AddHosts,
     /// The preparation came to an end.
     Prepared,
-    /// The preparation failed.
     PreparationFailed,
     /// A single node's own address is that of the API and of ingress.
     SingleNodeVips,
@@ -118,7 +115,6 @@ pub enum Preparation {
 
 /// What a controller does to finish an installation, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub enum FinalizingStage {
     #[serde(rename = "Waiting for cluster operators")]
     ClusterOperators,
@@ -147,7 +143,6 @@ impl FinalizingStage {
         "Done",
     ];
 
-    /// The wire text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClusterOperators => Self::NAMES[0],
@@ -237,7 +232,6 @@ impl Facts {
     }
 }
 
-/// A step of a cluster.
 pub type Step = table::Step<ClusterState, Effect>;
 
 /// The step a trigger leads to.

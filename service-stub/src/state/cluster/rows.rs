@@ -64,11 +64,26 @@ const INSTALLED: I = Made("installed, and whether workers did not join", |f: &Fa
 const DEGRADED_INFO: I = Made("degraded, and by which operators", |f: &Facts| {
     format!("{}. Failed OLM operators: {}", info::DEGRADED, f.failed_operators.join(", "))
 });
-const STAGE_LATE: I = Made("names the stage and its limit", |f: &Facts| {
-    let limit = f.finalizing_stage.map_or(0, |stage| limits::finalizing_stage(stage, f.soft_timeouts, f.olm_timeout));
-    let stage = f.finalizing_stage.map_or("", FinalizingStage::as_str);
-    format!("finalizing stage '{stage}' timed out after {}", limits::go_duration(limit))
+const INSTALLATION_TIMEOUT: I = Made("names the limit", |_: &Facts| {
+    format!("cluster installation timeout ({} minutes) has expired", limits::INSTALLATION / 60)
 });
+const STAGE_LATE: I = Made("names the stage and its limit", |f: &Facts| {
+    let (stage, minutes) = stage_limit(f);
+    format!("Cluster finalizing stage '{stage}' has been timed out after timeout duration of {minutes} minutes")
+});
+const STAGE_LATE_SOFT: I = Made("names the stage and its limit", |f: &Facts| {
+    let (stage, minutes) = stage_limit(f);
+    format!(
+        "Cluster finalizing stage '{stage}' is taking longer than the expected duration ({minutes} minutes). To troubleshoot \
+         use kubeconfig or connect to any node using ssh"
+    )
+});
+
+/// The finalizing stage and its limit, minutes.
+fn stage_limit(f: &Facts) -> (&'static str, i64) {
+    let limit = f.finalizing_stage.map_or(0, |stage| limits::finalizing_stage(stage, f.soft_timeouts, f.olm_timeout));
+    (f.finalizing_stage.map_or("", FinalizingStage::as_str), limit / 60)
+}
 
 /// Every transition of a cluster.
 #[rustfmt::skip]
@@ -93,10 +108,10 @@ pub const ROWS: &[Row<Clusters>] = rows![
     "3.2.9" Refresh [PreparingForInstallation] if [NOT_PREPARABLE] => Enter(S::Ready), Text(info::PREPARING_FAILED), [E::PreparationFailed];
     "3.2.10" Refresh [InstallingPendingUserAction] if [NOT_INSTALLING NOT_FINALIZING] => Enter(S::Error), Text(info::HOSTS_IN_ERROR), [E::Complete, E::TellFailed];
     "3.2.11" Refresh [InstallingPendingUserAction] if [DAY_OLD] => Enter(S::Error), Text(info::USER_ACTION_TIMEOUT), [E::Complete, E::TellFailed];
-    "3.2.12" Refresh [Installing Finalizing] if [SOFT INSTALL_OVERDUE] => Enter(S::Error), Text(info::INSTALLATION_TIMEOUT), [E::Complete, E::TellFailed];
+    "3.2.12" Refresh [Installing Finalizing] if [SOFT INSTALL_OVERDUE] => Enter(S::Error), INSTALLATION_TIMEOUT, [E::Complete, E::TellFailed];
     "3.2.13" Refresh [Finalizing] if [HARD FINALIZING_OVERDUE] => Enter(S::Error), Text(info::FINALIZING_TIMEOUT), [E::Complete, E::TellFailed];
     "3.2.14" Refresh [Finalizing] if [HARD STAGE_OVERDUE NOT_OF_OLM] => Enter(S::Error), STAGE_LATE, [E::Complete, E::TellFailed];
-    "3.2.15" Refresh [Finalizing] if [STAGE_OVERDUE STAGE_CLEAR SOFT_OR_OLM] => Stay, Keep, [E::StageTimedOut];
+    "3.2.15" Refresh [Finalizing] if [STAGE_OVERDUE STAGE_CLEAR SOFT_OR_OLM] => Stay, STAGE_LATE_SOFT, [E::StageTimedOut];
     "3.2.16a" Refresh [InstallingPendingUserAction] if [PENDING GOING_ON] => Stay, Keep, [];
     "3.2.16b" Refresh [InstallingPendingUserAction] if [NOT_PENDING INSTALLING] => Enter(S::Installing), Text(info::INSTALLING), [];
     "3.2.17" Refresh [Installing Finalizing] if [PENDING] => Enter(S::InstallingPendingUserAction), Text(info::USER_ACTION), [];

@@ -203,3 +203,24 @@ fn workers_that_did_not_join_are_told() {
     assert_eq!(info(&[(H::Installed, M)]).as_deref(), Some(info::INSTALLED));
     assert_eq!(info(&[(H::Installed, M), (H::Error, W)]).as_deref(), Some(info::WITHOUT_WORKERS));
 }
+
+#[test]
+fn what_took_too_long_is_told_with_its_limit() {
+    let late = |change: &dyn Fn(&mut Facts)| {
+        let mut facts = Facts { finalizing_stage: Some(F::ClusterOperators), ..hosts(&[(H::Installed, M)]) };
+        facts.in_finalizing_stage = 100 * 3600;
+        change(&mut facts);
+        step(T::Refresh, S::Finalizing, &facts).unwrap().info.unwrap()
+    };
+    assert_eq!(
+        late(&|_| ()),
+        "Cluster finalizing stage 'Waiting for cluster operators' has been timed out after timeout duration of 600 minutes"
+    );
+    assert_eq!(
+        late(&|f| f.soft_timeouts = true),
+        "Cluster finalizing stage 'Waiting for cluster operators' is taking longer than the expected duration (70 minutes). \
+         To troubleshoot use kubeconfig or connect to any node using ssh"
+    );
+    let expired = late(&|f| (f.soft_timeouts, f.in_install) = (true, limits::INSTALLATION + 1));
+    assert_eq!(expired, "cluster installation timeout (1440 minutes) has expired");
+}

@@ -14,7 +14,6 @@ use api::HostStage;
 
 /// Status texts that never vary (service contract §2.2).
 pub mod info {
-    #![allow(missing_docs)]
     pub const DISCOVERING: &str = "Waiting for host to send hardware details";
     pub const KNOWN: &str = "Host is ready to be installed";
     pub const KNOWN_UNBOUND: &str = "Host is ready to be bound to a cluster";
@@ -28,26 +27,24 @@ pub mod info {
     pub const LOST: &str =
         "Host failed to install due to timeout while connecting to host during the installation phase.";
     pub const LOST_PREPARING: &str =
-        "Host failed to prepare for installation due to timeout while connecting to host during the preparation phase.";
-    pub const USER_ACTION_TIMEOUT: &str =
-        "Host failed to install because it failed to boot from the installation disk within the expected time";
+        "Host failed to install due to timeout while connecting to host during the preparation phase.";
+    pub const USER_ACTION_TIMEOUT: &str = "Host failed to boot from the installation disk within the expected time.";
     pub const BINDING: &str = "Host is waiting to be bound to the cluster";
     pub const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
-    pub const UNBINDING_ACTION: &str =
-        "Host is waiting to be unbound from the cluster: boot it into the discovery image to complete this";
-    pub const RECLAIMING: &str = "Host is fetching what it needs to boot into the discovery image";
     pub const RECLAIM_REBOOTING: &str = "Host is rebooting into the discovery image";
     pub const CANCELLED: &str = "Installation was cancelled by user";
     pub const ADDED: &str = "Host has rebooted and no further updates will be posted. Please check console for progress and to possibly approve pending CSRs";
-    pub const MEDIA: &str = "Host can't read its discovery media any more. Reconnect them and restart the host; \
-        where they come over a slow network, the minimal ISO reads much less of them";
-    pub const RECONNECTED: &str = "Host is connected to the installation service again";
+    pub const MEDIA: &str = "Unable to read from the discovery media. It was either disconnected or poor network conditions \
+        prevented it from being read. Try using the minimal ISO option and be sure to keep the media connected until the \
+        installation is completed";
+    pub const RECONNECTED: &str =
+        "Host recovered from failure to perform periodic health check during the installation phase.";
     pub const CONNECTION_TIMED_OUT: &str =
-        "Host's connection to the installation service timed out; the installation goes on, and it may still reconnect";
-    pub const INSTALLED_ALREADY: &str =
-        "the host is installed: fix its boot order so that it boots from its installation disk, then restart it";
-    pub const WRONG_BOOT_AGAIN: &str =
-        "the host is still to boot from its installation disk: fix its boot order, then restart it";
+        "Host is failing to perform periodic health check during the installation phase.";
+    pub const INSTALLED_ALREADY: &str = "Host is trying to register after the cluster has already been installed. That \
+        most probably means that the host is booting from the installation ISO, and therefore not effectively joining \
+        the cluster. The request will be ignored. Fix the boot order and reboot the host.";
+    pub const STEP_FAILED: &str = "installation command failed";
 }
 
 /// The machine of hosts.
@@ -136,16 +133,16 @@ pub enum Effect {
 /// What a host's transitions depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Current stage.
     pub stage: Option<HostStage>,
     /// It is added to a cluster that is there already.
     pub day2: bool,
-    /// State of its cluster.
     pub cluster: Option<ClusterState>,
     /// Time limits flag instead of failing.
     pub soft_timeouts: bool,
     /// Its role is decided.
     pub role_set: bool,
+    /// The monitor looks at it, not a write.
+    pub monitored: bool,
     /// Seconds in the current state.
     pub in_state: i64,
     /// Seconds since the stage last moved.
@@ -162,10 +159,23 @@ pub struct Facts {
     pub connection_flagged: bool,
     /// What its checks say.
     pub checks: HostChecks,
-    /// Name of its installation disk, for people.
-    pub disk: String,
+    /// Its installation disk.
+    pub disk: DiskNames,
     /// Reason given by the caller, or the stage's text.
     pub reason: String,
+    /// The text of its status.
+    pub info: String,
+}
+
+/// What a disk is called.
+#[derive(Clone, Debug, Default)]
+pub struct DiskNames {
+    /// What settings and instructions know it by.
+    pub id: String,
+    /// Kernel's name and identifier, in parentheses.
+    pub place: String,
+    /// Model and serial number, as far as they are known.
+    pub maker: String,
 }
 
 impl Facts {
@@ -191,7 +201,6 @@ impl Facts {
     }
 }
 
-/// A step of a host.
 pub type Step = table::Step<HostState, Effect>;
 
 /// The step a trigger leads to.

@@ -31,6 +31,8 @@ const PREPARING: C = C::new("cluster preparing", |f| f.cluster == Some(ClusterSt
 const NOT_PREPARING: C = PREPARING.not();
 const INSTALLING: C = C::new("cluster installing", |f| f.cluster == Some(ClusterState::Installing));
 const NOT_INSTALLING: C = INSTALLING.not();
+// What a host says until the monitor comes still counts: a bad answer of one undoes a good one of before.
+const MONITOR: C = C::new("at the monitor's turn", |f| f.monitored);
 const PREPARED: C = C::new("disk speed and images passed", |f| {
     f.checks.disk_speed == Outcome::Success && f.checks.images == Outcome::Success
 });
@@ -86,15 +88,23 @@ const UNBOUND_UNFIT: C = C::new("a check for unbound hosts fails", |f| !f.checks
 
 type I = Info<Hosts>;
 const WRONG_BOOT_INFO: I = Made("names the disk to boot from", |f: &Facts| {
-    format!(
-        "The host booted the discovery image again instead of its installation disk {}: \
-         fix its boot order so that this disk comes first, then restart it",
-        f.disk
-    )
+    let ask = "Expected the host to boot from disk, but it booted the installation image - please reboot and fix boot order \
+        to boot from disk";
+    let parts = [ask, &f.disk.maker, &f.disk.place];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+});
+const WRONG_BOOT_AGAIN: I =
+    Made("names the disk to boot from", |f: &Facts| format!("Host is required to be booted from disk {}", f.disk.id));
+const MEDIA_AFTER_ERROR: I = Made("the media, then what was wrong before", |f: &Facts| {
+    let failed = format!("{} - {}", HostStage::Failed, info::MEDIA);
+    match f.info.as_str() {
+        "" => failed,
+        before if before.contains(&failed) => before.to_owned(),
+        before => format!("{failed}. {before}"),
+    }
 });
 const STAGE_INFO: I = Made("the stage", |f: &Facts| f.reason.clone());
 const REASON: I = Made("the reason given", |f: &Facts| f.reason.clone());
-const STEP_FAILED: I = Made("the step's error", |f: &Facts| format!("installation command failed: {}", f.reason));
 const HARDWARE_INFO: I = Made("lists what fails", |f: &Facts| {
     format!("Host does not meet the minimum hardware requirements: {}", message_list(&f.checks.min_hardware))
 });
@@ -115,10 +125,13 @@ const PREPARATION_INFO: I = Made("lists what failed", |f: &Facts| {
     )
 });
 const PREPARATION_TIMEOUT: I = Made("names what is unfinished", |f: &Facts| {
-    let checks = [("disk speed", f.checks.disk_speed), ("container images availability", f.checks.images)];
-    let open = checks.iter().filter(|(_, outcome)| *outcome == Outcome::Unknown).map(|(name, _)| *name);
-    let open = open.collect::<Vec<_>>().join(" and ");
-    format!("Host preparation timed out after {}: no result of {open}", limits::go_duration(limits::PREPARATION))
+    let checks = [
+        (f.checks.disk_speed, "the installation disk speed check did not complete within the timeout."),
+        (f.checks.images, "container availability was not determined within the timeout."),
+    ];
+    let open = checks.iter().filter(|(outcome, _)| *outcome == Outcome::Unknown).map(|(_, text)| *text);
+    let open = open.collect::<Vec<_>>().join("\n");
+    format!("The host has encountered a preparation timeout, the following conditions failed: {open}")
 });
 const STAGE_LATE: I = Made("names the stage and its limit", |f: &Facts| {
     let (limit, stage) = (f.stage_limit(), f.stage.map(|stage| stage.to_string()).unwrap_or_default());
@@ -130,15 +143,21 @@ const STAGE_LATE: I = Made("names the stage and its limit", |f: &Facts| {
     }
 });
 const STAGE_LATE_SOFT: I = Made("names the stage and its limit", |f: &Facts| {
-    let stage = f.stage.map(|stage| stage.to_string()).unwrap_or_default();
-    format!("Host's installation stage {stage} took longer than expected {}; it may still finish", f.stage_limit())
+    let (limit, stage) = (f.stage_limit(), f.stage.map(|stage| stage.to_string()).unwrap_or_default());
+    match f.stage {
+        Some(HostStage::WritingImageToDisk | HostStage::CopyingRegistryDataToDisk) => format!(
+            "Host installation stage {stage} is not progressing sufficiently in the last {limit}. To troubleshoot use \
+             kubeconfig or connect to the node using ssh"
+        ),
+        _ => format!("Host installation stage {stage} is taking longer than expected {limit}"),
+    }
 });
 const REBOOT_LATE: I = Made("names the disk to boot from", |f: &Facts| {
     format!(
-        "Host timed out when rebooting ({}). Make sure that it boots from its installation disk {}; \
-         the installation goes on once it has.",
-        f.stage_limit(),
-        f.disk
+        "Host timed out when pulling the configuration files. Verify in the host console that the host boots from the \
+         OpenShift installation disk {} and has network access to the cluster API. The installation will resume after the \
+         host successfully boots and can access the cluster API",
+        f.disk.place
     )
 });
 /// Also while the host keeps polling from memory.
@@ -159,7 +178,7 @@ pub const ROWS: &[Row<Hosts>] = rows![
         => Enter(S::Discovering), Text(info::DISCOVERING), [E::FullReset];
     "2.3.5" Register [Resetting] if [REBOOTING] => Enter(S::Resetting), Keep, [];
     "2.3.6" Register [Resetting] if [NOT_REBOOTING] => Enter(S::Discovering), Text(info::DISCOVERING), [E::FullReset];
-    "2.3.7a" Register [InstallingPendingUserAction] if [WRONG_BOOT] => Refuse(400), Text(info::WRONG_BOOT_AGAIN), [];
+    "2.3.7a" Register [InstallingPendingUserAction] if [WRONG_BOOT] => Refuse(400), WRONG_BOOT_AGAIN, [];
     "2.3.7b" Register [InstallingInProgress AddedToExistingCluster] if [WRONG_BOOT] => Enter(S::InstallingPendingUserAction), WRONG_BOOT_INFO, [];
     "2.3.8" Register [Installing InstallingInProgress] if [] => Enter(S::Error), Text(info::RESTARTED), [];
     "2.3.9" Register [Error] if [] => Enter(S::Error), Keep, [];
@@ -175,7 +194,7 @@ pub const ROWS: &[Row<Hosts>] = rows![
     "2.4.5" Progress [Installed InstallingPendingUserAction ResettingPendingUserAction] if [] => Stay, Keep, [];
     "4.7" Failed [Installing InstallingInProgress InstallingPendingUserAction] if [] => Enter(S::Error), REASON, [];
 
-    "2.5.1" InstallationFailed [Installing InstallingInProgress] if [] => Enter(S::Error), STEP_FAILED, [];
+    "2.5.1" InstallationFailed [Installing InstallingInProgress] if [] => Enter(S::Error), Text(info::STEP_FAILED), [];
     "2.5.2" Cancel [InstallingPendingUserAction Installing InstallingInProgress Installed Error] if [] => Enter(S::Cancelled), Text(info::CANCELLED), [E::TellCancelled];
     "2.5.3" Cancel [PreparingForInstallation PreparingSuccessful] if [] => Enter(S::Known), Text(info::KNOWN), [];
     "2.5.4" Cancel [Known] if [] => Enter(S::Known), Text(info::KNOWN), [];
@@ -186,23 +205,24 @@ pub const ROWS: &[Row<Hosts>] = rows![
     "2.5.7" Unbind [Known Discovering Disconnected Insufficient PendingForInput] if [] => Enter(S::Unbinding), Text(info::UNBINDING), [E::TellUnbound, E::LeaveCluster];
     "2.5.8" Unbind [PreparingForInstallation PreparingSuccessful PreparingFailed Installing InstallingInProgress InstallingPendingUserAction
         Installed AddedToExistingCluster Error Cancelled] if []
-        => Enter(S::UnbindingPendingUserAction), Text(info::UNBINDING_ACTION), [E::TellUnbound, E::LeaveCluster];
-    "2.5.9" Reclaim [Installed AddedToExistingCluster] if [] => Enter(S::Reclaiming), Text(info::RECLAIMING), [E::TellUnbound, E::LeaveCluster];
+        => Enter(S::UnbindingPendingUserAction), Text(info::UNBINDING), [E::TellUnbound, E::LeaveCluster];
+    "2.5.9" Reclaim [Installed AddedToExistingCluster] if [] => Enter(S::Reclaiming), Text(info::UNBINDING), [E::TellUnbound, E::LeaveCluster];
     "2.5.10" Reclaim [Known Discovering Disconnected Insufficient PendingForInput] if [] => Enter(S::Unbinding), Text(info::UNBINDING), [E::TellUnbound, E::LeaveCluster];
-    "2.5.11" Reclaim [Error Cancelled] if [] => Enter(S::UnbindingPendingUserAction), Text(info::UNBINDING_ACTION), [E::TellUnbound, E::LeaveCluster];
+    "2.5.11" Reclaim [Error Cancelled] if [] => Enter(S::UnbindingPendingUserAction), Text(info::UNBINDING), [E::TellUnbound, E::LeaveCluster];
     "2.5.12" RebootForReclaim [Reclaiming] if [] => Enter(S::ReclaimingRebooting), Text(info::RECLAIM_REBOOTING), [];
-    "2.5.13" ReclaimFailed [Reclaiming ReclaimingRebooting] if [] => Enter(S::UnbindingPendingUserAction), REASON, [];
+    "2.5.13" ReclaimFailed [Reclaiming ReclaimingRebooting] if [] => Enter(S::UnbindingPendingUserAction), Text(info::UNBINDING), [];
     "2.5.14" Bind [KnownUnbound] if [] => Enter(S::Binding), Text(info::BINDING), [E::JoinCluster, E::TellBound];
     "2.5.15" MediaDisconnect [Discovering Insufficient Known PendingForInput Disconnected Binding] if [] => Enter(S::Disconnected), Text(info::MEDIA), [E::MediaLost];
-    "2.5.16" MediaDisconnect [PreparingForInstallation PreparingSuccessful PreparingFailed Installing InstallingInProgress Error] if []
+    "2.5.16a" MediaDisconnect [PreparingForInstallation PreparingSuccessful PreparingFailed Installing InstallingInProgress] if []
         => Enter(S::Error), Text(info::MEDIA), [E::MediaLost];
+    "2.5.16b" MediaDisconnect [Error] if [] => Enter(S::Error), MEDIA_AFTER_ERROR, [E::MediaLost];
     "2.5.17" MediaDisconnect [DiscoveringUnbound KnownUnbound InsufficientUnbound DisconnectedUnbound] if []
         => Enter(S::DisconnectedUnbound), Text(info::MEDIA), [E::MediaLost];
 
-    "2.6.1" Refresh [Reclaiming ReclaimingRebooting] if [RECLAIM_OVERDUE] => Enter(S::UnbindingPendingUserAction), Text(info::UNBINDING_ACTION), [];
+    "2.6.1" Refresh [Reclaiming ReclaimingRebooting] if [RECLAIM_OVERDUE] => Enter(S::UnbindingPendingUserAction), Text(info::UNBINDING), [];
     "2.6.2a" Refresh [Known] if [ROLE CONN PREPARING IMAGES_FAILED] => Enter(S::PreparingForInstallation), Text(info::PREPARED), [E::ClearLogs, E::ClearImages];
     "2.6.2b" Refresh [Known] if [ROLE CONN PREPARING] => Enter(S::PreparingForInstallation), Text(info::PREPARED), [E::ClearLogs];
-    "2.6.3" Refresh [PreparingForInstallation] if [CONN PREPARED PREPARING] => Enter(S::PreparingSuccessful), Text(info::PREPARED), [];
+    "2.6.3" Refresh [PreparingForInstallation] if [CONN PREPARED PREPARING MONITOR] => Enter(S::PreparingSuccessful), Text(info::PREPARED), [];
     "2.6.4" Refresh [PreparingSuccessful] if [CONN PREPARING] => Stay, Keep, [];
     "2.6.5" Refresh [PreparingSuccessful] if [CONN INSTALLING] => Enter(S::Installing), Text(info::INSTALLING), [];
     "2.6.6" Refresh [PreparingForInstallation] if [CONN NONE_FAILED NOT_PREPARING] => Enter(S::Known), Text(info::KNOWN), [];

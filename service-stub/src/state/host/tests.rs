@@ -21,6 +21,7 @@ fn fine() -> Facts {
     Facts {
         cluster: Some(ClusterState::Insufficient),
         role_set: true,
+        monitored: true,
         checks: HostChecks {
             connected: true,
             media_connected: true,
@@ -170,14 +171,15 @@ fn actions() -> Vec<Case> {
         ("", T::Bind, &[S::InsufficientUnbound, S::Known], fine(), NoRow),
         ("2.5.15", T::MediaDisconnect, PRE, fine(), To(S::Disconnected)),
         ("2.5.15", T::MediaDisconnect, &[S::Binding], fine(), To(S::Disconnected)),
-        ("2.5.16", T::MediaDisconnect, PREPARED, fine(), To(S::Error)),
+        ("2.5.16a", T::MediaDisconnect, PREPARED, fine(), To(S::Error)),
         (
-            "2.5.16",
+            "2.5.16a",
             T::MediaDisconnect,
-            &[S::PreparingFailed, S::Installing, S::InstallingInProgress, S::Error],
+            &[S::PreparingFailed, S::Installing, S::InstallingInProgress],
             fine(),
             To(S::Error),
         ),
+        ("2.5.16b", T::MediaDisconnect, &[S::Error], fine(), To(S::Error)),
         ("2.5.17", T::MediaDisconnect, POOL, fine(), To(S::DisconnectedUnbound)),
         ("", T::MediaDisconnect, &[S::Installed, S::InstallingPendingUserAction], fine(), NoRow),
     ]
@@ -205,6 +207,7 @@ fn refresh_preparing() -> Vec<Case> {
         ("2.6.2a", T::Refresh, &[S::Known], preparing(|c| c.images = Failure), To(S::PreparingForInstallation)),
         ("2.6.2b", T::Refresh, &[S::Known], preparing(|_| ()), To(S::PreparingForInstallation)),
         ("2.6.3", T::Refresh, PREPARING, preparing(|_| ()), To(S::PreparingSuccessful)),
+        ("", T::Refresh, PREPARING, Facts { monitored: false, ..preparing(|_| ()) }, NoRow),
         ("2.6.4", T::Refresh, PREPARED, preparing(|_| ()), Stay),
         ("2.6.5", T::Refresh, PREPARED, in_cluster(ClusterState::Installing), To(S::Installing)),
         ("2.6.6", T::Refresh, PREPARING, apart(|c| c.images = Unknown), To(S::Known)),
@@ -387,21 +390,50 @@ fn every_row_of_the_contract_does_what_it_says() {
 #[test]
 fn texts_name_what_a_person_needs() {
     let info = |on, state, facts: &Facts| step(on, Some(state), facts).unwrap().info.unwrap_or_default();
-    let disk = Facts { disk: "/dev/vda".into(), ..in_progress(G::Rebooting, |f| f.in_stage = 2401) };
-    assert!(info(T::Refresh, S::InstallingInProgress, &disk).contains("40m0s"));
-    assert!(info(T::Refresh, S::InstallingInProgress, &disk).contains("/dev/vda"));
-    assert!(info(T::Register, S::InstallingInProgress, &disk).contains("/dev/vda"));
+    let names =
+        DiskNames { id: "/dev/disk/by-id/x".into(), place: "(vda, /dev/disk/by-id/x)".into(), maker: "QEMU 7".into() };
+    let disk = Facts { disk: names, ..in_progress(G::Rebooting, |f| f.in_stage = 2401) };
+    assert_eq!(
+        info(T::Refresh, S::InstallingInProgress, &disk),
+        "Host timed out when pulling the configuration files. Verify in the host console that the host boots from the \
+         OpenShift installation disk (vda, /dev/disk/by-id/x) and has network access to the cluster API. The installation \
+         will resume after the host successfully boots and can access the cluster API"
+    );
+    assert_eq!(
+        info(T::Register, S::InstallingInProgress, &disk),
+        "Expected the host to boot from disk, but it booted the installation image - please reboot and fix boot order to \
+         boot from disk QEMU 7 (vda, /dev/disk/by-id/x)"
+    );
+    let Err(table::Refused::Row(_, _, again)) = step(T::Register, Some(S::InstallingPendingUserAction), &disk) else {
+        panic!("a second wrong boot is refused")
+    };
+    assert_eq!(again, "Host is required to be booted from disk /dev/disk/by-id/x");
     let late = in_progress(G::WritingImageToDisk, |f| f.in_stage = 1801);
-    let text = info(T::Refresh, S::InstallingInProgress, &late);
-    assert!(text.contains("Writing image to disk did not sufficiently progress in the last 30m0s"), "{text}");
+    assert_eq!(
+        info(T::Refresh, S::InstallingInProgress, &late),
+        "Host failed to install because its installation stage Writing image to disk did not sufficiently progress in the \
+         last 30m0s."
+    );
+    assert_eq!(
+        info(T::Refresh, S::InstallingInProgress, &Facts { soft_timeouts: true, ..late }),
+        "Host installation stage Writing image to disk is not progressing sufficiently in the last 30m0s. To troubleshoot \
+         use kubeconfig or connect to the node using ssh"
+    );
     let mut open = preparing(|c| (c.disk_speed, c.images) = (Outcome::Unknown, Outcome::Success));
     open.in_state = limits::PREPARATION + 1;
-    let text = info(T::Refresh, S::PreparingForInstallation, &open);
-    assert!(text.contains("disk speed") && !text.contains("images"), "{text}");
+    assert_eq!(
+        info(T::Refresh, S::PreparingForInstallation, &open),
+        "The host has encountered a preparation timeout, the following conditions failed: the installation disk speed \
+         check did not complete within the timeout."
+    );
     let lost = with(|f| f.checks.media_connected = false);
     assert_eq!(info(T::Refresh, S::Known, &lost), info::MEDIA);
-    let reason = Facts { reason: "exit status 1".into(), ..fine() };
-    assert_eq!(info(T::InstallationFailed, S::Installing, &reason), "installation command failed: exit status 1");
+    let failed = format!("Failed - {}", info::MEDIA);
+    let after = Facts { info: "x".into(), ..fine() };
+    assert_eq!(info(T::MediaDisconnect, S::Error, &after), format!("{failed}. x"));
+    let again = Facts { info: format!("{failed}. x"), ..fine() };
+    assert_eq!(info(T::MediaDisconnect, S::Error, &again), again.info);
+    assert_eq!(info(T::InstallationFailed, S::Installing, &fine()), "installation command failed");
     assert_eq!(step(T::Register, Some(S::Error), &fine()).unwrap().info, None, "the first reason stays");
 }
 

@@ -1,0 +1,242 @@
+//! The assistant itself: one thread that does one request after the other.
+
+use crate::{
+    client::{self, Connection},
+    program::Running,
+    sys,
+    table::Table,
+    wire::{self, Mount, Reply, Request, Start},
+};
+use nix::{
+    errno::Errno,
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+    sys::{
+        signal::Signal,
+        socket::{AddressFamily, SockFlag, SockType, socketpair},
+        wait::{WaitPidFlag, waitpid},
+    },
+    unistd::Pid,
+};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{fs::MetadataExt, process::ExitStatusExt},
+    },
+    path::{Path, PathBuf},
+};
+
+/// Programs at a time, those included whose end was not asked for.
+const MAX_RUNNING: usize = 64;
+/// Name spaces at a time.
+const MAX_PRIVATE: usize = 4;
+
+/// Forks an assistant that does what `table` allows. From now on this process starts programs and mounts through it. It ends with
+/// this process.
+///
+/// To be called while this process has one thread, and before it confines itself.
+pub fn fork(table: Table) -> io::Result<()> {
+    let (ours, theirs) = pair()?;
+    match sys::fork()? {
+        None => {
+            drop(ours);
+            serve_to_the_end(&theirs, &table, false)
+        }
+        Some(_) => client::set(Connection::new(ours)),
+    }
+}
+
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?)
+}
+
+fn serve_to_the_end(socket: &OwnedFd, table: &Table, private: bool) -> ! {
+    // Signals for the group are the step's to act on: it may have work for its assistant until its end.
+    sys::outlive_signals();
+    if let Err(error) = Server::new(table, private).serve(socket.as_fd()) {
+        tracing::warn!(%error, "the step's assistant ends early");
+    }
+    sys::exit()
+}
+
+pub(crate) struct Server<'a> {
+    table: &'a Table,
+    /// Whether this one has a mount name space of its own.
+    private: bool,
+    running: BTreeMap<u32, Running>,
+    last: u32,
+    /// Forgotten while they ran.
+    left: Vec<Running>,
+    privates: Vec<Pid>,
+    mounted: Vec<PathBuf>,
+}
+
+impl<'a> Server<'a> {
+    pub fn new(table: &'a Table, private: bool) -> Self {
+        Self {
+            table,
+            private,
+            running: BTreeMap::new(),
+            last: 0,
+            left: Vec::new(),
+            privates: Vec::new(),
+            mounted: Vec::new(),
+        }
+    }
+
+    pub fn serve(&mut self, socket: BorrowedFd) -> io::Result<()> {
+        while let Some((request, descriptors)) = wire::receive(socket)? {
+            self.reap();
+            let (reply, descriptor) = match self.act(request, descriptors) {
+                Ok(answer) => answer,
+                Err(error) => (Reply::Failed(error.raw_os_error().unwrap_or(libc::EIO)), None),
+            };
+            let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
+            wire::send(socket, &reply, &descriptors)?;
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) {
+        self.left.retain_mut(|program| matches!(program.status(), Ok(None)));
+        let ended = |private: &Pid| waitpid(*private, Some(WaitPidFlag::WNOHANG)).is_ok_and(|how| how.pid().is_none());
+        self.privates.retain(ended);
+    }
+
+    fn act(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<(Reply, Option<OwnedFd>)> {
+        let reply = match request {
+            Request::Start(start) => self.start(start, descriptors)?,
+            Request::Status(id) => Reply::Status(self.program(id)?.status()?.map(ExitStatusExt::into_raw)),
+            Request::SignalGroup(id, signal) => done(self.program(id)?.signal_group(ending(signal)?))?,
+            Request::SignalTree(id, signal) => done(self.program(id)?.signal_tree(ending(signal)?))?,
+            Request::TreeRuns(id) => Reply::Runs(self.program(id)?.tree_runs()?),
+            Request::Forget(id) => {
+                self.left.extend(self.running.remove(&id));
+                Reply::Done
+            }
+            Request::Remount { path, flags } => {
+                if !self.table.allows_remount(&path, flags) {
+                    return Err(refused(&format_args!("make {} writable", path.display())));
+                }
+                let flags = sys::mount_flags(flags).unwrap_or(MsFlags::MS_REMOUNT);
+                done(client::mount_again(&path, flags))?
+            }
+            Request::Private => return self.private().map(|socket| (Reply::Done, Some(socket))),
+            Request::Mount(mount) => self.mount(mount)?,
+            Request::Unmount(at) => {
+                if !self.mounted.contains(&at) {
+                    return Err(refused(&format_args!("unmount {}", at.display())));
+                }
+                umount2(&at, MntFlags::empty())?;
+                self.mounted.retain(|other| *other != at);
+                Reply::Done
+            }
+        };
+        Ok((reply, None))
+    }
+
+    fn program(&mut self, id: u32) -> io::Result<&mut Running> {
+        self.running.get_mut(&id).ok_or_else(|| Errno::ESRCH.into())
+    }
+
+    fn start(&mut self, start: Start, descriptors: Vec<OwnedFd>) -> io::Result<Reply> {
+        if !self.table.allows_start(&start) {
+            return Err(refused(&format_args!("start {} with {:?}", start.program, start.arguments)));
+        }
+        let outputs = descriptors.try_into().map_err(|_| Errno::EBADF)?;
+        if self.running.len() + self.left.len() >= MAX_RUNNING {
+            return Err(Errno::EAGAIN.into());
+        }
+        let program = Running::start(start, outputs)?;
+        self.last = self.last.checked_add(1).ok_or(Errno::EOVERFLOW)?;
+        self.running.insert(self.last, program);
+        Ok(Reply::Started(self.last))
+    }
+
+    /// An assistant in a mount name space of its own, whose mounts nobody else sees. Its first words are that it is there.
+    fn private(&mut self) -> io::Result<OwnedFd> {
+        if self.private || !self.table.has_private_mounts() {
+            return Err(refused(&"have a mount name space of its own"));
+        }
+        if self.privates.len() >= MAX_PRIVATE {
+            return Err(Errno::EAGAIN.into());
+        }
+        let (ours, theirs) = pair()?;
+        match sys::fork()? {
+            None => {
+                drop(ours);
+                let entered = leave().and_then(|()| File::open("/proc/self/ns/mnt"));
+                let sent = match &entered {
+                    Ok(space) => wire::send(theirs.as_fd(), &Reply::Done, &[space.as_fd()]),
+                    Err(error) => {
+                        wire::send(theirs.as_fd(), &Reply::Failed(error.raw_os_error().unwrap_or(libc::EIO)), &[])
+                    }
+                };
+                if entered.is_err() || sent.is_err() {
+                    sys::exit()
+                }
+                serve_to_the_end(&theirs, self.table, true)
+            }
+            Some(pid) => {
+                self.privates.push(pid);
+                Ok(ours)
+            }
+        }
+    }
+
+    fn mount(&mut self, mount: Mount) -> io::Result<Reply> {
+        if !self.private || !self.table.allows_mount(&mount, is_of_disk) {
+            return Err(refused(&format_args!("mount {} at {}", mount.device.display(), mount.at.display())));
+        }
+        let flags = sys::mount_flags(mount.flags).unwrap_or(MsFlags::empty());
+        client::mount_device(&mount.device, &mount.at, &mount.kind, flags)?;
+        self.mounted.push(mount.at);
+        Ok(Reply::Done)
+    }
+}
+
+/// Leaves the mounts that all see.
+pub(crate) fn leave() -> io::Result<()> {
+    const NONE: Option<&str> = None;
+    unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)?;
+    Ok(mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?)
+}
+
+fn done(result: io::Result<()>) -> io::Result<Reply> {
+    result.map(|()| Reply::Done)
+}
+
+/// A step ends programs, and tells them nothing else.
+fn ending(signal: i32) -> io::Result<Signal> {
+    let signal = Signal::try_from(signal)?;
+    if [Signal::SIGTERM, Signal::SIGKILL].contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL.into()) }
+}
+
+fn refused(what: &dyn std::fmt::Display) -> io::Error {
+    tracing::warn!("the step's assistant was asked to {what}, which is not in its table: refused");
+    Errno::EPERM.into()
+}
+
+/// Whether the block device is a part of one of the disks: a partition, a map of one, or a loop device over a part of it.
+fn is_of_disk(device: &Path, disks: &[PathBuf]) -> bool {
+    let number = |path: &Path| fs::metadata(path).ok().map(|found| found.rdev()).filter(|number| *number != 0);
+    let Some(device) = number(device) else { return false };
+    let disks: Vec<_> = disks.iter().filter_map(|disk| number(disk)).collect();
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    let Ok(about) = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) else { return false };
+    let read = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
+    let is_disk = |about: &Path| {
+        let text = read(&about.join("dev"));
+        let parts = text.as_deref().and_then(|text| text.split_once(':'));
+        let parts = parts.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        parts.is_some_and(|(major, minor)| disks.contains(&nix::sys::stat::makedev(major, minor)))
+    };
+    let is_partition = about.join("partition").exists() && about.parent().is_some_and(is_disk);
+    let backing = read(&about.join("loop/backing_file"));
+    let is_loop = backing.and_then(|path| number(Path::new(&path))).is_some_and(|number| disks.contains(&number));
+    let slaves = fs::read_dir(about.join("slaves")).into_iter().flatten().flatten();
+    is_partition || is_loop || slaves.map(|slave| slave.path()).any(|slave| is_disk(&slave))
+}

@@ -1,0 +1,84 @@
+//! What an assistant does for its step.
+
+use crate::wire::{Mount, Start};
+use nix::mount::MsFlags;
+use std::path::{Path, PathBuf};
+
+/// What a mount may have besides what it is mounted from.
+const MOUNT_FLAGS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
+/// The file systems of a node.
+const KINDS: [&str; 2] = ["ext4", "xfs"];
+
+/// A program, and how it is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// A path, or a name to look up in the PATH that the assistant was forked with.
+    pub name: &'static str,
+    /// Its argument lists. `*` stands for one argument that does not start with `-`, and a last `**` for any arguments.
+    pub arguments: &'static [&'static [&'static str]],
+    /// Variables that may be set or removed.
+    pub variables: &'static [&'static str],
+}
+
+/// All that an assistant does. The default is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What it starts.
+    pub programs: &'static [Program],
+    /// Directories that programs may have as their root, besides `/`.
+    pub roots: Vec<PathBuf>,
+    /// Mount points that it makes writable.
+    pub remounts: Vec<PathBuf>,
+    /// Disks whose partitions it mounts, or none; only in name spaces that nobody else sees.
+    pub disks: Vec<PathBuf>,
+    /// Directories that it mounts them below.
+    pub mount_points: &'static [&'static str],
+}
+
+impl Table {
+    pub(crate) fn allows_start(&self, start: &Start) -> bool {
+        let place = &start.place;
+        let fits = |program: &&Program| {
+            program.name == start.program
+                && program.arguments.iter().any(|pattern| matches(pattern, &start.arguments))
+                && start.environment.iter().all(|(name, _)| program.variables.contains(&name.as_str()))
+        };
+        let root = place.root.as_ref().is_none_or(|root| root == Path::new("/") || self.roots.contains(root));
+        root && (place.root.is_some() || !place.writable_boot) && self.programs.iter().any(|program| fits(&program))
+    }
+
+    pub(crate) fn allows_remount(&self, path: &Path, flags: u64) -> bool {
+        let allowed = MOUNT_FLAGS | MsFlags::MS_REMOUNT;
+        let flags = crate::sys::mount_flags(flags);
+        flags.is_some_and(|flags| allowed.contains(flags) && flags.contains(MsFlags::MS_REMOUNT))
+            && self.remounts.iter().any(|allowed| allowed == path)
+    }
+
+    pub(crate) fn has_private_mounts(&self) -> bool {
+        !self.mount_points.is_empty()
+    }
+
+    /// `device` was resolved: it is the node of a partition or loop device.
+    pub(crate) fn allows_mount(&self, mount: &Mount, is_of_disk: impl Fn(&Path, &[PathBuf]) -> bool) -> bool {
+        let flags = crate::sys::mount_flags(mount.flags);
+        KINDS.contains(&mount.kind.as_str())
+            && flags.is_some_and(|flags| MOUNT_FLAGS.contains(flags))
+            && self.allows_mount_point(&mount.at)
+            && is_of_disk(&mount.device, &self.disks)
+    }
+
+    pub(crate) fn allows_mount_point(&self, at: &Path) -> bool {
+        let plain = at.is_absolute() && !at.components().any(|part| part == std::path::Component::ParentDir);
+        plain && self.mount_points.iter().any(|below| at.starts_with(below))
+    }
+}
+
+fn matches(pattern: &[&str], arguments: &[String]) -> bool {
+    match (pattern.split_first(), arguments.split_first()) {
+        (Some((&"**", [])), _) | (None, None) => true,
+        (Some((wanted, pattern)), Some((argument, arguments))) => {
+            (wanted == argument || *wanted == "*" && !argument.starts_with('-')) && matches(pattern, arguments)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,159 @@
+//! What there is to know of a step, and what it is decided by.
+
+use crate::events;
+use crate::find::find_host;
+use crate::http::Refusal;
+use crate::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord, Model};
+use crate::net::Cidr;
+use crate::payload::Payload;
+use crate::settings::Settings;
+use crate::state::{HostState, host::Trigger};
+use crate::store::Change;
+use api::{Step, StepReply, StepType, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// No output that is taken is longer, and no text that is stored, bytes.
+pub const MAX_OUTPUT_BYTES: usize = 1 << 20;
+/// The same of outputs that grow with the machine and its peers: an inventory of 15000 disks is 10 MB, a connectivity report of
+/// 1000 peers less.
+pub const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
+
+/// What is known of a step.
+pub struct Kind {
+    /// Its type.
+    pub step_type: StepType,
+    /// In which states of a host it is asked for, by whether the host is added to a cluster.
+    pub asked_in: fn(HostState, bool) -> bool,
+    /// Its arguments; none where there is nothing to ask.
+    pub ask: fn(&Situation) -> Option<Vec<String>>,
+    /// How long it may take, seconds; none for one that ends within a poll.
+    pub limit_s: Option<u64>,
+    /// The longest output that is taken.
+    pub max_output_bytes: usize,
+    /// What becomes of its output.
+    pub succeeded: fn(&Replied) -> Result<Outcome, Refusal>,
+    /// What becomes of its failure.
+    pub failed: fn(&Replied) -> Result<Outcome, Refusal>,
+}
+
+impl Kind {
+    /// A short step whose reply changes nothing.
+    pub fn new(
+        step_type: StepType,
+        asked_in: fn(HostState, bool) -> bool,
+        ask: fn(&Situation) -> Option<Vec<String>>,
+    ) -> Self {
+        Self {
+            step_type,
+            asked_in,
+            ask,
+            limit_s: None,
+            max_output_bytes: MAX_OUTPUT_BYTES,
+            succeeded: nothing,
+            failed: nothing,
+        }
+    }
+
+    /// The step with its arguments; none where there is nothing to ask.
+    pub fn step(&self, situation: &Situation) -> Option<Step> {
+        let args = (self.ask)(situation)?;
+        let step_id = format!("{}-{:08x}", self.step_type, fastrand::u32(..));
+        Some(Step { args, step_id, step_type: self.step_type.clone() })
+    }
+}
+
+fn nothing(_: &Replied) -> Result<Outcome, Refusal> {
+    Ok(Outcome::Nothing)
+}
+
+/// Everything that decides on a host's instructions.
+pub struct Situation<'a> {
+    /// The host.
+    pub record: &'a HostRecord,
+    /// Its infra-env.
+    pub infra_env: Option<&'a InfraEnvRecord>,
+    /// Its cluster.
+    pub cluster: Option<&'a ClusterRecord>,
+    /// All hosts of its cluster.
+    pub peers: &'a [Arc<HostRecord>],
+    /// Networks of the cluster's machines.
+    pub machine_networks: &'a [Cidr],
+    /// Its infra-env gives it a network of its own.
+    pub static_network: bool,
+    /// Settings of the service.
+    pub settings: &'a Settings,
+    /// Images of the release.
+    pub payload: Payload,
+    /// File name of the image to install.
+    pub image: Option<&'a str>,
+    /// When it polls.
+    pub now: Timestamp,
+    /// Its agent starts no step while one of the same type runs, so it may poll often while its host is on its way to `known`.
+    pub hurries: bool,
+}
+
+/// A reply to a step, and what it is judged by.
+pub struct Replied<'a> {
+    /// The reply.
+    pub reply: &'a StepReply,
+    /// The host.
+    pub key: HostKey,
+    /// The records.
+    pub model: &'a Model,
+    /// Settings of the service.
+    pub settings: &'a Settings,
+}
+
+/// Changes a host's record.
+pub type ChangeHost = Box<dyn FnOnce(&mut Change, &mut HostRecord) -> Result<(), Refusal>>;
+/// Changes a cluster's record.
+pub type ChangeCluster = Box<dyn FnOnce(&mut Change, &mut ClusterRecord) -> Result<(), Refusal>>;
+
+/// What a reply leads to.
+pub enum Outcome {
+    /// Nothing.
+    Nothing,
+    /// The host is changed.
+    Host(ChangeHost),
+    /// Its cluster is changed.
+    Cluster(ChangeCluster),
+    /// A trigger of the host is pulled, for a reason.
+    Trigger(Trigger, String),
+    /// An event is recorded, at most hourly.
+    Event(events::Kind, Value),
+}
+
+impl Replied<'_> {
+    /// The host's record.
+    pub fn host(&self) -> Result<Arc<HostRecord>, Refusal> {
+        find_host(self.model, self.key)
+    }
+}
+
+impl Outcome {
+    /// The host is changed, which can't be refused.
+    pub fn set(change: impl FnOnce(&mut HostRecord) + 'static) -> Self {
+        Self::Host(Box::new(move |_, record| {
+            change(record);
+            Ok(())
+        }))
+    }
+}
+
+/// A request as the only argument.
+pub fn json(request: &impl Serialize) -> Option<Vec<String>> {
+    Some(vec![serde_json::to_string(request).ok()?])
+}
+
+/// A part of a record as the text that is stored.
+pub fn document(answer: &impl Serialize) -> Result<String, Refusal> {
+    serde_json::to_string(answer).map_err(|error| Refusal::internal(&error))
+}
+
+/// What a failed step said.
+pub fn detail(reply: &StepReply) -> String {
+    let detail = if reply.error.is_empty() { &reply.output } else { &reply.error };
+    detail.trim().chars().take(1000).collect()
+}

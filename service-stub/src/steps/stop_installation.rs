@@ -1,0 +1,13 @@
+//! `stop-installation`: ends what is left of an installation.
+
+use super::kind::Kind;
+use crate::state::HostState;
+use api::StepType;
+
+pub fn kind() -> Kind {
+    Kind::new(
+        StepType::StopInstallation,
+        |state, _| matches!(state, HostState::Error | HostState::Cancelled),
+        |_| Some(Vec::new()),
+    )
+}
