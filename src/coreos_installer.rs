@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Install(install) => install.run_as(installer::cli::Voice::CoreosInstaller, &crate::send_logs),
+            Self::Install(install) => install.run_as(installer::cli::Voice::CoreosInstaller),
             Self::Iso(iso) => iso.run().map(|()| ExitCode::SUCCESS),
             Self::Download(download) => download.run().map(|()| ExitCode::SUCCESS),
             Self::ListStream(list) => list.run().map(|()| ExitCode::SUCCESS),
@@ -102,6 +102,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::texts;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -118,7 +119,7 @@ mod tests {
             let mut alone = command(Some(among.get_name()));
             alone.build();
             let alone = alone.find_subcommand(among.get_name()).unwrap();
-            assert_eq!(crate::command_line::said(alone), crate::command_line::said(among), "{}", among.get_name());
+            assert_eq!(texts(alone), texts(among), "{}", among.get_name());
         }
     }
 

@@ -1,9 +1,7 @@
 //! Where our log goes.
 
-use agent::{
-    dropin::Logging,
-    journal::{self, JournalLayer},
-};
+use agent::dropin::Logging;
+use journal::JournalLayer;
 use std::{
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},

@@ -54,7 +54,7 @@ mod tests {
     fn every_command_that_is_listed_has_a_page() {
         let directory = tempfile::tempdir().unwrap();
         let written = directory.path().join("man1");
-        Pages { directory: written.clone() }.run(crate::Cli::command()).unwrap();
+        Pages { directory: written.clone() }.run(crate::commands::Cli::command()).unwrap();
         let mut names: Vec<_> =
             fs::read_dir(&written).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();

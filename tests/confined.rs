@@ -9,7 +9,9 @@ use common::{LoopDisk, MIB, skipped};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::Write,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
     process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
@@ -102,4 +104,159 @@ fn the_disk_of_the_request_is_measured_and_no_other() {
     let said = String::from_utf8_lossy(&output.stderr);
     println!("{said}");
     assert!(output.status.code() == Some(255) && said.contains("Permission denied"), "{said}");
+}
+
+fn is_root() -> bool {
+    skip::unless("root", nix::unistd::geteuid().is_root())
+}
+
+/// Runs `inside` where its mounts are seen by it and what it starts alone.
+fn in_private(inside: impl FnOnce() + Send + 'static) {
+    use nix::{mount::MsFlags, sched::CloneFlags};
+    let inside = || {
+        nix::sched::unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        nix::mount::mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
+        inside();
+    };
+    thread::spawn(inside).join().unwrap();
+}
+
+fn run(program: &str, args: &[&str]) {
+    let output = Command::new(program).args(args).output().unwrap();
+    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Answers every request with success and `body`.
+fn serve(body: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = move |mut stream: TcpStream| {
+        let mut request = BufReader::new(stream.try_clone().unwrap());
+        let (mut line, mut length, mut is_chunked) = (String::new(), 0, false);
+        while request.read_line(&mut line).unwrap_or(0) > 2 {
+            let lower = line.to_ascii_lowercase();
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            is_chunked |= lower.starts_with("transfer-encoding: chunked");
+            line.clear();
+        }
+        let mut sent = Vec::new();
+        if is_chunked {
+            while !sent.ends_with(b"0\r\n\r\n") && request.read_until(b'\n', &mut sent).unwrap_or(0) > 0 {}
+        }
+        let _ = request.take(length).read_to_end(&mut sent);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        let _ = stream.write_all(&[head.as_bytes(), body].concat());
+    };
+    thread::spawn(move || listener.incoming().for_each(|stream| drop(thread::spawn(move || answer(stream.unwrap())))));
+    url
+}
+
+/// It mounts as the real one does, which its step may not.
+const PODMAN: &str = r#"#!/bin/sh
+case "$*" in
+    "image exists -- "*) exit 1;;
+    "pull --quiet -- "*) mount -t tmpfs none /mnt && umount /mnt && echo id;;
+    "image inspect --format={{.Size}} -- "*) echo 123;;
+    *) exit 125;;
+esac
+"#;
+
+#[test]
+fn a_confined_check_of_images_has_podman_pull_them() {
+    if !is_root() {
+        return;
+    }
+    in_private(|| {
+        let dir = tempfile::tempdir().unwrap();
+        run("mount", &["-t", "tmpfs", "none", dir.path().to_str().unwrap()]);
+        for name in ["upper", "work"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("upper/podman"), PODMAN).unwrap();
+        fs::set_permissions(dir.path().join("upper/podman"), fs::Permissions::from_mode(0o755)).unwrap();
+        let at = dir.path().display();
+        let options = format!("lowerdir=/usr/bin,upperdir={at}/upper,workdir={at}/work");
+        run("mount", &["-t", "overlay", "none", "-o", &options, "/usr/bin"]);
+        for (kind, args, request) in [
+            (
+                "container-image-availability",
+                vec!["netcheck", "image", "--request", "-"],
+                json!({"images": ["r.io/a:1"]}),
+            ),
+            ("upgrade-agent", vec!["netcheck", "upgrade", "--request", "-"], json!({"agent_image": "r.io/a:1"})),
+        ] {
+            let output = finish(step(kind, &args).spawn().unwrap(), &request);
+            let said = String::from_utf8_lossy(&output.stderr);
+            let answer: Value = serde_json::from_slice(&output.stdout).expect(&said);
+            println!("{kind}: {answer}");
+            let result = answer.pointer("/images/0/result").or(answer.get("result"));
+            assert_eq!(result, Some(&json!("success")), "{kind}: {answer} {said}");
+        }
+    });
+}
+
+#[test]
+fn a_confined_download_makes_the_nodes_boot_file_system_writable() {
+    if !is_root() {
+        return;
+    }
+    let url = serve(b"kernel or initramfs");
+    in_private(move || {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, node) = (dir.path().join("boot.img"), dir.path().join("node"));
+        let boot = node.join("boot");
+        fs::create_dir_all(&boot).unwrap();
+        fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+        run("mount", &["-o", "loop,ro,nosuid", image.to_str().unwrap(), boot.to_str().unwrap()]);
+        let request = json!({"request": {"kernel_url": format!("{url}/k"), "initrd_url": format!("{url}/i"),
+            "rootfs_url": "https://s.example/r", "host_fs_mount_dir": node}});
+        let mut command = step("download-boot-artifacts", &["reclaim", "download", "--request", "-"]);
+        let output = finish(command.env("LANDFALL_STEP_TARGET", &node).spawn().unwrap(), &request);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(fs::read(boot.join("discovery/vmlinuz")).unwrap(), b"kernel or initramfs");
+        assert!(boot.join("loader/entries/00-assisted-discovery.conf").is_file());
+        run("umount", &[boot.to_str().unwrap()]);
+    });
+}
+
+/// An LVM tool that wants to mount, and one that fails.
+const DISPLAYS: [(&str, &str); 2] = [
+    ("pvdisplay", "#!/bin/sh\nmount -t tmpfs none /mnt && umount /mnt && echo a volume\n"),
+    ("vgdisplay", "#!/bin/sh\necho no group >&2; exit 5\n"),
+];
+
+#[test]
+fn confined_gathering_of_logs_sends_them() {
+    if !is_root() {
+        return;
+    }
+    let url = serve(b"");
+    in_private(move || {
+        let dir = tempfile::tempdir().unwrap();
+        run("mount", &["-t", "tmpfs", "none", dir.path().to_str().unwrap()]);
+        for name in ["upper", "work"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        for (name, script) in DISPLAYS {
+            fs::write(dir.path().join("upper").join(name), script).unwrap();
+            fs::set_permissions(dir.path().join("upper").join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let at = dir.path().display();
+        let options = format!("lowerdir=/usr/sbin,upperdir={at}/upper,workdir={at}/work");
+        run("mount", &["-t", "overlay", "none", "-o", &options, "/usr/sbin"]);
+        let request = json!({"request": {"cluster_id": "11111111-2222-3333-4444-555555555555",
+            "infra_env_id": "bbbbbbbb-0000-0000-0000-000000000001", "host_id": "aaaaaaaa-0000-0000-0000-000000000001",
+            "bootstrap": false, "installer_gather": true, "master_ips": []},
+            "service": {"url": url, "token": "t0ken", "ca_cert": null, "insecure": false, "agent_version": "1"}});
+        let output = finish(step("logs-gather", &["logs", "send", "--request", "-"]).spawn().unwrap(), &request);
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        println!("{said}");
+        assert!(output.status.success() && said.contains("Logs were sent"), "{said}");
+        assert!(said.contains("vgdisplay failed: 5 no group") && !said.contains("pvdisplay failed"), "{said}");
+        assert!(!said.contains("ermission denied") && !said.contains("not permitted"), "{said}");
+    });
 }

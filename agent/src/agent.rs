@@ -5,9 +5,9 @@ use crate::{
     outbox::Outbox,
     poll::{End, poll},
     register::{RegisterError, Registered, register},
+    scheduler::Scheduler,
     settings::Settings,
     status::Status,
-    steps::Steps,
     stop::{Stop, jittered},
     upgrade,
 };
@@ -29,7 +29,7 @@ pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Stop) -> R
     let settings = Arc::new(settings.clone());
     let status = Arc::new(Status::new(&settings, Notifier::from_env()));
     let outbox = Arc::new(Outbox::start(settings.pace).map_err(|source| AgentError::Thread { source })?);
-    let mut steps = Steps::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
+    let mut steps = Scheduler::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
     let client = Client::new(&settings.client_config(&registered.agent_version), RetryPolicy::Agent);
     let client = client.map_err(RegisterError::Client)?;
     status.ready();
@@ -51,7 +51,7 @@ pub fn run(settings: &Settings, stop: &Stop) -> Result<End, AgentError> {
     let status = Arc::new(Status::new(&settings, Notifier::from_env()));
     let outbox = Arc::new(Outbox::start(pace).map_err(|source| AgentError::Thread { source })?);
     // Steps outlive a registration: the service asks to register again while an installation may run.
-    let mut steps = Steps::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
+    let mut steps = Scheduler::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
     status.ready();
     while let Some(registered) = register(&settings, &status, stop)? {
         // A registered host starts from nothing in the service's eyes.

@@ -1,10 +1,8 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
 use crate::{
-    action::Run,
-    confine,
-    journal::RELAYED,
-    privileges,
+    confine, privileges,
+    steps::Run,
     stop::Stop,
     sys::{self, Confinement},
 };
@@ -12,6 +10,7 @@ use api::{
     StepType,
     proxy::{self, ProxyVariables},
 };
+use journal::RELAYED;
 use nix::{
     sys::{
         memfd::{MFdFlags, memfd_create},
@@ -385,7 +384,7 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Named;
+    use crate::steps::Named;
 
     /// Runs a shell script in the place of the program.
     fn script(script: &'static str, deadline: Option<Duration>) -> Outcome {

@@ -1,15 +1,14 @@
-//! Dry runs, for load tests: hosts that are only pretended (agent contract, appendix C).
+//! Dry runs, for load tests: hosts that are only pretended (docs/compatibility.md#dry-run).
 //!
 //! Checks of others succeed without a packet sent, disks are fast, nothing is installed. The inventory is this machine's
 //! with one interface, which has the pretended host's addresses. All that is not named here is done in earnest.
 
-use crate::{action::Refusal, child::Outcome, stop::Stop};
-use api::{
-    ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, ContainerImageAvailability,
-    ContainerImageAvailabilityRequest, ContainerImageAvailabilityResponse, ContainerImageAvailabilityResult,
-    DiskSpeedCheckRequest, DiskSpeedCheckResponse, HostId, Inventory, L2Connectivity, L3Connectivity, Step, StepType,
-    VerifiedVip, VerifyVip, VipVerification,
+use crate::{
+    child::Outcome,
+    steps::{Refusal, kind, only_arg},
+    stop::Stop,
 };
+use api::{HostId, Inventory, Step};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::PathBuf, time::Duration};
 
@@ -30,32 +29,6 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// What the step comes to; `None` where it is to be carried out.
-    pub fn answer(&self, step: &Step) -> Option<Outcome> {
-        let answer = match step.step_type {
-            StepType::ConnectivityCheck => respond("connectivity check request", step, connectivity),
-            StepType::ContainerImageAvailability => respond("container image availability request", step, images),
-            StepType::InstallationDiskSpeedCheck => match step.args.first() {
-                Some(request) => disk_speed(request).map_err(|error| error.to_string()),
-                None => Err("installation-disk-speed-check cmd accepts 2 params in args, given args []".to_owned()),
-            },
-            StepType::VerifyVips => respond("verify vips request", step, vips),
-            StepType::StopInstallation => Ok(String::new()),
-            StepType::Install
-            | StepType::LogsGather
-            | StepType::UpgradeAgent
-            | StepType::DownloadBootArtifacts
-            | StepType::RebootForReclaim => {
-                Err(format!("this host is only pretended (--dry-run): nothing is done for {}", step.step_type))
-            }
-            _ => return None,
-        };
-        Some(match answer {
-            Ok(output) => Outcome { exit_code: 0, output, error: String::new() },
-            Err(error) => Outcome { exit_code: -1, output: String::new(), error },
-        })
-    }
-
     /// The pretended host's inventory, made from this machine's.
     pub fn edit(&self, mut inventory: Inventory) -> Inventory {
         if let Some(hostname) = &self.hostname {
@@ -74,17 +47,6 @@ impl DryRun {
         inventory
     }
 
-    /// The same in the reply of a step; what is no inventory stays as it is.
-    pub(crate) fn edit_output(&self, step: &Step, outcome: Outcome) -> Outcome {
-        if step.step_type != StepType::Inventory || outcome.exit_code != 0 {
-            return outcome;
-        }
-        match serde_json::from_str(&outcome.output).and_then(|inventory| serde_json::to_string(&self.edit(inventory))) {
-            Ok(output) => Outcome { output, ..outcome },
-            Err(error) => Outcome { exit_code: -1, output: String::new(), error: error.to_string() },
-        }
-    }
-
     /// Stops all when it has rebooted.
     pub(crate) fn await_reboot(&self, stop: &Stop) {
         let has_rebooted = || self.reboot_marker.as_ref().is_some_and(|marker| marker.exists());
@@ -98,80 +60,70 @@ impl DryRun {
     }
 }
 
-/// The answer to a disk's request: every disk takes 1 ms.
-pub fn disk_speed(request: &str) -> serde_json::Result<String> {
-    let DiskSpeedCheckRequest { path } = serde_json::from_str(request)?;
-    serde_json::to_string(&DiskSpeedCheckResponse { io_sync_duration: 1, path })
+/// What becomes of a step of some type on a pretended host.
+#[derive(Clone, Copy)]
+pub(crate) enum Dry {
+    /// It is carried out.
+    Earnest,
+    /// This is answered.
+    Answered(fn(&Step) -> Result<String, String>),
+    /// It is carried out, and this is made of its output.
+    Edited(fn(&DryRun, &str) -> serde_json::Result<String>),
+    /// It would change the machine.
+    Refused,
 }
 
-fn respond<Q: DeserializeOwned, A: Serialize>(
-    what: &'static str,
+/// Answers the only argument of `step`, which `what` names in errors.
+pub(crate) fn answer<Q: DeserializeOwned, A: Serialize>(
     step: &Step,
+    what: &'static str,
     answer: impl FnOnce(Q) -> A,
 ) -> Result<String, String> {
     let refused = |error| Refusal::Json { what, error }.to_string();
-    let request = crate::action::only_arg(step).map_err(|refusal| refusal.to_string())?;
+    let request = only_arg(step).map_err(|refusal| refusal.to_string())?;
     let request = serde_json::from_str(request).map_err(refused)?;
     serde_json::to_string(&answer(request)).map_err(refused)
 }
 
-/// All others are reached at each of their addresses.
-fn connectivity(hosts: Vec<ConnectivityCheckHost>) -> ConnectivityReport {
-    let remote = |host: ConnectivityCheckHost| {
-        let (mut l2, mut l3) = (Vec::new(), Vec::new());
-        for nic in &host.nics {
-            for address in &nic.ip_addresses {
-                let address = address.split('/').next().unwrap_or_default().to_owned();
-                l2.push(L2Connectivity {
-                    outgoing_ip_address: String::new(),
-                    outgoing_nic: nic.name.clone(),
-                    remote_ip_address: address.clone(),
-                    remote_mac: nic.mac.clone(),
-                    successful: true,
-                });
-                l3.push(L3Connectivity {
-                    average_rtt_ms: 0.0,
-                    outgoing_nic: nic.name.clone(),
-                    packet_loss_percentage: 0.0,
-                    remote_ip_address: address,
-                    successful: true,
-                });
+/// What `step` comes to on a pretended host; `run` carries it out.
+pub(crate) fn carry_out(dry: &DryRun, step: &Step, run: impl FnOnce() -> Outcome) -> Outcome {
+    let result = match kind(&step.step_type).map_or(Dry::Earnest, |kind| kind.dry) {
+        Dry::Earnest => return run(),
+        Dry::Answered(answer) => answer(step),
+        Dry::Refused => Err(format!("this host is only pretended (--dry-run): nothing is done for {}", step.step_type)),
+        Dry::Edited(edit) => {
+            let outcome = run();
+            if outcome.exit_code != 0 {
+                return outcome;
+            }
+            match edit(dry, &outcome.output) {
+                Ok(output) => return Outcome { output, ..outcome },
+                Err(error) => Err(error.to_string()),
             }
         }
-        ConnectivityRemoteHost {
-            host_id: host.host_id,
-            l2_connectivity: Some(l2),
-            l3_connectivity: Some(l3),
-            mtu_report: None,
-        }
     };
-    ConnectivityReport { remote_hosts: hosts.into_iter().map(remote).collect() }
-}
-
-fn images(request: ContainerImageAvailabilityRequest) -> ContainerImageAvailabilityResponse {
-    let available = |name| ContainerImageAvailability {
-        download_rate: 100.0,
-        name,
-        result: ContainerImageAvailabilityResult::Success,
-        size_bytes: 400_000_000,
-        time: 10.0,
-    };
-    ContainerImageAvailabilityResponse { images: request.images.into_iter().map(available).collect() }
-}
-
-fn vips(vips: Vec<VerifyVip>) -> Vec<VerifiedVip> {
-    let free = |VerifyVip { vip, vip_type }| VerifiedVip { verification: VipVerification::Succeeded, vip, vip_type };
-    vips.into_iter().map(free).collect()
+    match result {
+        Ok(output) => Outcome { exit_code: 0, output, error: String::new() },
+        Err(error) => Outcome { exit_code: -1, output: String::new(), error },
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::StepType;
     use serde_json::{Value, json};
 
+    /// `None` for what is carried out.
     fn answer(kind: StepType, args: &[&str]) -> Option<Outcome> {
         let args = args.iter().map(|&arg| arg.to_owned()).collect();
-        DryRun::default().answer(&Step { args, step_id: "x-1".into(), step_type: kind })
+        let step = Step { args, step_id: "x-1".into(), step_type: kind };
+        let mut runs = false;
+        let outcome = carry_out(&DryRun::default(), &step, || {
+            runs = true;
+            Outcome { exit_code: 0, output: "{}".into(), error: String::new() }
+        });
+        (!runs).then_some(outcome)
     }
 
     fn output(kind: StepType, request: &Value) -> Value {
@@ -234,7 +186,7 @@ mod tests {
             [interface("e0", &[]), interface("e1", &["192.168.0.1/24", "192.168.0.2/24"]), interface("e2", &["1.2.3.4/8"])]});
         let step = Step { args: vec![], step_id: "i-1".into(), step_type: StepType::Inventory };
         let outcome = Outcome { exit_code: 0, output: inventory.to_string(), error: String::new() };
-        let edited: Value = serde_json::from_str(&dry.edit_output(&step, outcome).output).unwrap();
+        let edited: Value = serde_json::from_str(&carry_out(&dry, &step, || outcome).output).unwrap();
         assert_eq!((edited["hostname"].as_str(), edited["interfaces"].as_array().unwrap().len()), (Some("host-7"), 1));
         let interface = &edited["interfaces"][0];
         assert_eq!(
@@ -243,6 +195,6 @@ mod tests {
         );
         assert_eq!(interface["ipv4_addresses"], json!(["10.0.0.7/16", "192.168.0.2/24"]));
         let failed = Outcome { exit_code: 1, output: "x".into(), error: "y".into() };
-        assert_eq!(dry.edit_output(&step, failed.clone()), failed);
+        assert_eq!(carry_out(&dry, &step, || failed.clone()), failed);
     }
 }

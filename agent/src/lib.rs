@@ -3,7 +3,6 @@
 //!
 //! It has no state of its own and needs no farewell: killing it at any time is fine, and it starts over.
 
-pub mod action;
 pub mod agent;
 pub mod beacon;
 pub mod child;
@@ -11,13 +10,9 @@ pub mod cli;
 mod clock;
 pub mod config;
 pub mod confine;
-mod disk;
 pub mod dropin;
 pub mod dry;
-pub mod journal;
-pub mod logs;
 pub mod media;
-mod network;
 mod notify;
 pub mod offline;
 pub mod outbox;
@@ -26,10 +21,10 @@ pub mod privileges;
 pub mod register;
 pub mod rendezvous;
 pub mod replay;
-mod request;
+mod scheduler;
 pub mod settings;
 pub mod status;
-mod steps;
+pub mod steps;
 pub mod stop;
 mod sys;
 pub mod upgrade;

@@ -1,4 +1,4 @@
-//! Whether the live medium can still be read: a virtual CD may go away under a running system (agent contract §5.4).
+//! Whether the live medium can still be read: a virtual CD may go away under a running system (docs/compatibility.md#polling).
 
 use std::{
     fs::{self, File, OpenOptions},

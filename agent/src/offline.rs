@@ -1,8 +1,8 @@
 //! A host without a service: what it would report, as lines of JSON in a file or on a port of the hypervisor.
 
 use crate::{
-    action::{Named, Run},
     child::{self, Limits, OURSELVES},
+    steps::{Named, Run},
     stop::Stop,
 };
 use anyhow::Context;
@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{
     borrow::Cow,
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions, Permissions},
     io::{self, ErrorKind, Write},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process::ExitCode,
     thread,
@@ -131,11 +131,13 @@ fn write(to: &Path, host_id: HostId, text: &[u8]) -> io::Result<()> {
 
 /// All of it or nothing.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("draft");
-    let mut file = File::create(&draft)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(draft, path)
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A name that nobody can have put something under.
+    let mut draft = tempfile::NamedTempFile::new_in(directory)?;
+    draft.write_all(text)?;
+    draft.as_file().set_permissions(Permissions::from_mode(0o644))?;
+    draft.as_file().sync_all()?;
+    draft.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// A port takes as much as its reader has room for; without one it takes nothing.

@@ -37,7 +37,7 @@ struct Waiting {
     due: Instant,
 }
 
-/// What was last accepted, by step type (agent contract §5.5): not the outputs themselves, which may have megabytes.
+/// What was last accepted, by step type (docs/compatibility.md#replies): not the outputs themselves, which may have megabytes.
 #[derive(Debug, Default)]
 struct Cache(HashMap<StepType, (Fingerprint, Instant)>);
 

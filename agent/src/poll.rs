@@ -3,9 +3,9 @@
 use crate::{
     outbox::{Outbox, Route},
     register::Registered,
+    scheduler::Scheduler,
     settings::Pace,
     status::{ServiceState, Status},
-    steps::Steps,
     stop::{Stop, jittered},
     sys,
 };
@@ -40,7 +40,7 @@ pub enum End {
 pub(crate) fn poll(
     client: &Client,
     registered: &Registered,
-    steps: &mut Steps,
+    steps: &mut Scheduler,
     outbox: &Outbox,
     status: &Status,
     pace: Pace,
@@ -81,7 +81,14 @@ pub(crate) fn poll(
 }
 
 /// Until the next poll, or until an upgrade has come and its reply has gone.
-fn wait(pause: Duration, upgrades: bool, steps: &Steps, outbox: &Outbox, status: &Status, stop: &Stop) -> Option<End> {
+fn wait(
+    pause: Duration,
+    upgrades: bool,
+    steps: &Scheduler,
+    outbox: &Outbox,
+    status: &Status,
+    stop: &Stop,
+) -> Option<End> {
     let until = Instant::now() + pause;
     let mut upgraded = false;
     loop {

@@ -3,11 +3,14 @@
 //! A child of the agent keeps the capabilities named here and can get no others (its bounding set, capabilities(7), and
 //! `PR_SET_NO_NEW_PRIVS`). Many give up even these once their sockets are open.
 
+mod assistants;
+
 use crate::confine::{
-    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SYNC,
+    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
 };
-use api::{StepType, proxy};
+use api::StepType;
 use assist::Program;
+use assistants::{CLEANS_UP, GATHERS, PULLS, WRITES_BOOT_RECORD};
 use caps::Capability::{self, *};
 use libc::c_long;
 
@@ -34,11 +37,8 @@ pub enum Reach {
     Only(Rules),
     /// As [`Reach::Only`], but programs and mounts are to be had from an assistant that it forked before.
     Assisted(Rules, Assistant),
-    /// Any file and port.
-    Mounts {
-        /// System calls that it does not make, besides those no step makes.
-        forbidden: &'static [c_long],
-    },
+    /// Any file and port, and all system calls but those no step makes.
+    Everything,
 }
 
 /// What a step needs that itself starts no program.
@@ -52,6 +52,8 @@ pub struct Rules {
     pub writes: &'static [&'static str],
     /// Directories with whole trees to change. They are created where they are missing.
     pub trees: &'static [&'static str],
+    /// Directories to move files out of.
+    pub takes: &'static [&'static str],
     /// Whether it writes to the disk that its request names.
     pub writes_its_disk: bool,
     /// Directories below the node's root that its request names, with what it does there.
@@ -142,6 +144,7 @@ const NOTHING: Rules = Rules {
     reads_disks: false,
     writes: &["/dev/null"],
     trees: &[],
+    takes: &[],
     writes_its_disk: false,
     node: &[],
     reads_of_processes: &[],
@@ -267,41 +270,29 @@ const RECLAIM: Rules = Rules {
     ..NOTHING
 };
 
-/// podman, which pulls and keeps images.
-const PULLS: Assistant = Assistant {
-    programs: &[Program {
-        name: "/usr/bin/podman",
-        arguments: &[
-            &["image", "exists", "--", "*"],
-            &["image", "inspect", "--format={{.Size}}", "--", "*"],
-            &["pull", "--quiet", "--", "*"],
+/// Journals, crashes, and facts of this host; and what the cluster's own scripts have made of theirs, in /root and /tmp.
+const LOGS: Rules = Rules {
+    reads: &[
+        SELF,
+        RESOLVER,
+        CERTIFICATES,
+        &[
+            "/dev/disk",
+            "/dev/kmsg",
+            "/etc/localtime",
+            "/run/log/journal",
+            "/run/udev/data",
+            "/sys",
+            "/tmp",
+            "/usr/share/zoneinfo",
+            "/var/lib/systemd/coredump",
         ],
-        variables: &PROXIES,
-    }],
-    ..NO_HELP
+    ],
+    trees: &["/var/log"],
+    takes: &["/root"],
+    calls: &[CHANGE_FILES, REPLACE_FILES, SIGNALS_BY_FILE],
+    ..FETCH
 };
-
-/// Makes room for boot artifacts.
-const CLEANS_UP: Assistant = Assistant {
-    programs: &[Program { name: "rpm-ostree", arguments: &[&["cleanup", "--os=rhcos", "-r"]], variables: &[] }],
-    remounts: &["boot"],
-    ..NO_HELP
-};
-
-/// Writes the boot record of s390x.
-const WRITES_BOOT_RECORD: Assistant = Assistant {
-    programs: &[Program {
-        name: "zipl",
-        arguments: &[&["-V", "-t", "/boot", "-i", "/discovery/vmlinuz", "-r", "/discovery/initrd", "-P", "*"]],
-        variables: &[],
-    }],
-    ..NO_HELP
-};
-
-const NO_HELP: Assistant = Assistant { programs: &[], remounts: &[], forbidden: OF_INSTALLATIONS };
-
-/// What programs find proxies in.
-const PROXIES: [&str; 7] = proxy::VARIABLES;
 
 // Numbers of linux/sockios.h, linux/fs.h, scsi/sg.h, linux/nvme_ioctl.h and linux/ipmi.h, which 64-bit machines share.
 const SIOCGIFMTU: u64 = 0x8921;
@@ -367,7 +358,6 @@ pub fn of(kind: &StepType) -> Privileges {
     let check = |capabilities, rules| Privileges { capabilities, reach: Reach::Only(rules), ..CHECK };
     let fetch = |capabilities, reach| Privileges { capabilities, proxies: true, reach, ..CHECK };
     let images = |rules| Privileges { memory_bytes: 4 << 30, ..fetch(PODMAN, Reach::Assisted(rules, PULLS)) };
-    let mounts = Reach::Mounts { forbidden: OF_INSTALLATIONS };
     match kind {
         // NVMe and SCSI commands, a card's module.
         StepType::Inventory => check(&[CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO], INVENTORY),
@@ -389,7 +379,7 @@ pub fn of(kind: &StepType) -> Privileges {
             memory_bytes: 16 << 30,
             oom_score_adj: 0,
             proxies: true,
-            reach: Reach::Mounts { forbidden: &[] },
+            reach: Reach::Everything,
         },
         StepType::StopInstallation => check(&[CAP_KILL], STOP),
         // The kernel's log, what others have written, and the cluster's own gathering scripts, which ask its containers.
@@ -406,7 +396,7 @@ pub fn of(kind: &StepType) -> Privileges {
                 CAP_SYS_ADMIN,
                 CAP_SYS_PTRACE,
             ],
-            mounts,
+            Reach::Assisted(LOGS, GATHERS),
         ),
         // To make /boot writable, and for the node's own rpm-ostree.
         StepType::DownloadBootArtifacts => {

@@ -17,7 +17,7 @@ use std::{error::Error, time::Duration};
 /// Attempts are spread by this much, so that a room full of hosts that got power together doesn't ask together.
 const JITTER_PERCENT: u32 = 10;
 
-/// Status of a host that was started from something else than its installed disk (service contract §2.1).
+/// Status of a host that was started from something else than its installed disk (docs/compatibility.md#host-states).
 const PENDING_USER_ACTION: &str = "installing-pending-user-action";
 
 /// Under which names the host polls.
@@ -29,7 +29,7 @@ pub struct Registered {
     pub agent_version: String,
 }
 
-/// What a failed registration means (agent contract §4.2).
+/// What a failed registration means (docs/compatibility.md#registration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// May pass by itself.
@@ -170,7 +170,7 @@ fn names(registration: &HostRegistration, settings: &Settings, host_id: HostId) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::tests::{HOST, settings};
+    use crate::steps::tests::{HOST, settings};
     use serde_json::json;
 
     #[test]

@@ -1,14 +1,11 @@
-//! The step that brings another agent: `landfall netcheck upgrade`, and then going on as what came.
+//! Going on as another agent, which a step of type `upgrade-agent` brought.
 //!
 //! The real agent pulls the image and registers again, which starts the runner that the service wants. Here the image may
 //! hold this very program in another version (its label says so): then the process becomes that. What else the image holds
 //! is of no use to a host that runs this agent without containers, and the program stays.
 
-use crate::action::{Named, Refusal, Run, only_arg};
-use api::Step;
-use serde::Deserialize;
+use crate::steps::STAGED;
 use std::{
-    borrow::Cow,
     ffi::OsString,
     fs, io,
     os::unix::process::CommandExt,
@@ -18,56 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where the step puts the program. Only root writes below /run.
-pub const STAGED: &str = "/run/landfall/agent.new";
 /// Where it runs from, so that a later one can be staged.
 const CURRENT: &str = "/run/landfall/agent";
-/// Pulling and fetching watch their own time, [`FETCH_SECONDS`] each.
-const DEADLINE: Duration = Duration::from_secs(960);
-const FETCH_SECONDS: &str = "450";
 /// Longest time for a program to tell its version.
 const TRIAL: Duration = Duration::from_secs(5);
 const TRIAL_LOOK: Duration = Duration::from_millis(20);
-const MAX_IMAGE_CHARS: usize = 1000;
-
-#[derive(Deserialize)]
-struct Request {
-    agent_image: String,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    #[serde(default)]
-    result: String,
-}
-
-/// The child process for the step.
-pub(crate) fn action(step: &Step) -> Result<Run, Refusal> {
-    let argument = only_arg(step)?;
-    let Request { agent_image } =
-        serde_json::from_str(argument).map_err(|error| Refusal::Json { what: "upgrade agent request", error })?;
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '/' | '@' | '?');
-    let starts_well = agent_image.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if agent_image.len() > MAX_IMAGE_CHARS || !starts_well || !agent_image.chars().all(fits) {
-        let value = agent_image.chars().take(80).collect();
-        return Err(Refusal::Type { what: "agent_image", kind: "image reference", value });
-    }
-    Ok(Run {
-        args: ["netcheck", "upgrade", "--request", "-", "--stage", STAGED, "--timeout-s", FETCH_SECONDS]
-            .map(Cow::from)
-            .into(),
-        stdin: argument.as_bytes().to_vec(),
-        deadline: Some(DEADLINE),
-        dies_with_agent: true,
-        answers_on_stderr: false,
-        named: Named::default(),
-    })
-}
-
-/// Whether the step's answer says that the image is there.
-pub(crate) fn succeeded(output: &str) -> bool {
-    serde_json::from_str::<Answer>(output).is_ok_and(|answer| answer.result == "success")
-}
 
 /// Whether a program has come that is not ours yet.
 pub fn is_staged() -> bool {
@@ -129,35 +81,6 @@ fn try_out(program: &Path) -> Result<(), UpgradeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::StepType;
-
-    fn act(args: &[&str]) -> Result<Run, String> {
-        let args = args.iter().map(|&arg| arg.to_owned()).collect();
-        let step = Step { args, step_id: "u-1".into(), step_type: StepType::UpgradeAgent };
-        action(&step).map_err(|refusal| refusal.to_string())
-    }
-
-    #[test]
-    fn the_request_goes_in_as_it_came_if_it_names_an_image() {
-        let request = r#"{"agent_image":"r.example.com:5000/ns/agent:v3@sha256:aa","new":1}"#;
-        let run = act(&[request]).unwrap();
-        assert_eq!((run.args[1].as_ref(), run.stdin.as_slice()), ("upgrade", request.as_bytes()));
-        assert!(run.dies_with_agent && run.deadline.is_some());
-        assert_eq!(act(&[]).unwrap_err(), "upgrade-agent cmd accepts 1 params in args, given args []");
-        assert!(act(&["{}"]).unwrap_err().starts_with("validation failure list:\nupgrade agent request: "));
-        for image in ["", "--all-tags", "a b", "a\nb", "r.io/a:1;reboot", &"a".repeat(2000)] {
-            let error = act(&[&serde_json::json!({"agent_image": image}).to_string()]).unwrap_err();
-            assert!(error.starts_with("validation failure list:\nagent_image in body"), "{error}");
-        }
-    }
-
-    #[test]
-    fn only_success_is_success() {
-        assert!(succeeded(r#"{"agent_image":"x","result":"success"}"#));
-        for output in [r#"{"agent_image":"x","result":"failure"}"#, r#"{"agent_image":"x"}"#, "", "success"] {
-            assert!(!succeeded(output), "{output}");
-        }
-    }
 
     #[test]
     fn a_program_is_tried_before_it_is_trusted() {

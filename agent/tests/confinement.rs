@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use agent::{
-    action::{Named, Run},
     child::{self, Limits, Outcome},
     privileges,
+    steps::{Named, Run},
     stop::Stop,
 };
 use api::StepType;

@@ -23,7 +23,7 @@ pub enum BodyFault {
     Broken(io::Error),
 }
 
-/// The contract's text (agent contract §6.9), but for its cause.
+/// The published text (docs/compatibility.md#api-vip-connectivity-check), but for its cause.
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error while reading response body, read {}", self.read)?;

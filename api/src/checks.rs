@@ -1,4 +1,4 @@
-//! Requests and replies of the steps that check (agent contract §6.3 to §6.10 and §6.16). What a step asks is the only argument
+//! Requests and replies of the steps that check (docs/compatibility.md#steps). What a step asks is the only argument
 //! of its instruction; what it answers is the text in its reply's `output`.
 
 use crate::{Mac, is_zero, json::null_is_default};
@@ -279,6 +279,24 @@ pub struct DiskSpeedCheckResponse {
     /// Echo.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub path: String,
+}
+
+/// `upgrade_agent_request`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeAgentRequest {
+    /// The image to go on as.
+    pub agent_image: String,
+}
+
+/// `upgrade_agent_response`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeAgentResponse {
+    /// Echo.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub agent_image: String,
+    /// `success` or `failure`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub result: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

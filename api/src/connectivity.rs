@@ -1,4 +1,4 @@
-//! `connectivity-check`: who is asked for and what was seen (agent contract §6.2).
+//! `connectivity-check`: who is asked for and what was seen (docs/compatibility.md#connectivity-check).
 
 use crate::{HostId, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What an agent's container image is known by, to who makes one and to who looks for the agent in it.
 
-/// Where the program is in the image; the service's unit copies it from there (agent contract §1.2).
+/// Where the program is in the image; the service's unit copies it from there (docs/compatibility.md#agent-launch).
 pub const AGENT_PATH: &str = "/usr/bin/agent";
 
 /// Label of the image that says that [`AGENT_PATH`] is this project's agent; its value is the version.

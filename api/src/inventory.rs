@@ -1,4 +1,4 @@
-//! The inventory document (agent contract §7). Empty scalars are left out, lists are always present.
+//! The inventory document (docs/compatibility.md#inventory). Empty scalars are left out, lists are always present.
 
 use crate::{is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Which proxy a URL is asked for through.
 //!
-//! The rules are those of Go's `net/http.ProxyFromEnvironment` (agent contract §3), since what people write into these variables
-//! was tried with programs in Go: the variable is that of the URL's scheme, `HTTP_PROXY` or `HTTPS_PROXY`, and `NO_PROXY` has
+//! The rules are those of Go's `net/http.ProxyFromEnvironment` (docs/compatibility.md#http-client), since what people write into these
+//! variables was tried with programs in Go: the variable is that of the URL's scheme, `HTTP_PROXY` or `HTTPS_PROXY`, and `NO_PROXY` has
 //! names (which stand for those below them, too), addresses, networks, each but the last with a port if wanted, or `*`.
 
 use crate::{Secret, http::public_url};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Who calls decides how patient the client is (installer contract A.4, agent contract §3).
+/// Who calls decides how patient the client is (docs/compatibility.md#http-client).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
     Never,

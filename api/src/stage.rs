@@ -125,7 +125,7 @@ impl std::str::FromStr for HostStage {
     }
 }
 
-/// The ordered stages of one kind of host (service contract §4).
+/// The ordered stages of one kind of host (docs/compatibility.md#stages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageList {
     /// Bootstrap of a multi-node cluster.

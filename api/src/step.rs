@@ -173,7 +173,7 @@ pub struct NextStepRequest {
     pub infra_env_id: InfraEnvId,
 }
 
-/// `logs_gather_cmd_request`: the JSON inside the logs-gather step's argument (agent contract §6.13).
+/// `logs_gather_cmd_request`: the JSON inside the logs-gather step's argument (docs/compatibility.md#logs-gather).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogsGatherRequest {
     /// The cluster they are kept with.
@@ -199,7 +199,7 @@ pub enum LogsState {
     Completed,
 }
 
-/// `install_cmd_request`: the JSON inside the install step's argument (agent contract §6.11).
+/// `install_cmd_request`: the JSON inside the install step's argument (docs/compatibility.md#install-step).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstallRequest {
     /// The disk, preferably by a stable link.

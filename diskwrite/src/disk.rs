@@ -170,7 +170,7 @@ const MIN_BYTES: u64 = 4 << 20;
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a live system has its medium mounted: dracut's dmsquash-live, and CoreOS's (contract C.9).
+/// Where a live system has its medium mounted: dracut's dmsquash-live, and CoreOS's (docs/compatibility.md#installer-config-files).
 pub(crate) const LIVE_MOUNTS: [&str; 3] = ["/run/initramfs/live", "/run/media/iso", "/run/live/medium"];
 
 /// A block device that is a whole disk.
@@ -267,7 +267,7 @@ impl Found {
     }
 }
 
-/// The label of the live ISO that the kernel was told to boot from (contract C.11).
+/// The label of the live ISO that the kernel was told to boot from (docs/compatibility.md#iso-areas).
 fn live_label(cmdline: &str) -> Option<&str> {
     cmdline.split_whitespace().find_map(|arg| arg.strip_prefix("coreos.liveiso=")).filter(|label| !label.is_empty())
 }

@@ -147,7 +147,6 @@ mod tests {
         }
         for (range, expected) in [
             ("", "both ends of partition index range '' cannot be open"),
-            ("-", "both ends of partition index range '-' cannot be open"),
             ("1-2-3", "couldn't parse partition index range '1-2-3'"),
             ("5--", "couldn't parse partition index range '5--'"),
             ("00", "partition index cannot be zero"),
@@ -157,6 +156,7 @@ mod tests {
             ("3-four", "couldn't parse partition index 'four'"),
             ("1e1-", "couldn't parse partition index '1e1'"),
             ("4294967296", "couldn't parse partition index '4294967296'"),
+            ("-", "both ends of partition index range '-' cannot be open"),
             ("12-11", "start of partition index range '12-11' cannot be greater than end"),
         ] {
             // What is right before and behind it does not help.

@@ -1,8 +1,9 @@
 //! How long a disk takes to flush small writes: what decides whether etcd can live on it.
 //!
 //! The measurement is fio's `--rw=write --ioengine=sync --size=22m -bs=2300 --fdatasync=1`, by two writers at once on the
-//! same range (agent contract §6.5): buffered writes one after the other, each followed by fdatasync. What the range held is
-//! read first and put back. A SIGKILL or a power cut in between leaves the measurement's noise there: nothing can help that.
+//! same range (docs/compatibility.md#installation-disk-speed-check): buffered writes one after the other, each followed by fdatasync. What
+//! the range held is read first and put back. A SIGKILL or a power cut in between leaves the measurement's noise there: nothing can help
+//! that.
 
 mod histogram;
 mod saved;

@@ -1,5 +1,5 @@
 //! Configs that go into a live ISO of CoreOS to have it install a machine by itself, as `iso customize` of coreos-installer makes
-//! them (installer contract C.10): one for the live system, which carries one for the installed system.
+//! them (docs/compatibility.md#customized-live-systems): one for the live system, which carries one for the installed system.
 
 use crate::check::version_text;
 use crate::model::{Document, File, Reference, Resource, Version};

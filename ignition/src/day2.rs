@@ -1,4 +1,5 @@
-//! The config that a running cluster gives its new workers, as the service wants it told (agent contract §6.9).
+//! The config that a running cluster gives its new workers, as the service wants it told
+//! (docs/compatibility.md#api-vip-connectivity-check).
 
 use crate::check::{ParseError, parse_bounded, version_text};
 use crate::model::Version;

@@ -1,4 +1,4 @@
-//! Overrides: configs that users write, merged over those built here (service contract §7.2).
+//! Overrides: configs that users write, merged over those built here (docs/compatibility.md#config-overrides).
 
 use crate::check::{ParseError, parse, version_text};
 use crate::model::{Document, Version};

@@ -1,4 +1,4 @@
-//! A config and all that it refers to as one (installer contract E.4, "Engine composition").
+//! A config and all that it refers to as one (docs/compatibility.md#ignition-merge).
 //!
 //! `ignition.config.replace` takes the config's place; configs in `ignition.config.merge` are merged into it in order, each after
 //! those it refers to itself. What is fetched later is fetched by the settings known so far: timeouts, proxies, certificates.

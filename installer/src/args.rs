@@ -1,6 +1,6 @@
 //! The installer arguments a service sends: a fixed allow-list, parsed into what they mean.
 //!
-//! The words are coreos-installer's; the list and the characters a value may hold are those of agent contract §6.11.
+//! The words are coreos-installer's; the list and the characters a value may hold are those of docs/compatibility.md#install-step.
 
 use crate::plan::Image;
 use api::{INSTALLER_FLAGS, is_installer_value_char};

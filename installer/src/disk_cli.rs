@@ -15,7 +15,7 @@ use std::{
 
 /// What `timeout` of coreutils says, and the service hears.
 const EXIT_TIMEOUT: u8 = 124;
-/// -1, which the service hears of a disk that could not be measured (agent contract §6.5).
+/// -1, which the service hears of a disk that could not be measured (docs/compatibility.md#installation-disk-speed-check).
 const EXIT_NOT_MEASURED: u8 = 255;
 /// A path and no more.
 const MAX_REQUEST_BYTES: u64 = 64 << 10;

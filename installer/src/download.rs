@@ -1,5 +1,5 @@
 //! `landfall download` and `landfall list-stream`, which are also coreos-installer's: what is said is what its readers look for
-//! (installer contract C.1).
+//! (docs/compatibility.md#coreos-installer-commands).
 
 use crate::cli::values::FetchRetries;
 use crate::display::{Display, Style};
@@ -54,7 +54,7 @@ pub struct Download {
     /// Accept an image without signature; one with a bad signature never is
     #[arg(long)]
     insecure: bool,
-    /// Where streams are described [default: <https://builds.coreos.fedoraproject.org/streams/>]
+    /// Where streams are described [default: Fedora's server]
     #[arg(long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
     /// Times to ask a server that does not answer again, or 'infinite'
@@ -79,7 +79,7 @@ pub struct ListStream {
     /// The stream: stable, testing, next or another
     #[arg(short, long, value_name = "name", default_value = "stable")]
     stream: String,
-    /// Where streams are described [default: <https://builds.coreos.fedoraproject.org/streams/>]
+    /// Where streams are described [default: Fedora's server]
     #[arg(long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
     /// PEM bundle trusted for https in addition to the system's roots

@@ -16,6 +16,7 @@ use diskwrite::{
     DecodeError, DiskError, Event, Failure, InstallOptions, PartitionError, Source, SourceError, install,
     wipe::{self, WipeError},
 };
+use logs::{LogsError, Wanted};
 use std::{error::Error, ffi::OsStr, fmt, io, path::Path, time::Duration};
 
 pub trait Host: Sync {
@@ -55,7 +56,8 @@ pub enum HostError {
     BootOrder(#[source] Box<dyn Error + Send + Sync>),
     /// No logs at the service.
     #[error("the host's logs were not sent")]
-    Logs(#[source] Box<dyn Error + Send + Sync>),
+    Logs(#[from] LogsError),
+    /// One of the host's programs.
     #[error(transparent)]
     Program(#[from] ProgramError),
     #[error(transparent)]
@@ -87,21 +89,19 @@ impl Error for WriteError {
     }
 }
 
-/// Gathers and sends the host's logs; who carries out a request says how.
-pub type SendLogs<'a> = dyn Fn(bool) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
-
-pub struct LiveHost<'a> {
+/// The machine itself.
+pub struct LiveHost {
     /// TLS for images by URL.
     pub http: HttpConfig,
     /// What the host's programs get in their environment besides ours: proxies.
     pub environment: Vec<(String, String)>,
-    /// How logs get to the service.
-    pub send_logs: &'a SendLogs<'a>,
+    /// Where the host's logs are sent; `None` for nowhere.
+    pub logs: Option<logs::Settings>,
     /// Whether [`Host::reboot`] does it; refused otherwise.
     pub allow_reboot: bool,
 }
 
-impl LiveHost<'_> {
+impl LiveHost {
     /// What the image writer is told.
     pub fn options(&self, write: &ImageWrite, ignition: Option<&[u8]>, cancel: &Cancel) -> InstallOptions {
         InstallOptions {
@@ -126,7 +126,7 @@ impl LiveHost<'_> {
     }
 }
 
-impl Host for LiveHost<'_> {
+impl Host for LiveHost {
     fn root(&self) -> &Path {
         Path::new("/")
     }
@@ -157,7 +157,13 @@ impl Host for LiveHost<'_> {
     }
 
     fn send_logs(&self, bootstrap: bool) -> Result<(), HostError> {
-        (self.send_logs)(bootstrap).map_err(HostError::Logs)
+        let Some(settings) = &self.logs else { return Ok(()) };
+        let wanted = Wanted { bootstrap, ..settings.wanted.clone() };
+        let missing = logs::run(&logs::Settings { wanted, ..settings.clone() })?;
+        if !missing.is_empty() {
+            tracing::warn!("the logs are not complete: {missing}");
+        }
+        Ok(())
     }
 
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError> {
@@ -211,8 +217,8 @@ mod tests {
     use crate::plan::{Action, plan, tests::request};
     use api::InstallRequest;
 
-    fn live_host() -> LiveHost<'static> {
-        LiveHost { http: HttpConfig::default(), environment: Vec::new(), send_logs: &|_| Ok(()), allow_reboot: false }
+    fn live_host() -> LiveHost {
+        LiveHost { http: HttpConfig::default(), environment: Vec::new(), logs: None, allow_reboot: false }
     }
 
     #[test]

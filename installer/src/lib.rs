@@ -10,7 +10,6 @@ pub mod cancel;
 pub mod cli;
 pub mod disk_cli;
 pub mod display;
-pub mod document;
 pub mod download;
 pub mod flow;
 pub mod host;

@@ -1,8 +1,8 @@
 //! The network the host was found by goes on to the installed system: an address that was set by hand, in a NetworkManager
 //! profile or on the kernel's command line, is not lost to a service that knows only DHCP.
 //!
-//! A service that knows of a static network says so itself, with `--copy-network` or `ip=` (service contract §6.3); then nothing
-//! is added.
+//! A service that knows of a static network says so itself, with `--copy-network` or `ip=` (docs/compatibility.md#install-request); then
+//! nothing is added.
 
 use crate::args::NETWORK_DIR;
 use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags};
@@ -151,7 +151,8 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Whether the console program for the network ran, and a profile is younger than the directory of its log (installer contract A.1).
+/// Whether the console program for the network ran, and a profile is younger than the directory of its log
+/// (docs/compatibility.md#installer-command-line).
 fn by_operator(log: &Path, profiles: &Path) -> bool {
     if !log.join("agent-tui.log").is_file() {
         return false;

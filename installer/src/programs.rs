@@ -21,10 +21,10 @@ use nix::{
 
 /// Of what a program writes, the end is kept.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// Of what a failed program wrote last, people get to see so much (installer contract A.3).
+/// Of what a failed program wrote last, people get to see so much (docs/compatibility.md#host-programs).
 const SHOWN_BYTES: usize = 200;
 const LOOK_MS: u16 = 50;
-/// Between SIGTERM and SIGKILL; the whole installation has five seconds (installer contract A.1).
+/// Between SIGTERM and SIGKILL; the whole installation has five seconds (docs/compatibility.md#installer-command-line).
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The host's programs that an installation may need: what only the host itself can do.
@@ -63,7 +63,7 @@ impl Program {
 pub enum ProgramError {
     #[error("cannot start the host's {}", program.path())]
     Start { program: Program, source: io::Error },
-    /// It failed. The words are the ones that people look for (installer contract A.3).
+    /// It failed. The words are the ones that people look for (docs/compatibility.md#host-programs).
     #[error("failed executing {} {args}, Error {status}, LastOutput \"... {tail}\"", program.path())]
     Failed {
         program: Program,
@@ -78,7 +78,7 @@ pub enum ProgramError {
     Cancelled { program: Program },
 }
 
-/// How a program ended, in the words of the contract.
+/// How a program ended, in the real installer's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(ExitStatus);
 
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_the_words_of_the_contract() {
+    fn a_failure_is_told_in_the_real_installers_words() {
         let error = shell("echo fine; echo 'Error: no such unit'; exit 3", &Cancel::default()).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -14,7 +14,7 @@ use std::{
 
 use crate::cancel::Cancel;
 
-/// A percentage this many points above the last is worth a request (installer contract A.11).
+/// A percentage this many points above the last is worth a request (docs/compatibility.md#writing-progress).
 const STEP_POINTS: u8 = 5;
 /// Who looks at this host sees the image grow so often.
 const STAGE_FILE_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! Installing into the root of a system that runs from a disk already (installer contract A.11): the new system is deployed beside
-//! the old one, and the next boot is its first.
+//! Installing into the root of a system that runs from a disk already (docs/compatibility.md#installing-into-the-running-system): the new
+//! system is deployed beside the old one, and the next boot is its first.
 
 use crate::{
     cancel::Cancel,

@@ -1,4 +1,4 @@
-//! Which image: the one named, the one inside the live system, or a stream's newest (installer contract C.3, step 6).
+//! Which image: the one named, the one inside the live system, or a stream's newest (docs/compatibility.md#image-source).
 
 use crate::streams::{self, STREAM_BASE_URL, StreamQuery};
 use diskwrite::{InstallOptions, SignatureAt, Source};

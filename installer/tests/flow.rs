@@ -10,7 +10,6 @@ use fake_service::{
 };
 use installer::{
     cancel::Cancel,
-    document::Document,
     flow::{FlowError, News, Pace, run},
     host::WriteError,
 };
@@ -28,7 +27,7 @@ fn pace() -> Pace {
 
 const IGNITION: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
 
-fn document(service: &FakeService, change: impl Fn(&mut Value)) -> Document {
+fn document(service: &FakeService, change: impl Fn(&mut Value)) -> api::InstallDocument {
     let mut document = json!({
         "request": {
             "boot_device": "/dev/landfall-test-disk", "check_cvo": false,

@@ -166,7 +166,7 @@ impl Node {
 }
 
 #[test]
-fn the_entry_is_the_contracts_for_both_kinds_of_machine() {
+fn the_entry_is_the_real_agents_for_both_kinds_of_machine() {
     assert_eq!(
         loader_entry("http://s/r", Architecture::Other).unwrap(),
         "title Assisted Installer Discovery\nversion 999\noptions random.trust_cpu=on ignition.firstboot \

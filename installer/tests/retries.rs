@@ -1,5 +1,5 @@
-//! The stages and retries of the contract (installer contract A.4, A.5), against a service that fails as it was told, in simulated
-//! time.
+//! Stages (docs/compatibility.md#installation-order) and retries (docs/compatibility.md#http-client), against a service that fails as it
+//! was told, in simulated time.
 #![allow(clippy::unwrap_used)]
 
 mod machine;
@@ -7,7 +7,6 @@ mod machine;
 use fake_service::{Answer, FakeService, PATIENCE, Request};
 use installer::{
     cancel::Cancel,
-    document::Document,
     flow::{FlowError, Pace, run},
     host::WriteError,
 };
@@ -21,7 +20,7 @@ use std::{
 const IGNITION: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
 const MASTER: [&str; 4] = ["Starting installation: master", "Installing: master", "Writing image to disk", "Rebooting"];
 
-fn document(service: &FakeService) -> Document {
+fn document(service: &FakeService) -> api::InstallDocument {
     let document = json!({
         "request": {
             "boot_device": "/dev/landfall-test-disk", "check_cvo": false,
@@ -63,7 +62,7 @@ fn ask(answer: impl Fn(u32, Duration) -> Answer + Send + Sync + 'static) -> (u32
 }
 
 #[test]
-fn each_status_is_tried_as_often_as_the_contract_says() {
+fn each_status_is_tried_as_often_as_by_the_real_installer() {
     let rows: [(u16, u32); 14] = [
         (400, 1),
         (401, 1),

@@ -1,4 +1,4 @@
-//! How the machine booted, and its TPM (contract §7.2).
+//! How the machine booted, and its TPM (docs/compatibility.md#boot-and-tpm).
 
 use crate::{Root, mounts::Mount};
 use api::Boot;

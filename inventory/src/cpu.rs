@@ -1,4 +1,4 @@
-//! Processors (contract §7.4): what `lscpu` reports, from `/proc/cpuinfo` and sysfs.
+//! Processors (docs/compatibility.md#processors): what `lscpu` reports, from `/proc/cpuinfo` and sysfs.
 
 use crate::{Root, arm, smbios::Smbios};
 use api::Cpu;

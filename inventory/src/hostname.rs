@@ -1,4 +1,4 @@
-//! The host's name (contract §7.5).
+//! The host's name (docs/compatibility.md#hostname).
 
 use crate::Root;
 use api::{FORBIDDEN_HOSTNAMES, Interface};

@@ -1,5 +1,5 @@
-//! Who a host is (contract §2): the same hardware gives the same id as the assisted-installer's own agent does, so that a host
-//! known to the service stays the same host.
+//! Who a host is (docs/compatibility.md#host-identity): the same hardware gives the same id as the assisted-installer's own agent does, so
+//! that a host known to the service stays the same host.
 //!
 //! The rules may not be improved one-sidedly: a placeholder added here changes the ids of hosts already known by it. What
 //! an operator can do for machines that share one is to name the id himself (`landfall.host_id=`), which no such host had.

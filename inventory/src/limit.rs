@@ -1,4 +1,4 @@
-//! Inventories of hosts with thousands of disks, cut to the size the service takes (contract §7.15). Pure.
+//! Inventories of hosts with thousands of disks, cut to the size the service takes (docs/compatibility.md#truncation). Pure.
 
 use api::{Disk, Inventory, Truncation};
 

@@ -1,4 +1,4 @@
-//! Installed and usable memory (contract §7.6).
+//! Installed and usable memory (docs/compatibility.md#memory).
 
 use crate::{Root, smbios::Smbios};
 use api::Memory;

@@ -1,4 +1,4 @@
-//! Who made the machine, and whether it is a virtual one (contract §7.14).
+//! Who made the machine, and whether it is a virtual one (docs/compatibility.md#system-vendor).
 
 use crate::{Root, cpu::CpuInfo, smbios::Smbios};
 use api::SystemVendor;

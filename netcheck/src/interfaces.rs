@@ -21,9 +21,9 @@ const ETHERNET: u16 = 1;
 /// Which local interfaces probes leave from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// Physical, bond and VLAN interfaces that own an address other than a link-local one (agent contract §6.2).
+    /// Physical, bond and VLAN interfaces that own an address other than a link-local one (docs/compatibility.md#connectivity-check).
     #[default]
-    Contract,
+    Automatic,
     /// These, whatever their kind; each must exist. Those without such an address still send nothing.
     Named(Vec<String>),
 }
@@ -171,7 +171,7 @@ pub(crate) fn chosen<'a>(
     sysfs: &Path,
 ) -> Result<Vec<&'a Interface>, InterfacesError> {
     match selection {
-        Selection::Contract => Ok(interfaces.iter().filter(|interface| counts(sysfs, &interface.name)).collect()),
+        Selection::Automatic => Ok(interfaces.iter().filter(|interface| counts(sysfs, &interface.name)).collect()),
         Selection::Named(names) => all_named(interfaces, names),
     }
 }
@@ -206,10 +206,10 @@ pub(crate) fn all_named<'a>(
     names.into_iter().map(|name| named(interfaces, name)).collect()
 }
 
-/// Physical, bond or VLAN (agent contract §7.3), and no port of a bond.
+/// Physical, bond or VLAN (docs/compatibility.md#interfaces), and no port of a bond.
 ///
 /// Addresses that a bond's port was left with are its own mistake: a probe from it would teach switches and neighbours to
-/// send the bond's traffic to one port (BZ 2105358). The bond speaks for it. The contract knows no such rule for ports of
+/// send the bond's traffic to one port (BZ 2105358). The bond speaks for it. The real agent knows no such rule for ports of
 /// bridges and teams, which do not speak themselves.
 fn counts(sysfs: &Path, name: &str) -> bool {
     let is_bond_or_vlan = || {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_takes_physical_bond_and_vlan_with_an_address() {
+    fn probes_leave_by_physical_bond_and_vlan_with_an_address() {
         let root = tempfile::tempdir().unwrap();
         let class = root.path().join("class/net");
         fs::create_dir_all(&class).unwrap();
@@ -294,7 +294,7 @@ mod tests {
         let names = |selection: &Selection| -> Vec<String> {
             outgoing(&all, selection, root.path()).unwrap().into_iter().map(|i| i.name).collect()
         };
-        assert_eq!(names(&Selection::Contract), ["ens3", "bond0", "bond0.7", "gone"]);
+        assert_eq!(names(&Selection::Automatic), ["ens3", "bond0", "bond0.7", "gone"]);
         assert_eq!(names(&Selection::Named(vec!["br0".into(), "ens4".into(), "br0".into()])), ["br0"]);
         let error = outgoing(&all[..2], &Selection::Named(vec!["eno1".into()]), root.path()).unwrap_err();
         assert_eq!(error.to_string(), "there is no network interface 'eno1' here, only lo, ens3");
@@ -325,7 +325,7 @@ mod tests {
         let names = |selection: &Selection| -> Vec<String> {
             outgoing(&all, selection, root.path()).unwrap().into_iter().map(|i| i.name).collect()
         };
-        assert_eq!(names(&Selection::Contract), ["bond0", "ens5", "ens6"]);
+        assert_eq!(names(&Selection::Automatic), ["bond0", "ens5", "ens6"]);
         assert_eq!(names(&Selection::Named(vec!["ens3".into()])), ["ens3"], "asked for by name");
     }
 

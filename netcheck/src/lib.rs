@@ -1,6 +1,6 @@
 //! What a host sees of its network: packet codecs, probes, and the checks made of them.
 //!
-//! Each check answers one step of the service (agent contract §6) and stands alone at `landfall netcheck`. It reads its
+//! Each check answers one step of the service (docs/compatibility.md#steps) and stands alone at `landfall netcheck`. It reads its
 //! request, plans (pure), opens its sockets, gives up its capabilities, and only then sends and reads what comes back.
 
 pub mod claim;

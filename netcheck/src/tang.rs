@@ -1,4 +1,4 @@
-//! Whether the Tang servers that disks are to be bound to answer (agent contract §6.10).
+//! Whether the Tang servers that disks are to be bound to answer (docs/compatibility.md#tang-connectivity-check).
 
 use crate::{
     codec::text::printable,
@@ -25,7 +25,7 @@ const MAX_BODY_BYTES: u64 = 64 << 10;
 pub struct Options {
     /// For connecting, TLS not included.
     pub connect_timeout: Duration,
-    /// For all answers, and so for the check; an hour at most. The contract has no limit, and would wait for ever.
+    /// For all answers, and so for the check; an hour at most. The real agent waits for ever.
     pub timeout: Duration,
 }
 
@@ -54,7 +54,7 @@ pub enum RequestError {
     TooMany { count: usize },
 }
 
-/// Why a server's answer is none. The texts go into the service's report; the first three are the contract's.
+/// Why a server's answer is none. The texts go into the service's report; the first three are the real agent's.
 #[derive(Debug, thiserror::Error)]
 pub enum TangError {
     /// Not a URL that can be asked.
@@ -209,7 +209,7 @@ pub fn response(findings: &[Finding]) -> TangConnectivityResponse {
     }
 }
 
-/// What the service stores as the report when a server failed, in the contract's shape; `None` when none did.
+/// What the service stores as the report when a server failed, in the step's shape; `None` when none did.
 pub fn report(findings: &[Finding]) -> Option<String> {
     let errors: Vec<String> =
         findings.iter().filter_map(|finding| Some(finding.result.as_ref().err()?.to_string())).collect();

@@ -128,7 +128,7 @@ fn a_config_comes_over_http_and_through_redirects() {
 }
 
 #[test]
-fn what_is_no_config_is_told_in_the_contract_s_words() {
+fn what_is_no_config_is_told_in_the_real_agents_words() {
     let Some(lab) = Lab::new() else { return };
     for (path, error) in [
         ("gone", format!("{FAILED}bad status code: 404. server response: not found")),

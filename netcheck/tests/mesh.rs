@@ -360,7 +360,7 @@ fn an_mtu_without_an_address_of_the_family_is_not_tested() {
 }
 
 #[test]
-fn every_interface_of_the_contract_probes_and_no_other() {
+fn every_addressed_interface_probes_and_no_other() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     segment.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.0.0.4/24"]);
@@ -380,7 +380,7 @@ fn every_interface_of_the_contract_probes_and_no_other() {
         fs::write(device.join("uevent"), if name == "ens5" { "DEVTYPE=vlan\n" } else { "DEVTYPE=bridge\n" }).unwrap();
         symlink(device, sysfs.path().join("class/net").join(name)).unwrap();
     }
-    let options = Options { interfaces: Selection::Contract, sysfs: sysfs.path().to_owned(), ..options() };
+    let options = Options { interfaces: Selection::Automatic, sysfs: sysfs.path().to_owned(), ..options() };
     let report = check_with(&a, &[asked(ID_B, B, &["10.0.0.2"])], &options);
     let entries = report.remote_hosts[0].l2_connectivity.as_ref().unwrap();
     let from: Vec<_> = entries.iter().map(|entry| (&*entry.outgoing_nic, &*entry.outgoing_ip_address)).collect();

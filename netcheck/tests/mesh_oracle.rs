@@ -136,7 +136,7 @@ enum Entry {
     Mtu(Option<MtuReport>),
 }
 
-/// The report of contract §6.2, made of the output of all programs, which are started at once.
+/// The report of docs/compatibility.md#connectivity-check, made of the output of all programs, which are started at once.
 fn the_programs_report(from: &Host, hosts: &[ConnectivityCheckHost]) -> ConnectivityReport {
     let (sender, receiver) = mpsc::channel::<(usize, Entry)>();
     let mut report = ConnectivityReport { remote_hosts: Vec::new() };
@@ -349,7 +349,7 @@ fn the_report_is_that_of_ping_arping_and_nmap_or_a_better_one() {
         assert_eq!(ours.iter().map(|l2| (l2.remote_mac.clone(), l2.successful)).collect::<Vec<_>>(), both);
         assert!(l2_of(&theirs, |other| other == ip).iter().all(|entry| ours.contains(entry)), "{ip}");
     }
-    // NDP: nmap misses answers on a busy machine (contract §11, 13), but makes none up.
+    // NDP: nmap misses answers on a busy machine, but makes none up.
     let v6 = |ip: &str| ip.contains(':') && !duplicate(ip);
     let entries = l2_of(&ours, v6);
     assert!(l2_of(&theirs, v6).iter().all(|entry| entries.contains(entry)));

@@ -95,7 +95,7 @@ fn chronyc(packages: &Path, host: &Host, directory: &Path, arguments: &str) -> S
     text
 }
 
-/// The reply that the contract makes of `chronyc -n sources` (§6.4).
+/// The reply made of `chronyc -n sources` (docs/compatibility.md#ntp-synchronizer).
 fn from_chronyc(text: &str) -> Value {
     let sources = text.lines().filter(|line| line.starts_with('^')).map(|line| {
         let state = match line.chars().nth(1).unwrap() {

@@ -193,7 +193,7 @@ fn one_bad_server_spoils_the_reply_and_all_are_named() {
 }
 
 #[test]
-fn an_unknown_key_makes_the_contract_s_error() {
+fn an_unknown_key_makes_the_real_agents_error() {
     let Some(lab) = Lab::new() else { return };
     let (_, report) = lab.check(&[server(TANG, "AAAAAAAAAAAAAAAAAAAAAAAAAAA")]);
     assert_eq!(report.as_deref(), Some("1 error occurred:\n\t* HTTP GET failure. Status Code: 404\n\n"));

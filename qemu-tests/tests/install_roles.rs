@@ -170,8 +170,8 @@ fn stages(rack: &mut Rack) -> Vec<Passed> {
     hosts
 }
 
-/// Every stage of the contract's list for its role, in its order, but for those that need what isn't here; each disk has the config of
-/// its role, and the logs have come.
+/// Every stage of its role (docs/compatibility.md#stages), in its order, but for those that need what isn't here; each disk has the config
+/// of its role, and the logs have come.
 fn check(rack: &mut Rack, hosts: &[Passed], facts: &[NodeFacts]) {
     use HostStage as S;
     for ((host, facts), record) in hosts.iter().zip(facts).zip(ok(rack.hosts())) {

@@ -253,7 +253,7 @@ fn boot(iso: &Path, boot: Boot) -> Vec<String> {
     ]
 }
 
-/// Records of the agent have the fields of contract agent §1.7, from journald itself.
+/// Records of the agent have the fields of docs/compatibility.md#agent-logging, from journald itself.
 fn check_journal(shell: &mut Shell) {
     let records = text(shell, "journalctl --no-pager TAG=agent -o json");
     let records: Vec<Value> = records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

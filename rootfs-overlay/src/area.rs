@@ -1,4 +1,4 @@
-//! A live ISO as a whole: what is in its embed area (installer contract C.11), its kernel arguments, and the changes to both. What
+//! A live ISO as a whole: what is in its embed area (docs/compatibility.md#iso-areas), its kernel arguments, and the changes to both. What
 //! is to be written is worked out in memory; only [`Output`] writes. Texts of errors are those of coreos-installer.
 
 use crate::embed::{EmbedArea, EmbedError, locate};

@@ -1,4 +1,5 @@
-//! The install-time files of clusters with a control plane, as an operator lays them into a directory (service contract §7.3).
+//! The install-time files of clusters with a control plane, as an operator lays them into a directory
+//! (docs/compatibility.md#cluster-file-names).
 
 use api::HostRole;
 use serde_json::Value;
@@ -54,7 +55,7 @@ impl ClusterFiles {
         Ok(files)
     }
 
-    /// The contents of one of the contract's files, or none where it isn't there. `name` must not come from a client.
+    /// The contents of one of the install-time files, or none where it isn't there. `name` must not come from a client.
     pub fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, ClusterFilesError> {
         let path = self.directory.join(name);
         let failed = |source| ClusterFilesError::Read { path: path.clone(), source };

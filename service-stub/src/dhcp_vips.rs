@@ -1,4 +1,4 @@
-//! Virtual addresses that a DHCP server gives (service contract §3.3, §6.2, §7.3): hosts ask for them with hardware addresses that
+//! Virtual addresses that a DHCP server gives (docs/compatibility.md#dhcp-lease-allocate): hosts ask for them with hardware addresses that
 //! follow from the cluster's id, so that each of them is told the same, and the nodes keep the leases later.
 
 use crate::course::DhcpVips;

@@ -71,7 +71,8 @@ fn time_sources(infra_env: &InfraEnv) -> Option<Ntp> {
     (!sources.is_empty()).then_some(Ntp { sources, only })
 }
 
-/// The networks of an infra-env's hosts as files below `/etc/assisted/network`; none when it sets none (service contract §7.4).
+/// The networks of an infra-env's hosts as files below `/etc/assisted/network`; none when it sets none
+/// (docs/compatibility.md#static-network).
 pub fn static_network(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
     static_network_in(infra_env, Flow::of_version(&infra_env.openshift_version))
 }

@@ -1,4 +1,5 @@
-//! Disks of nodes that unlock themselves: what a cluster sets, and what of it concerns a host (service contract §6.2).
+//! Disks of nodes that unlock themselves: what a cluster sets, and what of it concerns a host
+//! (docs/compatibility.md#tang-connectivity-check).
 
 use crate::model::{ClusterRecord, HostRecord};
 use api::{HostRole, TangServer};

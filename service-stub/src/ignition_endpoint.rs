@@ -1,4 +1,4 @@
-//! Where a host that is added to a cluster finds the config of its role, and what it shows there (service contract §6.2, §7.3).
+//! Where a host that is added to a cluster finds the config of its role, and what it shows there (docs/compatibility.md#host-config).
 
 use crate::model::{ClusterRecord, HostRecord};
 use api::{ApiVipConnectivityRequest, RequestHeader, Secret};

@@ -50,7 +50,7 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     let (path, archives) = match kind {
         "minimal-iso" => {
             let path = minimal(service)?;
-            // What the network needs is needed before there is a root file system (service contract §8.3).
+            // What the network needs is needed before there is a root file system (docs/compatibility.md#minimal-iso-ramdisk).
             let mut archives = pack(&documents::discovery_for(service, record, false)?)?;
             archives.resize(archives.len().next_multiple_of(4), 0);
             archives.extend(netboot::minimal_initrd(&record.infra_env)?.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The networks a cluster's machines are to be in (service contract §3.4).
+//! The networks a cluster's machines are to be in (docs/compatibility.md#machine-networks).
 
 use crate::check::disks;
 use crate::model::{ClusterRecord, HostRecord};

@@ -1,5 +1,5 @@
-//! Manifests users add to a cluster: one file each below `manifests/<cluster>/<folder>/`, on disk before the answer (service
-//! contract §1.2.5, §1.3).
+//! Manifests users add to a cluster: one file each below `manifests/<cluster>/<folder>/`, on disk before the answer
+//! (docs/compatibility.md#user-endpoints).
 
 use api::ClusterId;
 use std::{

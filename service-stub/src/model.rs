@@ -141,7 +141,7 @@ impl HostRecord {
         self.host.suggested_role = self.host.role;
     }
 
-    /// Forgets its cluster (service contract §2.5, "fields cleared on unbind").
+    /// Forgets its cluster (docs/compatibility.md#host-states).
     pub fn leave(&mut self) {
         self.clear_installation();
         let host = &mut self.host;
@@ -230,7 +230,7 @@ impl HostRecord {
         self.host.progress.as_ref().and_then(|progress| progress.current_stage)
     }
 
-    /// Forgets everything learnt from an earlier boot (service contract §2.3, "full reset").
+    /// Forgets everything learnt from an earlier boot (docs/compatibility.md#host-states).
     pub fn reset(&mut self) {
         self.clear_installation();
         let host = &mut self.host;
@@ -252,7 +252,7 @@ pub struct ClusterRecord {
     pub state: ClusterState,
     /// Everything published, without hosts.
     pub cluster: Cluster,
-    /// Registry credentials; never published.
+    /// Registry credentials; published in the install configuration alone.
     pub pull_secret: Secret,
     /// Published settings this service keeps without acting on them.
     #[serde(default)]

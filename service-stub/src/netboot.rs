@@ -1,5 +1,5 @@
 //! Machines that boot over the network: kernel, initramfs and root file system out of the live ISO, and the script that
-//! names them (service contract §8.1, §8.4).
+//! names them (docs/compatibility.md#image-service).
 
 use crate::documents;
 use crate::find::find_infra_env;

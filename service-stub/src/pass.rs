@@ -212,7 +212,7 @@ pub fn new_host(
     let step = host_state::step(host_state::Trigger::Register, None, &facts)?;
     enter(change, &mut record, cluster, step);
     record.host.status_updated_at = change.now;
-    // Of a single node nobody else could (service contract §1.2.1).
+    // Of a single node nobody else could (docs/compatibility.md#agent-endpoints).
     let alone = cluster.is_some_and(ClusterRecord::single_node);
     record.host.bootstrap = alone && rules.with_control_plane;
     Ok(record)

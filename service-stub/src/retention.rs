@@ -1,5 +1,5 @@
-//! What nobody has to do with any more goes (service contract §3.3). Whatever is deleted here is gone at once, so there is nothing
-//! that would be deleted for good later.
+//! What nobody has to do with any more goes (docs/compatibility.md#cluster-clocks). Whatever is deleted here is gone at once, so there is
+//! nothing that would be deleted for good later.
 
 pub use crate::settings::Retention;
 

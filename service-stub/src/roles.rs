@@ -1,4 +1,4 @@
-//! Roles the service would give, and who bootstraps the control plane (service contract §9).
+//! Roles the service would give, and who bootstraps the control plane (docs/compatibility.md#roles).
 
 use crate::check::requirements::{Requirements, RoleNeeds};
 use crate::events::{self, kinds};

@@ -98,7 +98,7 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     fields.insert("hosts".into(), Value::Array(list));
     let manifests = manifest_files::list(service.store.directory(), record.cluster.id);
     let has_manifests = manifests.is_ok_and(|names| !names.is_empty());
-    // What the contract has and this service has only one answer to.
+    // Published fields that this service has only one answer to.
     let fixed = json!({
         "disk_encryption": {"enable_on": "none", "mode": "tpmv2"},
         "email_domain": NO_DOMAIN,

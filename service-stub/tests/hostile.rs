@@ -1,4 +1,4 @@
-//! Requests nobody should send: refused, in the contract's shapes, and the service goes on.
+//! Requests nobody should send: refused, in the published shapes, and the service goes on.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;

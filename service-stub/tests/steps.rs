@@ -124,8 +124,18 @@ impl World {
         self.document()["status"].as_str().unwrap().to_owned()
     }
 
+    /// Until the hosts prepare for it, which they do soon after the answer.
     fn install(&self) -> u16 {
-        self.running.json("POST", &format!("/v2/clusters/{}/actions/install", self.cluster), &json!({})).status
+        let path = format!("/v2/clusters/{}/actions/install", self.cluster);
+        let status = self.running.json("POST", &path, &json!({})).status;
+        let prepare = || self.hosts.iter().all(|host| self.host(*host)["status"] != "known");
+        for _ in 0..1000 {
+            if prepare() {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the hosts do not prepare for the installation");
     }
 
     fn count(&self, event: &str) -> usize {
@@ -220,9 +230,6 @@ fn a_disk_that_was_fast_before_may_still_fail_until_the_monitors_turn() {
     let host = world.hosts[0];
     assert_eq!(world.reply(host, Disk, 0, &json!({"path": DISK, "io_sync_duration": 5}).to_string()), 204);
     assert_eq!(world.install(), 202);
-    while world.host(host)["status"] == "known" {
-        std::thread::sleep(Duration::from_millis(5));
-    }
     assert_eq!(world.host(host)["status"], "preparing-for-installation", "a write alone installs nothing");
     assert_eq!(world.reply(host, Disk, 1, &json!({"path": DISK}).to_string()), 204);
     for _ in 0..2 {
@@ -350,9 +357,8 @@ fn what_a_host_was_installed_on_is_an_event_of_the_category_metrics() {
     let world = single(StepOptions::default());
     let host = world.hosts[0];
     assert_eq!(world.install(), 202);
-    while world.status() != "installing" {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    world.running.monitor();
+    assert_eq!(world.status(), "installing");
     let put = |stage: &str| {
         let progress = json!({"current_stage": stage});
         assert_eq!(world.running.json("PUT", &format!("{}/progress", world.host_path(host)), &progress).status, 200);

@@ -14,7 +14,8 @@ const KINDS: [&str; 2] = ["ext4", "xfs"];
 pub struct Program {
     /// A path, or a name to look up in the PATH that the assistant was forked with.
     pub name: &'static str,
-    /// Its argument lists. `*` stands for one argument that does not start with `-`, and a last `**` for any arguments.
+    /// Its argument lists. `*` stands for one argument that does not start with `-`, and a last `**` for any number
+    /// of such.
     pub arguments: &'static [&'static [&'static str]],
     /// Variables that may be set or removed.
     pub variables: &'static [&'static str],
@@ -75,7 +76,8 @@ impl Table {
 
 fn matches(pattern: &[&str], arguments: &[String]) -> bool {
     match (pattern.split_first(), arguments.split_first()) {
-        (Some((&"**", [])), _) | (None, None) => true,
+        (Some((&"**", [])), _) => !arguments.iter().any(|argument| argument.starts_with('-')),
+        (None, None) => true,
         (Some((wanted, pattern)), Some((argument, arguments))) => {
             (wanted == argument || *wanted == "*" && !argument.starts_with('-')) && matches(pattern, arguments)
         }

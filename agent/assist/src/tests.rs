@@ -34,8 +34,8 @@ fn a_table_allows_what_is_in_it() {
         mount_points: &["/mnt"],
     };
     let allows = |program: &str, arguments: &[&str]| table.allows_start(&start_with(program, arguments, &[]));
-    assert!(allows("/bin/sh", &["-c", "true"]) && allows("/bin/sh", &["-s", "-x", "y"]) && allows("/bin/sh", &["-s"]));
-    for arguments in [&["-c"][..], &["-c", "-x"], &["-c", "a", "b"], &["c"], &[]] {
+    assert!(allows("/bin/sh", &["-c", "true"]) && allows("/bin/sh", &["-s", "x", "y"]) && allows("/bin/sh", &["-s"]));
+    for arguments in [&["-c"][..], &["-c", "-x"], &["-c", "a", "b"], &["-s", "x", "-y"], &["c"], &[]] {
         assert!(!allows("/bin/sh", arguments), "{arguments:?}");
     }
     assert!(!allows("sh", &["-c", "true"]) && !allows("/bin/bash", &["-c", "true"]));

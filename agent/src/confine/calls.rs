@@ -168,6 +168,9 @@ pub(crate) const REPLACE_FILES: &[c_long] = &[
     libc::SYS_rmdir,
 ];
 
+/// Its own signals, read from a file.
+pub(crate) const SIGNALS_BY_FILE: &[c_long] = &[libc::SYS_signalfd4];
+
 /// Everything that is to be written.
 pub(crate) const SYNC: &[c_long] = &[libc::SYS_sync];
 

@@ -61,6 +61,9 @@ pub(super) fn restrict(rules: &Rules, target: Option<&Path>) -> Result<(), Rules
         let _ = fs::DirBuilder::new().mode(0o700).create(path);
         ruleset = allow(ruleset, path, change_tree)?;
     }
+    for path in rules.takes {
+        ruleset = allow(ruleset, Path::new(path), read | AccessFs::RemoveFile)?;
+    }
     for (below, does) in rules.node {
         let access = if *does == InTree::Changes { change_tree } else { read };
         if let Some(node) = target.filter(|node| node.is_absolute()) {

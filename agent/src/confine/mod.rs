@@ -3,11 +3,14 @@
 //! step's own error; the kernel's audit log has a line for it, too.
 //!
 //! The child does it to itself, before it reads its request: only then can it lose the power to execute programs.
+//! If its type needs programs all the same, it first forks an assistant that starts them by a table ([`assist`]).
 
 mod calls;
 mod files;
 
-pub(crate) use calls::{CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SYNC};
+pub(crate) use calls::{
+    CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
+};
 
 use crate::{
     privileges::{self, Assistant, Reach},
@@ -113,9 +116,7 @@ fn enter(kind: &StepType, target: Option<PathBuf>) -> Result<(), ConfineError> {
             assist::fork(table(&assistant, target)).map_err(ConfineError::Assistant)?;
             rules
         }
-        Reach::Mounts { forbidden } => {
-            return arch.map_or(Ok(()), |arch| filter(&calls::refusing(forbidden, arch)?, true));
-        }
+        Reach::Everything => return arch.map_or(Ok(()), |arch| filter(&calls::refusing(&[], arch)?, true)),
     };
     // Before the filter, which forbids more of it.
     if means.landlock > 0 {

@@ -1,4 +1,4 @@
-//! `disk_speed_check`: `landfall disk speed` (agent contract §1.6, §6.5).
+//! `disk_speed_check`: `landfall disk speed` (docs/compatibility.md#installation-disk-speed-check).
 
 use super::{DOCUMENT, NEGATIVE, Name, Plan, Refusal, Work, flags::Values, logging::logging, words};
 

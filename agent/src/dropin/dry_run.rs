@@ -1,4 +1,4 @@
-//! The flags of dry runs, whose defaults come from the environment (agent contract §1.4).
+//! The flags of dry runs, whose defaults come from the environment (docs/compatibility.md#agent-flags).
 
 use super::flags::{Flag, FlagError, Values, parse_bool};
 use crate::dry::DryRun;

@@ -1,4 +1,4 @@
-//! Command lines in the syntax of Go's `flag` package (agent contract §1.3; its documentation, pkg.go.dev/flag).
+//! Command lines in the syntax of Go's `flag` package (docs/compatibility.md#agent-flags; its documentation, pkg.go.dev/flag).
 //!
 //! `-x`, `--x`, `-x=value` and, for all but booleans, `-x value`. Flags end at the first word that is none, or at `--`.
 

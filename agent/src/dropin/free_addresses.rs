@@ -1,4 +1,4 @@
-//! `free_addresses`: `landfall netcheck sweep` (agent contract §1.6, §6.3).
+//! `free_addresses`: `landfall netcheck sweep` (docs/compatibility.md#free-network-addresses).
 
 use super::{DOCUMENT, NEGATIVE, Name, Plan, Refusal, Work, flags::Values, logging::logging, words};
 

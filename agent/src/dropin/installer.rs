@@ -1,5 +1,5 @@
-//! `installer`: `landfall install --role` (installer contract A.2). The real agent starts it in a container, from which it goes to
-//! the host: what an installation needs is there.
+//! `installer`: `landfall install --role` (docs/compatibility.md#installer-command-line). The real agent starts it in a container, from
+//! which it goes to the host: what an installation needs is there.
 
 use super::{
     Plan, Refusal, Work,

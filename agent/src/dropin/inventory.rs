@@ -1,4 +1,4 @@
-//! `inventory`: `landfall inventory` (agent contract §1.6).
+//! `inventory`: `landfall inventory` (docs/compatibility.md#agent-programs).
 
 use super::{
     Plan, Work, dry_run,

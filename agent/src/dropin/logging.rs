@@ -1,4 +1,4 @@
-//! Where a program says it logs to (agent contract §1.4, §1.7).
+//! Where a program says it logs to (docs/compatibility.md#agent-flags).
 
 use super::flags::{Flag, Values};
 use std::path::PathBuf;

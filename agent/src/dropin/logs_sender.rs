@@ -1,4 +1,4 @@
-//! `logs_sender`: `landfall logs send` (agent contract §1.6, §8).
+//! `logs_sender`: `landfall logs send` (docs/compatibility.md#log-sequence).
 
 use super::{
     DOCUMENT, NEGATIVE, Plan, Refusal, Work,

@@ -1,5 +1,5 @@
 //! The names under which the real programs are called: the agent's one, the installer and the controller, each with its own command
-//! line (agent contract §1).
+//! line (docs/compatibility.md#agent-programs).
 //!
 //! A command line in those words is translated into one in ours, which the program then carries out: what a name does is what
 //! one of our commands does, and can be done by hand.
@@ -16,7 +16,7 @@ pub mod logging;
 mod logs_sender;
 mod runner;
 
-use crate::dry::{self, DryRun};
+use crate::dry::DryRun;
 use flags::{FlagError, Values};
 pub use logging::Logging;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -271,7 +271,7 @@ fn carry_out(plan: &Plan, landfall: &Landfall) -> anyhow::Result<ExitCode> {
                 ),
             )?
         }
-        Work::PretendedSpeed { request } => dry::disk_speed(request)?,
+        Work::PretendedSpeed { request } => crate::steps::dry_disk_speed(request)?,
     };
     io::stdout().write_all(answer.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `agent` and `next_step_runner`: `landfall agent`, the second without registering (agent contract §1.5).
+//! `agent` and `next_step_runner`: `landfall agent`, the second without registering (docs/compatibility.md#agent-flags).
 
 use super::{
     Name, Plan, Refusal, Work, dry_run,

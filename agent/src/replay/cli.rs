@@ -2,12 +2,12 @@
 
 use super::{read, rewrite};
 use crate::{
-    action::action,
     child::{self, Limits, OURSELVES},
     media::Media,
     register::identify,
     settings::{Pace, Settings},
     status::Outputs,
+    steps::action,
     stop::Stop,
 };
 use anyhow::Context;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::action::tests::{HOST, settings};
+use crate::steps::tests::{HOST, settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -68,7 +68,7 @@ pub(super) fn systems(contents: &Contents) -> Vec<String> {
     let labelled = |label: &str| all().any(|signature| signature.label.as_deref() == Some(label));
     let windows = (has_kind(Kind::Ntfs) || has_kind(Kind::BitLocker) || has_kind(Kind::Refs))
         && (has_type("Microsoft reserved") || has_type("Windows") || has_type("NTFS"));
-    // The layout of Fedora and RHEL CoreOS (contract D).
+    // The layout of Fedora and RHEL CoreOS (docs/compatibility.md#disk-layout).
     let coreos = named("EFI-SYSTEM") && named("boot") && named("root");
     let esxi = has_type("VMware") || has_kind(Kind::VmfsVolume);
     let macos = has_kind(Kind::Apfs) || has_type("Apple APFS");

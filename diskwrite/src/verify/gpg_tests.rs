@@ -250,7 +250,7 @@ fn keys_of_key_rings_are_trusted_beside_those_of_coreos() {
     let gpg = Gpg::new();
     let key = gpg.key("Ours", "ed25519", "sign,cert", "never", &[]);
     let ring = gpg.file("ring", &gpg.export(&[&key], true));
-    let trusted = |keyrings: &[&std::path::PathBuf], keyrings_only: bool| -> Vec<String> {
+    let trusted = |keyrings: &[&PathBuf], keyrings_only: bool| -> Vec<String> {
         let keyrings = keyrings.iter().map(|ring| ring.to_path_buf()).collect();
         let keys = keyring::trusted(&Trust { keyrings, keyrings_only, ..Default::default() }).unwrap();
         keys.into_iter().map(|key| key.fingerprint).collect()

@@ -1,4 +1,4 @@
-//! A config carried out on a directory, as Ignition's `files` stage does it (installer contract E.6, E.7): groups and users,
+//! A config carried out on a directory, as Ignition's `files` stage does it (docs/compatibility.md#ignition-apply): groups and users,
 //! directories, files, links, units, and the file that says so.
 //!
 //! No program is started: accounts are made by editing the root's own files, as useradd and its kin would (`passwd`). What the

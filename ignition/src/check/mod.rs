@@ -1,4 +1,5 @@
-//! What the specification says of values: each type's own check (installer contract E.3), in the order of Ignition's reports.
+//! What the specification says of values: each type's own check (docs/compatibility.md#ignition-validation), in the order of Ignition's
+//! reports.
 
 mod storage;
 mod systemd;

@@ -82,7 +82,7 @@ const NAME: &str = "ignition-validate";
 /// As Go's `flag` prints it; the first line ends where the program's name goes.
 const FLAGS: &str = " [flags] config.ign\n\n  -version\n    \tprint the version of ignition-validate\n";
 
-/// The program `ignition-validate`: its command line, output and exit codes (installer contract E.3).
+/// The program `ignition-validate`: its command line, output and exit codes (docs/compatibility.md#ignition-validation).
 pub fn ignition_validate(args: impl IntoIterator<Item = OsString>) -> std::io::Result<ExitCode> {
     let mut err = std::io::stderr();
     let mut args = args.into_iter();

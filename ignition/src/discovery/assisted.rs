@@ -1,5 +1,5 @@
-//! The config of a live host in the shape that the service itself gives it (service contract §7.1): its units, paths, modes and
-//! encodings, for a base ISO and an agent's image as they are. What scripts and messages say is ours.
+//! The config of a live host in the shape that the service itself gives it (docs/compatibility.md#discovery-config): its units, paths,
+//! modes and encodings, for a base ISO and an agent's image as they are. What scripts and messages say is ours.
 
 use super::{Discovery, units};
 use crate::data_url;

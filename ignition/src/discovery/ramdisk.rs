@@ -1,5 +1,5 @@
 //! What a live host needs before it has its root file system: an image that fetches it over the network carries these files in an
-//! archive of its own, behind its initramfs (service contract §8.3).
+//! archive of its own, behind its initramfs (docs/compatibility.md#minimal-iso-ramdisk).
 
 use super::assisted::StaticNetwork;
 use super::{proxy_variables, units};

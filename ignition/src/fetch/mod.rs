@@ -1,4 +1,4 @@
-//! What a config refers to: other configs, certificates, contents of files (installer contract E.6).
+//! What a config refers to: other configs, certificates, contents of files (docs/compatibility.md#ignition-fetching).
 //!
 //! As Ignition fetches it, but for three things: we end after some retries, where Ignition goes on until the machine is switched
 //! off; no resource may be larger than the caller allows; and tftp:, s3:, gs: and arn: are left to Ignition.

@@ -1,5 +1,5 @@
 //! The config of an installed host: its role's, its name, its users, where the rest of its config comes from, and a sign of life
-//! (service contract §7.3).
+//! (docs/compatibility.md#host-config).
 
 mod role;
 

@@ -1,4 +1,4 @@
-//! What becomes of a role's config on one host (service contract §7.3.4).
+//! What becomes of a role's config on one host (docs/compatibility.md#host-config).
 
 use crate::check::version_text;
 use crate::model::{Document, Version};

@@ -1,5 +1,6 @@
 //! An Ignition config, whole: spec 3.0 to 3.7-experimental in one set of types, each field with the version it came with
-//! (installer contract E.2). Text is borrowed from the document, so that the data in a config of many megabytes are not copied.
+//! (docs/compatibility.md#ignition-schema). Text is borrowed from the document, so that the data in a config of many megabytes are not
+//! copied.
 
 pub(crate) mod go_types;
 pub(crate) mod part;
@@ -416,7 +417,7 @@ impl KernelArguments<'_> {
 }
 
 impl<'a> Document<'a> {
-    /// This config with what `child` changes in it (installer contract E.4).
+    /// This config with what `child` changes in it (docs/compatibility.md#ignition-merge).
     pub fn merge(self, child: Self) -> Self {
         Part::merge(self, child)
     }

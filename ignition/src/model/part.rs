@@ -96,7 +96,7 @@ pub(crate) trait Part<'a>: Clone + Default + PartialEq {
     /// Takes what `value` has. Read twice, as from a key given twice, the later wins.
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>);
 
-    /// This as the parent of `child`, by Ignition's rules (installer contract E.4).
+    /// This as the parent of `child`, by Ignition's rules (docs/compatibility.md#ignition-merge).
     fn merge(self, child: Self) -> Self;
 
     /// Whether it is as if it were not there.

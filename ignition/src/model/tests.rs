@@ -1,4 +1,4 @@
-//! Merging by the keys and append rules of Ignition (installer contract E.4).
+//! Merging by the keys and append rules of Ignition (docs/compatibility.md#ignition-merge).
 
 use super::*;
 use serde_json::{Value as Json, json};

@@ -1,6 +1,6 @@
 //! Static networks: what a host's interfaces are to be, written as NMState, as files for the host and as kernel arguments.
 //!
-//! An infra-env lists its hosts' networks (`static_network_config`, contract service.md §7.4). Names of interfaces in them are
+//! An infra-env lists its hosts' networks (`static_network_config`, docs/compatibility.md#static-network). Names of interfaces in them are
 //! logical: a host finds its entry, and the real names, by the MAC addresses of its interfaces. [`check`] holds a list against
 //! the service's rules, [`files`] makes the files the live ISO carries below `/etc/assisted/network`, [`apply`] is what the host
 //! does with them, [`kargs`] says the same to the initramfs.

@@ -3,7 +3,7 @@ use crate::network::{MacInterface, State};
 
 const YAML: &str = "
 interfaces:
-- {name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 24}]}, ipv6: {enabled: true}}
+- {name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{prefix-length: 28, ip: 192.0.2.6}]}, ipv6: {enabled: true}}
 - {name: eth1, type: ethernet, state: up}
 - {name: bond0, type: bond, state: up, description: eth0, ipv4: {enabled: true, dhcp: true}, ipv6: {enabled: false},
    link-aggregation: {mode: active-backup, options: {primary: eth1}, port: [eth1]}}

@@ -1,4 +1,4 @@
-//! The service's rules for a list of hosts' networks (contract service.md §7.4).
+//! The service's rules for a list of hosts' networks (docs/compatibility.md#static-network).
 
 use super::{HostNetwork, Mac, NetworkError, State};
 use nmstate::{Interface, InterfaceIdentifier};

@@ -132,10 +132,10 @@ const NETWORKS: [(&str, &str, &[&str]); 10] = [
         &["type=802-3-ethernet", "[ipv4]", "method=auto"],
     ),
     (
-        "{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 24}]}, \
+        "{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{prefix-length: 27, ip: 203.0.113.5}]}, \
          ipv6: {enabled: true, address: [{ip: '2001:db8::1', prefix-length: 64}]}}",
         "eth0",
-        &["address0=192.0.2.1/24", "address0=2001:db8::1/64", "method=manual"],
+        &["address0=203.0.113.5/27", "address0=2001:db8::1/64", "method=manual"],
     ),
     (
         "{name: wan, type: ethernet, state: up, identifier: mac-address, mac-address: '52:54:00:00:00:0c'}",

@@ -190,12 +190,7 @@ impl Set {
     fn run(self) -> anyhow::Result<ExitCode> {
         let cancel = Cancel::default();
         cancel.on_signals().context("cannot wait for signals")?;
-        let host = LiveHost {
-            http: HttpConfig::default(),
-            environment: Vec::new(),
-            send_logs: &|_| Ok(()),
-            allow_reboot: false,
-        };
+        let host = LiveHost { http: HttpConfig::default(), environment: Vec::new(), logs: None, allow_reboot: false };
         let done = set(&host, &self.device, self.dry_run, &cancel)?;
         print(&done_text(&done, self.dry_run))
     }

@@ -30,8 +30,8 @@ impl Architecture {
     }
 }
 
-/// Vendors by the names of their directories, with what the entry is called. The first that is there is taken (contract A.13; the
-/// last was not looked for there, so hosts of Fedora CoreOS got no entry).
+/// Vendors by the names of their directories, with what the entry is called. The first that is there is taken
+/// (docs/compatibility.md#boot-entry; the last was not looked for there, so hosts of Fedora CoreOS got no entry).
 const VENDORS: [(&str, &str); 3] =
     [("redhat", "Red Hat Enterprise Linux"), ("centos", "CentOS Stream CoreOS"), ("fedora", "Fedora CoreOS")];
 /// What an entry for the fall-back path is called.

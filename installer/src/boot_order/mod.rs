@@ -1,5 +1,5 @@
-//! What the machine's firmware starts after the installation (installer contract A.13): the disk that was written, although the medium
-//! of the live system may still be in and first.
+//! What the machine's firmware starts after the installation (docs/compatibility.md#boot-entry): the disk that was written, although the
+//! medium of the live system may still be in and first.
 //!
 //! UEFI keeps entries in variables, which are read and written here without efibootmgr. A BIOS keeps its order where no system can
 //! reach it: there the disk must come before the medium, or the medium must go. POWER has a program of its own for it.

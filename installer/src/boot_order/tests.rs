@@ -33,7 +33,7 @@ impl Machine {
     }
 }
 
-/// That of an image with sectors of 512 bytes (contract D).
+/// That of an image with sectors of 512 bytes (docs/compatibility.md#disk-layout).
 pub(super) fn esp_partition() -> HardDrive {
     HardDrive::gpt(2, 4096, 260_096, std::array::from_fn(|index| u8::try_from(index).unwrap() + 1))
 }

@@ -1,5 +1,5 @@
 //! Tells the service, in the background, which hosts have fetched their configs from the bootstrap's machine-config server: they
-//! are being configured (installer contract A.9).
+//! are being configured (docs/compatibility.md#configuring-hosts).
 
 use super::{
     BootstrapError, Context,

@@ -1,5 +1,5 @@
 //! The config of a single node's disk: what the bootstrap control plane made for a master, with what the service says of this host
-//! (installer contract A.10).
+//! (docs/compatibility.md#single-node-disk-config).
 
 use super::{
     BootstrapError, Context,

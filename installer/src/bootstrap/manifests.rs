@@ -40,7 +40,7 @@ pub(super) fn write_ssh_key(root: &Path, key: &str) -> Result<(), BootstrapError
     files::write(&files::below(root, SSH_KEY), &yaml(&manifest), 0o644)
 }
 
-/// The controller (installer contract A.8, B).
+/// The controller (docs/compatibility.md#controller).
 pub(super) fn write_controller(root: &Path, ctx: &Context<'_>) -> Result<(), BootstrapError> {
     let dir = files::below(root, DIR);
     for (name, manifest, mode) in [
@@ -72,7 +72,7 @@ fn account() -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": CONTROLLER, "namespace": NAMESPACE}})
 }
 
-/// What the controller does in the cluster (installer contract B.5).
+/// What the controller does in the cluster (docs/compatibility.md#controller).
 fn role() -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let signers = json!({"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve"],
@@ -178,7 +178,7 @@ fn job(ctx: &Context<'_>) -> Value {
         "spec": {"backoffLimit": 100, "template": {"metadata": {"labels": {"app": CONTROLLER}}, "spec": pod}}})
 }
 
-/// Installer contract B.1. The token is there twice: controllers read the file, older ones know the variable only.
+/// The token is there twice: controllers read the file, older ones know the variable only.
 fn environment(ctx: &Context<'_>) -> Vec<Value> {
     let from_map = |name: &str, key: &str| json!({"name": name, "valueFrom": {"configMapKeyRef": {"name": CONFIG_MAP, "key": key}}});
     vec![

@@ -1,5 +1,5 @@
 //! What a bootstrap host does besides writing its disk: it carries the temporary control plane, and waits until that has become
-//! one of other hosts (installer contract A.8 to A.10).
+//! one of other hosts (docs/compatibility.md#bootstrap).
 //!
 //! In the order of a flow:
 //!
@@ -35,8 +35,7 @@ pub use wait::{wait_for_bootkube, wait_for_control_plane};
 #[doc(hidden)]
 pub use mcs_log::fuzz_mcs_log;
 
-use crate::document::Service;
-use api::{Client, HostStage, InstallRequest};
+use api::{Client, HostStage, InstallRequest, ServiceDocument};
 use std::time::Duration;
 
 /// What all of it works with.
@@ -45,7 +44,7 @@ pub struct Context<'a> {
     /// What the service asked for.
     pub request: &'a InstallRequest,
     /// How the controller in the cluster will reach the service.
-    pub service: &'a Service,
+    pub service: &'a ServiceDocument,
     /// For what must be had; its retries end when the installation is cancelled.
     pub patient: &'a Client,
     /// For what a loop repeats anyway: one attempt.

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_judged_as_the_contract_has_it() {
+    fn names_are_judged_by_the_bootstrap_pattern() {
         let longest = "a".repeat(63);
         for good in ["ab", "node-1.example.com", "0a", "localhost1", "localhost.localdomain", longest.as_str()] {
             assert!(is_usable(good), "{good}");

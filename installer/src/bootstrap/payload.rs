@@ -16,7 +16,7 @@ use std::{
 /// In errors, and at the service.
 pub(super) const NAME: &str = "bootstrap.ign";
 const CREDENTIALS: &str = "/root/.docker/config.json";
-/// As many as the machine-config daemon gets (installer contract A.8).
+/// As many as the machine-config daemon gets (docs/compatibility.md#bootstrap).
 const ATTEMPTS: u32 = 3;
 
 /// Asks the service for a file until it has it: hosts get their orders while it still makes them. `what` is for errors.

@@ -1,4 +1,4 @@
-//! Makes the running live system a bootstrap host (installer contract A.8).
+//! Makes the running live system a bootstrap host (docs/compatibility.md#bootstrap).
 
 use super::{
     BootstrapError, Context,

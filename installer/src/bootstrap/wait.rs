@@ -1,5 +1,5 @@
-//! Waits until the control plane has become one of other hosts (installer contract A.8b). None of these waits has a limit of its
-//! own: the service has one for each stage, and nobody is there to press a key.
+//! Waits until the control plane has become one of other hosts (docs/compatibility.md#waiting-for-the-control-plane). None of these waits
+//! has a limit of its own: the service has one for each stage, and nobody is there to press a key.
 
 use super::{
     BootstrapError, Context, Report, controller, files::below, machine_configs, nodes, services, services::Failed,

@@ -1,6 +1,6 @@
 //! What to install where: the options of `coreos-installer install` and ours, on the command line and in config files.
 //!
-//! One struct is both, as in coreos-installer (installer contract C.2 and C.9): a key of a config file is an option's long
+//! One struct is both, as in coreos-installer (docs/compatibility.md#install-options): a key of a config file is an option's long
 //! name, and what a config file says goes through the same parser as the command line.
 
 use super::values::{self, FetchRetries, Sha256, StallTimeout};

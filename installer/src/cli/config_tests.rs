@@ -1,4 +1,4 @@
-//! Every option of installer contract C.2, and each of ours, by its long name, its short one and in a config file.
+//! Every option of docs/compatibility.md#install-options, and each of ours, by its long name, its short one and in a config file.
 
 use super::*;
 use crate::cli::{Install, parse_line};
@@ -20,7 +20,7 @@ fn options(words: &[&str]) -> InstallOptions {
 }
 
 #[test]
-fn every_option_of_the_contract_is_understood_by_each_of_its_names() {
+fn every_option_of_coreos_installer_is_understood_by_each_of_its_names() {
     const SUM: &str = "sha256-720a49720f0ddd4a599259e0007b0083e8998e31619c69c96681255a79f77a33";
     type Same = fn(&InstallConfig) -> bool;
     let table: [(&[&[&str]], Same); 24] = [

@@ -1,4 +1,4 @@
-//! Config files, as words of a command line in front of the real one (installer contract C.9).
+//! Config files, as words of a command line in front of the real one (docs/compatibility.md#installer-config-files).
 
 use super::config::InstallConfig;
 use ignition::yaml::{self, WordedError, YamlError};

@@ -1,7 +1,7 @@
 //! What the live system was told to install: the config files put into it and the arguments of its kernel.
 //!
-//! As coreos-installer.service does it (installer contract C.9): first every file of `/etc/coreos/installer.d` by name, then
-//! the `coreos.inst.*` arguments; what the kernel was told of the network goes on to the first boot.
+//! As coreos-installer.service does it (docs/compatibility.md#installer-config-files): first every file of `/etc/coreos/installer.d` by
+//! name, then the `coreos.inst.*` arguments; what the kernel was told of the network goes on to the first boot.
 
 use super::expand::option;
 use std::{

@@ -11,7 +11,6 @@ mod write;
 use crate::{
     cancel::Cancel,
     display::{Display, Style},
-    document::Document,
 };
 use anyhow::Context;
 use clap::{Args, FromArgMatches};
@@ -28,9 +27,6 @@ use std::{
 
 const PROGRESS: &str = "Plan and progress";
 const OTHER: &str = "Other ways to say what to install";
-
-/// Sends the host's logs to the service of a request; `true` adds those of the temporary control plane.
-pub type SendLogs<'a> = dyn Fn(&Document, bool) -> anyhow::Result<()> + Sync + 'a;
 
 /// In whose words people and programs are talked to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,13 +106,13 @@ pub struct Install {
 }
 
 impl Install {
-    /// Runs the command. `send_logs` gathers the host's logs and sends them to the service of a request.
-    pub fn run(self, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
-        self.run_as(Voice::Landfall, send_logs)
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        self.run_as(Voice::Landfall)
     }
 
     /// Runs the command in the words of `voice`.
-    pub fn run_as(mut self, voice: Voice, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
+    pub fn run_as(mut self, voice: Voice) -> anyhow::Result<ExitCode> {
         if self.json {
             self.progress = Style::Json;
         }
@@ -124,10 +120,10 @@ impl Install {
             return self.run_stop();
         }
         if let Some(role) = self.role.role {
-            return self.run_document(&self.role_document(role)?, send_logs);
+            return self.run_document(&self.role_document(role)?);
         }
         if let Some(path) = &self.request {
-            return self.run_request(path, send_logs);
+            return self.run_request(path);
         }
         if self.live {
             self.config = self.read_live()?;

@@ -1,15 +1,16 @@
 //! Carrying out a service's request.
 
-use super::{Install, SendLogs};
+use super::Install;
 use crate::{
-    document::Document,
     flow::{self, News, Pace},
     host::LiveHost,
     running::{LOCK_FILE, Stopped, lock, stop},
 };
+use api::{Document, InstallDocument};
+use logs::{Places, Wanted};
 use std::{path::Path, process::ExitCode, time::Duration};
 
-/// What the service and its people call the installation (agent contract §6.12).
+/// What the service and its people call the installation (docs/compatibility.md#stop-installation).
 const NAME: &str = "assisted-installer";
 /// A disk is brought in order within it.
 const STOP_GRACE: Duration = Duration::from_secs(30);
@@ -35,12 +36,12 @@ impl Install {
         }
     }
 
-    pub(super) fn run_request(&self, path: &Path, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
-        self.run_document(&Document::read(path)?, send_logs)
+    pub(super) fn run_request(&self, path: &Path) -> anyhow::Result<ExitCode> {
+        self.run_document(&InstallDocument::read(path)?)
     }
 
     /// A role's flow, or its plan.
-    pub(super) fn run_document(&self, document: &Document, send_logs: &SendLogs) -> anyhow::Result<ExitCode> {
+    pub(super) fn run_document(&self, document: &InstallDocument) -> anyhow::Result<ExitCode> {
         if self.dry_run {
             let plan = flow::planned(document, Path::new("/"))?;
             return self.print(&plan, &plan.to_string());
@@ -56,7 +57,7 @@ impl Install {
         let host = LiveHost {
             http: document.image_http(),
             environment: document.environment(),
-            send_logs: &|bootstrap| send_logs(document, bootstrap).map_err(Into::into),
+            logs: Some(logs(document)),
             allow_reboot: document.reboot,
         };
         let mut display = self.display();
@@ -72,5 +73,23 @@ impl Install {
             std::mem::forget(lock);
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Where and as whose the host's logs are sent.
+fn logs(document: &InstallDocument) -> logs::Settings {
+    logs::Settings {
+        client: document.service.client_config(),
+        cluster_id: document.request.cluster_id,
+        infra_env_id: Some(document.request.infra_env_id),
+        wanted: Wanted {
+            host_id: document.request.host_id,
+            since: String::new(),
+            bootstrap: false,
+            installer_gather: false,
+            masters: Vec::new(),
+        },
+        keep: false,
+        places: Places::default(),
     }
 }

@@ -1,9 +1,12 @@
-//! A role's flow by hand: the options of the program that services start for it (installer contract A.2), as a document.
+//! A role's flow by hand: the options of the program that services start for it (docs/compatibility.md#installer-command-line), as a
+//! document.
 
 use super::Install;
-use crate::document::{Document, Service};
 use anyhow::bail;
-use api::{ClusterId, HostId, HostRole, InfraEnvId, InstallRequest, Proxy, Secret};
+use api::{
+    ClusterId, HostId, HostRole, InfraEnvId, InstallDocument, InstallRequest, Proxy, REBOOT_DELAY_SECONDS, Secret,
+    ServiceDocument,
+};
 
 const ROLE: &str = "A role's whole flow";
 /// As the real installer has it.
@@ -99,7 +102,7 @@ fn role(text: &str) -> Result<HostRole, String> {
 
 impl Install {
     /// What a service would have asked for.
-    pub(super) fn role_document(&self, role: HostRole) -> anyhow::Result<Document> {
+    pub(super) fn role_document(&self, role: HostRole) -> anyhow::Result<InstallDocument> {
         let args = &self.role;
         let Some(boot_device) = args.boot_device.clone() else { bail!("--role needs the disk: --boot-device") };
         if !self.dry_run && (args.url.is_none() || args.cluster_id.is_none() || args.host_id.is_none()) {
@@ -137,14 +140,20 @@ impl Install {
             service_ips: (!args.service_ips.is_empty()).then(|| args.service_ips.clone()),
             skip_installation_disk_cleanup: args.skip_installation_disk_cleanup,
         };
-        let service = Service {
+        let service = ServiceDocument {
             url: args.url.clone().unwrap_or_default(),
             token: Secret::new(token),
             ca_cert: self.config.cacert.clone(),
             insecure: self.config.insecure,
             agent_version: args.agent_image.clone().unwrap_or_default(),
         };
-        Ok(Document::new(request, service, args.reboot))
+        Ok(InstallDocument {
+            request,
+            service,
+            reboot: args.reboot,
+            reboot_delay_seconds: REBOOT_DELAY_SECONDS,
+            stage_file: None,
+        })
     }
 }
 
@@ -154,7 +163,7 @@ mod tests {
     use super::*;
     use crate::plan::plan;
 
-    fn document(words: &str) -> anyhow::Result<Document> {
+    fn document(words: &str) -> anyhow::Result<InstallDocument> {
         let words: Vec<_> = words.split(' ').collect();
         let install = parse_line(&words)?;
         install.role_document(install.role.role.unwrap())
@@ -182,7 +191,7 @@ mod tests {
                     --agent-image r.io/a:1 --must-gather-image r.io/g:1 --control-plane-count 1 --format-disk /dev/sdx \
                     --format-disk /dev/sdy --insecure --cacert /ca.pem --installer-args [\"-n\"] --http-proxy http://p \
                     --no-proxy a,b --service-ips 10.0.0.1,10.0.0.2 --check-cluster-version --notify-num-reboots --reboot";
-        let Document { request, service, reboot, .. } = document(line).unwrap();
+        let InstallDocument { request, service, reboot, .. } = document(line).unwrap();
         assert_eq!((request.role, request.control_plane_count, reboot), (HostRole::Worker, 0, true));
         assert_eq!(request.disks_to_format, ["/dev/sdx", "/dev/sdy"]);
         assert_eq!(request.service_ips.unwrap(), ["10.0.0.1", "10.0.0.2"]);

@@ -95,7 +95,7 @@ fn with(error: anyhow::Error, words: Option<String>) -> anyhow::Error {
     }
 }
 
-/// What it says of an image that is no good (installer contract C.6): lines that people look for.
+/// What it says of an image that is no good (docs/compatibility.md#image-checks): lines that people look for.
 fn its_words(failure: &Failure) -> Option<String> {
     match failure {
         Failure::Image(ImageError::TooShort { .. }) => Some("decoding first MiB of image".to_owned()),
@@ -110,7 +110,7 @@ fn its_words(failure: &Failure) -> Option<String> {
     }
 }
 
-/// A disk's uses in coreos-installer's lines (installer contract C.4), by name of the partition.
+/// A disk's uses in coreos-installer's lines (docs/compatibility.md#busy-disks), by name of the partition.
 fn in_use(device: &Path, uses: &[Use]) -> String {
     let line = |used: &Use| match used {
         Use::Mounted { device, at } => format!("/dev/{device} mounted on {}", at.display()),

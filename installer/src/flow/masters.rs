@@ -1,4 +1,4 @@
-//! What a worker waits for: two masters that are done (installer contract A.7).
+//! What a worker waits for: two masters that are done (docs/compatibility.md#waiting-for-masters).
 
 use super::{FlowError, Pace};
 use crate::cancel::Cancel;

@@ -8,7 +8,6 @@ pub use write::write_disk;
 use crate::{
     bootstrap::{self, BootstrapError, Context, configuring::Watcher},
     cancel::Cancel,
-    document::Document,
     host::{Host, HostError, WriteError},
     network::LiveNetwork,
     plan::{Action, Plan, PlanError, RootDeploy, plan},
@@ -17,7 +16,7 @@ use crate::{
     root_deploy::{self, DeployError},
     target::{self, TargetError, copy_registry_data, skip_mco_reboot},
 };
-use api::{Client, ClientError, HostProgress, HostStage, LogsState, RetryPolicy};
+use api::{Client, ClientError, HostProgress, HostStage, InstallDocument, LogsState, RetryPolicy};
 use diskwrite::Event;
 use std::{
     error::Error,
@@ -116,7 +115,7 @@ pub enum News<'a> {
 
 /// Installs as `document` asks. An error has been reported to the service as stage `Failed`.
 pub fn run(
-    document: &Document,
+    document: &InstallDocument,
     host: &dyn Host,
     cancel: &Cancel,
     pace: Pace,
@@ -157,7 +156,7 @@ pub fn run(
 }
 
 /// The plan for the host whose root is `root`.
-pub fn planned(document: &Document, root: &Path) -> Result<Plan, PlanError> {
+pub fn planned(document: &InstallDocument, root: &Path) -> Result<Plan, PlanError> {
     let mut plan = plan(&document.request, document.reboot, document.reboot_delay())?;
     if let Some(reason) = plan.keep_address(&LiveNetwork::read(root, &document.service.url)) {
         tracing::warn!("{reason}");
@@ -172,7 +171,7 @@ fn tell(reporter: &Reporter, on_news: &mut dyn FnMut(News), stage: HostStage, in
 }
 
 struct Flow<'a> {
-    document: &'a Document,
+    document: &'a InstallDocument,
     host: &'a dyn Host,
     patient: Client,
     /// For what a loop of ours repeats anyway.
@@ -270,7 +269,7 @@ impl Flow<'_> {
         tell(self.reporter, self.on_news, stage, info);
     }
 
-    /// In the words that people look for (installer contract A.5).
+    /// In the words that people look for (docs/compatibility.md#installation-order).
     fn clean(&mut self, device: &Path) {
         let Err(error) = self.host.clean_disk(device, self.cancel) else { return };
         let device = device.display();
@@ -325,7 +324,7 @@ impl Flow<'_> {
         warn(self.host.send_logs(bootstrap), "going on without");
     }
 
-    /// Installer contract A.16.
+    /// The delay and the words of docs/compatibility.md#reboot.
     fn reboot(&mut self, delay: Duration, allowed: bool) -> Result<(), FlowError> {
         if let Some(watcher) = self.watcher.take() {
             watcher.finish();

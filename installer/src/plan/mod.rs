@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-/// Masters that must be done before a worker reboots into the cluster (installer contract A.7).
+/// Masters that must be done before a worker reboots into the cluster (docs/compatibility.md#waiting-for-masters).
 const READY_MASTERS: usize = 2;
 /// Attempts of writing the image when the cause may pass.
 const WRITE_ATTEMPTS: u32 = 3;
-/// A bootstrap host gives the control plane that it made so long to do without it (installer contract A.16, C.14).
+/// A bootstrap host gives the control plane that it made so long to do without it (docs/compatibility.md#reboot).
 const BOOTSTRAP_REBOOT_DELAY: Duration = Duration::from_secs(60);
 
 /// Where an image comes from.
@@ -60,7 +60,7 @@ pub struct ImageWrite {
     pub attempts: u32,
 }
 
-/// Installing into the root of the running system, which is on a disk already (installer contract A.11).
+/// Installing into the root of the running system, which is on a disk already (docs/compatibility.md#installing-into-the-running-system).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RootDeploy {
     /// Container image with the system.
@@ -209,7 +209,7 @@ impl Part {
     }
 }
 
-/// Plans `request` (installer contract A.5). `reboot` says whether the machine may be rebooted.
+/// Plans `request` (docs/compatibility.md#installation-order). `reboot` says whether the machine may be rebooted.
 pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> Result<Plan, PlanError> {
     check_device("boot_device", &request.boot_device)?;
     for disk in &request.disks_to_format {

@@ -1,4 +1,4 @@
-//! Plans are held against the contract's order of stages and of what is done between them.
+//! Plans are held against the real installer's order of stages and of what is done between them.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn planned(request: &InstallRequest) -> Result<Plan, PlanError> {
 }
 
 #[test]
-fn a_master_is_planned_in_the_order_of_the_contract() {
+fn a_master_is_planned_in_the_real_installers_order() {
     let text = planned(&request()).unwrap().to_string();
     let expected = "\
 1. zero the first sector of /dev/vdz

@@ -1,7 +1,7 @@
 //! `landfall reclaim`.
 
-use super::{Architecture, DOWNLOADED, Document, NodeHost, Pace, download, reboot};
-use api::{BootArtifactsRequest, RebootForReclaimRequest};
+use super::{Architecture, DOWNLOADED, NodeHost, Pace, download, reboot};
+use api::{BootArtifactsRequest, Document, RebootForReclaimRequest, ReclaimDocument};
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -55,13 +55,13 @@ impl Reclaim {
         let architecture = Architecture::of_this_program();
         match self.command {
             Command::Download(Request { request, scratch }) => {
-                let document = Document::<BootArtifactsRequest>::read(&request)?;
+                let document = ReclaimDocument::<BootArtifactsRequest>::read(&request)?;
                 let host = NodeHost { root: document.request.host_fs_mount_dir.clone(), allow_reboot: false };
                 download(&document.request, &document.http(), &host, architecture, &scratch, Pace::default())?;
                 io::stdout().write_all(DOWNLOADED.as_bytes())?;
             }
             Command::Reboot(Request { request, .. }) => {
-                let document = Document::<RebootForReclaimRequest>::read(&request)?;
+                let document = ReclaimDocument::<RebootForReclaimRequest>::read(&request)?;
                 let root = document.request.host_fs_mount_dir;
                 reboot(&root, &NodeHost { root: root.clone(), allow_reboot: document.reboot }, architecture)?;
             }

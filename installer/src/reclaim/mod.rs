@@ -1,17 +1,15 @@
 //! Turns an installed node back into a discovered host: puts the discovery system's kernel beside the node's own, in its boot
-//! file system, with a loader entry that comes first, and reboots into it (agent contract §6.15).
+//! file system, with a loader entry that comes first, and reboots into it (docs/compatibility.md#reclaim-steps).
 //!
 //! The node's root is mounted somewhere, `/host` in the container that the service starts for this; nothing else is written.
 
 pub mod cli;
-mod document;
 mod download;
 mod entry;
 mod flow;
 mod host;
 mod programs;
 
-pub use document::{Document, DocumentError};
 pub use download::{Download, DownloadError};
 pub use entry::{Architecture, EntryError, loader_entry, zipl_options};
 pub use flow::{Pace, ReclaimError, download, reboot};

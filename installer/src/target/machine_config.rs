@@ -1,5 +1,5 @@
 //! What system the cluster wants its hosts to run: asked of its machine-config server, whose address and certificate authority the
-//! host's Ignition config names (installer contract A.12).
+//! host's Ignition config names (docs/compatibility.md#skipping-a-reboot).
 
 use super::Pace;
 use crate::cancel::Cancel;

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// Numbers of the partitions that every CoreOS image has (installer contract D).
+/// Numbers of the partitions that every CoreOS image has (docs/compatibility.md#disk-layout).
 const BOOT: u32 = 3;
 const ROOT: u32 = 4;
 
@@ -51,7 +51,7 @@ pub enum TargetError {
     /// No CoreOS.
     #[error("{} has no partition {number}, which every CoreOS image has", device.display())]
     NoPartition { device: PathBuf, number: u32 },
-    /// The words are those that people look for (installer contract A.14).
+    /// The words are those that people look for (docs/compatibility.md#registry-data).
     #[error("device {} is not large enough to fit the registry data ({bytes} bytes)", device.display())]
     TooSmall {
         device: PathBuf,

@@ -1,4 +1,5 @@
-//! The data of the registry that a medium for installations without a network carries: copied to the new disk (installer contract A.14).
+//! The data of the registry that a medium for installations without a network carries: copied to the new disk
+//! (docs/compatibility.md#registry-data).
 
 use super::{
     Pace, ROOT, TargetError, copy, failed,

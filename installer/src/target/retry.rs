@@ -6,7 +6,7 @@ use std::error::Error;
 
 const ATTEMPTS: u32 = 3;
 
-/// Does it up to three times (installer contract A.12, A.14): udev may hold the disk for a moment, a registry may be slow.
+/// Does it up to three times: udev may hold the disk for a moment, a registry may be slow.
 pub(super) fn thrice<T, E: Into<TargetError>>(
     pace: &Pace,
     cancel: &Cancel,

@@ -1,5 +1,5 @@
 //! The cluster's own version of the system is put on the new disk at once. Otherwise the first boot would fetch it, and reboot into it
-//! (installer contract A.12).
+//! (docs/compatibility.md#skipping-a-reboot).
 
 use super::{BOOT, MachineConfig, Pace, ROOT, TargetError, failed, machine_config, retry::thrice, space::free_percent};
 use crate::{cancel::Cancel, host::Host, programs::Program};
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ostree_is_told_what_the_contract_says() {
+    fn ostree_is_told_image_arguments_and_stateroot() {
         let config = MachineConfig { os_image_url: "quay.io/os@sha256:1".into(), kernel_arguments: vec!["a=1".into()] };
         let line = |cmdline| {
             let args = deploy_args(Path::new("/mnt"), &config, cmdline, &["ip=dhcp".into()]);

@@ -3,7 +3,7 @@
 use diskwrite::Layout;
 
 /// Percent of the disk that are left when `requested` bytes more are taken than the partitions have; 0 if there are not so many
-/// (installer contract A.12).
+/// (docs/compatibility.md#skipping-a-reboot).
 pub(super) fn free_percent(layout: &Layout, requested: u64) -> u64 {
     let used = layout.partitions.iter().fold(requested, |used, partition| used.saturating_add(partition.len));
     let free = layout.size_bytes.saturating_sub(used);
@@ -11,7 +11,7 @@ pub(super) fn free_percent(layout: &Layout, requested: u64) -> u64 {
     u64::try_from(percent).unwrap_or_default()
 }
 
-/// Which percentages of a copy are reported: every five, and the last (installer contract A.11).
+/// Which percentages of a copy are reported: every five, and the last (docs/compatibility.md#writing-progress).
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     last: u64,

@@ -10,12 +10,11 @@ mod single_node;
 mod start;
 mod wait;
 
-use api::{Client, InstallRequest, RetryPolicy};
+use api::{Client, InstallRequest, RetryPolicy, ServiceDocument};
 use fake_service::{Answer, FakeService, Request};
 use installer::{
     bootstrap::{Context, Pace},
     cancel::Cancel,
-    document::Service,
 };
 use machine::FakeHost;
 use serde_json::{Value, json};
@@ -54,7 +53,7 @@ const SLOW: Pace = Pace {
 /// A request, and how to reach a service.
 struct Setup {
     request: InstallRequest,
-    service: Service,
+    service: ServiceDocument,
     client: Client,
     pace: Pace,
 }
@@ -69,7 +68,7 @@ impl Setup {
         });
         change(&mut request);
         let how = json!({"url": service.url, "token": "t0ken: '\"#", "ca_cert": null, "insecure": true});
-        let how: Service = serde_json::from_value(how).unwrap();
+        let how: ServiceDocument = serde_json::from_value(how).unwrap();
         let client = Cancel::default().client(&how.client_config(), RetryPolicy::Never).unwrap();
         Self { request: serde_json::from_value(request).unwrap(), service: how, client, pace: PACE }
     }

@@ -385,7 +385,7 @@ fn a_run_that_is_killed_at_any_moment_is_made_good_by_the_next() {
         // Its root is in a directory of the parent's.
         let host = live();
         let service = json!({"url": url, "token": "t0ken: '\"#", "insecure": true});
-        let service: Service = serde_json::from_value(service).unwrap();
+        let service: ServiceDocument = serde_json::from_value(service).unwrap();
         let client = Cancel::default().client(&service.client_config(), RetryPolicy::Never).unwrap();
         let parent = FakeService::start(not_found);
         let setup = Setup { service, client, ..Setup::new(&parent, |_| {}) };

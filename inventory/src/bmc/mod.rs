@@ -1,4 +1,4 @@
-//! The management controller (BMC), asked over its system interface: its addresses for the inventory (contract §7.1), and
+//! The management controller (BMC), asked over its system interface: its addresses for the inventory (docs/compatibility.md#bmc), and
 //! what it is for the report.
 //!
 //! The interface is slow, milliseconds a request at best, so nothing is asked that the answer does not hang on, and a

@@ -1,4 +1,4 @@
-//! Why a disk may not be installed to (contract §7.12).
+//! Why a disk may not be installed to (docs/compatibility.md#eligibility).
 //!
 //! Texts up to the mounted partitions are the real agent's. It sees neither whole-disk mounts, nor swap, nor what is mounted
 //! through LVM, RAID or encryption, nor write protection; those reasons are our own. A stack on a disk that nobody uses is no

@@ -1,5 +1,5 @@
-//! Serial number, model and world-wide name of a disk (contract §7.10): udev's where there is udev, else in the form udev
-//! would give them.
+//! Serial number, model and world-wide name of a disk (docs/compatibility.md#disk-identifiers): udev's where there is udev, else in the
+//! form udev would give them.
 
 use super::{device::Device, vpd};
 use crate::Root;

@@ -1,4 +1,4 @@
-//! What kind of drive a device is (contract §7.11).
+//! What kind of drive a device is (docs/compatibility.md#drive-types).
 
 use super::device::Device;
 use crate::Root;

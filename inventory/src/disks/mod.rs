@@ -1,4 +1,4 @@
-//! Disks, and whether they may be installed to (contract §7.9–7.13).
+//! Disks, and whether they may be installed to (docs/compatibility.md#disks).
 
 mod device;
 mod eligibility;

@@ -1,4 +1,4 @@
-//! Graphics and accelerators (contract §7.8).
+//! Graphics and accelerators (docs/compatibility.md#gpus).
 
 mod filter;
 

@@ -1,4 +1,4 @@
-//! Network interfaces and routes (contract §7.3, §7.7).
+//! Network interfaces and routes (docs/compatibility.md#interfaces).
 //!
 //! The kernel is asked by netlink. Where there is no such answer, as in a tree that was not captured by us, sysfs tells of
 //! the links, but neither of their addresses nor of routes.

@@ -1,4 +1,4 @@
-//! Main-table routes (contract §7.7). Pure.
+//! Main-table routes (docs/compatibility.md#routes). Pure.
 
 use super::{
     link::ip_of,

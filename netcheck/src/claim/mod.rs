@@ -1,4 +1,4 @@
-//! Who holds an address? `verify-vips` (agent contract §6.16), and whether another station has one of ours.
+//! Who holds an address? `verify-vips` (docs/compatibility.md#verify-vips), and whether another station has one of ours.
 //!
 //! An address on a network of ours is asked for on the segment itself, as a station does before it takes the address: by
 //! ARP probes (RFC 5227 §2.1.1) and by the solicitations of duplicate address detection (RFC 4862 §5.4.2). Nobody learns

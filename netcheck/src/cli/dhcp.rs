@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_the_contracts_unless_told_otherwise() {
-        let contract = Options::default();
-        assert_eq!(parse(&["--request", "-"]).unwrap().options(contract.timeout), contract);
-        let told = parse(&["--request", "-", "--timeout-s", "3"]).unwrap().options(contract.timeout);
+    fn the_time_is_the_real_agents_unless_told_otherwise() {
+        let default = Options::default();
+        assert_eq!(parse(&["--request", "-"]).unwrap().options(default.timeout), default);
+        let told = parse(&["--request", "-", "--timeout-s", "3"]).unwrap().options(default.timeout);
         assert_eq!(told.timeout, Duration::from_secs(3));
     }
 

@@ -76,7 +76,7 @@ impl Endpoint {
         let fetched = fetch(&request, &options, read_config)?;
         print(self.json, &fetched.response(), || table::render(&fetched))?;
         if fetched.config.is_err() {
-            // The contract's text, and all of it.
+            // The text that the service stores, and all of it.
             let _ = writeln!(stderr(), "ignition download error");
         }
         Ok(ExitCode::SUCCESS)

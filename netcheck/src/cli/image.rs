@@ -15,7 +15,7 @@ use std::{
 };
 
 const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
-/// Exit status when an image can't be had (agent contract §6.6).
+/// Exit status when an image can't be had (docs/compatibility.md#container-image-availability).
 const UNAVAILABLE: u8 = 2;
 
 /// Fetch container images as an installation would: can each be had, from which registry or mirror, and how fast?

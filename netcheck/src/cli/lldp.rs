@@ -43,7 +43,7 @@ impl Lldp {
 
     fn options(&self) -> Options {
         let interfaces =
-            if self.interfaces.is_empty() { Selection::Contract } else { Selection::Named(self.interfaces.clone()) };
+            if self.interfaces.is_empty() { Selection::Automatic } else { Selection::Named(self.interfaces.clone()) };
         Options { timeout: Duration::from_secs(self.timeout_s), interfaces, ..Options::default() }
     }
 }

@@ -61,7 +61,7 @@ impl Mesh {
 
     fn options(&self) -> Options {
         let interfaces =
-            if self.interfaces.is_empty() { Selection::Contract } else { Selection::Named(self.interfaces.clone()) };
+            if self.interfaces.is_empty() { Selection::Automatic } else { Selection::Named(self.interfaces.clone()) };
         Options {
             count: self.count,
             interval: Duration::from_millis(self.interval_ms),

@@ -77,7 +77,7 @@ impl Sweep {
 
     fn options(&self) -> Options {
         let interfaces =
-            if self.interfaces.is_empty() { Selection::Contract } else { Selection::Named(self.interfaces.clone()) };
+            if self.interfaces.is_empty() { Selection::Automatic } else { Selection::Named(self.interfaces.clone()) };
         Options {
             packets_per_second: self.packets_per_second,
             deadline: Duration::from_secs(self.deadline_s),

@@ -3,7 +3,7 @@
 use super::{image::Image, print, read_request};
 use crate::{image::program, privileges};
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
+use api::{UpgradeAgentRequest, UpgradeAgentResponse};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Fetch the image of another agent, and the agent in it.
@@ -32,26 +32,16 @@ pub struct Upgrade {
     timeout_s: u32,
 }
 
-#[derive(Debug, Deserialize)]
-struct Request {
-    agent_image: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Answer {
-    agent_image: String,
-    result: &'static str,
-}
-
 impl Upgrade {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let Request { agent_image } = serde_json::from_slice(&read_request(&self.request)?)
+        let UpgradeAgentRequest { agent_image } = serde_json::from_slice(&read_request(&self.request)?)
             .context("the request is not one for an agent: expected {\"agent_image\":\"…\"}")?;
         let is_there = self.fetch(&agent_image).unwrap_or_else(|error| {
             tracing::error!("the agent's image {agent_image} can't be had: {error:#}");
             false
         });
-        let answer = Answer { agent_image, result: if is_there { "success" } else { "failure" } };
+        let result = if is_there { "success" } else { "failure" };
+        let answer = UpgradeAgentResponse { agent_image, result: result.to_owned() };
         print(true, &answer, String::new)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -1,5 +1,5 @@
-//! `dhcp-lease-allocate` (agent contract §6.8): takes DHCP leases for the cluster's virtual addresses, and by hand shows which
-//! servers offer what.
+//! `dhcp-lease-allocate` (docs/compatibility.md#dhcp-lease-allocate): takes DHCP leases for the cluster's virtual addresses, and by hand
+//! shows which servers offer what.
 //!
 //! dhclient did this on macvlan interfaces with the virtual addresses' own hardware addresses. Here those are the source of
 //! the frames and the client's hardware address in the messages, on the interface as it is: no interface is made, no
@@ -37,7 +37,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The time that the contract gives for each address.
+    /// 28 s, the time that the real agent gives each address.
     fn default() -> Self {
         Self { timeout: Duration::from_secs(28), patience: Duration::from_secs(2) }
     }

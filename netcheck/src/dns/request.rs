@@ -18,10 +18,10 @@ pub enum RequestError {
         /// Cause, with line and column.
         source: serde_json::Error,
     },
-    /// The contract's own text (agent contract §6.7).
+    /// The real agent's text (docs/compatibility.md#domain-resolution).
     #[error("Every domain in a domain request must have a domain name field")]
     NoName,
-    /// Text that is no name of the kinds the contract allows.
+    /// Neither a label nor a full name.
     #[error("validation failure list:\ndomains.{index}.domain_name in body must be a domain name: \"{}\"", name.escape_debug())]
     Name {
         /// Position in the list, from 0.
@@ -43,7 +43,7 @@ pub fn from_json(json: &[u8]) -> Result<Vec<String>, RequestError> {
     }
 }
 
-/// The patterns of agent contract §6.7: a label `^[a-z\d]([\-]*[a-z\d]+)+$`, or a full name
+/// The patterns of docs/compatibility.md#domain-resolution: a label `^[a-z\d]([\-]*[a-z\d]+)+$`, or a full name
 /// `^([a-z\d]([\-]*[a-z\d]+)*\.)+[a-z\d]+([\-]*[a-z\d]+)+$` that is no IPv4 address. Of a name to find wildcards with, what
 /// follows the prefix counts, less one trailing dot.
 fn is_allowed(name: &str) -> bool {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_contracts_patterns_are_allowed() {
+    fn names_of_both_patterns_are_allowed() {
         let label = "a".repeat(62);
         let name = format!("{}abc", "ab.".repeat(84));
         for name in [

@@ -8,7 +8,7 @@ use super::{
 use crate::codec::{http::Response, text::printable};
 use serde_json::Value;
 
-/// Behind `/api/assisted-install`: cheap, and the same in every version (service contract §1). It wants a user's token where
+/// Behind `/api/assisted-install`: cheap, and the same in every version (docs/compatibility.md#rest-api). It wants a user's token where
 /// the service has authentication; that it is refused says as much.
 pub(super) const PATH: &str = "/v2/component-versions";
 

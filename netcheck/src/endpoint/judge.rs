@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_are_the_contract_s() {
+    fn the_texts_are_the_real_agents() {
         let failed = "ignition file download failed: ";
         assert_eq!(error(404, "not found"), format!("{failed}bad status code: 404. server response: not found"));
         assert_eq!(error(302, ""), format!("{failed}bad status code: 302. server response: "));

@@ -1,4 +1,5 @@
-//! Fetches the config that a running cluster gives its new workers (agent contract §6.9): whether a host can join on day 2.
+//! Fetches the config that a running cluster gives its new workers (docs/compatibility.md#api-vip-connectivity-check): whether a host can
+//! join on day 2.
 
 mod judge;
 pub(crate) mod table;
@@ -33,7 +34,7 @@ pub type ReadConfig = fn(&[u8]) -> Result<String, Box<dyn Error + Send + Sync>>;
 pub struct Options {
     /// For connecting, TLS not included, to each host on the way.
     pub connect_timeout: Duration,
-    /// For all of it: names, redirects, the body; an hour at most. The contract has no limit, and would wait for ever.
+    /// For all of it: names, redirects, the body; an hour at most. The real agent waits for ever.
     pub timeout: Duration,
     /// Of a config. A cluster's is some hundred KiB; its own store takes 1.5 MiB at most, and that comes twice, once escaped.
     pub max_body_bytes: u64,
@@ -45,7 +46,7 @@ impl Default for Options {
     }
 }
 
-/// Why nothing was fetched, or why it is no use. The texts are the contract's.
+/// Why nothing was fetched, or why it is no use. The texts are the real agent's.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
     /// The request's CA can't be read.

@@ -9,7 +9,7 @@ pub(crate) fn render(fetched: &Fetched) -> String {
     let url = public_url(&fetched.url);
     let mut text = format!("{url}\n");
     let mut line = |what: &str, value: String| {
-        // Some of the contract's errors have lines; those behind the first are indented, so that a server's are not ours.
+        // Some errors have several lines; those behind the first are indented, so that a server's are not ours.
         let value = value.lines().map(|line| printable(line.as_bytes())).collect::<Vec<_>>();
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {what:<10}  {}", value.join(&format!("\n{:14}", "")));

@@ -1,4 +1,5 @@
-//! Whether the images that an installation needs can be had, and how fast: `container-image-availability` (agent contract §6.6).
+//! Whether the images that an installation needs can be had, and how fast: `container-image-availability`
+//! (docs/compatibility.md#container-image-availability).
 //!
 //! Two ways. *Natively* each image is fetched from the place that podman would choose (registries.conf), with the
 //! credentials that podman would use, all of it, verified, and nothing is kept: no podman is needed and no room. With a

@@ -33,7 +33,7 @@ const FIRMWARE_AGENTS: [&str; 2] = ["i40e", "ice"];
 pub fn listen(options: &Options) -> Result<Neighbourhood, Error> {
     let all = interfaces::read()?;
     let cards = match &options.interfaces {
-        Selection::Contract => interfaces::cards(&all, &options.sysfs),
+        Selection::Automatic => interfaces::cards(&all, &options.sysfs),
         named @ Selection::Named(_) => interfaces::chosen(&all, named, &options.sysfs)?,
     };
     let flags = interfaces::flags()?;

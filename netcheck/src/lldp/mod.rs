@@ -21,7 +21,7 @@ use std::{io, path::PathBuf, time::Duration};
 pub struct Options {
     /// How long at most. Switches speak every 30 seconds unless told otherwise.
     pub timeout: Duration,
-    /// Where to listen; [`Selection::Contract`] is every network card, whether it has an address or not.
+    /// Where to listen; [`Selection::Automatic`] is every network card, whether it has an address or not.
     pub interfaces: Selection,
     /// Root of sysfs, for what a card is.
     pub sysfs: PathBuf,
@@ -29,7 +29,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(35), interfaces: Selection::Contract, sysfs: PathBuf::from("/sys") }
+        Self { timeout: Duration::from_secs(35), interfaces: Selection::Automatic, sysfs: PathBuf::from("/sys") }
     }
 }
 

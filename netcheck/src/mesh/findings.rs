@@ -105,7 +105,7 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
         }
     }
 
-    // What is no address can't pass, whatever the MTU: the contract looks at the address first.
+    // What is no address can't pass, whatever the MTU: the address is judged first.
     let all: Vec<_> = outcome.plan.interfaces.iter().map(|interface| interface.name.clone()).collect();
     let unprobed = |odd: &OddAddress| Unprobed {
         text: odd.text.clone(),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_is_the_contracts_json() {
+    fn the_report_is_the_services_json() {
         let addresses = ["192.168.127.10/24", "fd00:127::10/64"].map(|text| {
             let (ip, bits) = text.split_once('/').unwrap();
             InterfaceAddress { ip: ip.parse().unwrap(), prefix_bits: bits.parse().unwrap() }

@@ -1,5 +1,5 @@
-//! `connectivity-check` (agent contract §6.2): who answers on the segment (ARP, NDP), who answers echoes and how many of them,
-//! and whether packets as large as the interface allows get through.
+//! `connectivity-check` (docs/compatibility.md#connectivity-check): who answers on the segment (ARP, NDP), who answers echoes and how many
+//! of them, and whether packets as large as the interface allows get through.
 //!
 //! A check is read ([`request`](RequestError)), planned from it and the local interfaces (`plan`, pure), carried out
 //! (`run`, `send`, `receive`) and sorted into [`Findings`] (pure again).

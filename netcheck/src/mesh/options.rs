@@ -30,7 +30,7 @@ impl Default for Options {
             timeout: Duration::from_secs(3),
             packets_per_second: 5000,
             deadline: Duration::from_secs(30),
-            interfaces: Selection::Contract,
+            interfaces: Selection::Automatic,
             sysfs: PathBuf::from("/sys"),
         }
     }

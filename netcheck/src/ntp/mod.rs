@@ -1,5 +1,5 @@
-//! `ntp-synchronizer` (agent contract §6.4): which sources of time chronyd has and what it makes of them. Those the service
-//! asks for and chronyd lacks are added. Where no chronyd runs, they are asked directly.
+//! `ntp-synchronizer` (docs/compatibility.md#ntp-synchronizer): which sources of time chronyd has and what it makes of them. Those the
+//! service asks for and chronyd lacks are added. Where no chronyd runs, they are asked directly.
 
 mod chrony;
 mod request;

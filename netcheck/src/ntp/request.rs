@@ -11,7 +11,7 @@ const MAX_SOURCES: usize = 64;
 pub enum RequestError {
     #[error("the request is not one of ntp-synchronizer, {{\"ntp_source\": \"NAMES\"}}")]
     Document { source: serde_json::Error },
-    /// The text the service knows (agent contract §6.4).
+    /// The text the service knows (docs/compatibility.md#ntp-synchronizer).
     #[error("Invalid NTP source: {source_name}")]
     Source { source_name: String },
     #[error("the request has {found} NTP sources, more than {MAX_SOURCES}")]

@@ -1,4 +1,4 @@
-//! `free-network-addresses` (agent contract §6.3): which addresses of a network nobody answers for.
+//! `free-network-addresses` (docs/compatibility.md#free-network-addresses): which addresses of a network nobody answers for.
 //!
 //! Every address is asked for by ARP, at one pace for all networks. The first question is a probe (RFC 5227: no sender
 //! address), from which no station learns anything and which no proxy answers. Who is silent is asked once more, from our own
@@ -43,7 +43,7 @@ impl Default for Options {
         Self {
             packets_per_second: 4000,
             deadline: Duration::from_secs(60),
-            interfaces: Selection::Contract,
+            interfaces: Selection::Automatic,
             sysfs: PathBuf::from("/sys"),
         }
     }

@@ -1,5 +1,5 @@
 //! The installer's controller, as far as hosts are concerned: says that it is ready, and tells the service which hosts have fetched
-//! their configs, joined, and are done (installer contract B.3, B.4).
+//! their configs, joined, and are done (docs/compatibility.md#controller).
 
 use super::{
     api::Serving,

@@ -9,7 +9,7 @@ use super::{
 use serde_json::{Value, json};
 use std::{fs, io::Write, path::Path};
 
-/// Where the real one's log is on a host that runs it (installer contract A.9).
+/// Where the real one's log is on a host that runs it (docs/compatibility.md#configuring-hosts).
 pub(super) const LOG: &str = "/var/log/containers/machine-config-server-stand-in.log";
 /// A file of each role's config, for tests to see.
 pub const ROLE_FILE: &str = "/etc/landfall-test/role";

@@ -1,5 +1,5 @@
 //! `landfall iso` and `landfall pxe`, and coreos-installer's commands of the same names, `dev` and `pack` besides: the same flags,
-//! output and errors (installer contract C.1), so that what is written for one goes with the other.
+//! output and errors (docs/compatibility.md#coreos-installer-commands), so that what is written for one goes with the other.
 
 mod bake;
 mod customize;

@@ -1,4 +1,4 @@
-//! Consoles as the kernel's `console=` has them, those that GRUB can be set to as well (installer contract C.7).
+//! Consoles as the kernel's `console=` has them, those that GRUB can be set to as well (docs/compatibility.md#kernel-arguments).
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! The installer's own configs inside of a customized live system (installer contract C.9): the one made of options, and whether
-//! one that is given is such a config.
+//! The installer's own configs inside of a customized live system (docs/compatibility.md#installer-config-files): the one made of options,
+//! and whether one that is given is such a config.
 
 use super::{MAX_YAML_BYTES, console::Console};
 use ignition::yaml::{self, WordedError};

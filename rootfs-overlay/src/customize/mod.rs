@@ -1,5 +1,6 @@
-//! What `iso customize` and `pxe customize` put into a live system (installer contract C.10): an Ignition config that has it install
-//! a machine by itself, and network settings. Texts of errors, and every byte of the result, are those of coreos-installer.
+//! What `iso customize` and `pxe customize` put into a live system (docs/compatibility.md#customized-live-systems): an Ignition config
+//! that has it install a machine by itself, and network settings. Texts of errors, and every byte of the result, are those of
+//! coreos-installer.
 
 mod config;
 mod console;

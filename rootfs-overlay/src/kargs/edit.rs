@@ -1,4 +1,4 @@
-//! Editing of kernel arguments as text, in the way and the order of coreos-installer (installer contract C.7).
+//! Editing of kernel arguments as text, in the way and the order of coreos-installer (docs/compatibility.md#kernel-arguments).
 
 /// Arguments to delete, to append and to replace, done in this order. Quotes mean nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

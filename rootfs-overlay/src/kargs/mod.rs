@@ -1,5 +1,5 @@
-//! The kernel arguments inside a live ISO: the room its boot loader configurations keep for them (installer contract C.11, service
-//! contract §8.5). Texts of errors are those of coreos-installer.
+//! The kernel arguments inside a live ISO: the room its boot loader configurations keep for them (docs/compatibility.md#iso-areas). Texts
+//! of errors are those of coreos-installer.
 
 mod edit;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The minimal ISO inside of a full one (`coreos/miniso.dat`, installer contract C.11): which of its files are also in the full ISO
-//! and where, and all its other bytes, packed. Texts of errors are those of coreos-installer.
+//! The minimal ISO inside of a full one (`coreos/miniso.dat`, docs/compatibility.md#minimal-iso): which of its files are also in the full
+//! ISO and where, and all its other bytes, packed. Texts of errors are those of coreos-installer.
 
 mod coding;
 #[cfg(test)]

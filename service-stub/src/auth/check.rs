@@ -1,11 +1,11 @@
 //! Asks every request for its token before anything else of it is looked at.
 
-use super::access::{self, Access, Credential};
 use super::token::{self, Claims, Scheme, TokenError};
-use super::{Auth, Caller, Watches};
+use super::{Access, Auth, Caller, Credential, Watches};
 use crate::http::work::{in_time, next_piece};
 use crate::http::{Call, Refusal, call, limits::Limits};
 use crate::model::Model;
+use crate::routes;
 use crate::service::Service;
 use api::{ClusterId, InfraEnvId, Timestamp};
 use axum::{
@@ -78,7 +78,7 @@ fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts
         same_site(&parts.method, &parts.headers)?;
         return Ok((Caller::Everyone, false));
     };
-    let Access::One(credentials) = access::of(&parts.method, pattern) else {
+    let Access::One(credentials) = routes::access(&parts.method, pattern) else {
         return Ok((Caller::Everyone, false));
     };
     let shown = credentials.iter().filter_map(|kind| Some((*kind, shown(*kind, path, &query, &parts.headers)?)));

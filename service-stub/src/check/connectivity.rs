@@ -1,4 +1,4 @@
-//! Which hosts reach each other: full-mesh groups by network and by address family (service contract §5.5).
+//! Which hosts reach each other: full-mesh groups by network and by address family (docs/compatibility.md#majority-groups).
 
 use super::reach::Reach;
 use crate::net::Cidr;
@@ -85,7 +85,7 @@ fn mutual(peers: &[&Node], question: Question) -> Vec<BTreeSet<usize>> {
     sets
 }
 
-/// Addresses that two machines answer for, by one host's probes, with their hardware addresses (§5.5).
+/// Addresses that two machines answer for, by one host's probes, with their hardware addresses.
 pub fn collisions(nodes: &[Node]) -> BTreeMap<IpAddr, BTreeSet<String>> {
     let mut all: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
     for node in nodes {

@@ -1,4 +1,4 @@
-//! Which disks may be installed to, and which one is (service contract §9).
+//! Which disks may be installed to, and which one is (docs/compatibility.md#roles).
 
 use super::requirements::{Requirements, is_at_least};
 use crate::model::{ClusterRecord, HostRecord};

@@ -1,4 +1,4 @@
-//! What must hold before an installation: checks of hosts and clusters as tables of pure functions (service contract §5).
+//! What must hold before an installation: checks of hosts and clusters as tables of pure functions (docs/compatibility.md#validations).
 
 pub mod cluster;
 pub mod connectivity;

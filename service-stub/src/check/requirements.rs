@@ -1,4 +1,4 @@
-//! What hardware a role needs (service contract §5.2): the default table, a file that replaces it, and the lookup.
+//! What hardware a role needs (docs/compatibility.md#hardware-requirements): the default table, a file that replaces it, and the lookup.
 
 use api::{HostRole, Inventory};
 use serde::Deserialize;
@@ -250,7 +250,7 @@ impl Requirements {
     }
 }
 
-/// A worker on a card (service contract §5.2).
+/// A worker on a card (docs/compatibility.md#hardware-requirements).
 fn is_edge(inventory: &Inventory) -> bool {
     let architecture = inventory.cpu.as_ref().map_or("", |cpu| cpu.architecture.as_str());
     let product = inventory.system_vendor.as_ref().map_or("", |vendor| vendor.product_name.as_str());

@@ -1,4 +1,4 @@
-//! Which checks came out otherwise than the last time: what people are told by events (service contract §5.1).
+//! Which checks came out otherwise than the last time: what people are told by events (docs/compatibility.md#validations).
 
 use super::{Finding, Status};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What users set on a cluster after it is made (service contract §1.2.5), and what a page of theirs keeps with it.
+//! What users set on a cluster after it is made (docs/compatibility.md#user-endpoints), and what a page of theirs keeps with it.
 
 use super::new_cluster::{
     check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,

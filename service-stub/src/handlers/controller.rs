@@ -1,4 +1,4 @@
-//! What a cluster's own controller tells while it finishes the installation (service contract §1.2.3).
+//! What a cluster's own controller tells while it finishes the installation (docs/compatibility.md#controller-endpoints).
 
 use super::{clusters, shapes};
 use crate::course::OperatorStatus;

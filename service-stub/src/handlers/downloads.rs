@@ -208,7 +208,7 @@ fn kubeconfig(files: &ClusterFiles, cluster: &ClusterRecord) -> Result<(&'static
     }
 }
 
-/// GET /v2/infra-env/{id}/hosts/{id}/downloads/ignition (the singular is the contract's).
+/// GET /v2/infra-env/{id}/hosts/{id}/downloads/ignition (the published path is singular).
 pub fn host_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let (name, config) = host_config(service, call)?;
     Ok(Answer::file(&name, config))

@@ -1,4 +1,4 @@
-//! What users set on a host before it is installed (service contract §1.2.5).
+//! What users set on a host before it is installed (docs/compatibility.md#user-endpoints).
 
 use super::hosts::{before_installation, change_host, shown};
 use super::shapes;

@@ -1,4 +1,4 @@
-//! What users set on an infra-env, held against the rules before anything of it is kept (service contract §1.2.5, §7.4).
+//! What users set on an infra-env, held against the rules before anything of it is kept (docs/compatibility.md#user-endpoints).
 
 use crate::http::Refusal;
 use crate::infra_env::{DISCONNECTED_ISO, KernelArgument};

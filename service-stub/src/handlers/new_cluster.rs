@@ -236,7 +236,7 @@ fn set_default_networks(params: &mut ClusterCreateParams) {
     params.service_networks.get_or_insert_with(|| vec![ServiceNetwork { cidr, cluster_id: None }]);
 }
 
-/// Networks without a host prefix get the default of their family (§5.4).
+/// Networks without a host prefix get the default of their family.
 pub(super) fn with_prefixes(mut networks: Vec<ClusterNetwork>) -> Vec<ClusterNetwork> {
     for network in networks.iter_mut().filter(|network| network.host_prefix == 0) {
         let v6 = network.cidr.contains(':');

@@ -133,7 +133,7 @@ impl Refusal {
         Self::Application(StatusCode::CONFLICT, reason.to_string())
     }
 
-    /// 501: the contract knows it, this service does not do it.
+    /// 501: the published API has it, this service does not do it.
     pub fn not_implemented(what: &str) -> Self {
         Self::Application(StatusCode::NOT_IMPLEMENTED, format!("{what} is not implemented by landfall serve"))
     }

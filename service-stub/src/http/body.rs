@@ -61,7 +61,7 @@ pub enum Rule {
     List(&'static Model),
     /// A list of texts.
     Texts,
-    /// Known to the contract, not handled here: refused unless it is absent, null or empty.
+    /// Published, not handled here: refused unless it is absent, null or empty.
     NotHere,
 }
 
@@ -137,7 +137,7 @@ pub const fn texts(name: &'static str) -> Field {
     Field::new(name, Rule::Texts)
 }
 
-/// A field of the contract that this service does not act on.
+/// A published field that this service does not act on.
 pub const fn not_here(name: &'static str) -> Field {
     Field::new(name, Rule::NotHere)
 }

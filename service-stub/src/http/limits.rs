@@ -160,13 +160,24 @@ impl Gates {
 
     /// A place, in order of arrival; 503 when none gets free in time.
     pub async fn enter(&self, kind: Kind) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
-        let (gate, what) = match kind {
-            Kind::Probe => return Ok(None),
-            Kind::Request => (&self.requests, "requests"),
-            Kind::Upload => (&self.uploads, "uploads"),
-            Kind::Download => (&self.downloads, "downloads"),
-        };
-        self.wait(gate, what).await.map(Some)
+        match self.gate(kind) {
+            Some((gate, what)) => self.wait(gate, what).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How many places are free; none where none is taken.
+    pub fn free(&self, kind: Kind) -> Option<usize> {
+        self.gate(kind).map(|(gate, _)| gate.available_permits())
+    }
+
+    fn gate(&self, kind: Kind) -> Option<(&Arc<Semaphore>, &'static str)> {
+        match kind {
+            Kind::Probe => None,
+            Kind::Request => Some((&self.requests, "requests")),
+            Kind::Upload => Some((&self.uploads, "uploads")),
+            Kind::Download => Some((&self.downloads, "downloads")),
+        }
     }
 
     /// A place for a body beyond [`LARGE_BODY_BYTES`].
@@ -217,7 +228,7 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let message = format!("path and query are longer than {MAX_URI_BYTES} bytes");
         return Err(Refusal::Request(StatusCode::URI_TOO_LONG, message));
     }
-    // No request of the contract is compressed, so a few bytes can't become many here.
+    // No published request is compressed, so a few bytes can't become many here.
     let coded = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
     if headers.get_all(header::CONTENT_ENCODING).iter().any(coded) {
         let message = "request bodies are taken without Content-Encoding only".to_owned();

@@ -1,4 +1,4 @@
-//! What a host is told when it polls: a function of its record and its peers (service contract §6).
+//! What a host is told when it polls: a function of its record and its peers (docs/compatibility.md#instructions).
 
 pub mod outstanding;
 mod pace;

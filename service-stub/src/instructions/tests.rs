@@ -1,4 +1,4 @@
-//! The contract's tables, and what our own agent makes of every step.
+//! The tables of docs/compatibility.md#instructions, and what our own agent makes of every step.
 
 use super::options::StepOptions;
 use super::*;
@@ -54,7 +54,7 @@ fn settings(files: &std::path::Path) -> Settings {
 
 fn inventory(address: &str) -> Value {
     json!({
-        "boot": {"command_line": "rd.neednet=1 coreos.live zfcp.allow_lun_scan=0 rd.znet=qeth,0.0.bdd0 rd.dasd=0.0.3529 rd.zfcp=0.0.8007 \
+        "boot": {"command_line": "rd.neednet=1 coreos.live zfcp.allow_lun_scan=0 rd.znet=qeth,0.0.f200 rd.dasd=0.0.0200 rd.zfcp=0.0.fc00 \
                                   ip=192.168.126.5::192.168.126.1 nameserver=192.168.126.1"},
         "disks": [{"name": "null", "path": "/dev/null", "by_id": "/dev/null", "drive_type": "SSD"}],
         "hostname": "node",
@@ -303,7 +303,7 @@ fn taken(step: &Step) {
         outputs: Default::default(),
         pace: Default::default(),
     };
-    if let Err(refusal) = agent::action::action(step, &settings, HOST.parse().unwrap()) {
+    if let Err(refusal) = agent::steps::action(step, &settings, HOST.parse().unwrap()) {
         panic!("{}: {refusal}", step.step_type);
     }
     let (kind, suffix) = step.step_id.rsplit_once('-').unwrap();
@@ -482,7 +482,7 @@ fn disk_machine_and_network_have_their_arguments() {
     };
     let own = |world: &mut World, args: &[&str]| world.record.host.installer_args = json!(args).to_string();
     const NET: &str = "ip=52-54-00-aa-13-00:dhcp";
-    const DEVICES: &str = "rd.neednet=1 zfcp.allow_lun_scan=0 rd.znet=qeth,0.0.bdd0 rd.dasd=0.0.3529 rd.zfcp=0.0.8007";
+    const DEVICES: &str = "rd.neednet=1 zfcp.allow_lun_scan=0 rd.znet=qeth,0.0.f200 rd.dasd=0.0.0200 rd.zfcp=0.0.fc00";
     assert_eq!(kargs(&|_, _| ()), NET);
     assert_eq!(kargs(&|_, i| disk(i, "Multipath")), format!("rw rd.multipath=default {NET}"));
     assert_eq!(kargs(&|_, i| disk(i, "RAID")), format!("rd.md=1 rd.auto=1 {NET}"));

@@ -343,35 +343,36 @@ mod tests {
     #[test]
     fn sizes() {
         for (cidr, prefix, hosts, why) in [
-            ("10.128.0.0/14", 23, 3, ""),
+            ("10.64.0.0/16", 24, 200, ""),
+            ("10.64.0.0/24", 24, 1, ""),
+            ("fd40::/48", 64, 500, ""),
             (
-                "10.128.0.0/29",
-                28,
+                "10.64.0.0/26",
+                25,
                 0,
-                "Cluster network CIDR 10.128.0.0/29: Address mask size must be between 1 to 25 and must include at least 128 addresses",
+                "Cluster network CIDR 10.64.0.0/26: Address mask size must be between 1 to 25 and must include at least 128 addresses",
             ),
-            ("10.128.0.1/14", 23, 0, "Cluster network CIDR 10.128.0.1/14: 10.128.0.1/14 is not a valid network CIDR"),
+            ("10.64.9.0/16", 24, 0, "Cluster network CIDR 10.64.9.0/16: 10.64.9.0/16 is not a valid network CIDR"),
             (
-                "0.0.0.0/8",
-                23,
-                0,
-                "Cluster network CIDR 0.0.0.0/8: The specified CIDR 0.0.0.0/8 is invalid because its resulting routing prefix matches the unspecified address",
-            ),
-            ("10.128.0.0/14", 0, 0, "Cluster network host prefix 0: Host prefix, now 0, must be a positive integer"),
-            (
-                "10.128.0.0/14",
-                26,
-                0,
-                "Cluster CIDR size: Host prefix, now 26, must be less than or equal to 25 to allow at least 128 addresses",
-            ),
-            (
-                "10.128.0.0/23",
+                "0.0.0.0/9",
                 24,
-                3,
-                "Cluster CIDR size: Cluster network CIDR prefix 23 does not contain enough addresses for 3 hosts each one with 24 prefix (256 addresses)",
+                0,
+                "Cluster network CIDR 0.0.0.0/9: The specified CIDR 0.0.0.0/9 is invalid because its resulting routing prefix matches the unspecified address",
             ),
-            ("10.128.0.0/24", 24, 1, ""),
-            ("fd01::/48", 64, 3, ""),
+            ("10.64.0.0/16", 0, 0, "Cluster network host prefix 0: Host prefix, now 0, must be a positive integer"),
+            (
+                "10.64.0.0/16",
+                29,
+                0,
+                "Cluster CIDR size: Host prefix, now 29, must be less than or equal to 25 to allow at least 128 addresses",
+            ),
+            ("10.64.0.0/22", 25, 8, ""),
+            (
+                "10.64.0.0/22",
+                25,
+                9,
+                "Cluster CIDR size: Cluster network CIDR prefix 22 does not contain enough addresses for 9 hosts each one with 25 prefix (128 addresses)",
+            ),
         ] {
             assert_eq!(
                 check_cluster_networks(&pods(cidr, prefix), hosts).err().unwrap_or_default(),

@@ -134,29 +134,40 @@ mod tests {
 
     #[test]
     fn proxies() {
+        let no_url = "Proxy URL format is not valid";
+        let scheme = "The URL scheme must be http and specified in the URL";
         for (url, why) in [
-            ("http://proxy.com:3128", ""),
-            ("http://u:p@proxy.com", ""),
-            ("http://10.9.8.7:123", ""),
-            ("http://[1080::8:800:200C:417A]:8888", ""),
-            (
-                "https://proxy.com:3128",
-                "The URL scheme must be http and specified in the URL: 'https://proxy.com:3128'",
-            ),
-            ("proxy.com:3128", "The URL scheme must be http and specified in the URL: 'proxy.com:3128'"),
-            ("httpx://proxy.com", "Proxy URL format is not valid: 'httpx://proxy.com'"),
-            ("xyz", "Proxy URL format is not valid: 'xyz'"),
-            ("http", "Proxy URL format is not valid: 'http'"),
-            ("http://!@#$!@#$", "Proxy URL format is not valid: 'http://!@#$!@#$'"),
-            ("http://p:123456", "Proxy URL format is not valid: 'http://p:123456'"),
-            ("https://u:hunter2@p", "The URL scheme must be http and specified in the URL: 'https://u:***@p'"),
+            ("http://squid", ""),
+            ("http://squid.lab.example.:8080", ""),
+            ("http://alice@squid.lab.example", ""),
+            ("http://alice:s3cr3t@198.51.100.20:65535", ""),
+            ("http://[2001:db8::20]", ""),
+            ("http://[2001:db8:0:0:0:0:0:20]:3129", ""),
+            ("https://squid.lab.example:443", scheme),
+            ("socks5://squid.lab.example:1080", no_url),
+            ("squid.lab.example:8080", scheme),
+            ("squid", no_url),
+            ("http:", no_url),
+            ("http://", no_url),
+            ("http://squid lab", no_url),
+            ("http://-squid", no_url),
+            ("http://198.51.100.256", no_url),
+            ("http://[2001:db8::g]", no_url),
+            ("http://squid:port", no_url),
+            ("http://squid:123456", no_url),
         ] {
+            let why = if why.is_empty() { String::new() } else { format!("{why}: '{url}'") };
             assert_eq!(proxy(url, &["http"]).err().unwrap_or_default(), why, "{url}");
         }
-        let why = check(None, Some("ftp://p.com"), None, None).unwrap_err();
+        // A password is not repeated.
+        let why = proxy("https://alice:s3cr3t@squid.lab.example", &["http"]).unwrap_err();
+        assert_eq!(why, format!("{scheme}: 'https://alice:***@squid.lab.example'"));
+        assert_eq!(check(None, Some("https://squid.lab.example"), None, None), Ok(()));
+        let why = check(None, Some("ftp://squid.lab.example"), None, None).unwrap_err();
         assert_eq!(
             why,
-            "Failed to validate HTTPS Proxy: The URL scheme must be http or https and specified in the URL: 'ftp://p.com'"
+            "Failed to validate HTTPS Proxy: The URL scheme must be http or https and specified in the URL: \
+             'ftp://squid.lab.example'"
         );
         assert_eq!(check(Some(""), Some(""), Some(""), None), Ok(()));
     }
@@ -164,13 +175,16 @@ mod tests {
     #[test]
     fn what_goes_past_a_proxy() {
         for (list, good) in [
-            ("domain.com,.sub.domain.com,10.9.0.0/16,10.9.8.7,fd00::/48,localhost", true),
-            ("*", true),
-            ("*,domain.com", true),
-            ("...", false),
-            ("a,b,a", false),
-            ("a, b", false),
             ("", true),
+            ("*", true),
+            ("*,lab.example", true),
+            ("localhost", true),
+            (".lab.example,intra_net.example,198.51.100.0/24,198.51.100.20,2001:db8::/32,2001:db8::20", true),
+            ("lab.example,198.51.100.20,lab.example", false),
+            ("lab.example, intra.example", false),
+            ("lab.example,,intra.example", false),
+            ("..lab.example", false),
+            ("-lab.example", false),
         ] {
             assert_eq!(check(None, None, Some(list), Some("4.22.9")).is_ok(), good, "{list}");
         }

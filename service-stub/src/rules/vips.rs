@@ -224,41 +224,41 @@ mod tests {
     #[test]
     fn addresses_alone() {
         for (api, ingress, why) in [
-            (vec!["1.2.3.4"], vec!["1.2.3.5"], ""),
-            (vec!["1.2.3.4", "fd00::4"], vec!["1.2.3.5", "fd00::5"], ""),
+            (vec!["192.0.2.4"], vec!["192.0.2.5"], ""),
+            (vec!["192.0.2.4", "fd00::4"], vec!["192.0.2.5", "fd00::5"], ""),
             (
-                vec!["1.2.3.4"],
-                vec!["1.2.3.4"],
-                "1 error occurred:\n\t* The IP address \"1.2.3.4\" appears both in apiVIPs and ingressVIPs\n\n",
+                vec!["192.0.2.4"],
+                vec!["192.0.2.4"],
+                "1 error occurred:\n\t* The IP address \"192.0.2.4\" appears both in apiVIPs and ingressVIPs\n\n",
             ),
             (
-                vec!["1.2.3.4", "1.2.3.6"],
-                vec!["1.2.3.5", "1.2.3.7"],
+                vec!["192.0.2.4", "192.0.2.6"],
+                vec!["192.0.2.5", "192.0.2.7"],
                 "dual-stack apiVIPs must include exactly one IPv6 address",
             ),
             (
                 vec!["fd00::4", "fd00::6"],
-                vec!["1.2.3.5", "1.2.3.7"],
+                vec!["192.0.2.5", "192.0.2.7"],
                 "dual-stack apiVIPs must include exactly one IPv4 address",
             ),
             (
-                vec!["1.2.3.4", "fd00::4"],
-                vec!["1.2.3.5", "1.2.3.7"],
+                vec!["192.0.2.4", "fd00::4"],
+                vec!["192.0.2.5", "192.0.2.7"],
                 "dual-stack ingressVips must include exactly one IPv6 address",
             ),
             (
-                vec!["1.2.3.4"],
+                vec!["192.0.2.4"],
                 vec![],
                 "1 error occurred:\n\t* configuration must include the same number of apiVIPs (got 1) and ingressVIPs (got 0)\n\n",
             ),
             (
-                vec!["1.2.3.999"],
+                vec!["192.0.2.999"],
                 vec![""],
-                "2 errors occurred:\n\t* Could not parse VIP ip 1.2.3.999\n\t* Ingress VIP IP at index 0 cannot be empty\n\n",
+                "2 errors occurred:\n\t* Could not parse VIP ip 192.0.2.999\n\t* Ingress VIP IP at index 0 cannot be empty\n\n",
             ),
             (
-                vec!["1.2.3.4", "1.2.3.4", "1.2.3.6"],
-                vec!["1.2.3.5"],
+                vec!["192.0.2.4", "192.0.2.4", "192.0.2.6"],
+                vec!["192.0.2.5"],
                 "2 errors occurred:\n\t* apiVIPs supports 2 vips. got: 3\n\t* configuration must include the same number of apiVIPs (got 3) and ingressVIPs (got 1)\n\n",
             ),
         ] {
@@ -268,20 +268,23 @@ mod tests {
 
     #[test]
     fn addresses_in_their_network() {
-        let one = |api: &str, ingress: &str| check(&[api], &[ingress], &["1.2.3.0/24"], |_| ());
-        assert_eq!(one("1.2.3.4", "1.2.3.5"), "");
+        let one = |api: &str, ingress: &str| check(&[api], &[ingress], &["192.0.2.0/24"], |_| ());
+        assert_eq!(one("192.0.2.4", "192.0.2.5"), "");
         assert_eq!(
-            one("1.2.4.4", "1.2.3.5"),
-            "1 error occurred:\n\t* api-vip <1.2.4.4> does not belong to machine-network-cidr <1.2.3.0/24>\n\n"
+            one("198.51.100.4", "192.0.2.5"),
+            "1 error occurred:\n\t* api-vip <198.51.100.4> does not belong to machine-network-cidr <192.0.2.0/24>\n\n"
         );
-        assert!(one("1.2.3.4", "1.2.3.255").contains("ingress-vip <1.2.3.255> is the broadcast address"));
+        assert!(one("192.0.2.4", "192.0.2.255").contains("ingress-vip <192.0.2.255> is the broadcast address"));
         let balanced =
-            |api: &str| check(&[api], &[api], &["1.2.3.0/24", "1.2.4.0/24"], |vips| vips.user_balanced = true);
-        assert_eq!(balanced("1.2.4.4"), "");
-        assert!(balanced("1.2.5.4").starts_with("api-vip '1.2.5.4' failed verification: none of the machine networks"));
-        let occupied: Free = &|_, address| Some(address.to_string() != "1.2.3.4");
-        let why = check_pair("1.2.3.0/24", "1.2.3.4", "1.2.3.5", Some(occupied)).unwrap_err();
-        assert_eq!(why, "api-vip <1.2.3.4> is already in use in cidr 1.2.3.0/24");
+            |api: &str| check(&[api], &[api], &["192.0.2.0/24", "198.51.100.0/24"], |vips| vips.user_balanced = true);
+        assert_eq!(balanced("198.51.100.4"), "");
+        assert!(
+            balanced("203.0.113.4")
+                .starts_with("api-vip '203.0.113.4' failed verification: none of the machine networks")
+        );
+        let occupied: Free = &|_, address| Some(address.to_string() != "192.0.2.4");
+        let why = check_pair("192.0.2.0/24", "192.0.2.4", "192.0.2.5", Some(occupied)).unwrap_err();
+        assert_eq!(why, "api-vip <192.0.2.4> is already in use in cidr 192.0.2.0/24");
     }
 
     #[test]
@@ -289,9 +292,9 @@ mod tests {
         let user_managed = |api: &[&str], by_dhcp| {
             check(api, api, &[], |vips| (vips.user_managed, vips.by_dhcp, vips.user_balanced) = (true, by_dhcp, true))
         };
-        assert_eq!(user_managed(&["1.2.3.4"], false), "API VIPs cannot be set with User Managed Networking");
+        assert_eq!(user_managed(&["192.0.2.4"], false), "API VIPs cannot be set with User Managed Networking");
         assert_eq!(user_managed(&[], true), "VIP DHCP Allocation cannot be set with User Managed Networking");
-        let by_dhcp = check(&["1.2.3.4"], &["1.2.3.5"], &[], |vips| vips.by_dhcp = true);
+        let by_dhcp = check(&["192.0.2.4"], &["192.0.2.5"], &[], |vips| vips.by_dhcp = true);
         assert_eq!(by_dhcp, "Setting API VIPs is forbidden when cluster is in vip-dhcp-allocation mode");
     }
 }

@@ -22,7 +22,7 @@ pub enum InventoryState {
     Usable,
 }
 
-/// The checks of a host (service contract §2.6). Lists hold the messages of checks that do not pass.
+/// The checks of a host (docs/compatibility.md#host-states). Lists hold the messages of checks that do not pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostChecks {
     pub connected: bool,
@@ -46,7 +46,7 @@ pub struct HostChecks {
     pub unbound: Vec<String>,
 }
 
-/// The checks of a cluster (service contract §3.2).
+/// The checks of a cluster (docs/compatibility.md#cluster-states).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterChecks {
     /// `api-vips-defined` and `ingress-vips-defined` pass, or the cluster needs none.

@@ -1,4 +1,4 @@
-//! How long things may take (service contract §2.7), seconds.
+//! How long things may take (docs/compatibility.md#time-limits), seconds.
 
 use super::cluster::FinalizingStage;
 use api::HostStage;

@@ -1,4 +1,4 @@
-//! State machines of hosts and clusters: pure functions from facts to the next state (service contract §2 to §4).
+//! State machines of hosts and clusters: pure functions from facts to the next state (docs/compatibility.md#host-states).
 
 pub mod cluster;
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl ClusterState {
         matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput | Self::PreparingForInstallation)
     }
 
-    /// Install-time files may be downloaded (service contract §1.2.2).
+    /// Install-time files may be downloaded (docs/compatibility.md#installer-endpoints).
     pub fn files_available(self) -> bool {
         Self::WITH_FILES.contains(&self)
     }

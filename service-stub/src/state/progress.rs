@@ -1,4 +1,4 @@
-//! Progress a host reports: which stages it may report when, and what that makes of its state (service contract §4).
+//! Progress a host reports: which stages it may report when, and what that makes of its state (docs/compatibility.md#stages).
 
 use super::HostState;
 use api::{ClusterProgressInfo, HostProgressInfo, HostStage, Timestamp};

@@ -56,7 +56,7 @@ pub enum Info<M: Machine> {
 }
 
 pub struct Row<M: Machine> {
-    /// Section and row of the service contract.
+    /// See docs/compatibility.md#host-states.
     pub id: &'static str,
     /// What sets it going.
     pub on: M::Trigger,

@@ -1,4 +1,4 @@
-//! The request of the step `install` (service contract §6.3).
+//! The request of the step `install` (docs/compatibility.md#install-request).
 
 use super::kind::{Kind, Outcome, Replied, Situation, detail, json};
 use crate::check::disks;

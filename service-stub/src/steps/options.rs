@@ -23,7 +23,7 @@ pub struct StepOptions {
     pub disabled: Vec<StepType>,
 }
 
-/// What agents hold references of images against: at least they must not refuse the request (agent contract §4.3).
+/// What agents hold references of images against: at least they must not refuse the request (docs/compatibility.md#registration).
 fn image(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:/@".contains(c);
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());

@@ -3,10 +3,11 @@
 use super::common::{API, Files, Running, pull_secret};
 use super::infra_env;
 use serde_json::json;
-use service_stub::http::limits::Limits;
+use service_stub::http::limits::{Kind, Limits};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 fn ms(count: u64) -> Duration {
@@ -203,6 +204,64 @@ fn large_bodies_take_turns() {
     assert_eq!(send(1000), 404, "a small one needs none");
     assert_eq!(status(&rest(&mut slow)), "408");
     assert_eq!(send(2 << 20), 404);
+}
+
+/// More requests than the service has threads for: some are worked on, the others wait for a thread.
+#[test]
+fn requests_give_their_places_back_when_their_clients_are_gone() {
+    const REQUESTS: usize = 64;
+    let limits = Limits { requests: REQUESTS, ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
+    let service = running.service.clone();
+    // A change waits until this one is over, so a request that makes one takes as long as this test wants.
+    let (begun, has_begun) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let change = {
+        let service = service.clone();
+        std::thread::spawn(move || {
+            let waited = service.change("", |_| {
+                begun.send(()).unwrap();
+                let _ = released.recv();
+                Ok(())
+            });
+            waited.unwrap();
+        })
+    };
+    has_begun.recv().unwrap();
+    let body = json!({"name": "c", "openshift_version": "4.22", "pull_secret": pull_secret()}).to_string();
+    let request = format!(
+        "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let clients: Vec<TcpStream> = (0..REQUESTS)
+        .map(|_| {
+            let mut client = connect(&running);
+            client.write_all(request.as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    let wait_for = |free: usize, what: &str| {
+        // 20 s: then it is not going to happen.
+        let mut looks = 0..2000;
+        while service.gates.free(Kind::Request) != Some(free) {
+            assert!(looks.next().is_some(), "{what}: {:?} places are free", service.gates.free(Kind::Request));
+            std::thread::sleep(ms(10));
+        }
+    };
+    wait_for(0, "each request takes a place");
+    drop(clients);
+    wait_for(REQUESTS, "each request gives its place back while the change still runs");
+    release.send(()).unwrap();
+    change.join().unwrap();
+    // It is behind all of them in the queue for a thread, and the service ends when the begun ones are through.
+    assert_eq!(running.get(&format!("{API}/v2/clusters")).status, 200);
+    drop(running);
+    let made = service.store.model().clusters.len();
+    println!(
+        "| {REQUESTS} requests whose clients are gone | all places free; {made} were begun before and are carried out |"
+    );
+    assert!(made < REQUESTS, "requests that nobody waits for any more are begun");
 }
 
 const HOLD: &str = "LANDFALL_TEST_HOLD";

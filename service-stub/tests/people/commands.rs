@@ -228,6 +228,7 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     assert_ne!(config["storage"]["files"], serde_json::Value::Null);
 
     printed(&world, &["cluster", "install", "rack"]);
+    world.running.monitor();
     let installed = printed(&world, &["host", "ignition", "node-1", "--installed"]);
     assert!(serde_json::from_str::<serde_json::Value>(&installed).is_ok(), "{installed}");
     let kubeconfig = at("kubeconfig");

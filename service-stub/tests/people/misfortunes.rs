@@ -72,7 +72,7 @@ fn a_wrong_boot_waits_for_a_person_and_goes_on() {
     world.register(machine).unwrap();
     let host = world.host(machine);
     assert_eq!(host.status, "installing-pending-user-action");
-    assert!(host.status_info.contains("/dev/vda"), "{}", host.status_info);
+    assert!(host.status_info.ends_with("boot from disk (vda, /dev/disk/by-path/virtio-0)"), "{}", host.status_info);
     assert_eq!(world.status(), "installing-pending-user-action");
     assert_eq!(world.register(machine).unwrap_err().status(), Some(400), "told once is enough");
     world.put(machine, HostStage::Joined, "").unwrap();

@@ -97,6 +97,7 @@ fn actions_are_asked_for_and_taken_from_here_only() {
     assert_eq!(world.status(), "ready");
     let (status, _) = post(&world, &install, &form, "same-origin");
     assert!(matches!(status, 200 | 303), "{status}");
+    world.running.monitor();
     assert_eq!(world.status(), "installing");
     assert!(post(&world, &install, &"x".repeat(10_000), "same-origin").0 >= 400);
     assert_eq!(post(&world, &format!("{cluster}/explode"), &form, "same-origin").0, 404);

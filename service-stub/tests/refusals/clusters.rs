@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 const EXAMPLE_C: &str = r"DNS format mismatch: example.c domain name is not valid. Must match regex [^([a-z\d]([\-]*[a-z\d]+)*\.)+[a-z\d]+([\-]*[a-z\d]+)+$], be no more than 255 characters, and not be in dotted decimal format (##.##.##.##)";
 const TAGS: &str = "Invalid format for Tags: a,,b. Tags should be a comma-separated list (e.g. tag1,tag2,tag3). Each tag can consist of the following characters: Alphanumeric (aA-zZ, 0-9), underscore (_) and white-spaces.";
-const TWO_VIPS: &str = "1 error occurred:\n\t* The IP address \"1.2.3.4\" appears both in apiVIPs and ingressVIPs\n\n";
+const TWO_VIPS: &str =
+    "1 error occurred:\n\t* The IP address \"192.0.2.4\" appears both in apiVIPs and ingressVIPs\n\n";
 
 fn vips(api: &[&str], ingress: &[&str]) -> Value {
     let list = |ips: &[&str]| ips.iter().map(|ip| json!({"ip": ip})).collect::<Vec<_>>();
@@ -27,10 +28,10 @@ fn either() -> Vec<(&'static str, Value, &'static str)> {
             json!({"ssh_public_key": "garbage"}),
             "SSH key: garbage does not match any supported type: ssh-rsa, ssh-ed25519, ecdsa-[VARIANT]",
         ),
-        ("one address as API and ingress VIP", vips(&["1.2.3.4"], &["1.2.3.4"]), TWO_VIPS),
+        ("one address as API and ingress VIP", vips(&["192.0.2.4"], &["192.0.2.4"]), TWO_VIPS),
         (
             "two VIPs of one family (IPv4)",
-            vips(&["1.2.3.4", "1.2.3.5"], &["1.2.3.6", "1.2.3.7"]),
+            vips(&["192.0.2.4", "192.0.2.5"], &["192.0.2.6", "192.0.2.7"]),
             "dual-stack apiVIPs must include exactly one IPv6 address",
         ),
         (
@@ -40,7 +41,7 @@ fn either() -> Vec<(&'static str, Value, &'static str)> {
         ),
         (
             "an API VIP without one of ingress",
-            vips(&["1.2.3.4"], &[]),
+            vips(&["192.0.2.4"], &[]),
             "1 error occurred:\n\t* configuration must include the same number of apiVIPs (got 1) and ingressVIPs (got 0)\n\n",
         ),
         ("NTP source `a b`", json!({"additional_ntp_source": "a b"}), "Invalid NTP source: a b"),
@@ -67,7 +68,7 @@ fn either() -> Vec<(&'static str, Value, &'static str)> {
         ),
         (
             "two machine networks of one family",
-            json!({"machine_networks": [{"cidr": "1.2.3.0/24"}, {"cidr": "1.2.4.0/24"}]}),
+            json!({"machine_networks": [{"cidr": "192.0.2.0/24"}, {"cidr": "198.51.100.0/24"}]}),
             "Single-stack cluster cannot contain multiple Machine Networks",
         ),
         (
@@ -160,22 +161,22 @@ fn of_new_clusters_alone() {
         ),
         (
             "VIPs with user-managed networking",
-            with(vips(&["1.2.3.4"], &["1.2.3.5"]), json!({"user_managed_networking": true})),
+            with(vips(&["192.0.2.4"], &["192.0.2.5"]), json!({"user_managed_networking": true})),
             "API VIPs cannot be set with User Managed Networking",
         ),
         (
             "VIPs that come by DHCP",
-            with(vips(&["1.2.3.4"], &["1.2.3.5"]), json!({"vip_dhcp_allocation": true})),
+            with(vips(&["192.0.2.4"], &["192.0.2.5"]), json!({"vip_dhcp_allocation": true})),
             "Setting API VIPs is forbidden when cluster is in vip-dhcp-allocation mode",
         ),
         (
             "a VIP outside of the machine network",
-            with(vips(&["1.2.4.4"], &["1.2.3.5"]), json!({"machine_networks": [{"cidr": "1.2.3.0/24"}]})),
-            "1 error occurred:\n\t* api-vip <1.2.4.4> does not belong to machine-network-cidr <1.2.3.0/24>\n\n",
+            with(vips(&["198.51.100.4"], &["192.0.2.5"]), json!({"machine_networks": [{"cidr": "192.0.2.0/24"}]})),
+            "1 error occurred:\n\t* api-vip <198.51.100.4> does not belong to machine-network-cidr <192.0.2.0/24>\n\n",
         ),
         (
             "two VIPs before 4.12",
-            with(vips(&["1.2.3.4", "fd00::4"], &["1.2.3.5", "fd00::5"]), json!({"openshift_version": "4.10"})),
+            with(vips(&["192.0.2.4", "fd00::4"], &["192.0.2.5", "fd00::5"]), json!({"openshift_version": "4.10"})),
             "dual-stack VIPs are not supported in OpenShift 4.10",
         ),
         (
@@ -201,10 +202,10 @@ fn of_new_clusters_alone() {
         (
             "networks of two families in two orders",
             json!({
-                "machine_networks": [{"cidr": "1.2.3.0/24"}, {"cidr": "fd00::/64"}],
+                "machine_networks": [{"cidr": "192.0.2.0/24"}, {"cidr": "fd00::/64"}],
                 "service_networks": [{"cidr": "fd02::/112"}, {"cidr": "172.30.0.0/16"}],
             }),
-            "Inconsistent IP family order: machine_networks first IP is 1.2.3.0/24 but service_networks first IP is fd02::/112. All networks must have the same IP family first",
+            "Inconsistent IP family order: machine_networks first IP is 192.0.2.0/24 but service_networks first IP is fd02::/112. All networks must have the same IP family first",
         ),
     ] {
         let answer = world.running.json("POST", "/v2/clusters", &World::cluster_body(body));
@@ -224,25 +225,25 @@ fn of_changed_clusters_alone() {
         (
             "VIPs with user-managed networking",
             &unmanaged,
-            vips(&["1.2.3.4"], &["1.2.3.5"]),
+            vips(&["192.0.2.4"], &["192.0.2.5"]),
             "API VIPs cannot be set with User Managed Networking",
         ),
         (
             "user-managed networking with VIPs",
             &managed,
-            with(vips(&["1.2.3.4"], &["1.2.3.5"]), json!({"user_managed_networking": true})),
+            with(vips(&["192.0.2.4"], &["192.0.2.5"]), json!({"user_managed_networking": true})),
             "User Managed Networking cannot be set with API VIPs",
         ),
         (
             "a VIP outside of every host's network",
             &managed,
-            vips(&["1.2.3.4"], &["1.2.3.5"]),
-            "Calculate machine network CIDR: No suitable matching CIDR found for VIP 1.2.3.4",
+            vips(&["192.0.2.4"], &["192.0.2.5"]),
+            "Calculate machine network CIDR: No suitable matching CIDR found for VIP 192.0.2.4",
         ),
         (
             "machine networks, with VIPs",
             &managed,
-            json!({"machine_networks": [{"cidr": "1.2.3.0/24"}]}),
+            json!({"machine_networks": [{"cidr": "192.0.2.0/24"}]}),
             "Setting the Machine Network CIDR is forbidden when the cluster is neither in VIP DHCP allocation mode nor using a user-managed load balancer",
         ),
         (

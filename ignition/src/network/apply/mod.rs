@@ -1,5 +1,5 @@
 //! What a live host does with the files below `/etc/assisted/network`, before NetworkManager starts: the service's own
-//! `pre-network-manager-config.sh` (contract service.md §7.4), planned first and then carried out.
+//! `pre-network-manager-config.sh` (docs/compatibility.md#static-network), planned first and then carried out.
 //!
 //! Of policies no nmstatectl is needed: each capture is an interface's MAC address, which is looked up here, and the rest is
 //! NMState.

@@ -1,4 +1,4 @@
-//! Checks of a cluster (service contract §5.4).
+//! Checks of a cluster (docs/compatibility.md#cluster-validations).
 
 mod networks;
 #[cfg(test)]

@@ -264,7 +264,7 @@ pub(super) fn same_families(context: &Context) -> Verdict {
     })
 }
 
-/// Bits of a host's share of the cluster network, where nobody says otherwise (§5.4).
+/// Bits of a host's share of the cluster network, where nobody says otherwise (docs/compatibility.md#cluster-validations).
 pub const DEFAULT_HOST_PREFIX_V4: u32 = 23;
 /// The same of IPv6.
 pub const DEFAULT_HOST_PREFIX_V6: u32 = 64;

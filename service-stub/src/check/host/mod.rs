@@ -1,4 +1,4 @@
-//! Checks of a host (service contract §5.3): a table of names, what each holds back, and a pure function.
+//! Checks of a host (docs/compatibility.md#host-validations): a table of names, what each holds back, and a pure function.
 
 mod context;
 mod domains;
@@ -188,7 +188,7 @@ pub fn run(context: &Context, waived: Waived) -> Findings {
     Findings { all, with_operators: context.cluster.is_some(), waived }
 }
 
-/// What cannot be asked any more of a host that has rebooted (§5.1).
+/// What cannot be asked any more of a host that has rebooted.
 fn skipped(id: &str, stage: Option<HostStage>) -> bool {
     match id {
         "connected" | "media-connected" | "ntp-synced" | "time-synced-between-host-and-service" => {

@@ -1,4 +1,4 @@
-//! Transitions of a cluster (service contract §3): what they depend on, and the table of them.
+//! Transitions of a cluster (docs/compatibility.md#cluster-states): what they depend on, and the table of them.
 
 mod rows;
 #[cfg(test)]
@@ -58,7 +58,7 @@ pub enum Trigger {
     Reset,
     /// The user wants to add hosts to it.
     AllowAddHosts,
-    /// Every few seconds, and after most writes (§3.2).
+    /// Every few seconds, and after most writes.
     Refresh,
 }
 

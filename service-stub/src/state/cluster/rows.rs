@@ -1,4 +1,5 @@
-//! The table of a cluster's transitions, in the contract's order: the first row that matches wins. For ids see the hosts'.
+//! The table of a cluster's transitions (docs/compatibility.md#cluster-states), in the service's order: the first row that matches wins.
+//! For ids see the hosts'.
 
 use super::super::table::{Cond, Info, Row, To, rows};
 use super::{Clusters, Effect as E, Facts, FinalizingStage, Preparation, Trigger, info};

@@ -1,4 +1,4 @@
-//! Transitions of a host (service contract §2): what they depend on, and the table of them.
+//! Transitions of a host (docs/compatibility.md#host-states): what they depend on, and the table of them.
 
 mod rows;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use super::{
 };
 use api::HostStage;
 
-/// Status texts that never vary (service contract §2.2).
+/// Status texts that never vary (docs/compatibility.md#host-states).
 pub mod info {
     pub const DISCOVERING: &str = "Waiting for host to send hardware details";
     pub const KNOWN: &str = "Host is ready to be installed";
@@ -61,11 +61,10 @@ impl Machine for Hosts {
 /// What sets a host going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// It registers (§2.3).
     Register,
-    /// Its progress was stored (§2.4).
+    /// Its progress was stored.
     Progress,
-    /// It reported the stage `Failed` (§4).
+    /// It reported the stage `Failed`.
     Failed,
     /// Its install step failed.
     InstallationFailed,
@@ -87,7 +86,7 @@ pub enum Trigger {
     Bind,
     /// It can't read its discovery media.
     MediaDisconnect,
-    /// Every few seconds, and after most writes (§2.6).
+    /// Every few seconds, and after most writes.
     Refresh,
 }
 

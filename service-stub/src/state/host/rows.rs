@@ -1,7 +1,6 @@
-//! The table of a host's transitions, in the contract's order: the first row that matches wins.
+//! The table of a host's transitions (docs/compatibility.md#host-states), in the service's order: the first row that matches wins.
 //!
-//! A row's id is the section of the service contract and the row in it, with a letter where the contract's row has
-//! several parts. A plus marks what is ours.
+//! Ids count the service's rules, section by section; a letter is a part of one of its rules, a plus one of ours.
 
 use super::super::table::{Cond, Info, Row, To, rows};
 use super::{Effect as E, Facts, Hosts, Trigger, info, message_list};
@@ -188,7 +187,7 @@ pub const ROWS: &[Row<Hosts>] = rows![
 
     "2.4.2" Progress [Installing InstallingInProgress InstallingPendingUserAction] if [DAY2 DONE] => Enter(S::AddedToExistingCluster), Text(info::ADDED), [];
     "2.4.3" Progress [Installing InstallingInProgress] if [DONE] => Enter(S::Installed), STAGE_INFO, [];
-    // By the contract such a host would stay in progress for ever.
+    // In the real service such a host would stay in progress for ever.
     "2.4.3+" Progress [InstallingPendingUserAction] if [DONE] => Enter(S::Installed), STAGE_INFO, [];
     "2.4.4" Progress [Installing InstallingInProgress InstallingPendingUserAction] if [] => Enter(S::InstallingInProgress), STAGE_INFO, [];
     "2.4.5" Progress [Installed InstallingPendingUserAction ResettingPendingUserAction] if [] => Stay, Keep, [];

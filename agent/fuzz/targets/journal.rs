@@ -1,5 +1,0 @@
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    agent::journal::fuzzing::fuzz_journal(bytes);
-});

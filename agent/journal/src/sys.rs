@@ -1,0 +1,60 @@
+//! The one place of the journal's with `unsafe`: the C library's local time.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+/// A moment on the wall clock here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Local {
+    pub year: i64,
+    /// From 0.
+    pub month0: usize,
+    pub day: u32,
+    pub hour: u32,
+    pub minute: u32,
+    pub second: u32,
+    /// From 0, Sunday.
+    pub weekday0: usize,
+}
+
+/// What the wall clock shows at `unix_seconds`.
+pub fn local(unix_seconds: i64) -> Option<Local> {
+    let mut tm = MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both pointers are to live values, and all-zero is a valid tm. The zone may be read from TZ, which nothing here
+    // sets after the start.
+    let tm = unsafe {
+        if libc::localtime_r(&raw const unix_seconds, tm.as_mut_ptr()).is_null() {
+            return None;
+        }
+        tm.assume_init()
+    };
+    Some(Local {
+        year: i64::from(tm.tm_year) + 1900,
+        month0: tm.tm_mon.try_into().ok()?,
+        day: tm.tm_mday.try_into().ok()?,
+        hour: tm.tm_hour.try_into().ok()?,
+        minute: tm.tm_min.try_into().ok()?,
+        second: tm.tm_sec.try_into().ok()?,
+        weekday0: tm.tm_wday.try_into().ok()?,
+    })
+}
+
+/// When the wall clock shows `local`; days beyond the month's end are those of the next, as mktime has it.
+pub(super) fn unix_seconds(local: &Local) -> Option<i64> {
+    let mut tm = MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: all-zero is a valid tm, and mktime gets a pointer to a live one.
+    let (seconds, weekday) = unsafe {
+        let tm = tm.assume_init_mut();
+        tm.tm_year = i32::try_from(local.year - 1900).ok()?;
+        tm.tm_mon = local.month0.try_into().ok()?;
+        tm.tm_mday = local.day.try_into().ok()?;
+        tm.tm_hour = local.hour.try_into().ok()?;
+        tm.tm_min = local.minute.try_into().ok()?;
+        tm.tm_sec = local.second.try_into().ok()?;
+        tm.tm_isdst = -1;
+        tm.tm_wday = -1;
+        (libc::mktime(tm), tm.tm_wday)
+    };
+    // It sets the day of the week unless it fails.
+    (weekday >= 0).then_some(seconds)
+}

@@ -1,0 +1,93 @@
+//! How long a disk takes to flush: `landfall disk speed` (docs/compatibility.md#installation-disk-speed-check).
+
+use super::{IN_CONTAINER, Kind, Named, Refusal, Run, args, fields::Format::Any, read};
+use crate::{dry::Dry, settings::Settings};
+use api::{DiskSpeedCheckRequest, DiskSpeedCheckResponse, HostId, Step, StepType};
+use std::{borrow::Cow, time::Duration};
+
+/// The measurement watches its own time, and then puts back what was on the disk: it is ended only when it fails to.
+const GRACE: Duration = Duration::from_secs(120);
+/// Nobody waits a day for a disk.
+const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
+
+pub(super) static KIND: Kind = Kind {
+    step_type: StepType::InstallationDiskSpeedCheck,
+    fields: &[("path", true, Any)],
+    act,
+    dry: Dry::Answered(dry),
+    failed: IN_CONTAINER,
+    prints_json: true,
+};
+
+/// The request, and how many seconds it may take.
+fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
+    let [request, seconds] = args(step)?;
+    let parsed: DiskSpeedCheckRequest = read(request, "disk speed check request")?;
+    let refused = |what, kind, value: &str| Refusal::Type { what, kind, value: value.chars().take(80).collect() };
+    if parsed.path.is_empty() {
+        return Err(refused("path", "a disk", ""));
+    }
+    let timeout = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let timeout = timeout.ok_or_else(|| refused("timeout", "number of seconds", seconds))?.min(MAX_TIMEOUT);
+    let words = ["disk", "speed", "--request", "-", "--json", "--timeout"].map(Cow::from);
+    // Ended by SIGTERM, at which it stops and puts the contents back.
+    Ok(Run {
+        args: words.into_iter().chain([Cow::from(format!("{:.2}", timeout.as_secs_f64()))]).collect(),
+        named: Named { target: Some(parsed.path.into()), ca_cert: None },
+        ..Run::new([], request.as_bytes().to_vec(), timeout + GRACE)
+    })
+}
+
+fn dry(step: &Step) -> Result<String, String> {
+    let request =
+        step.args.first().ok_or("installation-disk-speed-check cmd accepts 2 params in args, given args []")?;
+    dry_answer(request).map_err(|error| error.to_string())
+}
+
+/// The answer of a host that is only pretended: every disk takes 1 ms.
+pub fn dry_answer(request: &str) -> serde_json::Result<String> {
+    let DiskSpeedCheckRequest { path } = serde_json::from_str(request)?;
+    serde_json::to_string(&DiskSpeedCheckResponse { io_sync_duration: 1, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn act(args: &[&str]) -> Result<Run, String> {
+        super::super::tests::act(StepType::InstallationDiskSpeedCheck, args).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn the_path_goes_in_as_it_came_and_the_time_as_an_argument() {
+        let request = r#"{"path":"/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}"#;
+        let run = act(&[request, "480.00"]).unwrap();
+        assert_eq!(run.args, ["disk", "speed", "--request", "-", "--json", "--timeout", "480.00"]);
+        assert_eq!(run.stdin, request.as_bytes());
+        assert_eq!(run.named.target.as_deref(), Some(Path::new("/dev/disk/by-path/pci-0000:00:1f.2-ata-1")));
+        assert_eq!(run.deadline, Some(Duration::from_secs(600)));
+        assert!(run.dies_with_agent);
+        assert_eq!(act(&[request, "1e9"]).unwrap().args.last().unwrap(), "86400.00");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let request = r#"{"path":"/dev/loop9"}"#;
+        let table: &[(&[&str], &str)] = &[
+            (&[request], "installation-disk-speed-check cmd accepts 2 params in args, given args [{\"path\""),
+            (&[], "installation-disk-speed-check cmd accepts 2 params in args, given args []"),
+            (&["{", "480.00"], "validation failure list:\ndisk speed check request: "),
+            (&["{}", "480.00"], "validation failure list:\ndisk speed check request: missing field `path`"),
+            (&[r#"{"path":""}"#, "480.00"], "validation failure list:\npath in body"),
+            (&[request, "soon"], "validation failure list:\ntimeout in body must be of type number"),
+            (&[request, "-1"], "validation failure list:\ntimeout"),
+            (&[request, "1e300"], "validation failure list:\ntimeout"),
+            (&[request, "NaN"], "validation failure list:\ntimeout"),
+        ];
+        for (args, text) in table {
+            let refused = act(args).unwrap_err();
+            assert!(refused.starts_with(text), "{refused}");
+        }
+    }
+}

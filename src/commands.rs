@@ -1,0 +1,299 @@
+//! The commands: each declared once, and built as far as it is asked for, since all of them take longer than most commands do.
+
+use crate::{NAME, complain, log, man};
+use agent::dropin::Logging;
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use log::STEP_VARIABLE;
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// From a bare machine booted from a CoreOS-style live ISO to an installed node
+#[derive(Debug, Parser)]
+#[command(name = "landfall", version, propagate_version = true, max_term_width = 80)]
+#[command(after_help = "\
+Results go to standard output, the log to standard error. LANDFALL_LOG sets its level: error, warn, info, debug or \
+trace, also by part as in info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \
+name them.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The purpose of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// What it does.
+    Acts,
+    /// What it prints: a reader that has seen enough is no failure. In the others a broken pipe is a connection that failed.
+    Prints,
+}
+
+/// One row for each command: name, variant, options, purpose, whether help leaves it out, and what it runs with.
+macro_rules! commands {
+    ($($name:literal $variant:ident($arguments:ty) $purpose:ident $([$hide:ident])? $(with $argument:expr)?;)*) => {
+        #[derive(Debug, clap::Subcommand)]
+        pub enum Command {
+            $(#[command(name = $name $(, $hide = true)?)] $variant($arguments),)*
+        }
+
+        /// Their names, as [`Command`] has them.
+        const NAMES: &[&str] = &[$($name),*];
+
+        /// A command by its name: its options, without those of all others.
+        fn command(name: &str) -> Option<clap::Command> {
+            match name {
+                $($name => Some(<$arguments>::augment_args(clap::Command::new($name))),)*
+                _ => None,
+            }
+        }
+
+        impl Command {
+            /// Runs it.
+            pub fn run(self) -> anyhow::Result<ExitCode> {
+                match self {
+                    $(Self::$variant(arguments) => Ok(arguments.run($($argument)?)?.code()),)*
+                }
+            }
+
+            fn purpose(&self) -> Purpose {
+                match self {
+                    $(Self::$variant(_) => Purpose::$purpose,)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    "agent" Agent(agent::cli::Agent) Acts;
+    "inventory" Inventory(inventory::cli::Inventory) Prints;
+    "report" Report(inventory::report::cli::Report) Prints;
+    "capture" Capture(inventory::capture::cli::Capture) Acts;
+    "netcheck" Netcheck(netcheck::cli::Netcheck) Prints with |json| Ok(ignition::day2::filtered(json)?);
+    "install" Install(installer::cli::Install) Acts;
+    "download" Download(installer::download::Download) Acts;
+    "list-stream" ListStream(installer::download::ListStream) Prints;
+    "disk" Disk(installer::disk_cli::Disk) Acts;
+    "wipe" Wipe(installer::wipe_cli::Wipe) Acts;
+    "boot-order" BootOrder(installer::boot_order::cli::BootOrder) Acts;
+    "reclaim" Reclaim(installer::reclaim::cli::Reclaim) Acts;
+    "ignition" Ignition(ignition::cli::Ignition) Prints;
+    "iso" Iso(rootfs_overlay::cli::Iso) Acts;
+    "pxe" Pxe(rootfs_overlay::cli::Pxe) Acts;
+    "dev" Dev(rootfs_overlay::cli::Dev) Acts [hide];
+    "pack" Pack(rootfs_overlay::cli::Pack) Acts [hide];
+    "image" Image(rootfs_overlay::image_cli::Image) Acts;
+    "logs" Logs(logs::cli::Logs) Acts;
+    "serve" Serve(service_stub::cli::Serve) Acts;
+    "cluster" Cluster(service_stub::control::cluster::Cluster) Prints;
+    "infra-env" InfraEnv(service_stub::control::infra_env::InfraEnv) Prints;
+    "host" Host(service_stub::control::host::Host) Prints;
+    "event" Event(service_stub::control::event::Event) Prints;
+    "wait" Wait(service_stub::control::wait::Wait) Acts;
+    "completion" Completion(Completion) Prints;
+    "man" Man(man::Pages) Acts [hide] with Cli::command();
+}
+
+/// Print a script that completes our commands in a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  landfall completion bash > /etc/bash_completion.d/landfall
+  landfall completion zsh > \"${fpath[1]}/_landfall\"
+  landfall completion fish > ~/.config/fish/completions/landfall.fish")]
+pub struct Completion {
+    /// Which shell
+    shell: clap_complete::Shell,
+}
+
+impl Completion {
+    fn run(self) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), NAME, &mut script);
+        Ok(io::stdout().write_all(&script)?)
+    }
+}
+
+/// What a command ends with.
+trait Outcome {
+    fn code(self) -> ExitCode;
+}
+
+impl Outcome for () {
+    fn code(self) -> ExitCode {
+        ExitCode::SUCCESS
+    }
+}
+
+impl Outcome for ExitCode {
+    fn code(self) -> ExitCode {
+        self
+    }
+}
+
+impl Command {
+    /// Where its log goes.
+    pub fn logging(&self) -> Logging {
+        match self {
+            Self::Agent(agent) => agent.logging(),
+            _ => Logging::default(),
+        }
+    }
+
+    /// What the agent's records and those of its steps are called in the journal, where people and the gathering of logs look
+    /// for them. What is run by hand writes none.
+    pub fn tag(&self) -> Option<&'static str> {
+        match self {
+            Self::Agent(agent) => agent.logging().journal.then_some("agent"),
+            _ if env::var_os(STEP_VARIABLE).is_none() => None,
+            Self::Install(_) => Some("installer"),
+            _ => Some("agent"),
+        }
+    }
+
+    /// Runs it and says why it failed.
+    pub fn carry_out(self) -> ExitCode {
+        let purpose = self.purpose();
+        match self.run() {
+            Ok(code) => code,
+            Err(error) if purpose == Purpose::Prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
+            Err(error) => {
+                match env::var_os(STEP_VARIABLE) {
+                    // The service and people look for the start of some of these texts.
+                    Some(_) => {
+                        complain(format_args!("{error:#}"));
+                        tracing::error!(target: log::SAID, "{error:#}");
+                    }
+                    None => complain(format_args!("landfall: error: {error:#}")),
+                }
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// Whether this is one of our own commands.
+pub fn is_command(word: &OsStr) -> bool {
+    word == "help" || word.to_str().is_some_and(|word| NAMES.contains(&word))
+}
+
+/// The command that these words are, behind the name the program is called by.
+pub fn parse(program: &OsStr, words: Vec<OsString>) -> Result<Command, clap::Error> {
+    // Whoever doesn't begin with a command gets to hear of all of them.
+    let one = words.first().and_then(|word| word.to_str()).and_then(command);
+    let mut whole = match one {
+        Some(one) => alone(one),
+        None => Cli::command(),
+    };
+    let matches = whole.try_get_matches_from_mut(std::iter::once(program.to_owned()).chain(words))?;
+    Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?.command)
+}
+
+/// What [`Cli`] says of the whole, with this command only.
+fn alone(command: clap::Command) -> clap::Command {
+    let whole = clap::Command::new(NAME).version(env!("CARGO_PKG_VERSION")).propagate_version(true);
+    whole.max_term_width(80).subcommand_required(true).arg_required_else_help(true).subcommand(command)
+}
+
+/// The help of a command and of those below it.
+#[cfg(test)]
+pub fn texts(command: &clap::Command) -> Vec<String> {
+    let mut command = command.clone();
+    let mut all = vec![format!("{:?} {:?}", command.get_name(), command.get_version())];
+    all.push(command.render_long_help().to_string());
+    all.extend(command.get_subcommands().flat_map(texts));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_teaches() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn a_reader_that_left_is_told_from_a_failure() {
+        let broken = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("printing");
+        assert!(is_broken_pipe(&broken));
+        assert!(!is_broken_pipe(&anyhow::anyhow!("Broken pipe")));
+    }
+
+    #[test]
+    fn a_command_alone_is_the_one_among_all() {
+        let mut whole = Cli::command();
+        whole.build();
+        let all: Vec<_> = whole.get_subcommands().filter(|command| command.get_name() != "help").collect();
+        assert_eq!(all.iter().map(|command| command.get_name()).collect::<Vec<_>>(), NAMES);
+        for among in all {
+            let mut alone = alone(command(among.get_name()).unwrap());
+            alone.build();
+            let alone = alone.find_subcommand(among.get_name()).unwrap();
+            assert_eq!(texts(alone), texts(among), "{}", among.get_name());
+        }
+    }
+
+    /// Lines of the help of a command, and of those below it, that a terminal of 80 columns has to break.
+    fn long_lines(path: &str, command: &mut clap::Command, found: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        let texts = [command.render_help().to_string(), command.render_long_help().to_string()];
+        for line in texts.iter().flat_map(|text| text.lines()).filter(|line| line.chars().count() > 80) {
+            found.push(format!("{path}: {line}"));
+        }
+        command.get_subcommands_mut().for_each(|command| long_lines(&path, command, found));
+    }
+
+    #[test]
+    fn help_fits_80_columns() {
+        let mut found = Vec::new();
+        let mut whole = Cli::command();
+        whole.build();
+        long_lines("", &mut whole, &mut found);
+        let mut coreos_installer = crate::coreos_installer::command(None);
+        coreos_installer.build();
+        long_lines("", &mut coreos_installer, &mut found);
+        assert!(found.is_empty(), "{} lines are too long:\n{}", found.len(), found.join("\n"));
+    }
+
+    #[test]
+    fn words_are_parsed_and_refused_as_by_all_of_it() {
+        let words = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        for line in [
+            "",
+            "--version",
+            "--help",
+            "help iso",
+            "nonsense",
+            "iso",
+            "iso --version",
+            "iso kargs show",
+            "iso kargs show --nonsense x",
+            "install --version",
+            "agent --url",
+            "serve --check",
+        ] {
+            let whole = Cli::try_parse_from([vec![NAME.into()], words(line)].concat()).map(|_| ()).unwrap_err();
+            let ours = parse(NAME.as_ref(), words(line)).map(|_| ()).unwrap_err();
+            assert_eq!((ours.kind(), ours.to_string()), (whole.kind(), whole.to_string()), "{line}");
+        }
+        assert!(matches!(parse(NAME.as_ref(), words("iso kargs show a.iso")), Ok(Command::Iso(_))));
+        assert!(matches!(parse(NAME.as_ref(), words("wait --help")), Err(error) if !error.use_stderr()));
+    }
+}
