@@ -95,27 +95,39 @@ pub const ROLES: &[&str] = &[
     "all",
 ];
 
-pub const API_VIP: Model = Model { name: "APIVip", fields: VIP };
-pub const INGRESS_VIP: Model = Model { name: "IngressVip", fields: VIP };
+pub const API_VIP: Model = Model { name: "APIVip", described_name: "api_vip", fields: VIP };
+pub const INGRESS_VIP: Model = Model { name: "IngressVip", described_name: "ingress_vip", fields: VIP };
 const VIP: &[Field] = &[uuid("cluster_id").or_zero(), form("ip", &IP).or_zero(), one_of("verification", VERIFICATION)];
 
 pub const CLUSTER_NETWORK: Model = Model {
     name: "ClusterNetwork",
+    described_name: "cluster_network",
     fields: &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero(), integer("host_prefix", 1, 128).or_zero()],
 };
-pub const MACHINE_NETWORK: Model = Model { name: "MachineNetwork", fields: SIMPLE_NETWORK };
-pub const SERVICE_NETWORK: Model = Model { name: "ServiceNetwork", fields: SIMPLE_NETWORK };
+pub const MACHINE_NETWORK: Model =
+    Model { name: "MachineNetwork", described_name: "machine_network", fields: SIMPLE_NETWORK };
+pub const SERVICE_NETWORK: Model =
+    Model { name: "ServiceNetwork", described_name: "service_network", fields: SIMPLE_NETWORK };
 const SIMPLE_NETWORK: &[Field] = &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero()];
 
 pub const DISK_ENCRYPTION: Model = Model {
     name: "DiskEncryption",
+    described_name: "disk-encryption",
     fields: &[one_of("enable_on", ROLES), one_of("mode", &["tpmv2", "tang"]), text("tang_servers")],
 };
-pub const IGNITION_ENDPOINT: Model = Model { name: "IgnitionEndpoint", fields: &[text("ca_certificate"), text("url")] };
-pub const LOAD_BALANCER: Model =
-    Model { name: "LoadBalancer", fields: &[one_of("type", &["cluster-managed", "user-managed"]).or_zero()] };
+pub const IGNITION_ENDPOINT: Model = Model {
+    name: "IgnitionEndpoint",
+    described_name: "ignition-endpoint",
+    fields: &[text("ca_certificate"), text("url")],
+};
+pub const LOAD_BALANCER: Model = Model {
+    name: "LoadBalancer",
+    described_name: "load_balancer",
+    fields: &[one_of("type", &["cluster-managed", "user-managed"]).or_zero()],
+};
 pub const PLATFORM: Model = Model {
     name: "Platform",
+    described_name: "platform",
     fields: &[
         object("external", &PLATFORM_EXTERNAL),
         one_of("type", &["baremetal", "nutanix", "vsphere", "none", "external"]).required(),
@@ -123,47 +135,70 @@ pub const PLATFORM: Model = Model {
 };
 const PLATFORM_EXTERNAL: Model = Model {
     name: "PlatformExternal",
+    described_name: "platform_external",
     fields: &[one_of("cloud_controller_manager", &["", "External"]), length("platform_name", 1, usize::MAX)],
 };
-pub const OPERATOR: Model = Model { name: "OperatorCreateParams", fields: &[text("name"), text("properties")] };
+pub const OPERATOR: Model = Model {
+    name: "OperatorCreateParams",
+    described_name: "operator-create-params",
+    fields: &[text("name"), text("properties")],
+};
 /// `bundle-create-params`.
-pub const BUNDLE: Model =
-    Model { name: "BundleCreateParams", fields: &[text("id").required(), texts("optional_operators")] };
+pub const BUNDLE: Model = Model {
+    name: "BundleCreateParams",
+    described_name: "bundle-create-params",
+    fields: &[text("id").required(), texts("optional_operators")],
+};
 
 pub const KERNEL_ARGUMENTS: Model = Model {
     name: "KernelArgument",
+    described_name: "kernel_argument",
     fields: &[
         one_of("operation", &["append", "replace", "delete"]).or_zero(),
         form("value", &KERNEL_ARGUMENT).or_zero(),
     ],
 };
-pub const PROXY: Model = Model { name: "Proxy", fields: &[text("http_proxy"), text("https_proxy"), text("no_proxy")] };
+pub const PROXY: Model = Model {
+    name: "Proxy",
+    described_name: "proxy",
+    fields: &[text("http_proxy"), text("https_proxy"), text("no_proxy")],
+};
 /// `host_static_network_config`.
 pub const HOST_NETWORK: Model = Model {
     name: "HostStaticNetworkConfig",
+    described_name: "host_static_network_config",
     fields: &[list("mac_interface_map", &MAC_INTERFACE), text("network_yaml")],
 };
 const MAC_INTERFACE: Model = Model {
     name: "MacInterfaceMapItems0",
+    described_name: "mac_interface_map",
     fields: &[text("logical_nic_name"), form("mac_address", &MAC).required().or_zero()],
 };
 
 /// `disk-config-params`.
 pub const DISK_CONFIG: Model = Model {
     name: "DiskConfigParams",
+    described_name: "disk-config-params",
     fields: &[text("id").required(), one_of("role", &["none", "install"]).or_zero()],
 };
 /// `disk-skip-formatting-params`.
 pub const DISK_SKIP_FORMATTING: Model = Model {
     name: "DiskSkipFormattingParams",
+    described_name: "disk-skip-formatting-params",
     fields: &[text("disk_id").required(), flag("skip_formatting").required()],
 };
 /// `ignition-endpoint-http-headers-params`.
-pub const HTTP_HEADER: Model =
-    Model { name: "IgnitionEndpointHTTPHeadersParams", fields: &[text("key").required(), text("value").required()] };
+pub const HTTP_HEADER: Model = Model {
+    name: "IgnitionEndpointHTTPHeadersParams",
+    described_name: "ignition-endpoint-http-headers-params",
+    fields: &[text("key").required(), text("value").required()],
+};
 /// `node-label-params`.
-pub const NODE_LABEL: Model =
-    Model { name: "NodeLabelParams", fields: &[text("key").required(), text("value").required()] };
+pub const NODE_LABEL: Model = Model {
+    name: "NodeLabelParams",
+    described_name: "node-label-params",
+    fields: &[text("key").required(), text("value").required()],
+};
 
 #[cfg(test)]
 mod tests {

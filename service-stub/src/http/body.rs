@@ -20,6 +20,8 @@ pub struct BodyShape {
 pub struct Model {
     /// The type's name, as errors give it.
     pub name: &'static str,
+    /// The same, as the API's description gives it.
+    pub described_name: &'static str,
     pub fields: &'static [Field],
 }
 
@@ -39,6 +41,20 @@ pub struct Field {
     pub zero_is_absent: bool,
     /// What it must be.
     pub rule: Rule,
+    /// How the API's description puts it.
+    pub description: Description,
+}
+
+/// How a field is described, where its rule does not say it.
+#[derive(Clone, Copy)]
+pub struct Description {
+    /// Its type, if not the rule's. An empty one leaves the field out: the published API has it, and this service makes nothing of it
+    /// that a client could rely on.
+    pub kind: Option<&'static str>,
+    /// It may be null.
+    pub nullable: bool,
+    /// It must be there, though a request without it is taken.
+    pub required: bool,
 }
 
 /// What a field must be.
@@ -67,12 +83,53 @@ pub enum Rule {
 
 impl Field {
     const fn new(name: &'static str, rule: Rule) -> Self {
-        Self { name, required: false, zero_is_absent: false, rule }
+        let description = Description { kind: None, nullable: false, required: false };
+        Self { name, required: false, zero_is_absent: false, rule, description }
     }
 
     /// The same, which must be there.
     pub const fn required(self) -> Self {
         Self { required: true, ..self }
+    }
+
+    /// The same, described with this type.
+    pub const fn described(self, kind: &'static str) -> Self {
+        Self { description: Description { kind: Some(kind), ..self.description }, ..self }
+    }
+
+    /// The same, left out of the description.
+    pub const fn undescribed(self) -> Self {
+        self.described("")
+    }
+
+    /// The same, described as one that may be null.
+    pub const fn nullable(self) -> Self {
+        Self { description: Description { nullable: true, ..self.description }, ..self }
+    }
+
+    /// The same, described as one that must be there.
+    pub const fn described_as_required(self) -> Self {
+        Self { description: Description { required: true, ..self.description }, ..self }
+    }
+
+    /// A line of the description: its name and type; none where it is left out.
+    pub fn line(&self) -> Option<String> {
+        let kind = match (self.description.kind, &self.rule) {
+            (Some(""), _) => return None,
+            (Some(kind), _) => kind.to_owned(),
+            (None, Rule::Any | Rule::NotHere) => "any".to_owned(),
+            (None, Rule::Text | Rule::Length(..) | Rule::Form(_)) => "string".to_owned(),
+            (None, Rule::Flag) => "bool".to_owned(),
+            (None, Rule::Integer(..)) => "int".to_owned(),
+            (None, Rule::Uuid) => "uuid".to_owned(),
+            (None, Rule::OneOf(texts)) => format!("={}", texts.join("|")),
+            (None, Rule::Object(model)) => format!("@{}", model.described_name),
+            (None, Rule::List(model)) => format!("[@{}]", model.described_name),
+            (None, Rule::Texts) => "[string]".to_owned(),
+        };
+        let required = if self.required || self.description.required { "!" } else { "" };
+        let nullable = if self.description.nullable { "?" } else { "" };
+        Some(format!("  {}{required} {kind}{nullable}", self.name))
     }
 
     /// The same, which may be empty, and is absent then.
@@ -327,6 +384,7 @@ mod tests {
         Pattern { text: "^[a-z]*$", fits: |text| text.bytes().all(|byte| byte.is_ascii_lowercase()) };
     const NETWORK: Model = Model {
         name: "Network",
+        described_name: "network",
         fields: &[
             form("cidr", &LOWER).or_zero(),
             integer("host_prefix", 1, 128).or_zero(),

@@ -1,19 +1,38 @@
 //! The description of what is served, in OpenAPI 3.0: made of the table of endpoints, so that it describes what there is and
 //! nothing else.
 //!
-//! `models.txt` has the models: a name, with members below it. Types are written as in [`crate::endpoints`]; `?` marks what may be
+//! `models.txt` has the models of replies: a name, with members below it. Types are written as in [`crate::endpoints`]; `?` marks what may be
 //! null; `: model` takes over another's members.
 
 mod swagger;
 
 use crate::endpoints::{Body, ENDPOINTS, Endpoint};
+use crate::http::body::{BodyShape, Field};
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
 use api::media::Media;
 use serde_json::{Map, Value, json};
-use std::sync::OnceLock;
+use std::{
+    collections::BTreeMap,
+    sync::{LazyLock, OnceLock},
+};
 
-const MODELS: &str = include_str!("models.txt");
+/// The models: those of `models.txt`, and those of the bodies that endpoints take.
+pub static MODELS: LazyLock<String> = LazyLock::new(|| {
+    let shapes: BTreeMap<String, &BodyShape> = ENDPOINTS
+        .iter()
+        .filter_map(|endpoint| match endpoint.body {
+            Body::Object(shape) => Some((model_name(shape.model), shape)),
+            Body::None | Body::Text | Body::File => None,
+        })
+        .collect();
+    shapes.iter().fold(include_str!("models.txt").to_owned(), |text, (name, shape)| {
+        let mut lines: Vec<String> = shape.fields.iter().filter_map(Field::line).collect();
+        lines.sort_unstable();
+        format!("{text}{name}\n{}\n", lines.join("\n"))
+    })
+});
+
 /// What any request may be refused with.
 const ERRORS: [u16; 10] = [400, 401, 403, 404, 408, 413, 414, 429, 431, 500];
 /// And where this service lacks a part of an operation, or a place for a request.
@@ -100,13 +119,19 @@ fn operation(endpoint: &Endpoint) -> Value {
             "required": ["upfile"],
             "properties": {"upfile": {"type": "string", "format": "binary"}},
         }}}),
-        Body::Text => json!({"application/json": {"schema": schema("string")}}),
-        Body::Object(shape) => {
-            json!({"application/json": {"schema": schema(&format!("@{}", model_name(shape.model)))}})
-        }
+        Body::Text | Body::Object(_) => json!({"application/json": {"schema": schema(&body_type(endpoint))}}),
     };
     document["requestBody"] = json!({"required": true, "content": content});
     document
+}
+
+/// The type of a request's body; empty where there is none, or a file.
+pub fn body_type(endpoint: &Endpoint) -> String {
+    match endpoint.body {
+        Body::None | Body::File => String::new(),
+        Body::Text => "string".to_owned(),
+        Body::Object(shape) => format!("@{}", model_name(shape.model)),
+    }
 }
 
 /// A model's name in the description: `host-create-params` for `HostCreateParams`.
@@ -189,6 +214,7 @@ fn models() -> Value {
         current = Some((name.to_owned(), properties, required));
     }
     finish(&mut current, &mut models);
+    models.sort_keys();
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     models.insert("refusal".into(), json!({"anyOf": [reference("error"), reference("infra_error")]}));
     Value::Object(models)

@@ -5,10 +5,10 @@ use super::outputs;
 use crate::http::Refusal;
 use crate::ignition_endpoint::Endpoint;
 use crate::state::HostState;
-use api::{ApiVipConnectivityResponse, StepType};
+use api::{ApiVipConnectivityResponse, kinds};
 
 pub fn kind() -> Kind {
-    Kind { succeeded, ..Kind::new(StepType::ApiVipConnectivityCheck, asked_in, ask) }
+    Kind { succeeded, ..Kind::new::<kinds::ApiVipConnectivityCheck>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -19,7 +19,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let record = situation.cluster.filter(|record| record.day2())?;
     let endpoint = Endpoint::of(situation.settings.cluster_files.is_some(), record, situation.record)?;
-    json(&endpoint.request(situation.record))
+    json::<kinds::ApiVipConnectivityCheck>(&endpoint.request(situation.record))
 }
 
 fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {

@@ -5,11 +5,11 @@ use super::outputs;
 use crate::check::connectivity::addresses;
 use crate::http::Refusal;
 use crate::state::HostState;
-use api::{ConnectivityCheckHost, ConnectivityCheckNic, ConnectivityReport, HostId, Interface, Inventory, StepType};
+use api::{ConnectivityCheckHost, ConnectivityCheckNic, ConnectivityReport, HostId, Interface, Inventory, kinds};
 use serde_json::Value;
 
 pub fn kind() -> Kind {
-    Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new(StepType::ConnectivityCheck, asked_in, ask) }
+    Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::ConnectivityCheck>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, _: bool) -> bool {
@@ -30,7 +30,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
             Some(ConnectivityCheckHost { host_id: peer.host.id, nics })
         })
         .collect();
-    if hosts.is_empty() { None } else { json(&hosts) }
+    if hosts.is_empty() { None } else { json::<kinds::ConnectivityCheck>(&hosts) }
 }
 
 fn interface(nic: &Interface) -> ConnectivityCheckNic {

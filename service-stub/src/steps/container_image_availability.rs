@@ -1,20 +1,20 @@
 //! `container-image-availability`: whether the host can pull images.
 
-use super::kind::{Kind, Outcome, Replied, Situation, json as json_args};
+use super::kind::{Kind, Outcome, Replied, Situation, json};
 use super::options::StepOptions;
 use super::outputs::{self, MAX_ENTRIES, stored};
-use crate::events::{self, kinds};
+use crate::events;
 use crate::http::{Refusal, body::wrong_type};
 use crate::model::HostRecord;
 use crate::state::HostState;
-use api::{ContainerImageAvailability, ContainerImageAvailabilityRequest, StepType};
+use api::{ContainerImageAvailability, ContainerImageAvailabilityRequest, kinds};
 use serde_json::{Value, json};
 
 /// How long all images of a host may take to be pulled.
 const LIMIT_S: u64 = 16 * 60;
 
 pub fn kind() -> Kind {
-    Kind { limit_s: Some(LIMIT_S), succeeded, failed, ..Kind::new(StepType::ContainerImageAvailability, asked_in, ask) }
+    Kind { limit_s: Some(LIMIT_S), succeeded, failed, ..Kind::new::<kinds::ContainerImageAvailability>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -26,7 +26,10 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     if images.is_empty() {
         return None;
     }
-    json_args(&ContainerImageAvailabilityRequest { images, timeout: i64::try_from(LIMIT_S).ok() })
+    json::<kinds::ContainerImageAvailability>(&ContainerImageAvailabilityRequest {
+        images,
+        timeout: i64::try_from(LIMIT_S).ok(),
+    })
 }
 
 /// The images that a host is still to try.
@@ -59,7 +62,7 @@ fn store(images: Vec<ContainerImageAvailability>) -> Outcome {
                 known["result"] = status["result"].clone();
             } else if statuses.len() < MAX_ENTRIES {
                 let details = json!({"image_status": image.name, "result": status["result"], "info": info(&image)});
-                events::host(change, record, kinds::IMAGE_STATUS_UPDATED, details);
+                events::host(change, record, events::kinds::IMAGE_STATUS_UPDATED, details);
                 statuses.insert(image.name, status);
             }
         }

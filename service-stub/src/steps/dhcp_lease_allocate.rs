@@ -7,12 +7,12 @@ use crate::http::Refusal;
 use crate::machine_networks;
 use crate::net::Cidr;
 use crate::state::HostState;
-use api::{DhcpAllocationRequest, DhcpAllocationResponse, Interface, StepType};
+use api::{DhcpAllocationRequest, DhcpAllocationResponse, Interface, kinds};
 use axum::http::StatusCode;
 use serde_json::Value;
 
 pub fn kind() -> Kind {
-    Kind { succeeded, ..Kind::new(StepType::DhcpLeaseAllocate, asked_in, ask) }
+    Kind { succeeded, ..Kind::new::<kinds::DhcpLeaseAllocate>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -39,7 +39,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
         cidrs.into_iter().any(|cidr| network.contains(cidr.address))
     };
     let id = record.cluster.id;
-    json(&DhcpAllocationRequest {
+    json::<kinds::DhcpLeaseAllocate>(&DhcpAllocationRequest {
         api_vip_lease: record.dhcp.api_lease.clone(),
         api_vip_mac: dhcp_vips::mac(id, "api"),
         ingress_vip_lease: record.dhcp.ingress_lease.clone(),

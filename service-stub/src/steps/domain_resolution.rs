@@ -4,7 +4,7 @@ use super::kind::{Kind, Outcome, Replied, Situation, json};
 use super::outputs;
 use crate::http::Refusal;
 use crate::state::HostState;
-use api::{DomainResolutionRequest, DomainResolutionRequestDomain, StepType};
+use api::{DomainResolutionRequest, DomainResolutionRequestDomain, kinds};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ const RELEASE_REGISTRY: &str = "quay.io";
 const DEFAULT_REGISTRY: &str = "docker.io";
 
 pub fn kind() -> Kind {
-    Kind { succeeded, ..Kind::new(StepType::DomainResolution, asked_in, ask) }
+    Kind { succeeded, ..Kind::new::<kinds::DomainResolution>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -40,7 +40,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     let release = Some(release).filter(|host| !record.day2() && host.parse::<IpAddr>().is_err());
     let all = names.into_iter().chain([format!("{wildcard}."), wildcard]).chain(release.map(str::to_owned));
     let domains = all.map(|name| DomainResolutionRequestDomain { domain_name: Some(name) });
-    json(&DomainResolutionRequest { domains: domains.collect() })
+    json::<kinds::DomainResolution>(&DomainResolutionRequest { domains: domains.collect() })
 }
 
 /// The host part of an image reference, without its port.

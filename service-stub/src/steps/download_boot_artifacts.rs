@@ -3,7 +3,7 @@
 use super::kind::{Kind, Outcome, Replied, Situation, detail, json};
 use crate::http::Refusal;
 use crate::state::{HostState, host::Trigger};
-use api::{BootArtifactsRequest, StepType};
+use api::{BootArtifactsRequest, kinds};
 
 pub fn kind() -> Kind {
     Kind {
@@ -11,7 +11,7 @@ pub fn kind() -> Kind {
         limit_s: Some(3600),
         succeeded,
         failed,
-        ..Kind::new(StepType::DownloadBootArtifacts, |state, _| state == HostState::Reclaiming, ask)
+        ..Kind::new::<kinds::DownloadBootArtifacts>(|state, _| state == HostState::Reclaiming, ask)
     }
 }
 
@@ -19,7 +19,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     let (infra_env, settings) = (situation.infra_env?, situation.settings);
     let initrd = format!("/images/{}/pxe-initrd", infra_env.infra_env.id);
     let (initrd, _) = settings.auth.presigned(&initrd, Some(infra_env), None);
-    json(&BootArtifactsRequest {
+    json::<kinds::DownloadBootArtifacts>(&BootArtifactsRequest {
         kernel_url: format!("{}/boot-artifacts/kernel", settings.url),
         initrd_url: format!("{}{initrd}", settings.url),
         rootfs_url: format!("{}/boot-artifacts/rootfs", settings.url),

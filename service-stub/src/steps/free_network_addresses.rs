@@ -5,7 +5,7 @@ use super::outputs;
 use crate::http::Refusal;
 use crate::net::Cidr;
 use crate::state::HostState;
-use api::StepType;
+use api::kinds;
 use axum::http::StatusCode;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const MAX_HOST_BITS: u8 = 10;
 
 pub fn kind() -> Kind {
-    Kind { succeeded, ..Kind::new(StepType::FreeNetworkAddresses, asked_in, ask) }
+    Kind { succeeded, ..Kind::new::<kinds::FreeNetworkAddresses>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -28,7 +28,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     let cidrs = texts.filter_map(|text| text.parse::<Cidr>().ok()).filter(|cidr| !cidr.address.is_loopback());
     let small = cidrs.filter(|cidr| cidr.prefix >= 32 - MAX_HOST_BITS).map(|cidr| cidr.network().to_string());
     let networks: BTreeSet<String> = small.collect();
-    if networks.is_empty() { None } else { json(&networks) }
+    if networks.is_empty() { None } else { json::<kinds::FreeNetworkAddresses>(&networks.into_iter().collect()) }
 }
 
 fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {

@@ -6,7 +6,7 @@ use crate::http::Refusal;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::state::{HostState, host::Trigger};
-use api::{Disk, HostRole, InstallRequest, Interface, Inventory, Proxy, StepReply, StepType};
+use api::{Disk, HostRole, InstallRequest, Interface, Inventory, Proxy, StepReply, kinds};
 use std::net::IpAddr;
 
 pub fn kind() -> Kind {
@@ -14,10 +14,9 @@ pub fn kind() -> Kind {
         // The installer is pulled in three attempts of ten minutes; then it reports its first stage.
         limit_s: Some(3 * 600 + 300),
         failed,
-        ..Kind::new(
-            StepType::Install,
+        ..Kind::new::<kinds::Install>(
             |state, _| state == HostState::Installing,
-            |situation| json(&request(situation)?),
+            |situation| json::<kinds::Install>(&request(situation)?),
         )
     }
 }

@@ -1,14 +1,14 @@
 //! `installation-disk-speed-check`: how long writes to the installation disk take.
 
 use super::install::keeps_partitions;
-use super::kind::{Kind, Outcome, Replied, Situation, json as json_args};
+use super::kind::{Kind, Outcome, Replied, Situation, json};
 use super::options::StepOptions;
 use super::outputs::{self, MAX_ENTRIES, stored};
-use crate::events::{self, kinds};
+use crate::events;
 use crate::http::Refusal;
 use crate::model::HostRecord;
 use crate::state::HostState;
-use api::{DiskSpeedCheckRequest, DiskSpeedCheckResponse, StepType};
+use api::{DiskSpeedCheckRequest, DiskSpeedCheckResponse, kinds};
 use serde_json::{Value, json};
 
 /// How long a disk may take to be measured.
@@ -17,7 +17,7 @@ const LIMIT_S: u64 = 480;
 const SLOW_MS: u64 = 10;
 
 pub fn kind() -> Kind {
-    Kind { limit_s: Some(LIMIT_S), succeeded, failed, ..Kind::new(StepType::InstallationDiskSpeedCheck, asked_in, ask) }
+    Kind { limit_s: Some(LIMIT_S), succeeded, failed, ..Kind::new::<kinds::InstallationDiskSpeedCheck>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -27,7 +27,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
 /// The installation disk, unless it was measured or has data that are to stay.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let path = disk_to_measure(&situation.settings.steps, situation.record)?.to_owned();
-    let mut args = json_args(&DiskSpeedCheckRequest { path })?;
+    let mut args = json::<kinds::InstallationDiskSpeedCheck>(&DiskSpeedCheckRequest { path })?;
     args.push(format!("{LIMIT_S}.00"));
     Some(args)
 }
@@ -73,7 +73,7 @@ fn store(exit_code: i64, answer: DiskSpeedCheckResponse) -> Outcome {
         record.texts.disks_info = Some(Value::Object(infos).to_string());
         if exit_code == 0 && took > SLOW_MS {
             let details = json!({"host_disk": path, "fdatasync_duration": took});
-            events::host(change, record, kinds::DISK_SPEED_SLOWER_THAN_SUPPORTED, details);
+            events::host(change, record, events::kinds::DISK_SPEED_SLOWER_THAN_SUPPORTED, details);
         }
         Ok(())
     }))

@@ -7,11 +7,11 @@ use crate::check::disks;
 use crate::http::Refusal;
 use crate::model::HostRecord;
 use crate::state::HostState;
-use api::{Inventory, StepType};
+use api::{Inventory, kinds};
 use axum::http::StatusCode;
 
 pub fn kind() -> Kind {
-    Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new(StepType::Inventory, asked_in, ask) }
+    Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::Inventory>(asked_in, ask) }
 }
 
 /// A known host is asked for what changes sooner first.

@@ -9,7 +9,7 @@ use crate::payload::Payload;
 use crate::settings::Settings;
 use crate::state::{HostState, host::Trigger};
 use crate::store::Change;
-use api::{Step, StepReply, StepType, Timestamp};
+use api::{Step, StepKind, StepReply, StepType, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -40,13 +40,9 @@ pub struct Kind {
 
 impl Kind {
     /// A short step whose reply changes nothing.
-    pub fn new(
-        step_type: StepType,
-        asked_in: fn(HostState, bool) -> bool,
-        ask: fn(&Situation) -> Option<Vec<String>>,
-    ) -> Self {
+    pub fn new<K: StepKind>(asked_in: fn(HostState, bool) -> bool, ask: fn(&Situation) -> Option<Vec<String>>) -> Self {
         Self {
-            step_type,
+            step_type: K::TYPE,
             asked_in,
             ask,
             limit_s: None,
@@ -143,7 +139,10 @@ impl Outcome {
 }
 
 /// A request as the only argument.
-pub fn json(request: &impl Serialize) -> Option<Vec<String>> {
+pub fn json<K: StepKind>(request: &K::Request) -> Option<Vec<String>>
+where
+    K::Request: Serialize,
+{
     Some(vec![serde_json::to_string(request).ok()?])
 }
 

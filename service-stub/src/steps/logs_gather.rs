@@ -1,10 +1,10 @@
 //! `logs-gather`: the logs of an installation that ended badly.
 
-use super::kind::{Kind, Situation, json};
+use super::kind::{Kind, Situation};
 use crate::model::HostRecord;
 use crate::net::Cidr;
 use crate::state::HostState;
-use api::{HostRole, LogsGatherRequest, StepType};
+use api::{HostRole, LogsGatherRequest, kinds};
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ pub fn kind() -> Kind {
     Kind {
         // They are cut off then.
         limit_s: Some(3600),
-        ..Kind::new(StepType::LogsGather, asked_in, ask)
+        ..Kind::new::<kinds::LogsGather>(asked_in, ask)
     }
 }
 
@@ -41,7 +41,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     let mut request = serde_json::to_value(request).ok()?;
     // The field is there for every host, with null where there is nothing to gather from.
     request.as_object_mut()?.entry("master_ips").or_insert(Value::Null);
-    json(&request)
+    Some(vec![request.to_string()])
 }
 
 /// A host's address in the machine networks; where none are known, its first.

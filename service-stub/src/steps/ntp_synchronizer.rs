@@ -4,12 +4,12 @@ use super::kind::{Kind, Outcome, Replied, Situation, json};
 use super::outputs;
 use crate::http::Refusal;
 use crate::state::HostState;
-use api::{NtpSynchronizationRequest, StepType};
+use api::{NtpSynchronizationRequest, kinds};
 use serde::Deserialize;
 use serde_json::Value;
 
 pub fn kind() -> Kind {
-    Kind { succeeded, ..Kind::new(StepType::NtpSynchronizer, asked_in, ask) }
+    Kind { succeeded, ..Kind::new::<kinds::NtpSynchronizer>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -33,7 +33,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
         infra_env.map(|infra_env| infra_env.ntp_sources.as_str()),
     ];
     let named = named.into_iter().flatten().find(|text| !text.is_empty());
-    json(&NtpSynchronizationRequest { ntp_source: named.unwrap_or_default().to_owned() })
+    json::<kinds::NtpSynchronizer>(&NtpSynchronizationRequest { ntp_source: named.unwrap_or_default().to_owned() })
 }
 
 #[derive(Deserialize)]

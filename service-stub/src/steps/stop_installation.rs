@@ -2,11 +2,10 @@
 
 use super::kind::Kind;
 use crate::state::HostState;
-use api::StepType;
+use api::kinds;
 
 pub fn kind() -> Kind {
-    Kind::new(
-        StepType::StopInstallation,
+    Kind::new::<kinds::StopInstallation>(
         |state, _| matches!(state, HostState::Error | HostState::Cancelled),
         |_| Some(Vec::new()),
     )

@@ -5,10 +5,10 @@ use super::outputs;
 use crate::encryption;
 use crate::http::Refusal;
 use crate::state::HostState;
-use api::{StepType, TangConnectivityRequest, TangConnectivityResponse};
+use api::{TangConnectivityRequest, TangConnectivityResponse, kinds};
 
 pub fn kind() -> Kind {
-    Kind { succeeded, failed, ..Kind::new(StepType::TangConnectivityCheck, asked_in, ask) }
+    Kind { succeeded, failed, ..Kind::new::<kinds::TangConnectivityCheck>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, _: bool) -> bool {
@@ -17,7 +17,7 @@ fn asked_in(state: HostState, _: bool) -> bool {
 
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let tang_servers = encryption::tang_servers(situation.cluster?, situation.record)?;
-    json(&TangConnectivityRequest { tang_servers })
+    json::<kinds::TangConnectivityCheck>(&TangConnectivityRequest { tang_servers })
 }
 
 fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {

@@ -1,14 +1,13 @@
 //! `upgrade-agent`: another agent takes over the host.
 
-use super::kind::{Kind, Outcome, Replied, Situation, json as json_args};
+use super::kind::{Kind, Outcome, Replied, Situation, json};
 use super::outputs;
-use crate::events::kinds;
+use crate::events;
 use crate::http::Refusal;
 use crate::model::HostRecord;
 use crate::settings::Settings;
 use crate::state::HostState;
-use api::StepType;
-use serde::Deserialize;
+use api::{UpgradeAgentRequest, UpgradeAgentResponse, kinds};
 use serde_json::json;
 
 pub fn kind() -> Kind {
@@ -18,7 +17,7 @@ pub fn kind() -> Kind {
         succeeded,
         failed,
         // It is given in place of all others, see `upgrades`.
-        ..Kind::new(StepType::UpgradeAgent, |_, _| false, ask)
+        ..Kind::new::<kinds::UpgradeAgent>(|_, _| false, ask)
     }
 }
 
@@ -41,28 +40,20 @@ pub fn upgrades(settings: &Settings, record: &HostRecord) -> bool {
 }
 
 fn ask(situation: &Situation) -> Option<Vec<String>> {
-    json_args(&json!({"agent_image": situation.settings.agent_image}))
-}
-
-#[derive(Deserialize)]
-struct Upgraded {
-    #[serde(default)]
-    agent_image: String,
-    #[serde(default)]
-    result: String,
+    json::<kinds::UpgradeAgent>(&UpgradeAgentRequest { agent_image: situation.settings.agent_image.clone() })
 }
 
 fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
-    let answer: Upgraded = outputs::object(&replied.reply.output, "UpgradeAgentResponse")?;
+    let answer: UpgradeAgentResponse = outputs::object(&replied.reply.output, "UpgradeAgentResponse")?;
     Ok(match answer.result.as_str() {
         // It is still on its way.
         "" => Outcome::Nothing,
-        "success" => Outcome::Event(kinds::UPGRADE_AGENT_FINISHED, json!({"agent_image": answer.agent_image})),
-        _ => Outcome::Event(kinds::UPGRADE_AGENT_FAILED, json!({"agent_image": answer.agent_image})),
+        "success" => Outcome::Event(events::kinds::UPGRADE_AGENT_FINISHED, json!({"agent_image": answer.agent_image})),
+        _ => Outcome::Event(events::kinds::UPGRADE_AGENT_FAILED, json!({"agent_image": answer.agent_image})),
     })
 }
 
 fn failed(replied: &Replied) -> Result<Outcome, Refusal> {
     let details = json!({"agent_image": replied.settings.agent_image});
-    Ok(Outcome::Event(kinds::UPGRADE_AGENT_FAILED, details))
+    Ok(Outcome::Event(events::kinds::UPGRADE_AGENT_FAILED, details))
 }

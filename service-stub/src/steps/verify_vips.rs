@@ -5,11 +5,11 @@ use super::outputs;
 use crate::http::Refusal;
 use crate::model::ClusterRecord;
 use crate::state::HostState;
-use api::{StepType, VerifiedVip, VerifyVip, VipType};
+use api::{VerifiedVip, VerifyVip, VipType, kinds};
 use serde_json::Value;
 
 pub fn kind() -> Kind {
-    Kind { succeeded, ..Kind::new(StepType::VerifyVips, asked_in, ask) }
+    Kind { succeeded, ..Kind::new::<kinds::VerifyVips>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, added: bool) -> bool {
@@ -26,7 +26,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     };
     let (api, ingress) = (&record.cluster.api_vips, &record.cluster.ingress_vips);
     let all = [vips(api, VipType::Api), vips(ingress, VipType::Ingress)].concat();
-    if all.is_empty() { None } else { json(&all) }
+    if all.is_empty() { None } else { json::<kinds::VerifyVips>(&all) }
 }
 
 /// What a host found goes to the cluster's addresses; what it says of others is dropped.
