@@ -211,7 +211,8 @@ fn a_confined_download_makes_the_nodes_boot_file_system_writable() {
         fs::create_dir_all(&boot).unwrap();
         fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
         run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
-        run("mount", &["-o", "loop,ro,nosuid", image.to_str().unwrap(), boot.to_str().unwrap()]);
+        run("mount", &["-o", "loop,nosuid", image.to_str().unwrap(), boot.to_str().unwrap()]);
+        run("mount", &["-o", "remount,ro,nosuid", boot.to_str().unwrap()]);
         let request = json!({"request": {"kernel_url": format!("{url}/k"), "initrd_url": format!("{url}/i"),
             "rootfs_url": "https://s.example/r", "host_fs_mount_dir": node}});
         let mut command = step("download-boot-artifacts", &["reclaim", "download", "--request", "-"]);

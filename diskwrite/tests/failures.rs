@@ -42,48 +42,34 @@ fn truncated_image_clears_the_table() {
     }
 }
 
-#[test]
-fn truncated_raw_image_is_told_by_its_table() {
-    if skipped() {
-        return;
-    }
-    let image = Image::new(512);
-    let disk = LoopDisk::new(64 * MIB, 512, true);
-    disk.put_old_tables(512);
-    let raw = image.packed(None);
-    fs::OpenOptions::new().write(true).open(&raw).unwrap().set_len(20 * MIB).unwrap();
-    let (error, cause) = fail(&from_file(&disk, &raw));
-    assert!(matches!(cause, Failure::Image(ImageError::Incomplete { image_bytes, .. }) if image_bytes == 20 * MIB));
-    assert!(matches!(error.disk, DiskState::Untouched), "{error}");
-    disk.assert_untouched(512);
-    // Packed after it was cut, so that only the end shows it.
-    let packed = image.packed(Some("gzip"));
-    let (error, cause) = fail(&from_file(&disk, &packed));
-    assert!(matches!(cause, Failure::Image(ImageError::Incomplete { image_bytes, .. }) if image_bytes == 20 * MIB));
-    assert!(matches!(error.disk, DiskState::Cleared), "{error}");
-    disk.assert_cleared();
-}
-
 /// What follows the last partition is zeros, and then the backup table.
 #[test]
-fn raw_image_without_its_backup_table_is_refused() {
+fn raw_image_that_was_cut_is_told_by_its_table() {
     if skipped() {
         return;
     }
     let image = Image::new(512);
     let disk = LoopDisk::new(64 * MIB, 512, true);
-    disk.put_old_tables(512);
     let raw = image.packed(None);
     let whole = fs::metadata(&raw).unwrap().len();
-    for (tool, is_untouched) in [(None, true), (Some("gzip"), false)] {
-        fs::OpenOptions::new().write(true).open(&raw).unwrap().set_len(whole - 512 * 33).unwrap();
-        let (error, cause) = fail(&from_file(&disk, &image.packed(tool)));
-        assert!(
-            matches!(cause, Failure::Image(ImageError::NoBackup { image_bytes, end })
-            if image_bytes == whole - 512 * 33 && end == whole),
-            "{cause}"
-        );
-        assert_eq!(matches!(error.disk, DiskState::Untouched), is_untouched, "{error}");
+    for cut in [whole - 512 * 33, 20 * MIB] {
+        disk.put_old_tables(512);
+        fs::OpenOptions::new().write(true).open(&raw).unwrap().set_len(cut).unwrap();
+        let refused = |source: &Path| {
+            let (error, cause) = fail(&from_file(&disk, source));
+            let Failure::Image(cause) = cause else { panic!("{cause}") };
+            match cause {
+                ImageError::Incomplete { image_bytes, .. } => assert_eq!((image_bytes, cut), (20 * MIB, 20 * MIB)),
+                ImageError::NoBackup { image_bytes, end } => assert_eq!((image_bytes, end), (cut, whole)),
+                other => panic!("{other}"),
+            }
+            error.disk
+        };
+        assert!(matches!(refused(&raw), DiskState::Untouched));
+        disk.assert_untouched(512);
+        // Packed after it was cut, so that only the end shows it.
+        assert!(matches!(refused(&image.packed(Some("gzip"))), DiskState::Cleared));
+        disk.assert_cleared();
     }
 }
 

@@ -1,14 +1,13 @@
 //! A server that sends a client from https to http: followed only where something else than the server vouches for the image.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../api/tests/common/tls.rs"]
+mod tls;
+
 use api::{http::HttpConfig, proxy::ProxyVariables};
 use diskwrite::{Copy, InstallOptions, Packing, Retries, Source, Trust};
 use rcgen::{CertificateParams, KeyPair};
-use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
-    crypto::ring,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
-};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use sha2::{Digest, Sha256};
 use std::{
     fs,
@@ -52,16 +51,8 @@ fn redirect(config: Arc<ServerConfig>, stream: TcpStream, to: &str) -> Option<()
 fn secure(pem: &Path, to: String) -> String {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
-    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, certificate.der());
-    fs::write(pem, format!("-----BEGIN CERTIFICATE-----\n{encoded}\n-----END CERTIFICATE-----\n")).unwrap();
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialized_der().to_vec()));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").unwrap());
+    fs::write(pem, tls::pem(&certificate)).unwrap();
+    let (config, listener) = (tls::server_config(&certificate, &key), TcpListener::bind("127.0.0.1:0").unwrap());
     let url = format!("https://{}/image", listener.local_addr().unwrap());
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {

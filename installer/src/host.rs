@@ -56,7 +56,7 @@ pub enum HostError {
     BootOrder(#[source] Box<dyn Error + Send + Sync>),
     /// No logs at the service.
     #[error("the host's logs were not sent")]
-    Logs(#[from] LogsError),
+    Logs(#[source] Box<LogsError>),
     /// One of the host's programs.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -159,7 +159,8 @@ impl Host for LiveHost {
     fn send_logs(&self, bootstrap: bool) -> Result<(), HostError> {
         let Some(settings) = &self.logs else { return Ok(()) };
         let wanted = Wanted { bootstrap, ..settings.wanted.clone() };
-        let missing = logs::run(&logs::Settings { wanted, ..settings.clone() })?;
+        let sent = logs::run(&logs::Settings { wanted, ..settings.clone() });
+        let missing = sent.map_err(|error| HostError::Logs(error.into()))?;
         if !missing.is_empty() {
             tracing::warn!("the logs are not complete: {missing}");
         }

@@ -4,8 +4,8 @@ use crate::auth::{self, Access, Credential as C};
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
 use crate::handlers::{Handler, counts, downloads};
 use crate::http::call::{caller_of, watches};
-use crate::http::limits::{self, Kind, LARGE_BODY_BYTES, Limits};
-use crate::http::work::{blocking, in_time, next_piece};
+use crate::http::limits::{self, Kind};
+use crate::http::work::{blocking, linger, next_piece, read_body};
 use crate::http::{Answer, Call, Refusal, connections::Peer, negotiate::Resumed};
 use crate::images;
 use crate::openapi;
@@ -14,18 +14,15 @@ use crate::rendezvous;
 use crate::service::Service;
 use axum::{
     Router,
-    body::{Body, Bytes, HttpBody},
+    body::HttpBody,
     extract::{MatchedPath, RawPathParams, Request, State},
     http::{HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, get, on},
 };
-use std::{sync::Arc, time::Duration};
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
-
-/// What comes behind a refusal is taken for so long.
-const LINGER: Duration = Duration::from_secs(1);
+use std::sync::Arc;
+use tokio::time::Instant;
 
 type Shared = State<Arc<Service>>;
 
@@ -195,7 +192,7 @@ async fn handle(
     let (parts, body) = request.into_parts();
     let call = async {
         let query = Call::parse_query(&parts.uri)?;
-        let (body, large) = read_body(&service, body, body_limit).await?;
+        let (body, large) = read_body(&service.gates, &service.settings.limits, body, body_limit).await?;
         let place = (large, service.gates.parser(body.len()).await?);
         let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Ok::<_, Refusal>((
@@ -230,48 +227,6 @@ async fn handle(
     let response = answer.into_response();
     tracing::debug!(method = %parts.method, path = parts.uri.path(), status = response.status().as_u16(), "answered");
     response
-}
-
-/// A body, and the place that a large one takes.
-type Taken = (Bytes, Option<OwnedSemaphorePermit>);
-
-async fn read_body(service: &Service, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
-    let too_large = || {
-        let message = format!("the body is larger than {limit} bytes");
-        Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
-    if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
-        return Err(too_large());
-    }
-    let limits = &service.settings.limits;
-    let read = in_time(limits.body, async {
-        let (mut bytes, mut place) = (Vec::new(), None);
-        while let Some(piece) = next_piece(&mut body, limits).await? {
-            let length = bytes.len().saturating_add(piece.len());
-            if length > limit {
-                return Err(too_large());
-            }
-            if length > LARGE_BODY_BYTES && place.is_none() {
-                place = Some(service.gates.large_body().await?);
-            }
-            bytes.extend_from_slice(&piece);
-        }
-        Ok((bytes.into(), place))
-    })
-    .await;
-    if read.is_err() {
-        linger(&mut body, limits).await;
-    }
-    read
-}
-
-/// Takes the rest of a refused request: a connection that closes under what is still coming may take the refusal with it.
-async fn linger(body: &mut Body, limits: &Limits) {
-    let rest = async {
-        while next_piece(body, limits).await?.is_some() {}
-        Ok(())
-    };
-    let _ = in_time(LINGER, rest).await;
 }
 
 #[cfg(test)]

@@ -293,3 +293,24 @@ fn three_hundred_damaged_copies() {
     println!("{counts:?}: {whole} records served, {lost} lost");
     assert!(failures.is_empty(), "{} of 300\n{}", failures.len(), failures.join("\n"));
 }
+
+/// A table by another name is a missing one, and its records are there all the same.
+#[test]
+fn a_damaged_name_of_a_table_loses_no_record() {
+    let clean = Clean::new();
+    for name in ["clusters", "infra_envs", "hosts", "events"] {
+        let places: Vec<usize> =
+            (0..clean.file.len()).filter(|at| clean.file[*at..].starts_with(name.as_bytes())).collect();
+        assert!(!places.is_empty(), "{name}");
+        let directory = tempfile::tempdir().unwrap();
+        let mut file = clean.file.clone();
+        places.iter().for_each(|at| file[*at] ^= 1);
+        fs::write(directory.path().join(STORE), &file).unwrap();
+        fs::write(directory.path().join(KEY), &clean.key).unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let records = served(&store);
+        let missing = clean.records.keys().filter(|record| !records.contains_key(*record)).count();
+        assert_eq!(missing, 0, "{name}: {} records of {}", records.len(), clean.records.len());
+        assert!(!store.damage().is_empty(), "{name}");
+    }
+}

@@ -131,7 +131,7 @@ fn copy(from: &Path, to: &Path, preserve: bool) -> Result<(), CopyError> {
     if existing.as_ref().is_some_and(|existing| (existing.dev(), existing.ino()) == (meta.dev(), meta.ino())) {
         return Err(CopyError::Same(from.to_owned(), to.to_owned()));
     }
-    let mut reader = File::open(from).map_err(|source| system("open", from)(source))?;
+    let mut reader = File::open(from).map_err(system("open", from))?;
     let create = "create regular file";
     // A name with a slash at its end stands for a directory.
     if to.as_os_str().as_bytes().ends_with(b"/") {
@@ -140,7 +140,7 @@ fn copy(from: &Path, to: &Path, preserve: bool) -> Result<(), CopyError> {
     // Through a link to what it names.
     let place = if existing.is_some() { fs::canonicalize(to).map_err(system(create, to))? } else { to.to_owned() };
     let directory = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut draft = NamedTempFile::new_in(directory).map_err(|error| error.into()).map_err(system(create, to))?;
+    let mut draft = NamedTempFile::new_in(directory).map_err(system(create, to))?;
     io::copy(&mut reader, &mut draft).map_err(system("write", to))?;
     let owner = if preserve { Some(&meta) } else { existing.as_ref() };
     let is_ours = owner.is_none_or(|owner| chown(draft.path(), Some(owner.uid()), Some(owner.gid())).is_ok());

@@ -1,4 +1,5 @@
-//! The config that a running cluster gives new workers: `landfall netcheck endpoint` (docs/compatibility.md#api-vip-connectivity-check).
+//! The config that a running cluster gives new workers: `landfall netcheck endpoint`
+//! (docs/compatibility.md#api-vip-connectivity-check).
 
 use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any};
 use crate::{dry::Dry, settings::Settings};

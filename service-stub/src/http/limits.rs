@@ -70,7 +70,7 @@ pub struct Limits {
     pub registrations: u32,
     /// See [`Self::registrations`].
     pub registrations_per_minute: u32,
-    /// Requests at once with a body beyond [`PARSED_BODY_BYTES`] that is read already.
+    /// Requests at once with a body beyond [`PARSED_BODY_BYTES`] that is read already. One beyond [`LARGE_BODY_BYTES`] is alone.
     pub parsers: usize,
     /// Time for the work on a request, with the wait for a thread.
     pub work: Duration,
@@ -138,6 +138,7 @@ pub struct Gates {
     requests: Arc<Semaphore>,
     large_bodies: Arc<Semaphore>,
     parsers: Arc<Semaphore>,
+    parser_places: u32,
     uploads: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
     streams: Arc<Semaphore>,
@@ -152,6 +153,7 @@ impl Gates {
             requests: places(limits.requests),
             large_bodies: places(limits.large_bodies),
             parsers: places(limits.parsers),
+            parser_places: u32::try_from(limits.parsers).unwrap_or(u32::MAX),
             uploads: places(limits.uploads),
             downloads: places(limits.downloads),
             streams: places(limits.streams),
@@ -185,16 +187,21 @@ impl Gates {
         self.wait(&self.large_bodies, "large bodies").await
     }
 
-    /// A place to parse a body of so many bytes; a short one needs none.
+    /// A place to parse a body of so many bytes; a short one needs none, one beyond [`LARGE_BODY_BYTES`] all of them.
     pub async fn parser(&self, body_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         if body_bytes <= PARSED_BODY_BYTES {
             return Ok(None);
         }
-        self.wait(&self.parsers, "large bodies").await.map(Some)
+        let places = if body_bytes > LARGE_BODY_BYTES { self.parser_places } else { 1 };
+        self.wait_for(&self.parsers, places, "large bodies").await.map(Some)
     }
 
     async fn wait(&self, gate: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Refusal> {
-        let permit = tokio::time::timeout(self.queue, gate.clone().acquire_owned()).await;
+        self.wait_for(gate, 1, what).await
+    }
+
+    async fn wait_for(&self, gate: &Arc<Semaphore>, places: u32, what: &str) -> Result<OwnedSemaphorePermit, Refusal> {
+        let permit = tokio::time::timeout(self.queue, gate.clone().acquire_many_owned(places)).await;
         permit.ok().and_then(Result::ok).ok_or_else(|| busy(what))
     }
 
@@ -293,6 +300,17 @@ mod tests {
         assert_eq!(status("/x", Some("gzip")), 415);
         assert_eq!(status(&format!("/{}", "x".repeat(MAX_URI_BYTES - 1)), None), 200);
         assert_eq!(status(&format!("/{}", "x".repeat(MAX_URI_BYTES)), None), 414);
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_parsed_alone() {
+        let gates = Gates::new(&Limits { queue: Duration::from_millis(20), ..Limits::default() });
+        let small = gates.parser(LARGE_BODY_BYTES).await.unwrap();
+        assert!(gates.parser(LARGE_BODY_BYTES + 1).await.is_err());
+        drop(small);
+        let _large = gates.parser(LARGE_BODY_BYTES + 1).await.unwrap();
+        assert!(gates.parser(PARSED_BODY_BYTES + 1).await.is_err());
+        assert!(gates.parser(PARSED_BODY_BYTES).await.unwrap().is_none());
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use super::answer::{Shared, answer, guarded};
 use super::html::{e, page};
 use crate::handlers::{Handler, clusters};
 use crate::http::call::call_of;
-use crate::http::work::{blocking, in_time};
+use crate::http::work::{blocking, read_body};
 use crate::http::{Call, Refusal};
 use crate::service::Service;
 use crate::state::ClusterState;
@@ -143,12 +143,7 @@ pub async fn act(State(service): Shared, params: RawPathParams, request: Request
     let done = async {
         let call = call_of(&params, &parts)?;
         let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
-        let form = in_time(service.settings.limits.piece, async {
-            axum::body::to_bytes(body, MAX_FORM_BYTES)
-                .await
-                .map_err(|error| Refusal::bad_request(format!("the form can't be read: {error}")))
-        })
-        .await?;
+        let (form, _) = read_body(&service.gates, &service.settings.limits, body, MAX_FORM_BYTES).await?;
         if form != format!("token={}", token(action, id)).as_bytes() {
             let reason =
                 "this did not come from the page that asks, or the service was restarted since: go back and try again";

@@ -1,6 +1,6 @@
 //! `connectivity-check`: whether the host reaches the others of its cluster.
 
-use super::kind::{Kind, MAX_LONG_OUTPUT_BYTES, Outcome, Replied, Situation, document, json};
+use super::kind::{Kind, Outcome, Replied, Situation, document, json};
 use super::outputs;
 use crate::check::connectivity::addresses;
 use crate::http::Refusal;
@@ -8,8 +8,11 @@ use crate::state::HostState;
 use api::{ConnectivityCheckHost, ConnectivityCheckNic, ConnectivityReport, HostId, Interface, Inventory, kinds};
 use serde_json::Value;
 
+/// The report of 1000 peers with four addresses each is 2 MB.
+const MAX_REPORT_BYTES: usize = 4 << 20;
+
 pub fn kind() -> Kind {
-    Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::ConnectivityCheck>(asked_in, ask) }
+    Kind { max_output_bytes: MAX_REPORT_BYTES, succeeded, ..Kind::new::<kinds::ConnectivityCheck>(asked_in, ask) }
 }
 
 fn asked_in(state: HostState, _: bool) -> bool {

@@ -10,6 +10,8 @@ use crate::state::HostState;
 use api::{Inventory, kinds};
 use axum::http::StatusCode;
 
+const MAX_DISKS: usize = 16_384;
+
 pub fn kind() -> Kind {
     Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::Inventory>(asked_in, ask) }
 }
@@ -43,6 +45,10 @@ fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
     let record = replied.host()?;
     check_state(record.state)?;
     let cluster = record.host.cluster_id.and_then(|id| replied.model.clusters.get(&id));
+    if inventory.disks.len() > MAX_DISKS {
+        let message = format!("inventory told {} disks, of which {MAX_DISKS} are taken at most", inventory.disks.len());
+        return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
     // Only these can carry a cluster's traffic.
     inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
     let requirements = &replied.settings.requirements;

@@ -16,8 +16,7 @@ use std::sync::Arc;
 
 /// No output that is taken is longer, and no text that is stored, bytes.
 pub const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// The same of outputs that grow with the machine and its peers: an inventory of 15000 disks is 10 MB, a connectivity report of
-/// 1000 peers less.
+/// The same of an inventory: one of 15000 disks is 10 MB.
 pub const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
 
 /// What is known of a step.

@@ -2,7 +2,7 @@
 
 use super::error::{StoreError, guarded};
 use super::layout::{CLUSTERS, EVENTS, HOSTS, INFRA_ENVS};
-use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 use uuid::Uuid;
 
 /// A record's place: its table, and its key there.
@@ -60,6 +60,15 @@ impl RowKey {
         })
     }
 
+    /// Makes the tables that are not there.
+    pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+        transaction.open_table(CLUSTERS)?;
+        transaction.open_table(INFRA_ENVS)?;
+        transaction.open_table(HOSTS)?;
+        transaction.open_table(EVENTS)?;
+        Ok(())
+    }
+
     pub(super) fn insert(self, transaction: &WriteTransaction, value: &[u8]) -> Result<(), StoreError> {
         match self {
             Self::Cluster(id) => drop(transaction.open_table(CLUSTERS)?.insert(id, value)?),
@@ -74,7 +83,8 @@ impl RowKey {
 /// What is done with a record.
 pub(super) type Visit<'a> = dyn FnMut(RowKey, &[u8]) -> Result<(), StoreError> + 'a;
 
-/// Every record, table by table. A table that can't be read to its end is named in `broken`.
+/// Every record, table by table. A table that can't be read to its end is named in `broken`, and so is one that is missing: each store
+/// has all of them, and a name may be damaged.
 pub(super) fn walk(
     transaction: &ReadTransaction,
     each: &mut Visit,
@@ -82,24 +92,21 @@ pub(super) fn walk(
 ) -> Result<(), StoreError> {
     macro_rules! table {
         ($table:expr, $kind:literal, $key:expr) => {{
-            let found = guarded(|| match transaction.open_table($table) {
-                Err(TableError::TableDoesNotExist(_)) => Ok(()),
-                table => {
-                    let table = table?;
-                    let (count, mut seen) = (redb::ReadableTableMetadata::len(&table)?, 0_u64);
-                    let mut last = None;
-                    for row in table.iter()? {
-                        let (key, value) = row?;
-                        let key = $key(key.value());
-                        // A damaged table may lead anywhere, again and again.
-                        if last.is_some_and(|last| last >= key) || seen >= count {
-                            return Err(StoreError::Order($kind));
-                        }
-                        (last, seen) = (Some(key), seen + 1);
-                        each(key, value.value())?;
+            let found = guarded(|| {
+                let table = transaction.open_table($table)?;
+                let (count, mut seen) = (redb::ReadableTableMetadata::len(&table)?, 0_u64);
+                let mut last = None;
+                for row in table.iter()? {
+                    let (key, value) = row?;
+                    let key = $key(key.value());
+                    // A damaged table may lead anywhere, again and again.
+                    if last.is_some_and(|last| last >= key) || seen >= count {
+                        return Err(StoreError::Order($kind));
                     }
-                    if seen == count { Ok(()) } else { Err(StoreError::Order($kind)) }
+                    (last, seen) = (Some(key), seen + 1);
+                    each(key, value.value())?;
                 }
+                if seen == count { Ok(()) } else { Err(StoreError::Order($kind)) }
             });
             if let Err(error) = found {
                 broken($kind, error)?;

@@ -210,6 +210,7 @@ pub(super) fn build(path: &Path, rows: &mut dyn Iterator<Item = Result<Row, Stor
     while !is_over {
         let transaction = database.begin_write()?;
         transaction.open_table(META)?.insert("format", FORMAT)?;
+        RowKey::make_tables(&transaction)?;
         is_over = true;
         for row in (&mut *rows).take(AT_ONCE) {
             let (key, value) = row?;

@@ -109,6 +109,34 @@ fn plain_records_of_an_earlier_version_are_sealed() {
 }
 
 #[test]
+fn what_earlier_versions_stored_of_hosts_is_taken_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let host = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+    let mut old = serde_json::to_value(HostRecord::new(host, None, Timestamp::from_unix_seconds(1_000))).unwrap();
+    old.as_object_mut().unwrap().remove("texts");
+    old["kept"] = serde_json::json!({"ntp_sources": "[]", "node_labels": "{}", "of_a_later_version": "x"});
+    let sealed = store.encode("host", &host.host, &old).unwrap();
+    let transaction = store.file.begin_write().unwrap();
+    transaction.open_table(HOSTS).unwrap().insert(pair(host), sealed.as_slice()).unwrap();
+    transaction.commit().unwrap();
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.damage(), []);
+    let record = store.model().hosts[&host].clone();
+    let texts = [("ntp_sources", "[]"), ("node_labels", "{}")];
+    assert_eq!(record.texts.published().collect::<Vec<_>>(), texts);
+    let written = store.change("", |change| {
+        change.put_host(HostRecord::clone(&record));
+        Ok::<_, StoreError>(())
+    });
+    written.unwrap();
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.model().hosts[&host].texts.published().collect::<Vec<_>>(), texts);
+}
+
+#[test]
 fn another_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();

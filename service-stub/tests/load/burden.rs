@@ -18,10 +18,42 @@ const REPLIES: usize = 5;
 const REPLY_BYTES: usize = 60_000_000;
 const POLLERS: usize = 20;
 
-/// Thirty-four manifests that are brackets and nothing else, and thirty replies of 60 MB. What is asserted is memory, disk and the
-/// answers; how long agents wait is printed: it says something where the program is optimised and the machine is not at work.
+/// Thirty-four manifests that are brackets and nothing else, and thirty replies of 60 MB.
 #[test]
 fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
+    let reply = reply("inventory", &json!({"hostname": "x".repeat(REPLY_BYTES - 100)}));
+    bear(&"{a: ".repeat(150_000), (400, "nested too deeply"), &vec![reply; REPLIES], false);
+}
+
+/// The same number of manifests and replies, each as large, as deep and of as many parts as is taken.
+#[test]
+fn what_is_just_within_the_bounds_takes_neither_memory_nor_disk() {
+    let depth = 126;
+    let manifest = format!("{}[{}]{}", "{a: ".repeat(depth), "abc,".repeat(260_000), "}".repeat(depth));
+    // Each disk gets some 400 bytes that say why it can't be installed to.
+    let filler = "x".repeat(12 << 20);
+    let inventory = json!({"disks": vec![json!({}); 8000], "boot": {"command_line": filler}});
+    let far: Vec<_> = (0..20_000).map(|_| json!({"remote_ip_address": "x".repeat(90), "successful": true})).collect();
+    let remote = json!({"host_id": uuid::Uuid::new_v4(), "l3_connectivity": far});
+    let text = "x".repeat((1 << 20) - 100);
+    let replies = [
+        reply("inventory", &inventory),
+        reply("connectivity-check", &json!({"remote_hosts": [remote]})),
+        reply("ntp-synchronizer", &json!({"ntp_sources": [{"source_name": text}]})),
+        reply("domain-resolution", &json!({"resolutions": [{"domain_name": text}]})),
+        reply("free-network-addresses", &json!([{"network": text}])),
+    ];
+    bear(&manifest, (201, ""), &replies, true);
+}
+
+fn reply(step: &str, output: &serde_json::Value) -> Arc<Vec<u8>> {
+    let output = output.to_string();
+    Arc::new(json!({"step_type": step, "step_id": "x", "exit_code": 0, "output": output}).to_string().into())
+}
+
+/// What is asserted is memory, disk and the answers; how long agents wait is printed: it says something where the program is
+/// optimised and the machine is not at work.
+fn bear(manifest: &str, (status, body): (u16, &'static str), replies: &[Arc<Vec<u8>>], are_taken: bool) {
     let scratch = tempfile::tempdir().unwrap();
     let (state, files) = (scratch.path().join("state"), scratch.path().join("files"));
     fs::create_dir(&files).unwrap();
@@ -47,13 +79,7 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
             hosts.push(format!("{API}/v2/infra-envs/{infra_env}/hosts/{id}/instructions"));
         }
         // Made before anything is measured: this process has one thread.
-        let nested = base64::engine::general_purpose::STANDARD.encode("{a: ".repeat(150_000));
-        let reply: Arc<Vec<u8>> = {
-            let output = json!({"hostname": "x".repeat(REPLY_BYTES - 100)}).to_string();
-            Arc::new(
-                json!({"step_type": "inventory", "step_id": "x", "exit_code": 0, "output": output}).to_string().into(),
-            )
-        };
+        let content = base64::engine::general_purpose::STANDARD.encode(manifest);
         let (latencies, over) = (Arc::new(Latencies::default()), Arc::new(AtomicBool::new(false)));
         // In a thread of their own: what the others send must not make them wait for each other.
         let polling = {
@@ -63,10 +89,10 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
         };
         let manifests: Vec<_> = (0..MANIFESTS)
             .map(|number| {
-                let (address, cluster, nested) = (address.clone(), cluster.clone(), nested.clone());
+                let (address, cluster, content) = (address.clone(), cluster.clone(), content.clone());
                 tokio::spawn(async move {
                     let body =
-                        json!({"folder": "manifests", "file_name": format!("m{number}.yaml"), "content": nested});
+                        json!({"folder": "manifests", "file_name": format!("m{number}.yaml"), "content": content});
                     let mut connection = Connection::open(&address).await;
                     let path = format!("{API}/v2/clusters/{cluster}/manifests");
                     let answer = connection.json("POST", &path, &body).await.unwrap();
@@ -74,14 +100,14 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
                 })
             })
             .collect();
-        let replies: Vec<_> = hosts
+        let sent: Vec<_> = hosts
             .iter()
             .take(HOSTS)
             .map(|path| {
-                let (address, path, reply) = (address.clone(), path.clone(), reply.clone());
+                let (address, path, replies) = (address.clone(), path.clone(), replies.to_vec());
                 tokio::spawn(async move {
                     let mut taken = 0;
-                    for _ in 0..REPLIES {
+                    for reply in replies {
                         let mut connection = Connection::open(&address).await;
                         // Refused before all of it is sent, the connection may close under it.
                         if let Ok(answer) = connection.send("POST", &path, &reply).await {
@@ -92,22 +118,30 @@ fn hostile_manifests_and_huge_replies_take_neither_memory_nor_disk() {
                 })
             })
             .collect();
+        let mut answered = 0;
         for manifest in manifests {
-            let (status, body) = manifest.await.unwrap();
-            assert!(status == 400 && body.contains("nested too deeply"), "{status} {body}");
+            let (found, answer) = manifest.await.unwrap();
+            // What waits too long for its turn is sent away.
+            assert!(found == status && answer.contains(body) || are_taken && found == 503, "{found} {answer}");
+            answered += usize::from(found == status);
         }
         let mut taken = 0;
-        for reply in replies {
-            taken += reply.await.unwrap();
+        for sent in sent {
+            taken += sent.await.unwrap();
         }
         over.store(true, Ordering::Relaxed);
         polling.join().unwrap();
         let usage = served.usage();
         let store = server::size(&state);
         println!("{latencies}");
-        println!("{MANIFESTS} manifests refused; {taken} of {} replies of 60 MB taken", HOSTS * REPLIES);
+        let sizes: Vec<_> = replies.iter().map(|reply| reply.len() >> 10).collect();
+        println!(
+            "{answered} of {MANIFESTS} manifests answered {status}; {taken} of {} replies taken, of {sizes:?} KiB",
+            HOSTS * REPLIES
+        );
         println!("RSS {} MiB, at most {} MiB; store {} MiB", usage.rss_kib >> 10, usage.peak_kib >> 10, store >> 20);
         assert_eq!(latencies.failures(), Vec::<String>::new());
+        assert!(answered > 0 && (taken > 0) == are_taken, "{answered} {taken}");
         assert!(usage.peak_kib < 300 << 10, "{} KiB of memory", usage.peak_kib);
         assert!(store < 200 << 20, "{store} bytes of store");
     });

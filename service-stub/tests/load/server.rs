@@ -47,6 +47,8 @@ pub fn command_with(state: &Path, port: u16, poll_interval: u64, more: &[String]
         None => {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["service", "--exact", "--nocapture"]).env(ARGUMENTS, arguments.join("\n"));
+            // glibc keeps what each thread freed, unlike the program's allocator: memory would say nothing of the service.
+            command.env("MALLOC_ARENA_MAX", "1").env("MALLOC_MMAP_THRESHOLD_", "131072");
             command
         }
     };
