@@ -3,7 +3,7 @@
 use super::models;
 use crate::course::OperatorStatus;
 use crate::http::body::{
-    BodyShape, any, flag, form, integer, length, list, not_here, object, one_of, required, text, texts, uuid,
+    BodyShape, any, flag, form, integer, length, list, not_here, object, one_of, required, shape, text, texts, uuid,
 };
 use crate::state::cluster::FinalizingStage;
 
@@ -29,50 +29,39 @@ const ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "arm64", "ppc64le", "s390x
 const IMAGE_TYPES: &[&str] = &["full-iso", "minimal-iso", "disconnected-iso"];
 const FOLDERS: &[&str] = &["manifests", "openshift"];
 
-/// `host-create-params`.
-pub const NEW_HOST: BodyShape = BodyShape {
-    name: "newHostParams",
-    model: "HostCreateParams",
-    fields: &[uuid("host_id").required(), text("discovery_agent_version")],
-};
+pub const NEW_HOST: BodyShape =
+    shape("newHostParams", "HostCreateParams", &[uuid("host_id").required(), text("discovery_agent_version")]);
 
-/// `step-reply`.
-pub const REPLY: BodyShape = BodyShape {
-    name: "reply",
-    model: "StepReply",
-    fields: &[
+pub const REPLY: BodyShape = shape(
+    "reply",
+    "StepReply",
+    &[
         any("step_type").described("@step-type").described_as_required(),
         any("step_id").described("string"),
         any("exit_code").described("int"),
         any("output").described("string"),
         any("error").described("string"),
     ],
-};
+);
 
-/// `host-progress`.
-pub const PROGRESS: BodyShape = BodyShape {
-    name: "hostProgress",
-    model: "HostProgress",
-    fields: &[
-        one_of("current_stage", STAGES).required().described("@host-stage"),
-        any("progress_info").described("string"),
-    ],
-};
+pub const PROGRESS: BodyShape = shape(
+    "hostProgress",
+    "HostProgress",
+    &[one_of("current_stage", STAGES).required().described("@host-stage"), any("progress_info").described("string")],
+);
 
-/// `logs-progress-params`.
-pub const LOGS_PROGRESS: BodyShape = BodyShape {
-    name: "logsProgressParams",
-    model: "LogsProgressParams",
-    fields: &[one_of("logs_state", &["requested", "collecting", "completed", "timeout", ""])
+pub const LOGS_PROGRESS: BodyShape = shape(
+    "logsProgressParams",
+    "LogsProgressParams",
+    &[one_of("logs_state", &["requested", "collecting", "completed", "timeout", ""])
         .required()
         .described("@logs_state")],
-};
+);
 
-/// `cluster-create-params`.
-pub const NEW_CLUSTER: BodyShape = BodyShape {
-    name: "newClusterParams",
-    model: "ClusterCreateParams",
-    fields: &[
+pub const NEW_CLUSTER: BodyShape = shape(
+    "newClusterParams",
+    "ClusterCreateParams",
+    &[
         text("additional_ntp_source").nullable(),
         list("api_vips", &models::API_VIP),
         text("base_dns_domain"),
@@ -108,13 +97,12 @@ pub const NEW_CLUSTER: BodyShape = BodyShape {
         flag("user_managed_networking").nullable(),
         flag("vip_dhcp_allocation").undescribed(),
     ],
-};
+);
 
-/// `v2-cluster-update-params`.
-pub const UPDATE_CLUSTER: BodyShape = BodyShape {
-    name: "clusterUpdateParams",
-    model: "V2ClusterUpdateParams",
-    fields: &[
+pub const UPDATE_CLUSTER: BodyShape = shape(
+    "clusterUpdateParams",
+    "V2ClusterUpdateParams",
+    &[
         text("additional_ntp_source").nullable(),
         text("api_vip_dns_name").nullable(),
         list("api_vips", &models::API_VIP).nullable(),
@@ -148,37 +136,30 @@ pub const UPDATE_CLUSTER: BodyShape = BodyShape {
         flag("user_managed_networking").nullable(),
         flag("vip_dhcp_allocation").undescribed(),
     ],
-};
+);
 
-/// `create-manifest-params`.
-pub const NEW_MANIFEST: BodyShape = BodyShape {
-    name: "createManifestParams",
-    model: "CreateManifestParams",
-    fields: &[
-        text("content").required(),
-        form("file_name", &models::MANIFEST_FILE).required(),
-        one_of("folder", FOLDERS),
-    ],
-};
+pub const NEW_MANIFEST: BodyShape = shape(
+    "createManifestParams",
+    "CreateManifestParams",
+    &[text("content").required(), form("file_name", &models::MANIFEST_FILE).required(), one_of("folder", FOLDERS)],
+);
 
-/// `update-manifest-params`.
-pub const UPDATE_MANIFEST: BodyShape = BodyShape {
-    name: "updateManifestParams",
-    model: "UpdateManifestParams",
-    fields: &[
+pub const UPDATE_MANIFEST: BodyShape = shape(
+    "updateManifestParams",
+    "UpdateManifestParams",
+    &[
         form("file_name", &models::MANIFEST_FILE).required().or_zero(),
         one_of("folder", FOLDERS).required().or_zero(),
         text("updated_content").nullable(),
         form("updated_file_name", &models::MANIFEST_FILE).nullable(),
         one_of("updated_folder", FOLDERS).nullable(),
     ],
-};
+);
 
-/// `infra-env-create-params`.
-pub const NEW_INFRA_ENV: BodyShape = BodyShape {
-    name: "infraenvCreateParams",
-    model: "InfraEnvCreateParams",
-    fields: &[
+pub const NEW_INFRA_ENV: BodyShape = shape(
+    "infraenvCreateParams",
+    "InfraEnvCreateParams",
+    &[
         text("additional_ntp_sources").nullable(),
         length("additional_trust_bundle", 0, 65_535),
         uuid("cluster_id").nullable(),
@@ -196,13 +177,12 @@ pub const NEW_INFRA_ENV: BodyShape = BodyShape {
         text("ssh_authorized_key").nullable(),
         list("static_network_config", &models::HOST_NETWORK),
     ],
-};
+);
 
-/// `infra-env-update-params`.
-pub const UPDATE_INFRA_ENV: BodyShape = BodyShape {
-    name: "infraEnvUpdateParams",
-    model: "InfraEnvUpdateParams",
-    fields: &[
+pub const UPDATE_INFRA_ENV: BodyShape = shape(
+    "infraEnvUpdateParams",
+    "InfraEnvUpdateParams",
+    &[
         text("additional_ntp_sources").nullable(),
         length("additional_trust_bundle", 0, 65_535).nullable(),
         text("ignition_config_override"),
@@ -217,13 +197,12 @@ pub const UPDATE_INFRA_ENV: BodyShape = BodyShape {
         text("ssh_authorized_key").nullable(),
         list("static_network_config", &models::HOST_NETWORK),
     ],
-};
+);
 
-/// `host-update-params`.
-pub const UPDATE_HOST: BodyShape = BodyShape {
-    name: "hostUpdateParams",
-    model: "HostUpdateParams",
-    fields: &[
+pub const UPDATE_HOST: BodyShape = shape(
+    "hostUpdateParams",
+    "HostUpdateParams",
+    &[
         list("disks_selected_config", &models::DISK_CONFIG).nullable(),
         list("disks_skip_formatting", &models::DISK_SKIP_FORMATTING).nullable(),
         not_here("fencing_credentials").described("@fencing-credentials-params").nullable(),
@@ -234,75 +213,58 @@ pub const UPDATE_HOST: BodyShape = BodyShape {
         text("machine_config_pool_name").nullable(),
         list("node_labels", &models::NODE_LABEL).nullable(),
     ],
-};
+);
 
-pub const IGNORED_VALIDATIONS: BodyShape = BodyShape {
-    name: "ignoredValidations",
-    model: "IgnoredValidations",
-    fields: &[text("cluster-validation-ids"), text("host-validation-ids")],
-};
+pub const IGNORED_VALIDATIONS: BodyShape =
+    shape("ignoredValidations", "IgnoredValidations", &[text("cluster-validation-ids"), text("host-validation-ids")]);
 
-/// `installer-args-params`.
-pub const INSTALLER_ARGS: BodyShape =
-    BodyShape { name: "installerArgsParams", model: "InstallerArgsParams", fields: &[texts("args")] };
+pub const INSTALLER_ARGS: BodyShape = shape("installerArgsParams", "InstallerArgsParams", &[texts("args")]);
 
-/// `host-ignition-params`.
-pub const HOST_IGNITION: BodyShape =
-    BodyShape { name: "hostIgnitionParams", model: "HostIgnitionParams", fields: &[text("config")] };
+pub const HOST_IGNITION: BodyShape = shape("hostIgnitionParams", "HostIgnitionParams", &[text("config")]);
 
-/// `bind-host-params`.
-pub const BIND: BodyShape =
-    BodyShape { name: "bindHostParams", model: "BindHostParams", fields: &[uuid("cluster_id").required()] };
+pub const BIND: BodyShape = shape("bindHostParams", "BindHostParams", &[uuid("cluster_id").required()]);
 
-/// `import-cluster-params`.
-pub const IMPORT: BodyShape = BodyShape {
-    name: "newImportClusterParams",
-    model: "ImportClusterParams",
-    fields: &[
+pub const IMPORT: BodyShape = shape(
+    "newImportClusterParams",
+    "ImportClusterParams",
+    &[
         text("api_vip_dnsname").required(),
         text("name").required(),
         uuid("openshift_cluster_id").required(),
         text("openshift_version"),
     ],
-};
+);
 
-/// `disconnected-cluster-create-params`.
-pub const NEW_DISCONNECTED_CLUSTER: BodyShape = BodyShape {
-    name: "newClusterParams",
-    model: "DisconnectedClusterCreateParams",
-    fields: &[length("name", 1, 54).required(), text("openshift_version").required()],
-};
+pub const NEW_DISCONNECTED_CLUSTER: BodyShape = shape(
+    "newClusterParams",
+    "DisconnectedClusterCreateParams",
+    &[length("name", 1, 54).required(), text("openshift_version").required()],
+);
 
-/// `cluster-finalizing-progress`.
-pub const FINALIZING: BodyShape = BodyShape {
-    name: "finalizingProgress",
-    model: "ClusterFinalizingProgress",
-    fields: &[one_of("finalizing_stage", &FinalizingStage::NAMES).or_zero().described("@finalizing-stage")],
-};
+pub const FINALIZING: BodyShape = shape(
+    "finalizingProgress",
+    "ClusterFinalizingProgress",
+    &[one_of("finalizing_stage", &FinalizingStage::NAMES).or_zero().described("@finalizing-stage")],
+);
 
-/// `operator-monitor-report`.
-pub const OPERATOR: BodyShape = BodyShape {
-    name: "reportParams",
-    model: "OperatorMonitorReport",
-    fields: &[
+pub const OPERATOR: BodyShape = shape(
+    "reportParams",
+    "OperatorMonitorReport",
+    &[
         text("name"),
         one_of("status", &OperatorStatus::NAMES).or_zero().described("@operator-status"),
         text("status_info"),
         text("version"),
     ],
-};
+);
 
-/// `completion-params`.
-pub const COMPLETION: BodyShape = BodyShape {
-    name: "completionParams",
-    model: "CompletionParams",
-    fields: &[any("data"), text("error_info"), flag("is_success").required()],
-};
+pub const COMPLETION: BodyShape =
+    shape("completionParams", "CompletionParams", &[any("data"), text("error_info"), flag("is_success").required()]);
 
-pub const EVENT: BodyShape = BodyShape {
-    name: "triggerEventParams",
-    model: "Event",
-    fields: &[
+pub const EVENT: BodyShape = shape(
+    "triggerEventParams",
+    "Event",
+    &[
         one_of("category", &["user", "metrics"]).or_zero(),
         uuid("cluster_id").nullable(),
         required("event_time").described("time").described_as_required(),
@@ -314,7 +276,7 @@ pub const EVENT: BodyShape = BodyShape {
         any("request_id").described("string"),
         one_of("severity", &crate::events::Severity::NAMES).required(),
     ],
-};
+);
 
 #[cfg(test)]
 mod tests {

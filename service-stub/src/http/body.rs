@@ -138,6 +138,16 @@ impl Field {
     }
 }
 
+/// A body's shape: the parameter's name, the type's, the fields.
+pub const fn shape(name: &'static str, model: &'static str, fields: &'static [Field]) -> BodyShape {
+    BodyShape { name, model, fields }
+}
+
+/// An object: its type's name, the same in the description, the fields.
+pub const fn model(name: &'static str, described_name: &'static str, fields: &'static [Field]) -> Model {
+    Model { name, described_name, fields }
+}
+
 /// A field that may be absent and is whatever its type takes.
 pub const fn any(name: &'static str) -> Field {
     Field::new(name, Rule::Any)
