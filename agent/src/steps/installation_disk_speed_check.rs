@@ -56,7 +56,7 @@ mod tests {
     use std::path::Path;
 
     fn act(args: &[&str]) -> Result<Run, String> {
-        super::super::tests::act(StepType::InstallationDiskSpeedCheck, args).map_err(|refusal| refusal.to_string())
+        super::super::tests::act_on(&KIND, args)
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOST, act};
+    use super::super::tests::{HOST, act, act_on};
     use super::*;
     use api::StepType::LogsGather;
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_request_for_another_host_or_without_what_it_needs_is_refused() {
-        let refused = |args: &[&str]| act(LogsGather, args).unwrap_err().to_string();
+        let refused = |args: &[&str]| act_on(&KIND, args).unwrap_err();
         assert!(refused(&[&request("aaaaaaaa-0000-0000-0000-000000000009")]).contains("is not this host"));
         let text = refused(&["{}"]);
         assert!(text.starts_with("validation failure list:\nlogs gather request: missing field"), "{text}");

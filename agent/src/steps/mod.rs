@@ -271,6 +271,13 @@ pub(crate) mod tests {
         action(&Step { args, step_id: "x-1".into(), step_type: kind }, &settings(), HOST.parse().unwrap())
     }
 
+    /// The same without a look at the fields of the request.
+    pub(crate) fn act_on(kind: &Kind, args: &[&str]) -> Result<Run, String> {
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        let step = Step { args, step_id: "x-1".into(), step_type: kind.step_type.clone() };
+        (kind.act)(&step, &settings(), HOST.parse().unwrap()).map_err(|refusal| refusal.to_string())
+    }
+
     pub(crate) fn refused(kind: StepType, args: &[&str]) -> String {
         act(kind, args).unwrap_err().to_string()
     }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     fn act(args: &[&str]) -> Result<Run, String> {
-        super::super::tests::act(StepType::UpgradeAgent, args).map_err(|refusal| refusal.to_string())
+        super::super::tests::act_on(&KIND, args)
     }
 
     #[test]

@@ -22,10 +22,13 @@ use ignition::yaml;
 use installer::Options;
 use nmstate::NetworkState;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// NMState and the installer's configs have some kilobytes.
 const MAX_YAML_BYTES: usize = 1 << 20;
+/// One more shows that a file is longer.
+const READ_YAML_BYTES: u64 = (1 << 20) + 1;
 /// Where the installed system's config waits for the installer.
 const DEST_PATH: &str = "/etc/coreos/dest.ign";
 
@@ -224,7 +227,9 @@ impl Live<'_> {
 
     fn nmstate(&mut self, path: &Path) -> anyhow::Result<()> {
         self.network_is_supported()?;
-        let text = read(path)?;
+        let mut text = Vec::new();
+        let file = fs::File::open(path).context("opening nmstate file")?;
+        file.take(READ_YAML_BYTES).read_to_end(&mut text).context("parsing nmstate")?;
         let state: NetworkState = yaml::worded_document(&text, MAX_YAML_BYTES).context("parsing nmstate")?;
         let all = state.gen_conf().context("generating configuration from nmstate")?;
         let connections = all.get("NetworkManager").context("extracting NetworkManager generated config")?;
