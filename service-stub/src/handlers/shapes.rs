@@ -3,7 +3,7 @@
 use super::models;
 use crate::course::OperatorStatus;
 use crate::http::body::{
-    BodyShape, any, flag, form, integer, length, list, not_here, object, one_of, required, shape, text, texts, uuid,
+    BodyShape, any, flag, form, integer, length, list, not_here, object, one_of, shape, text, texts, uuid,
 };
 use crate::state::cluster::FinalizingStage;
 
@@ -267,7 +267,7 @@ pub const EVENT: BodyShape = shape(
     &[
         one_of("category", &["user", "metrics"]).or_zero(),
         uuid("cluster_id").nullable(),
-        required("event_time").described("time").described_as_required(),
+        any("event_time").required().described("time"),
         uuid("host_id").nullable(),
         uuid("infra_env_id").nullable(),
         text("message").required(),

@@ -41,20 +41,13 @@ pub struct Field {
     pub zero_is_absent: bool,
     /// What it must be.
     pub rule: Rule,
-    /// How the API's description puts it.
-    pub description: Description,
-}
-
-/// How a field is described, where its rule does not say it.
-#[derive(Clone, Copy)]
-pub struct Description {
-    /// Its type, if not the rule's. An empty one leaves the field out: the published API has it, and this service makes nothing of it
-    /// that a client could rely on.
-    pub kind: Option<&'static str>,
-    /// It may be null.
+    /// Its type in the API's description, if not the rule's. An empty one leaves the field out: the published API has it, and this
+    /// service makes nothing of it that a client could rely on.
+    pub described: Option<&'static str>,
+    /// It may be null, by the description.
     pub nullable: bool,
-    /// It must be there, though a request without it is taken.
-    pub required: bool,
+    /// It must be there by the description, though a request without it is taken.
+    pub described_as_required: bool,
 }
 
 /// What a field must be.
@@ -83,8 +76,8 @@ pub enum Rule {
 
 impl Field {
     const fn new(name: &'static str, rule: Rule) -> Self {
-        let description = Description { kind: None, nullable: false, required: false };
-        Self { name, required: false, zero_is_absent: false, rule, description }
+        let (required, zero_is_absent, described, nullable, described_as_required) = (false, false, None, false, false);
+        Self { name, required, zero_is_absent, rule, described, nullable, described_as_required }
     }
 
     /// The same, which must be there.
@@ -94,7 +87,7 @@ impl Field {
 
     /// The same, described with this type.
     pub const fn described(self, kind: &'static str) -> Self {
-        Self { description: Description { kind: Some(kind), ..self.description }, ..self }
+        Self { described: Some(kind), ..self }
     }
 
     /// The same, left out of the description.
@@ -104,17 +97,17 @@ impl Field {
 
     /// The same, described as one that may be null.
     pub const fn nullable(self) -> Self {
-        Self { description: Description { nullable: true, ..self.description }, ..self }
+        Self { nullable: true, ..self }
     }
 
     /// The same, described as one that must be there.
     pub const fn described_as_required(self) -> Self {
-        Self { description: Description { required: true, ..self.description }, ..self }
+        Self { described_as_required: true, ..self }
     }
 
     /// A line of the description: its name and type; none where it is left out.
     pub fn line(&self) -> Option<String> {
-        let kind = match (self.description.kind, &self.rule) {
+        let kind = match (self.described, &self.rule) {
             (Some(""), _) => return None,
             (Some(kind), _) => kind.to_owned(),
             (None, Rule::Any | Rule::NotHere) => "any".to_owned(),
@@ -127,8 +120,8 @@ impl Field {
             (None, Rule::List(model)) => format!("[@{}]", model.described_name),
             (None, Rule::Texts) => "[string]".to_owned(),
         };
-        let required = if self.required || self.description.required { "!" } else { "" };
-        let nullable = if self.description.nullable { "?" } else { "" };
+        let required = if self.required || self.described_as_required { "!" } else { "" };
+        let nullable = if self.nullable { "?" } else { "" };
         Some(format!("  {}{required} {kind}{nullable}", self.name))
     }
 
@@ -151,11 +144,6 @@ pub const fn model(name: &'static str, described_name: &'static str, fields: &'s
 /// A field that may be absent and is whatever its type takes.
 pub const fn any(name: &'static str) -> Field {
     Field::new(name, Rule::Any)
-}
-
-/// A field that must be there.
-pub const fn required(name: &'static str) -> Field {
-    any(name).required()
 }
 
 pub const fn text(name: &'static str) -> Field {

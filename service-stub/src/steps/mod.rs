@@ -1,5 +1,5 @@
 //! The steps that hosts are given. Each has a file of its own with all that is known of it: in which states it is asked for, what
-//! it asks, how long it may take, and what becomes of its reply.
+//! it asks, how long it may take, and what becomes of its reply (docs/compatibility.md#steps).
 
 mod api_vip_connectivity_check;
 mod connectivity_check;

@@ -15,6 +15,7 @@ mod key;
 mod layout;
 mod open;
 mod presence;
+mod records;
 pub mod room;
 mod salvage;
 pub mod seal;
@@ -29,15 +30,14 @@ use change::Touched;
 use error::guarded;
 use file::DatabaseFile;
 use journal::Journal;
-use layout::{CLUSTERS, EVENTS, FILE, FORMAT, HOSTS, INFRA_ENVS, Id, META, PLAIN_FORMAT, PRESENCE, key, pair, unpair};
+use layout::{CLUSTERS, EVENTS, FILE, FORMAT, HOSTS, INFRA_ENVS, META, PLAIN_FORMAT, PRESENCE, key, pair, unpair};
 use seal::{Seal, SealError};
 
 use crate::metrics::published::Published;
 use crate::model::{Event, HostKey, Model, Presence};
 use crate::text::chain;
 use api::{ClusterId, InfraEnvId, Timestamp};
-use redb::{ReadableTable, WriteTransaction};
-use serde::{Serialize, de::DeserializeOwned};
+use redb::ReadableTable;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -455,59 +455,6 @@ impl Store {
 // A panic while one of these was held left whole values behind: they are replaced, never edited in place.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What is in a table row by row, as names for sealing and bytes.
-type Rows<K> = Vec<(K, String, Vec<u8>)>;
-
-impl Store {
-    fn encode<T: Serialize>(&self, kind: &'static str, key: &impl ToString, record: &T) -> Result<Vec<u8>, StoreError> {
-        let key = key.to_string();
-        match serde_json::to_vec(record) {
-            Ok(document) => Ok(self.seal.seal(kind, &key, document)?),
-            Err(source) => Err(StoreError::Record { kind, key, source }),
-        }
-    }
-
-    fn decode<T: DeserializeOwned>(
-        &self,
-        kind: &'static str,
-        key: &impl ToString,
-        bytes: &[u8],
-    ) -> Result<T, StoreError> {
-        let key = key.to_string();
-        let document = self.seal.open(kind, &key, bytes)?;
-        serde_json::from_slice(&document).map_err(|source| StoreError::Record { kind, key, source })
-    }
-
-    /// Seals what an earlier version wrote. Pages that held it before may keep it until they are used again.
-    fn seal_all(&self, transaction: &WriteTransaction) -> Result<(), StoreError> {
-        for (kind, table) in [("cluster", CLUSTERS), ("infra-env", INFRA_ENVS)] {
-            let mut table = transaction.open_table(table)?;
-            let rows: Result<Rows<Id>, StoreError> = table
-                .iter()?
-                .map(|row| {
-                    let (id, value) = row?;
-                    Ok((id.value(), Uuid::from_u128(id.value()).to_string(), value.value().to_vec()))
-                })
-                .collect();
-            for (id, name, document) in rows?.into_iter().filter(|(_, _, document)| !Seal::is_sealed(document)) {
-                table.insert(id, &*self.seal.seal(kind, &name, document)?)?;
-            }
-        }
-        let mut table = transaction.open_table(HOSTS)?;
-        let rows: Result<Rows<(Id, Id)>, StoreError> = table
-            .iter()?
-            .map(|row| {
-                let (id, value) = row?;
-                Ok((id.value(), unpair(id.value()).host.to_string(), value.value().to_vec()))
-            })
-            .collect();
-        for (id, name, document) in rows?.into_iter().filter(|(_, _, document)| !Seal::is_sealed(document)) {
-            table.insert(id, &*self.seal.seal("host", &name, document)?)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
