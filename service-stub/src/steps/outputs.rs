@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 const MAX_COLLECTIONS: usize = 1 << 16;
 /// The same inventory has 400000.
 const MAX_VALUES: usize = 1 << 19;
+/// What the parser takes.
+const MAX_DEPTH: usize = 127;
 
 pub fn object<T: DeserializeOwned>(text: &str, model: &str) -> Result<T, Refusal> {
     typed(Value::Object(fields(text, model)?))
@@ -30,14 +32,20 @@ fn parsed(text: &str) -> Result<Value, Refusal> {
 
 /// Refuses an output that would take many times its size once it is parsed.
 fn check_extent(text: &str) -> Result<(), Refusal> {
-    let (mut collections, mut values) = (0_usize, 0_usize);
+    let (mut collections, mut values, mut depth) = (0_usize, 0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);
     for byte in text.bytes() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = in_string,
             b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => collections += 1,
+            b'{' | b'[' if !in_string => {
+                (collections, depth) = (collections + 1, depth + 1);
+                if depth > MAX_DEPTH {
+                    return Err(Refusal::invalid(format!("the output is nested more than {MAX_DEPTH} deep")));
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
             b',' if !in_string => values += 1,
             _ => {}
         }

@@ -142,8 +142,10 @@ fn bear(manifest: &str, (status, body): (u16, &'static str), replies: &[Arc<Vec<
         println!("RSS {} MiB, at most {} MiB; store {} MiB", usage.rss_kib >> 10, usage.peak_kib >> 10, store >> 20);
         assert_eq!(latencies.failures(), Vec::<String>::new());
         assert!(answered > 0 && (taken > 0) == are_taken, "{answered} {taken}");
-        assert!(usage.peak_kib < 300 << 10, "{} KiB of memory", usage.peak_kib);
-        assert!(store < 200 << 20, "{store} bytes of store");
+        // Six hosts keep 100 MiB of texts, and a host's record is written anew for each of its replies.
+        let (max_kib, max_store) = if are_taken { (1 << 20, 768 << 20) } else { (300 << 10, 200 << 20) };
+        assert!(usage.peak_kib < max_kib, "{} KiB of memory", usage.peak_kib);
+        assert!(store < max_store, "{store} bytes of store");
     });
 }
 

@@ -208,6 +208,7 @@ fn a_person_installs_a_rack_in_a_browser() {
     assert_eq!(world.status(), "ready", "asked, not done");
     browser.screenshot(&pictures, "question");
     browser.follow("form button");
+    world.running.monitor();
     browser.until("document.querySelector('#state').innerText.includes('installing')");
     assert_eq!(world.status(), "installing");
     browser.sees("live");

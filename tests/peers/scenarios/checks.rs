@@ -40,8 +40,9 @@ fn a_host_joins_a_cluster_that_is_there() {
         service.api.request("POST", &format!("{path}/actions/install"), None);
         // Nobody watches such a host any longer: its reboot is its last stage.
         await_stage(&service.api, &env, &hosts[0], "Done");
-        let seen = exchanges(site);
-        assert!(seen.iter().any(|one| one.kind() == "progress Rebooting" && one.status == Some(200)));
+        await_exchanges(site, "that it reboots", |all| {
+            all.iter().any(|one| one.kind() == "progress Rebooting" && one.status == Some(200))
+        });
         assert_eq!(host.disk.partitions(), [1, 2, 3, 4]);
         let config = site.image.debugfs(&host.disk, "cat /ignition/config.ign");
         assert!(config.contains("api.day2.example.com:22624/config/worker"), "{config}");

@@ -38,7 +38,7 @@ pub fn bootstrap_config() -> Value {
     json!({
         "ignition": {"version": "3.1.0"},
         "storage": {"files": [
-            file("/opt/openshift/manifests/cvo-overrides.yaml", "kind: ClusterVersion\n"),
+            file("/opt/openshift/manifests/cvo-overrides.yaml", "kind: ClusterVersion\nspec:\n  clusterID: 2f6c0a5e-7b1d-4c83-9e24-5d0b8a1f3c76\n"),
             file("/opt/openshift/auth/kubeconfig", &kubeconfig().to_string()),
             file("/root/.docker/config.json", r#"{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}"#),
         ]},
