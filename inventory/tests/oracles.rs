@@ -351,8 +351,10 @@ mod libudev {
             let line = "[ESWIGNX:= ]{0,3}(ID_A|ID_B|ID_C|é)?[:= ]{0,2}[a-z\\\\\"'%= :]{0,6}\r?";
             let entry = prop::collection::vec(line, 0..8).prop_map(|lines| lines.join("\n") + "\n");
             let same = |entry: String| {
-                // libudev takes the end of such a line for the first character of its value.
-                prop_assume!(!entry.split(['\n', '\r']).any(|line| line.len() == 2 && line.ends_with(':')));
+                // libudev takes the end of such a line for the first character of its value, and with a line of one character loses
+                // the next.
+                let confuses = |line: &str| line.len() == 1 || line.len() == 2 && line.ends_with(':');
+                prop_assume!(!entry.split(['\n', '\r']).any(confuses));
                 prop_assert_eq!(udev_properties(entry.as_bytes()), by_libudev(number, entry.as_bytes()));
                 Ok(())
             };

@@ -63,19 +63,18 @@ impl Udev {
 }
 
 /// The properties of an entry. A line ends at either kind of line end; the last of several values counts, and an empty one
-/// takes back those before. A value without a name is none.
+/// takes back those before.
 pub(crate) fn properties(text: &str, keep: impl Fn(&str) -> bool) -> BTreeMap<&str, &str> {
     let mut found = BTreeMap::new();
     for line in text.split(['\n', '\r']) {
         match line.strip_prefix("E:").and_then(|line| line.split_once('=')) {
-            Some(("", _)) | None => {}
             Some((key, "")) => {
                 found.remove(key);
             }
             Some((key, value)) if keep(key) => {
                 found.insert(key, value);
             }
-            Some(_) => {}
+            Some(_) | None => {}
         }
     }
     found
@@ -95,7 +94,6 @@ mod tests {
         assert_eq!(udev.first(&["ID_SERIAL", "ID_SERIAL_SHORT", "ID_MODEL"]), Some("A_B"));
         assert_eq!((udev.first(&["ID_SERIAL"]), udev.get("DM_WWN")), (None, None));
         assert_eq!(udev.get("ID_WWN"), Some("0x2"));
-        assert_eq!(properties("E:=x\nE:a=b\n", |_| true), BTreeMap::from([("a", "b")]));
         assert!(udev.is_known() && !Udev::default().is_known());
     }
 }
