@@ -5,8 +5,8 @@ use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, U
 use crate::handlers::{Handler, counts, downloads};
 use crate::http::call::{caller_of, watches};
 use crate::http::limits::{self, Kind};
-use crate::http::work::{blocking, linger, next_piece, read_body};
-use crate::http::{Answer, Call, Refusal, connections::Peer, negotiate::Resumed};
+use crate::http::work::{blocking, next_piece, read_body};
+use crate::http::{Answer, Call, Refusal, connections::Peer, negotiate::Resumed, unread};
 use crate::images;
 use crate::openapi;
 use crate::page;
@@ -107,7 +107,16 @@ pub fn router(service: Arc<Service>) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .layer(middleware::from_fn_with_state(service.clone(), admit))
+        .layer(middleware::from_fn_with_state(service.clone(), finish))
         .with_state(service)
+}
+
+/// The outermost layer: an answer waits until the request's body was read.
+async fn finish(State(service): Shared, request: Request, next: Next) -> Response {
+    let (request, unread) = unread::watch(request);
+    let mut response = next.run(request).await;
+    unread.discard(&service.settings.limits, &mut response).await;
+    response
 }
 
 /// What every request goes through: it must be one that can be looked at, and waits until there is a place for it.
@@ -155,10 +164,7 @@ async fn negotiate(State(service): Shared, request: Request, next: Next) -> Resp
     });
     match checked {
         Ok(first) => exchange.label(next.run(Request::from_parts(parts, Resumed::body(first, body))).await),
-        Err(refusal) => {
-            linger(&mut body, limits).await;
-            refusal.into_response()
-        }
+        Err(refusal) => refusal.into_response(),
     }
 }
 

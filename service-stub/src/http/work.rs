@@ -9,9 +9,6 @@ use axum::{
 use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// What comes behind a refusal is taken for so long.
-const LINGER: Duration = Duration::from_secs(1);
-
 /// Runs blocking work; a panic in it is a 500, not a dead server. Work that nobody waits for any more, as its client is gone or
 /// its time is over, is not begun.
 pub async fn blocking<T: Send + 'static>(
@@ -59,18 +56,16 @@ fn too_slow(message: &str) -> Refusal {
 /// A body, and the place that a large one takes.
 pub type Taken = (Bytes, Option<OwnedSemaphorePermit>);
 
-/// All of a body. What comes of a larger one is taken before it is refused: a connection that closes under it may take the
-/// refusal with it.
+/// All of a body.
 pub async fn read_body(gates: &Gates, limits: &Limits, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
         Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message)
     };
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
-        linger(&mut body, limits).await;
         return Err(too_large());
     }
-    let read = in_time(limits.body, async {
+    in_time(limits.body, async {
         let (mut bytes, mut place) = (Vec::new(), None);
         while let Some(piece) = next_piece(&mut body, limits).await? {
             let length = bytes.len().saturating_add(piece.len());
@@ -84,18 +79,5 @@ pub async fn read_body(gates: &Gates, limits: &Limits, mut body: Body, limit: us
         }
         Ok((bytes.into(), place))
     })
-    .await;
-    if read.is_err() {
-        linger(&mut body, limits).await;
-    }
-    read
-}
-
-/// Takes the rest of a refused request: a connection that closes under what is still coming may take the refusal with it.
-pub async fn linger(body: &mut Body, limits: &Limits) {
-    let rest = async {
-        while next_piece(body, limits).await?.is_some() {}
-        Ok(())
-    };
-    let _ = in_time(LINGER, rest).await;
+    .await
 }
