@@ -9,8 +9,9 @@ use nix::errno::Errno;
 use nix::mount::MsFlags;
 use nix::unistd::{chroot, fchdir};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions},
     io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -22,6 +23,8 @@ const UMOUNT_TRIES: u32 = 20;
 const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
 /// Others may take free loop devices too.
 const LOOP_TRIES: u32 = 16;
+/// Where there is no such thing, and none can be made, the directory for temporary files serves.
+const PRIVATE: &str = "/run/landfall";
 
 /// Why the file system can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -154,7 +157,8 @@ pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
 fn mount_point() -> Result<TempDir, MountError> {
     let mut names = tempfile::Builder::new();
     names.prefix("landfall-boot-");
-    step("making a directory", names.tempdir_in("/run").or_else(|_| names.tempdir()))
+    let _ = DirBuilder::new().mode(0o700).create(PRIVATE);
+    step("making a directory", names.tempdir_in(PRIVATE).or_else(|_| names.tempdir()))
 }
 
 #[cfg(test)]
