@@ -226,6 +226,21 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn everything_served_is_described_and_nothing_else() {
+        let document = document("http://x");
+        let mut described = Vec::new();
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            described
+                .extend(operations.as_object().unwrap().keys().map(|method| (path.as_str(), method.to_uppercase())));
+        }
+        let mut served: Vec<_> =
+            ENDPOINTS.iter().map(|endpoint| (endpoint.path, endpoint.method.to_string())).collect();
+        described.sort_unstable();
+        served.sort_unstable();
+        assert_eq!(described, served, "each endpoint is declared and described once");
+    }
+
+    #[test]
     fn references_lead_somewhere_and_names_are_used_once() {
         let document = document("http://x");
         let text = document.to_string();
