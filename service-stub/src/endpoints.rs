@@ -1,5 +1,5 @@
-//! The endpoints of the API, each declared once: its route, who may ask, what it takes and gives. The server's routes, the check of
-//! tokens, the check of media types and the description of the API are made of this.
+//! The endpoints of the API, each declared once: route, access, request and replies. The server's routes, the check of tokens, the
+//! check of media types and the description of the API derive from this table.
 //!
 //! Types of parameters and replies are written as `string`, `uuid`, `time`, `int`, `number`, `bool`, `any`, `@model`, `[list]`,
 //! `{map}` or `=one|of|these`; `!` behind a parameter's name marks what is required.
@@ -20,29 +20,29 @@ use axum::{
 };
 use std::sync::{Arc, LazyLock};
 
-/// What settings fit into many times over.
+/// Many times the size of any settings.
 pub const DEFAULT_BODY_BYTES: usize = 1 << 20;
 /// Bodies that hold an Ignition config in a text field, quoted.
 const IGNITION_BODY_BYTES: usize = 2 << 20;
-/// What the longest output that is taken takes as a text in a document.
+/// Room for the longest accepted output as a text in a document.
 const REPLY_BODY_BYTES: usize = 2 * MAX_LONG_OUTPUT_BYTES;
 
-/// A user's token, nothing else.
+/// Only a user's token.
 pub const USER: &[C] = &[C::User];
 const USER_AGENT: &[C] = &[C::User, C::Agent];
 pub const AGENT: &[C] = &[C::Agent];
 pub const IMAGE: &[C] = &[C::User, C::Agent, C::Url, C::ImageHeader, C::ImageUrl];
 
-/// What runs.
+/// How a request is handled.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// A handler with the body before it.
+    /// By a handler that gets the whole body.
     Handler(Handler),
-    /// A handler that streams.
+    /// By a handler that streams.
     Streamed(fn() -> MethodRouter<Arc<Service>>),
 }
 
-/// What a request's body is.
+/// The kind of a request's body.
 #[derive(Clone, Copy)]
 pub enum Body {
     None,
@@ -58,16 +58,15 @@ pub struct Endpoint {
     pub path: &'static str,
     pub access: Access,
     pub run: Run,
-    /// Media types.
     pub exchange: Exchange,
-    /// A larger body is refused, in bytes.
+    /// The longest accepted body, bytes.
     pub body_limit: usize,
     /// Parameters of the query: names and types.
     pub query: &'static str,
     pub body: Body,
     /// Successful replies: status and type, which is empty where there is no body.
     pub replies: Vec<(u16, &'static str)>,
-    /// Statuses it refuses with, besides those that any endpoint does.
+    /// Error statuses besides those of every endpoint.
     pub refusals: &'static [u16],
 }
 
@@ -87,7 +86,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes something else than a user's token.
+    /// Accepts these credentials in place of a user's token.
     fn access(self, credentials: &'static [C]) -> Self {
         Self { access: Access::One(credentials), ..self }
     }
@@ -234,13 +233,13 @@ pub static ENDPOINTS: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
     ]
 });
 
-/// An endpoint by its path as declared; a file's head is asked for as the file is.
+/// The endpoint with this declared path. HEAD finds the endpoint of GET.
 pub fn find(method: &Method, path: &str) -> Option<&'static Endpoint> {
     let method = if method == Method::HEAD { &Method::GET } else { method };
     ENDPOINTS.iter().find(|endpoint| endpoint.method == method && endpoint.path == path)
 }
 
-/// Refuses what no endpoint takes: with 405 where an endpoint has the path, else 404.
+/// Refuses a request that no endpoint serves: with 405 if an endpoint has the path, else with 404.
 pub fn refuse(method: &Method, full_path: &str) -> Refusal {
     let Some(path) = full_path.strip_prefix(api::API_PATH) else { return Refusal::unknown_path(full_path) };
     let fitting = ENDPOINTS.iter().filter(|endpoint| matches(endpoint.path, path));

@@ -5,17 +5,17 @@ use crate::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord, Model};
 use api::{ClusterId, InfraEnvId};
 use std::sync::Arc;
 
-/// A cluster, or the refusal that it is not there.
+/// A cluster; refused if it does not exist.
 pub fn find_cluster(model: &Model, id: ClusterId) -> Result<Arc<ClusterRecord>, Refusal> {
     model.clusters.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))
 }
 
-/// An infra-env, or the refusal that it is not there.
+/// An infra-env; refused if it does not exist.
 pub fn find_infra_env(model: &Model, id: InfraEnvId) -> Result<Arc<InfraEnvRecord>, Refusal> {
     model.infra_envs.get(&id).cloned().ok_or_else(|| Refusal::not_found(format!("infra_env {id} was not found")))
 }
 
-/// A host, or the refusal in the real service's words that it is not there.
+/// A host; refused in the real service's words if it does not exist.
 pub fn find_host(model: &Model, key: HostKey) -> Result<Arc<HostRecord>, Refusal> {
     model.hosts.get(&key).cloned().ok_or_else(|| {
         let HostKey { host, infra_env } = key;

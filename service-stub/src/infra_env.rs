@@ -1,4 +1,4 @@
-//! What an infra-env's text fields hold.
+//! The text fields of an infra-env, parsed.
 
 use ignition::network::HostNetwork;
 use serde::Deserialize;
@@ -6,13 +6,12 @@ use serde::Deserialize;
 /// The image type of hosts that bring their own service. Such images are not made here.
 pub const DISCONNECTED_ISO: &str = "disconnected-iso";
 
-/// An argument of a kernel, and what is done with it.
+/// A kernel argument and its operation.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KernelArgument {
     /// `append`.
     pub operation: String,
-    /// The argument.
     pub value: String,
 }
 

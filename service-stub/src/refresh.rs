@@ -1,4 +1,4 @@
-//! What the service does by itself, every few seconds and after large changes.
+//! The work that no request triggers: every few seconds, and after large changes.
 
 use crate::pass::{self, Rules};
 use crate::rendezvous;
@@ -9,7 +9,7 @@ use api::{ClusterId, Timestamp};
 use std::{sync::atomic::Ordering, thread, time::Instant};
 
 impl Service {
-    /// One pass over everything that time alone may change.
+    /// One pass over all records that time alone may change.
     pub fn refresh(&self) -> Result<(), StoreError> {
         self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
         self.unsettled.take();
@@ -32,7 +32,7 @@ impl Service {
         self.store.save_presence()
     }
 
-    /// Brings to rest what was noted as unsettled.
+    /// Settles the clusters that were noted as unsettled.
     pub fn settle(&self) -> Result<(), StoreError> {
         self.settle_all(self.unsettled.take(), pass::settle_cluster)
     }
@@ -43,7 +43,7 @@ impl Service {
         judge: fn(&Rules, &mut Change, ClusterId),
     ) -> Result<(), StoreError> {
         for id in ids {
-            // One by one, and half of the time nobody, so that requests come in between.
+            // One at a time, each followed by a pause as long as its work, so that requests get their turn.
             let began = Instant::now();
             self.store.change("", |change| {
                 match id {

@@ -1,4 +1,4 @@
-//! Routes, and what every request goes through.
+//! Routes, and the layers around them.
 
 use crate::auth::{self, Access, Credential as C};
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
@@ -67,7 +67,7 @@ const ROUTES: &[Route] = &[
     route("/boot-artifacts/os/{file}", Access::Open, || get(images::os)),
 ];
 
-/// What a route asks for, by its pattern; a user's token where nothing else is declared, as for the page.
+/// The access that a route declares, by its pattern. A route without a declaration takes a user's token, as the page does.
 pub fn access(method: &Method, pattern: &str) -> Access {
     let endpoint = pattern.strip_prefix(api::API_PATH).and_then(|path| endpoints::find(method, path));
     let fits = |route: &&Route| pattern.strip_prefix(route.base) == Some(route.path);
@@ -111,7 +111,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// The outermost layer: an answer waits until the request's body was read.
+/// The outermost layer: an answer waits until the request's body is read.
 async fn finish(State(service): Shared, request: Request, next: Next) -> Response {
     let (request, unread) = unread::watch(request);
     let mut response = next.run(request).await;
@@ -119,7 +119,7 @@ async fn finish(State(service): Shared, request: Request, next: Next) -> Respons
     response
 }
 
-/// What every request goes through: it must be one that can be looked at, and waits until there is a place for it.
+/// Checks host name and size of a request, then waits for a free place.
 async fn admit(State(service): Shared, request: Request, next: Next) -> Response {
     let (uri, headers) = (request.uri(), request.headers());
     if let Err(refusal) = service.settings.hosts.check(uri, headers).and_then(|()| limits::check(uri, headers)) {
@@ -144,7 +144,7 @@ async fn admit(State(service): Shared, request: Request, next: Next) -> Response
     response
 }
 
-/// Holds request and answer to the media types that their endpoint declares.
+/// Enforces the media types that the endpoint declares.
 async fn negotiate(State(service): Shared, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().and_then(|path| path.as_str().strip_prefix(api::API_PATH));
     let Some(endpoint) = route.and_then(|path| endpoints::find(request.method(), path)) else {

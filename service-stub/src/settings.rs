@@ -1,4 +1,4 @@
-//! How the service behaves.
+//! The service's settings.
 
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
@@ -11,20 +11,19 @@ use crate::rendezvous::Rendezvous;
 use crate::steps::options::StepOptions;
 use std::{sync::Arc, time::Duration};
 
-/// What its operator set.
+/// Set by the operator.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Base URL hosts use, without a slash at the end.
     pub url: String,
     /// The same for firmware and initramfs, which check no certificate of ours.
     pub boot_url: String,
-    /// What clients may call this service.
+    /// The host names under which clients may reach this service.
     pub hosts: Hosts,
     /// Seconds between two polls of a host.
     pub poll_interval: u64,
-    /// Between two turns of the monitor.
+    /// Time between two turns of the monitor.
     pub monitor_interval: Duration,
-    /// What hardware is needed.
     pub requirements: Requirements,
     /// Name of the agent's image, for agents that don't tell theirs.
     pub agent_image: String,
@@ -40,7 +39,7 @@ pub struct Settings {
     pub image_args: ImageArgs,
     /// How release images are read that name the others; none where they are not.
     pub registry: Option<Arc<netcheck::image::Options>>,
-    /// How callers are told apart.
+    /// How callers are authenticated.
     pub auth: Auth,
     /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
     pub ca_pem: Option<String>,
@@ -50,21 +49,21 @@ pub struct Settings {
     pub soft_timeouts: bool,
     /// Checks that are switched off, unless a cluster has a list of its own.
     pub disabled_validations: IgnoredValidations,
-    /// What clients may take.
+    /// Bounds on clients.
     pub limits: Limits,
     /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
     pub openshift_versions: Vec<String>,
-    /// Releases and OS images on offer, instead of that list: others are refused. Without it any version is taken.
+    /// Releases and OS images on offer, in place of that list: others are refused. Without it any version is accepted.
     pub catalogue: Option<Arc<Catalogue>>,
     /// Which steps hosts are given.
     pub steps: StepOptions,
-    /// How long things stay that nobody touches.
+    /// How long untouched records stay.
     pub retention: Retention,
     /// The rack this service brings up from one of its hosts.
     pub rendezvous: Option<Arc<Rendezvous>>,
 }
 
-/// How long clusters and infra-envs stay that nobody touches, seconds; for ever without.
+/// How long untouched clusters and infra-envs stay, seconds; for ever without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention(pub Option<i64>);
 
@@ -89,7 +88,7 @@ impl std::str::FromStr for Retention {
 }
 
 impl Retention {
-    /// Seconds between two looks.
+    /// Seconds between two sweeps.
     pub fn interval(self) -> Option<i64> {
         self.0.map(|limit| limit.min(3600))
     }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, io, path::Path};
 /// A module's place in its crate; empty for the crate's root.
 type Module = Vec<String>;
 
-/// What a file says of others.
+/// The names that a file uses and declares.
 #[derive(Debug, Default)]
 struct Names {
     uses: Vec<Use>,
@@ -24,7 +24,7 @@ struct Use {
     path: Vec<String>,
     /// What it is called here.
     name: String,
-    /// Others may take it from here.
+    /// It is `pub`: other files may name it by this one.
     passes: bool,
 }
 
@@ -74,7 +74,7 @@ impl Crate {
             let uses = names.uses.iter().map(|line| (&line.path, line.passes));
             for (path, passes) in uses.chain(names.paths.iter().map(|path| (path, false))) {
                 let Some(mut found) = self.locate(module, path) else { continue };
-                // What passes a name on may itself have been passed it, but not for ever.
+                // A re-export may lead to a re-export; the bound ends a circle of them.
                 for _ in 0..8 {
                     let (place, rest) = &found;
                     let Some((name, behind)) = rest.split_first() else { break };
@@ -96,14 +96,14 @@ impl Crate {
         graph
     }
 
-    /// The file with an item of that name, of those whose names a module passes on all together.
+    /// The file that declares a name which a module re-exports by `*`.
     fn passed_as_a_whole(&self, module: &Module, name: &String) -> Option<Module> {
         let lines = self.files.get(module)?.uses.iter().filter(|line| line.passes && line.name == "*");
         let mut places = lines.filter_map(|line| Some(self.locate(module, &line.path)?.0));
         places.find(|place| self.files.get(place).is_some_and(|names| names.items.contains(name)))
     }
 
-    /// The file that a path leads to from a module, and what of the path is left inside it; none for another crate's.
+    /// The file that a path leads to from a module, and the rest of the path inside that file; none for a path into another crate.
     fn locate(&self, from: &Module, path: &[String]) -> Option<(Module, Vec<String>)> {
         let (first, _) = path.split_first()?;
         let ups = path.iter().take_while(|part| *part == "super").count();

@@ -1,9 +1,9 @@
-//! What hosts resolved.
+//! The names that hosts resolved.
 
 use serde_json::Value;
 use std::{collections::BTreeMap, net::IpAddr};
 
-/// What a host resolved: the addresses of each name it was asked for.
+/// The addresses that a host resolved for each name it was asked for.
 #[derive(Debug, Default)]
 pub struct Domains {
     by_name: BTreeMap<String, Vec<IpAddr>>,

@@ -1,4 +1,4 @@
-//! What is counted, for programs that collect it.
+//! Metrics, for programs that collect them.
 
 use crate::http::{Answer, Call, Refusal};
 use crate::metrics::Text;

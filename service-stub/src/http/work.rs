@@ -9,8 +9,7 @@ use axum::{
 use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Runs blocking work; a panic in it is a 500, not a dead server. Work that nobody waits for any more, as its client is gone or
-/// its time is over, is not begun.
+/// Runs blocking work; a panic in it is a 500, not a dead server. Work is not begun once its client is gone or its time is over.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -44,7 +43,7 @@ pub async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Option<Bytes
     }
 }
 
-/// Bounds the time of all of a body.
+/// Bounds the time for a whole body.
 pub async fn in_time<T>(bound: Duration, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
     tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(too_slow("the body took too long")))
 }
@@ -53,7 +52,7 @@ fn too_slow(message: &str) -> Refusal {
     Refusal::Request(StatusCode::REQUEST_TIMEOUT, message.to_owned())
 }
 
-/// A body, and the place that a large one takes.
+/// A body, and the permit that a large one holds.
 pub type Taken = (Bytes, Option<OwnedSemaphorePermit>);
 
 /// All of a body.

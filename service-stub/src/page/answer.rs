@@ -1,4 +1,4 @@
-//! Pages as answers.
+//! Pages as responses.
 
 use super::html::{e, page};
 use crate::http::Refusal;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 pub(super) type Shared = State<Arc<Service>>;
 
-/// Nothing from elsewhere, nothing inline; nobody puts the page into a frame of his.
+/// No content from other sites, nothing inline, and no other site may frame the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// An answer with the headers that every one of the page's has.
+/// Adds the headers that every response of the page has.
 pub(super) fn guarded(mut response: Response) -> Response {
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, POLICY),

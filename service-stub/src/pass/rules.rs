@@ -1,4 +1,4 @@
-//! What the pass decides by, besides the records.
+//! The inputs of a pass besides the records.
 
 use crate::check::requirements::Requirements;
 use crate::model::IgnoredValidations;
@@ -12,14 +12,13 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// What is decided by, besides the records.
+/// The inputs of a pass besides the records.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
-    /// What hardware is needed.
     pub requirements: &'a Requirements,
     /// Which steps hosts are given.
     pub steps: &'a StepOptions,
-    /// Checks that are switched off, unless a cluster has a list of its own.
+    /// Checks that are switched off, unless the cluster has its own list.
     pub disabled_validations: &'a IgnoredValidations,
     /// Clusters have a control plane.
     pub with_control_plane: bool,
@@ -31,9 +30,9 @@ pub struct Rules<'a> {
     pub started: Timestamp,
     /// When hosts were last heard of.
     pub presences: &'a Presences,
-    /// Where manifests lie.
+    /// Has the manifests.
     pub state_directory: &'a Path,
-    /// Where clusters go that are too large to be judged within every request.
+    /// Collects clusters that are too large to be judged within every request.
     pub unsettled: &'a Unsettled,
 }
 

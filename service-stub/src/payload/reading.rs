@@ -17,10 +17,10 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How often it is looked for clusters with an image that is to be read.
+/// Time between two searches for images to read.
 const LOOK_EVERY: Duration = Duration::from_secs(4);
 
-/// The first release image that some cluster is still to be installed with, and that is to be read.
+/// The first release image to read: a cluster is still to be installed with it.
 pub fn wanted(service: &Service, model: &Model, now: Instant) -> Option<Wanted> {
     use ClusterState as S;
     service.settings.registry.as_ref()?;
@@ -78,7 +78,7 @@ pub fn of_cluster(service: &Service, record: &ClusterRecord) -> Payload {
     }
 }
 
-/// One image as it is, several as an object.
+/// One image as a plain text, several as an object.
 fn argument(images: &MustGather) -> String {
     match (images.len(), images.get("ocp")) {
         (1, Some(image)) => image.clone(),

@@ -1,9 +1,9 @@
-//! Why there is no plan.
+//! Errors of rack plans.
 
 use ignition::yaml::YamlError;
 use std::{io, path::PathBuf};
 
-/// Why there is no plan.
+/// The rack plan cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Reading it would take too long.
@@ -28,7 +28,7 @@ pub enum PlanError {
         kind: &'static str,
         line: Option<usize>,
     },
-    /// A field that can't be.
+    /// A field with an impossible value.
     #[error("{file}: {field}: {reason}")]
     Field { file: String, field: String, reason: String },
     #[error("{one} and {other} say different things of {what}: one of them must go")]

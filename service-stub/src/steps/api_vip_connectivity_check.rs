@@ -15,7 +15,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
     added && matches!(state, HostState::Insufficient | HostState::PendingForInput | HostState::Known)
 }
 
-/// Where there is no control plane it is this service, which the host reaches already.
+/// Without a control plane the endpoint is this service, which the host reaches already.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let record = situation.cluster.filter(|record| record.day2())?;
     let endpoint = Endpoint::of(situation.settings.cluster_files.is_some(), record, situation.record)?;

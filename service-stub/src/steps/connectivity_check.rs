@@ -50,7 +50,7 @@ fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
     Ok(Outcome::set(|record| record.set_connectivity(text)))
 }
 
-/// An entry without a host is about nothing.
+/// Drops entries without a host.
 fn parse(text: &str) -> Result<ConnectivityReport, Refusal> {
     let mut report = outputs::fields(text, "ConnectivityReport")?;
     if let Some(Value::Array(hosts)) = report.get_mut("remote_hosts") {

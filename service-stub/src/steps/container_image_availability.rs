@@ -71,7 +71,7 @@ fn store(images: Vec<ContainerImageAvailability>) -> Outcome {
     }))
 }
 
-/// How it was fetched; nothing where that is not known.
+/// How it was fetched; none if unknown.
 // A size for people; beyond 2^53 bytes it rounds.
 #[allow(clippy::cast_precision_loss)]
 fn info(image: &ContainerImageAvailability) -> String {
@@ -99,7 +99,7 @@ fn parse(text: &str) -> Result<Vec<ContainerImageAvailability>, Refusal> {
     Ok(entries.into_iter().filter_map(image).collect())
 }
 
-/// A number of bytes; 0 for what is none.
+/// A number of bytes; 0 if it is not a number.
 // A size beyond 2^53 bytes may be rounded: it is told to people only.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn whole(number: &Value) -> u64 {

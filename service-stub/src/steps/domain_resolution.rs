@@ -8,9 +8,9 @@ use api::{DomainResolutionRequest, DomainResolutionRequestDomain, kinds};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
-/// Where releases are, unless the cluster names another place.
+/// The registry of releases, unless the cluster names another.
 const RELEASE_REGISTRY: &str = "quay.io";
-/// Where images of no registry are.
+/// The registry of images that name none.
 const DEFAULT_REGISTRY: &str = "docker.io";
 
 pub fn kind() -> Kind {
@@ -26,8 +26,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
     }
 }
 
-/// The names of a control plane, two that must not be there, and the registry of the release. Where no control plane is brought
-/// up there are no names.
+/// The names of a control plane, two names that must not exist, and the registry of the release; none without a control plane.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let record = situation.cluster.filter(|_| situation.settings.cluster_files.is_some())?;
     let (name, base) = (&record.cluster.name, &record.cluster.base_dns_domain);

@@ -1,4 +1,4 @@
-//! `download-boot-artifacts`: what an installed host boots into discovery with, by itself.
+//! `download-boot-artifacts`: kernel and initrd with which an installed host boots into discovery.
 
 use super::kind::{Kind, Outcome, Replied, Situation, detail, json};
 use crate::http::Refusal;

@@ -16,7 +16,7 @@ pub fn kind() -> Kind {
     Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::Inventory>(asked_in, ask) }
 }
 
-/// A known host is asked for what changes sooner first.
+/// A known host is first asked for what changes sooner.
 pub fn again() -> Kind {
     Kind { asked_in: |state, _| state == HostState::Known, ..kind() }
 }

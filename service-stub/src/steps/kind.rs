@@ -1,4 +1,4 @@
-//! What there is to know of a step, and what it is decided by.
+//! A kind of step, and the facts that decide on its request and its reply.
 
 use crate::events;
 use crate::find::find_host;
@@ -14,26 +14,25 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// No output that is taken is longer, and no text that is stored, bytes.
+/// The longest output that is accepted and the longest text that is stored, bytes.
 pub const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// The same of an inventory: one of 15000 disks is 10 MB.
+/// The longest inventory, bytes: that of 15000 disks has 10 MB.
 pub const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
 
-/// What is known of a step.
+/// A kind of step.
 pub struct Kind {
-    /// Its type.
     pub step_type: StepType,
-    /// In which states of a host it is asked for, by whether the host is added to a cluster.
+    /// Whether a host in this state is given it; the flag says that the host is added to an installed cluster.
     pub asked_in: fn(HostState, bool) -> bool,
-    /// Its arguments; none where there is nothing to ask.
+    /// Its arguments; none if there is nothing to ask.
     pub ask: fn(&Situation) -> Option<Vec<String>>,
     /// How long it may take, seconds; none for one that ends within a poll.
     pub limit_s: Option<u64>,
-    /// The longest output that is taken.
+    /// The longest output that is accepted.
     pub max_output_bytes: usize,
-    /// What becomes of its output.
+    /// What its output changes.
     pub succeeded: fn(&Replied) -> Result<Outcome, Refusal>,
-    /// What becomes of its failure.
+    /// What its failure changes.
     pub failed: fn(&Replied) -> Result<Outcome, Refusal>,
 }
 
@@ -51,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// The step with its arguments; none where there is nothing to ask.
+    /// The step with its arguments; none if there is nothing to ask.
     pub fn step(&self, situation: &Situation) -> Option<Step> {
         let args = (self.ask)(situation)?;
         let step_id = format!("{}-{:08x}", self.step_type, fastrand::u32(..));
@@ -63,21 +62,17 @@ fn nothing(_: &Replied) -> Result<Outcome, Refusal> {
     Ok(Outcome::Nothing)
 }
 
-/// Everything that decides on a host's instructions.
+/// The facts that decide on a host's instructions.
 pub struct Situation<'a> {
-    /// The host.
     pub record: &'a HostRecord,
-    /// Its infra-env.
     pub infra_env: Option<&'a InfraEnvRecord>,
-    /// Its cluster.
     pub cluster: Option<&'a ClusterRecord>,
     /// All hosts of its cluster.
     pub peers: &'a [Arc<HostRecord>],
     /// Networks of the cluster's machines.
     pub machine_networks: &'a [Cidr],
-    /// Its infra-env gives it a network of its own.
+    /// Its infra-env configures its network.
     pub static_network: bool,
-    /// Settings of the service.
     pub settings: &'a Settings,
     /// Images of the release.
     pub payload: Payload,
@@ -89,15 +84,11 @@ pub struct Situation<'a> {
     pub hurries: bool,
 }
 
-/// A reply to a step, and what it is judged by.
+/// A reply to a step, with the facts to judge it.
 pub struct Replied<'a> {
-    /// The reply.
     pub reply: &'a StepReply,
-    /// The host.
     pub key: HostKey,
-    /// The records.
     pub model: &'a Model,
-    /// Settings of the service.
     pub settings: &'a Settings,
 }
 
@@ -106,13 +97,10 @@ pub type ChangeHost = Box<dyn FnOnce(&mut Change, &mut HostRecord) -> Result<(),
 /// Changes a cluster's record.
 pub type ChangeCluster = Box<dyn FnOnce(&mut Change, &mut ClusterRecord) -> Result<(), Refusal>>;
 
-/// What a reply leads to.
+/// What a reply changes.
 pub enum Outcome {
-    /// Nothing.
     Nothing,
-    /// The host is changed.
     Host(ChangeHost),
-    /// Its cluster is changed.
     Cluster(ChangeCluster),
     /// A trigger of the host is pulled, for a reason.
     Trigger(Trigger, String),
@@ -121,14 +109,13 @@ pub enum Outcome {
 }
 
 impl Replied<'_> {
-    /// The host's record.
     pub fn host(&self) -> Result<Arc<HostRecord>, Refusal> {
         find_host(self.model, self.key)
     }
 }
 
 impl Outcome {
-    /// The host is changed, which can't be refused.
+    /// A change of the host that cannot be refused.
     pub fn set(change: impl FnOnce(&mut HostRecord) + 'static) -> Self {
         Self::Host(Box::new(move |_, record| {
             change(record);
@@ -145,12 +132,12 @@ where
     Some(vec![serde_json::to_string(request).ok()?])
 }
 
-/// A part of a record as the text that is stored.
+/// A reply as the text that is stored.
 pub fn document(answer: &impl Serialize) -> Result<String, Refusal> {
     serde_json::to_string(answer).map_err(|error| Refusal::internal(&error))
 }
 
-/// What a failed step said.
+/// The error of a failed step, shortened.
 pub fn detail(reply: &StepReply) -> String {
     let detail = if reply.error.is_empty() { &reply.output } else { &reply.error };
     detail.trim().chars().take(1000).collect()

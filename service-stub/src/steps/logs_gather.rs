@@ -20,7 +20,7 @@ fn asked_in(state: HostState, _: bool) -> bool {
     matches!(state, HostState::Error | HostState::Cancelled)
 }
 
-/// Asks for all there is, until it has come; of a bootstrap host also for what the other masters have.
+/// Asks for all logs until they have arrived; a bootstrap host also for those of the other masters.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let host = &situation.record.host;
     let masters = situation
@@ -44,7 +44,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     Some(vec![request.to_string()])
 }
 
-/// A host's address in the machine networks; where none are known, its first.
+/// A host's address in the machine networks; its first address if none are known.
 fn address(record: &HostRecord, networks: &[Cidr]) -> Option<IpAddr> {
     let addresses = &record.facts().addresses;
     let inside = |address: &&IpAddr| networks.iter().any(|network| network.contains(**address));

@@ -1,5 +1,5 @@
-//! The steps that hosts are given. Each has a file of its own with all that is known of it: in which states it is asked for, what
-//! it asks, how long it may take, and what becomes of its reply (docs/compatibility.md#steps).
+//! The steps that hosts are given. Each has its own file: in which states of a host it is asked for, its arguments, its time limit,
+//! and what its reply changes (docs/compatibility.md#steps).
 
 mod api_vip_connectivity_check;
 mod connectivity_check;
@@ -33,7 +33,7 @@ pub use upgrade_agent::upgrades;
 use api::StepType;
 use std::sync::LazyLock;
 
-/// All of them, in the order in which they are handed out.
+/// All kinds, in the order in which they are handed out.
 pub static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         upgrade_agent::kind(),
@@ -57,7 +57,7 @@ pub static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     ]
 });
 
-/// What is known of a step; nothing of one that no host is given.
+/// The kind of a step; none if no host is given it.
 pub fn find(step_type: &StepType) -> Option<&'static Kind> {
     ALL.iter().find(|kind| kind.step_type == *step_type)
 }

@@ -22,7 +22,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
     }
 }
 
-/// The time sources that somebody named for the cluster, else for the infra-env; without one the host's own are told.
+/// The time sources named for the cluster, else for the infra-env; without any, the host reports the ones it uses.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let setting = |name| situation.cluster?.kept.get(name)?.as_str();
     let infra_env = situation.infra_env.map(|record| &record.infra_env);

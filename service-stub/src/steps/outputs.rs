@@ -1,5 +1,5 @@
-//! What steps print, taken as the published service takes it: fields that are absent or null are empty, unknown ones are dropped,
-//! and of a list the entries that say nothing are left out.
+//! The output of steps, parsed as the published service parses it: absent and null fields are empty; unknown fields, and list
+//! entries without content, are dropped.
 
 use crate::http::{Refusal, body::wrong_type};
 use axum::http::StatusCode;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 const MAX_COLLECTIONS: usize = 1 << 16;
 /// The same inventory has 400000.
 const MAX_VALUES: usize = 1 << 19;
-/// What the parser takes.
+/// The parser's own limit.
 const MAX_DEPTH: usize = 127;
 
 pub fn object<T: DeserializeOwned>(text: &str, model: &str) -> Result<T, Refusal> {
@@ -62,7 +62,8 @@ pub fn typed<T: DeserializeOwned>(document: Value) -> Result<T, Refusal> {
     serde_json::from_value(document).map_err(Refusal::invalid)
 }
 
-/// The fields of an object that are there. Its kind is looked at first: a list would pass for a structure of as many fields.
+/// The fields of an object without those that are null. The kind is checked first: a list would pass for a structure of as many
+/// fields.
 pub fn fields(text: &str, model: &str) -> Result<Map<String, Value>, Refusal> {
     match parsed(text)? {
         Value::Null => Ok(Map::new()),

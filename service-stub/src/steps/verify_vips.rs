@@ -16,7 +16,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
     !added && matches!(state, HostState::Insufficient | HostState::PendingForInput | HostState::Known)
 }
 
-/// The virtual addresses that the hosts are to hold; none where the user looks after that.
+/// The virtual addresses that the hosts should hold; none if the user manages the network.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let has_vips = |record: &&ClusterRecord| !record.cluster.user_managed_networking && !record.single_node();
     let record = situation.cluster.filter(has_vips)?;
@@ -29,7 +29,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     if all.is_empty() { None } else { json::<kinds::VerifyVips>(&all) }
 }
 
-/// What a host found goes to the cluster's addresses; what it says of others is dropped.
+/// Stores the findings with the cluster's addresses; those about other addresses are dropped.
 fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
     let answer = parse(&replied.reply.output)?;
     Ok(Outcome::Cluster(Box::new(move |_, record| {

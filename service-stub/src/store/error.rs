@@ -1,4 +1,4 @@
-//! What can go wrong with the store.
+//! Errors of the store.
 
 use super::layout::FORMAT;
 use super::room::NoRoom;
@@ -12,7 +12,6 @@ use std::{
     sync::Arc,
 };
 
-/// What can go wrong with the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The state directory can't be made or synced.
@@ -32,7 +31,7 @@ pub enum StoreError {
     Seal(#[from] SealError),
     #[error("the {kind} record {key} is damaged")]
     Record { kind: &'static str, key: String, source: serde_json::Error },
-    /// It has nothing in it, and yet there was something.
+    /// It is empty, but other files show that it was not.
     #[error(
         "{} {state} beside {}: a service was here whose records are gone. Bring them back with `landfall serve restore`, or move \
          these files away to start anew", path.display(), beside.join(", ")
@@ -43,7 +42,7 @@ pub enum StoreError {
         /// What else is in the state directory.
         beside: Vec<String>,
     },
-    /// Not a store, or nothing of it can be read.
+    /// Not a store, or not a single record can be read.
     #[error(
         "{} holds no record that can be read: {reason}. Bring them back with `landfall serve restore`, or move the file away to \
          start anew", path.display()
@@ -53,7 +52,7 @@ pub enum StoreError {
         /// What it is, or why not.
         reason: String,
     },
-    /// The database library gave up.
+    /// The database library panicked.
     #[error("the database library failed: {0}")]
     Panic(String),
     /// Rows are not in order, or not as many as there should be.
@@ -74,7 +73,7 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// What the database library makes of it; a panic of the library is an error.
+/// Calls the database library; its panic becomes an error.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

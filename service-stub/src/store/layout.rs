@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 /// Version of the layout below; a file of another version is refused.
 pub(super) const FORMAT: u64 = 2;
-/// The same, but its records are not sealed: it is read, and becomes the present one.
+/// The same layout without sealed records: it is read and converted.
 pub(super) const PLAIN_FORMAT: u64 = 1;
-/// All records are in memory anyway.
+/// Small, since all records are in memory.
 pub(super) const CACHE_BYTES: usize = 16 << 20;
 pub(super) const FILE: &str = "state.redb";
 pub(super) type Id = u128;

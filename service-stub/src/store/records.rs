@@ -8,7 +8,7 @@ use redb::{ReadableTable, WriteTransaction};
 use serde::{Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
-/// What is in a table row by row, as names for sealing and bytes.
+/// The rows of a table: key, name for sealing, bytes.
 type Rows<K> = Vec<(K, String, Vec<u8>)>;
 
 impl Store {

@@ -1,4 +1,4 @@
-//! What the checks of a host look at, and how they answer.
+//! The facts that the checks of a host use, and how checks answer.
 
 use crate::check::{
     Status, Verdict,
@@ -13,40 +13,39 @@ use std::{
     net::IpAddr,
 };
 
-/// What the hosts of one cluster share.
+/// Facts about one cluster, the same for each of its hosts.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// How many hosts have each name.
     pub names: BTreeMap<String, usize>,
     /// Effective roles and names.
     pub peers: BTreeMap<HostId, (HostRole, String)>,
-    /// Who reaches whom.
+    /// Which hosts reach one another.
     pub groups: MajorityGroups,
-    /// Networks the cluster's machines are to be in.
+    /// Networks that the cluster's machines should be in.
     pub machine_networks: Vec<Cidr>,
     /// Hosts that make a majority group.
     pub group_minimum: usize,
     /// Hosts in the cluster.
     pub hosts: usize,
-    /// Its control plane was brought up here, or is to be.
+    /// This service brings up its control plane, or has done so.
     pub with_control_plane: bool,
-    /// Addresses that two machines answer for, with their hardware addresses.
+    /// Addresses for which two machines answer, with their hardware addresses.
     pub collisions: BTreeMap<IpAddr, BTreeSet<String>>,
 }
 
-/// Everything a check may look at.
+/// All facts that a check may use.
 pub struct Context<'a> {
     pub record: &'a HostRecord,
     /// When it was last heard of.
     pub presence: Presence,
     pub cluster: Option<&'a ClusterRecord>,
     pub infra_env: Option<&'a InfraEnvRecord>,
-    /// Its peers.
     pub shared: &'a Shared,
-    /// The table of needs.
+    /// The hardware requirements.
     pub requirements: &'a Requirements,
     pub now: Timestamp,
-    /// Start of the service: nobody could be heard of before.
+    /// Start of the service: no host could report before.
     pub started: Timestamp,
 }
 
@@ -76,7 +75,7 @@ impl<'a> Context<'a> {
         self.cluster.is_some_and(ClusterRecord::user_balanced)
     }
 
-    /// What the host needs in its role.
+    /// The requirements of the host's role.
     pub(super) fn needs(&self) -> RoleNeeds {
         let (role, single_node) = (self.record.effective_role(), self.single_node());
         self.requirements.of_machine(self.version(), role, single_node, self.inventory())
