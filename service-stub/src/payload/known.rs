@@ -21,7 +21,7 @@ pub struct Payload {
 
 /// A registry that is down may be back after this long.
 const RETRY: Duration = Duration::from_secs(600);
-/// More releases than any service installs: the oldest entries are dropped.
+/// More releases than any service installs: with one more, all are read anew.
 const MAX_KNOWN: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl Payloads {
         }
     }
 
-    /// Records the outcome of reading; true if it differs from the last.
+    /// Records the outcome of reading; false if the same failure was recorded last.
     pub(super) fn note(&self, image: &str, outcome: Result<(Digest, Arc<Payload>), String>, now: Instant) -> bool {
         let mut known = self.lock();
         if known.by_name.len() >= MAX_KNOWN && !known.by_name.contains_key(image) {
