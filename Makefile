@@ -5,7 +5,7 @@
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
 #   make schemathesis   requests made from the service's own description, against it
 #   make peers-check LANDFALL_PEERS=DIR   with the real service, agent, installer and controller of that folder as judges (root)
-#   make lint       formatting, clippy, rustdoc; the dependencies too, where cargo-deny is installed
+#   make lint       formatting, clippy, circles of files, rustdoc; the dependencies too, where cargo-deny is installed
 #   make deny       licences, sources and known vulnerabilities of the dependencies (installs cargo-deny if it is missing)
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make crash [MOMENTS=50]   signals and power cuts in installations: at every boundary of stages, and at so many random moments
@@ -68,6 +68,7 @@ crash: binary
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo run --quiet --package circles
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	@.ci/deny
 

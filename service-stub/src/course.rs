@@ -126,6 +126,19 @@ impl Course {
     }
 }
 
+/// What is known of a cluster's leases.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DhcpVips {
+    /// The API's, as dhclient writes one.
+    pub api_lease: String,
+    pub ingress_lease: String,
+    /// Since when leases are expected; zero while they are not.
+    pub expected_since: Timestamp,
+    /// They did not come in time.
+    pub timed_out: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperatorKind {

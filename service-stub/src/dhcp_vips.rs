@@ -1,12 +1,12 @@
 //! Virtual addresses that a DHCP server gives (docs/compatibility.md#dhcp-lease-allocate): hosts ask for them with hardware addresses that
 //! follow from the cluster's id, so that each of them is told the same, and the nodes keep the leases later.
 
+use crate::course::DhcpVips;
 use crate::events::{self, kinds};
 use crate::model::ClusterRecord;
 use crate::net::Cidr;
 use crate::store::Change;
 use api::{ClusterId, DhcpAllocationResponse, Mac, Timestamp};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
@@ -31,19 +31,6 @@ const MIX: [u8; 256] = [
     125, 188, 213, 96, 235, 136, 208, 162, 129, 190, 132, 156, 38, 47, 1, 7, 254, 24, 4, 216, 131, 89, 21, 28, 133, 37, 153, 149,
     80, 170, 68, 6, 169, 234, 151,
 ];
-
-/// What is known of a cluster's leases.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DhcpVips {
-    /// The API's, as dhclient writes one.
-    pub api_lease: String,
-    pub ingress_lease: String,
-    /// Since when leases are expected; zero while they are not.
-    pub expected_since: Timestamp,
-    /// They did not come in time.
-    pub timed_out: bool,
-}
 
 /// The hardware address that a cluster's virtual address is asked for with; `what` is `api` or `ingress`.
 pub fn mac(cluster: ClusterId, what: &str) -> Mac {

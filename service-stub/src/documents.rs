@@ -3,13 +3,14 @@
 use crate::auth::Auth;
 use crate::cluster_files::ClusterFiles;
 use crate::dhcp_vips;
-use crate::handlers::infra_env_settings::{self, DISCONNECTED_ISO};
 use crate::http::Refusal;
 use crate::ignition_endpoint::{self, Endpoint};
+use crate::infra_env::{self, DISCONNECTED_ISO};
 use crate::machine_networks;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
 use crate::rendezvous;
 use crate::service::Service;
+use crate::text::chain;
 use api::{HostRole, InfraEnv, Secret};
 use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
 use ignition::network::{self, Flow};
@@ -82,7 +83,7 @@ pub fn static_network_keyfiles(infra_env: &InfraEnv) -> Result<Option<StaticNetw
 }
 
 fn static_network_in(infra_env: &InfraEnv, flow: Flow) -> Result<Option<StaticNetwork>, Refusal> {
-    let networks = infra_env_settings::networks(&infra_env.static_network_config);
+    let networks = infra_env::networks(&infra_env.static_network_config);
     if networks.is_empty() {
         return Ok(None);
     }
@@ -142,7 +143,8 @@ fn node_of_cluster(
     let networks = single
         .map(|cluster| machine_networks::of(cluster, &model.hosts_of_cluster(cluster.cluster.id)))
         .unwrap_or_default();
-    let pool = record.kept.get("machine_config_pool_name").filter(|pool| role == HostRole::Worker && *pool != "worker");
+    let pool =
+        record.texts.machine_config_pool_name.as_ref().filter(|pool| role == HostRole::Worker && *pool != "worker");
     Ok(HostConfig {
         role_config: Some(role_config),
         hostname: record.hostname().unwrap_or_default().to_owned(),
@@ -213,15 +215,4 @@ pub fn role_config(role: &str) -> Value {
             "contents": {"source": format!("data:,{role}%0A")},
         }]},
     })
-}
-
-/// An error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -2,8 +2,8 @@
 
 use crate::events::{self, Kind, kinds};
 use crate::install_config;
+use crate::machine_networks;
 use crate::model::{ClusterRecord, DAY2_CLUSTER, HostRecord};
-use crate::pass;
 use crate::state::{
     cluster::{Effect as ClusterEffect, FinalizingStage, Preparation},
     host::Effect as HostEffect,
@@ -31,7 +31,7 @@ pub fn on_host(
             record.host.kind = cluster.map_or(crate::model::DAY1_HOST, ClusterRecord::host_kind).to_owned();
         }
         HostEffect::RestartPreparation => return restart_preparation(change, record),
-        HostEffect::ClearImages => drop(record.kept.remove("images_status")),
+        HostEffect::ClearImages => record.texts.images_status = None,
         HostEffect::ClearLogs => record.clear_logs(),
         HostEffect::LeaveCluster => record.leave(),
         HostEffect::JoinCluster => {
@@ -188,7 +188,7 @@ fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
         return;
     }
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
-    let networks = pass::machine_networks(record, &hosts);
+    let networks = machine_networks::of(record, &hosts);
     let inventories = hosts.iter().filter_map(|host| host.facts().inventory.as_ref());
     let texts = inventories.flat_map(|inventory| &inventory.interfaces);
     let texts = texts.flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
@@ -241,9 +241,10 @@ mod tests {
             on_host(change, &mut record, Some(&day2), HostEffect::JoinCluster);
             assert_eq!((record.host.cluster_id, record.host.role), (Some(day2.cluster.id), HostRole::Worker));
             assert!(record.day2());
-            record.kept.insert("node_labels".into(), "{}".into());
+            record.texts.node_labels = Some("{}".into());
             on_host(change, &mut record, Some(&day2), HostEffect::FullReset);
-            assert_eq!(record.kept.len(), 2, "what users set stays: {:?}", record.kept);
+            let texts = record.texts.published().map(|(name, _)| name).collect::<Vec<_>>();
+            assert_eq!(texts, ["machine_config_pool_name", "node_labels"], "what users set stays");
             on_host(change, &mut record, Some(&day2), HostEffect::TellUnbound);
             on_host(change, &mut record, Some(&day2), HostEffect::LeaveCluster);
             assert_eq!((record.host.cluster_id, record.host.role, record.day2()), (None, HostRole::AutoAssign, false));

@@ -27,7 +27,7 @@ pub fn covers(enable_on: &str, role: HostRole) -> bool {
 }
 
 fn servers_of_config(host: &HostRecord) -> Option<String> {
-    let answer: Value = serde_json::from_str(host.kept.get("api_vip_connectivity")?).ok()?;
+    let answer: Value = serde_json::from_str(host.texts.api_vip_connectivity.as_ref()?).ok()?;
     let config: Value = serde_json::from_str(answer["ignition"].as_str()?).ok()?;
     let disks = config.pointer("/storage/luks")?.as_array()?;
     let servers = disks.iter().filter_map(|disk| disk.pointer("/clevis/tang")?.as_array()).flatten();

@@ -76,7 +76,7 @@ fn authority(config: &str) -> Option<String> {
 
 /// The pool of machines whose config the host gets: the user's choice, else that of its role.
 fn pool(record: &HostRecord) -> &str {
-    let chosen = record.kept.get("machine_config_pool_name").filter(|pool| !pool.is_empty());
+    let chosen = record.texts.machine_config_pool_name.as_ref().filter(|pool| !pool.is_empty());
     chosen.map_or_else(|| record.effective_role().as_str(), String::as_str)
 }
 
@@ -144,7 +144,7 @@ mod tests {
         cluster.course.imported = true;
         cluster.course.api_vip_dns_name = "192.0.2.9".into();
         assert_eq!(url(&cluster, &host).unwrap(), "http://192.0.2.9:22624/config/worker");
-        host.kept.insert("machine_config_pool_name".into(), "gpu".into());
+        host.texts.machine_config_pool_name = Some("gpu".into());
         cluster.kept.insert("ignition_endpoint".into(), json!({"ca_certificate": "QQ=="}));
         assert_eq!(url(&cluster, &host).unwrap(), "https://192.0.2.9:22623/config/gpu");
         cluster.kept.insert("ignition_endpoint".into(), json!({"url": "https://cfg.example.com/x/"}));

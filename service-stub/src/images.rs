@@ -2,10 +2,11 @@
 
 use crate::auth::Caller;
 use crate::documents;
-use crate::handlers::infra_env_settings::appended;
+use crate::http::call::call_of;
+use crate::http::work::blocking;
 use crate::http::{Call, Refusal, file::Offer};
+use crate::infra_env::appended;
 use crate::netboot;
-use crate::server::{blocking, call_of};
 use crate::service::Service;
 use axum::{
     extract::{RawPathParams, Request, State},

@@ -22,54 +22,62 @@
 //!
 //! # Layout
 //!
-//! [`auth`] tells who asks. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to
-//! records, [`store`] keeps the records, [`handlers`] are the endpoints, [`http`] and [`server`] carry them. [`page`] shows all
+//! [`auth`] says who asks. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to
+//! records, [`store`] holds the records, [`endpoints`] lists what is served, `handlers` and `steps` say what each endpoint and each step
+//! of a host does, [`http`] and [`server`] carry them. `page` shows all
 //! this to people, [`control`] is the command line that talks to such a service, [`rendezvous`] installs a rack from within.
 
-pub mod addresses;
+mod addresses;
 pub mod auth;
 pub mod check;
 pub mod cli;
 pub mod cluster_files;
 pub mod control;
-pub mod course;
-pub mod dhcp_vips;
-pub mod documents;
-pub mod effects;
-pub mod encryption;
-pub mod events;
-pub mod features;
-pub mod generated_manifests;
-pub mod handlers;
+mod course;
+mod dhcp_vips;
+mod documents;
+mod effects;
+mod encryption;
+pub mod endpoints;
+mod events;
+mod features;
+mod find;
+mod generated_manifests;
+mod handlers;
 pub mod http;
-pub mod ignition_endpoint;
-pub mod images;
-pub mod install_config;
+mod ignition_endpoint;
+mod images;
+mod infra_env;
+mod install_config;
 pub mod instructions;
-pub mod kubeconfig;
+mod kubeconfig;
 mod log_archive;
-pub mod logs;
-pub mod machine_networks;
-pub mod manifest_files;
+mod logs;
+mod machine_networks;
+mod manifest_files;
 pub mod media;
-pub mod metrics;
+mod metrics;
 pub mod model;
-pub mod net;
-pub mod netboot;
+mod net;
+mod netboot;
 pub mod openapi;
-pub mod operators;
-pub mod page;
+mod operators;
+mod page;
 pub mod pass;
 pub mod payload;
+mod refresh;
 pub mod releases;
 pub mod rendezvous;
 pub mod retention;
-pub mod roles;
-pub mod rules;
+mod roles;
+mod routes;
+mod rules;
 pub mod server;
 pub mod service;
+mod settings;
 pub mod state;
+mod steps;
 pub mod store;
-pub mod text;
-pub mod unregistered;
-pub mod view;
+mod text;
+mod unregistered;
+mod view;

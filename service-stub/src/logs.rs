@@ -1,13 +1,14 @@
 //! Logs that hosts upload: streamed to a file, on disk before the answer, and handed out again.
 
 use crate::events::{self, kinds};
+use crate::http::call::call_of;
 use crate::http::file::Offer;
 use crate::http::multipart::{Multipart, MultipartError};
+use crate::http::work::{blocking, in_time, next_piece};
 use crate::http::{Answer, Call, Refusal};
 use crate::log_archive::{self, plain};
 use crate::media;
 use crate::model::{ClusterRecord, HostKey, HostRecord};
-use crate::server::{blocking, call_of, in_time, next_piece};
 use crate::service::Service;
 use crate::store::room;
 use api::{ClusterId, HostId, InfraEnvId};

@@ -1,9 +1,8 @@
 //! The files on offer: the live ISO, OS images, and our own binary.
 
-use crate::http::file::{Offer, ReadAt};
+use crate::http::file::{Offer, ReadAt, Slice};
 use crate::http::joined::Joined;
 use crate::http::range::Validators;
-use crate::netboot::Slice;
 use rootfs_overlay::{PatchedImage, iso9660::Iso, miniso};
 use sha2::{Digest, Sha256, Sha512};
 use std::{

@@ -1,8 +1,11 @@
 //! The records the service keeps, and the set of all of them.
 
-use crate::check::{connectivity, host::Domains, reach::Reach};
-use crate::course::Course;
-use crate::dhcp_vips::DhcpVips;
+mod texts;
+
+pub use texts::HostTexts;
+
+use crate::check::{connectivity, domains::Domains, reach::Reach};
+use crate::course::{Course, DhcpVips};
 use crate::rules::networks::Family;
 use crate::state::{ClusterState, HostState};
 use api::{
@@ -27,18 +30,6 @@ pub const DAY2_CLUSTER: &str = "AddHostsCluster";
 /// Kind of a cluster that is installed by a service of its own, out of an ISO.
 pub const DISCONNECTED_CLUSTER: &str = "DisconnectedCluster";
 
-/// Texts among those kept that tell what a host saw; the others are what users want of it.
-const SEEN: [&str; 8] = [
-    "api_vip_connectivity",
-    "disks_info",
-    "disks_to_be_formatted",
-    "domain_name_resolutions",
-    "free_addresses",
-    "images_status",
-    "ntp_sources",
-    "tang_connectivity",
-];
-
 /// A host is known by its infra-env and its own id: the same machine may register in two infra-envs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostKey {
@@ -53,9 +44,9 @@ pub struct HostRecord {
     pub state: HostState,
     /// Everything published.
     pub host: Host,
-    /// Published text fields this service keeps without acting on them (`ntp_sources`, `free_addresses`, …).
-    #[serde(default)]
-    pub kept: BTreeMap<String, String>,
+    /// Text fields that are published beside those of the document. Earlier versions stored them as a map, `kept`.
+    #[serde(default, alias = "kept")]
+    pub texts: HostTexts,
     /// When events were recorded last that are told at most hourly, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub told: BTreeMap<String, Timestamp>,
@@ -83,10 +74,10 @@ pub struct Facts {
 impl HostRecord {
     /// Whether both would be stored as the same.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        let Self { state, host, kept, told, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } = self;
+        let Self { state, host, texts, told, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } = self;
         *state == other.state
             && *host == other.host
-            && *kept == other.kept
+            && *texts == other.texts
             && *told == other.told
             && *ignition_endpoint_token == other.ignition_endpoint_token
             && *ignition_endpoint_headers == other.ignition_endpoint_headers
@@ -94,8 +85,8 @@ impl HostRecord {
 
     /// How much it keeps of what the host found and said, bytes.
     pub fn texts_bytes(&self) -> usize {
-        let kept: usize = self.kept.values().map(String::len).sum();
-        kept + self.host.inventory.len() + self.host.connectivity.len()
+        let texts: usize = self.texts.published().map(|(_, text)| text.len()).sum();
+        texts + self.host.inventory.len() + self.host.connectivity.len()
     }
 
     /// A host that just registered.
@@ -115,7 +106,7 @@ impl HostRecord {
         Self {
             state,
             host,
-            kept: BTreeMap::new(),
+            texts: HostTexts::default(),
             told: BTreeMap::new(),
             ignition_endpoint_token: Secret::default(),
             ignition_endpoint_headers: Vec::new(),
@@ -143,7 +134,7 @@ impl HostRecord {
         self.host.kind = cluster.host_kind().to_owned();
         if cluster.day2() {
             self.host.role = HostRole::Worker;
-            self.kept.insert("machine_config_pool_name".to_owned(), "worker".to_owned());
+            self.texts.machine_config_pool_name = Some("worker".to_owned());
         } else if cluster.single_node() {
             self.host.role = HostRole::Master;
         }
@@ -162,9 +153,10 @@ impl HostRecord {
         host.role = HostRole::AutoAssign;
         host.suggested_role = HostRole::AutoAssign;
         self.set_connectivity(String::new());
-        for name in SEEN.iter().filter(|name| **name != "ntp_sources").chain(&["machine_config_pool_name"]) {
-            self.kept.remove(*name);
-        }
+        let ntp_sources = self.texts.ntp_sources.take();
+        self.texts.clear_replies();
+        self.texts.ntp_sources = ntp_sources;
+        self.texts.machine_config_pool_name = None;
         self.facts = OnceLock::new();
     }
 
@@ -190,7 +182,7 @@ impl HostRecord {
             let inventory: Option<Inventory> = serde_json::from_str(&self.host.inventory).ok();
             let report: Option<ConnectivityReport> = serde_json::from_str(&self.host.connectivity).ok();
             let addresses = inventory.iter().flat_map(connectivity::addresses).collect();
-            let domains = self.kept.get("domain_name_resolutions").and_then(|text| Domains::parse(text));
+            let domains = self.texts.domain_name_resolutions.as_deref().and_then(Domains::parse);
             Arc::new(Facts { inventory, addresses, reach: report.map(Reach::from), domains })
         })
     }
@@ -207,9 +199,14 @@ impl HostRecord {
         self.facts = OnceLock::new();
     }
 
-    /// Keeps what the host said in reply to a step, as it is published.
-    pub fn keep(&mut self, name: &str, text: String) {
-        self.kept.insert(name.to_owned(), text);
+    #[cfg(test)]
+    pub fn set_text(&mut self, name: &str, text: String) {
+        self.texts.set(name, text);
+        self.facts = OnceLock::new();
+    }
+
+    pub fn set_domain_name_resolutions(&mut self, resolutions: String) {
+        self.texts.domain_name_resolutions = Some(resolutions);
         self.facts = OnceLock::new();
     }
 
@@ -243,9 +240,7 @@ impl HostRecord {
         host.installer_version.clear();
         host.validations_info.clear();
         self.set_inventory(String::new());
-        for seen in SEEN {
-            self.kept.remove(seen);
-        }
+        self.texts.clear_replies();
         self.facts = OnceLock::new();
     }
 }

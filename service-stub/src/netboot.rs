@@ -2,32 +2,18 @@
 //! names them (docs/compatibility.md#image-service).
 
 use crate::documents;
-use crate::handlers::{find_infra_env, infra_env_settings::appended};
-use crate::http::file::{Offer, ReadAt};
+use crate::find::find_infra_env;
+use crate::http::file::Offer;
 use crate::http::{Call, Refusal};
+use crate::infra_env::appended;
 use crate::media::MediaError;
 use crate::model::{HostRecord, InfraEnvRecord, Model};
 use crate::service::Service;
 use crate::state::HostState;
+use crate::text::chain;
 use api::{HostStage, InfraEnv};
 use ignition::discovery::ramdisk;
 use rootfs_overlay::initrd::{Archive, Compression};
-use std::{fs::File, io, os::unix::fs::FileExt};
-
-/// A part of a file.
-#[derive(Debug)]
-pub struct Slice {
-    pub file: File,
-    /// First byte of the part.
-    pub offset: u64,
-}
-
-impl ReadAt for Slice {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let at = self.offset.checked_add(offset).ok_or(io::ErrorKind::UnexpectedEof)?;
-        FileExt::read_exact_at(&self.file, buffer, at)
-    }
-}
 
 fn iso_missing() -> Refusal {
     Refusal::not_found("no live ISO is on offer: start the service with --iso FILE")
@@ -67,7 +53,7 @@ pub fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
 pub fn minimal_initrd(infra_env: &InfraEnv) -> Result<Option<Vec<u8>>, Refusal> {
     let network = documents::static_network_keyfiles(infra_env)?;
     let files = ramdisk::ramdisk(network.as_ref(), &infra_env.proxy);
-    let files = files.map_err(|error| Refusal::invalid(documents::chain(&error)))?;
+    let files = files.map_err(|error| Refusal::invalid(chain(&error)))?;
     if files.is_empty() {
         return Ok(None);
     }
@@ -149,7 +135,7 @@ fn boots_from_disk(host: &HostRecord) -> bool {
 
 impl From<rootfs_overlay::kargs::KargsError> for Refusal {
     fn from(error: rootfs_overlay::kargs::KargsError) -> Self {
-        Self::invalid(documents::chain(&error))
+        Self::invalid(chain(&error))
     }
 }
 

@@ -1,23 +1,24 @@
 //! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
 
 mod facts;
+mod rules;
 
-pub use crate::machine_networks::of as machine_networks;
 pub use facts::stages;
+pub use rules::{Rules, Unsettled};
 
 use crate::check::{self, Waived, connectivity, host as host_check, turned::turned};
 use crate::dhcp_vips;
 use crate::effects;
 use crate::events;
-use crate::instructions::{disk_to_measure, images_to_try};
+use crate::machine_networks;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
 use crate::rendezvous;
 use crate::roles;
-use crate::service::Service;
 use crate::state::{
     ClusterState, HostChecks, HostState, Outcome, cluster as cluster_state, host as host_state, table::Refused,
 };
+use crate::steps::{disk_to_measure, images_to_try};
 use crate::store::Change;
 use api::{ClusterId, HostId, StepType};
 use facts::{cluster_facts, host_facts, masters, percentages};
@@ -33,14 +34,14 @@ const MAX_ROUNDS: usize = 8;
 const AT_ONCE_MAX_HOSTS: usize = 8;
 
 /// Brings the cluster of a host, or the hosts without one, to rest: at once, or as soon as the service comes to it.
-pub fn settle_soon(service: &Service, change: &mut Change, id: Option<ClusterId>) {
+pub fn settle_soon(rules: &Rules, change: &mut Change, id: Option<ClusterId>) {
     let hosts = change.model().hosts.values().filter(|record| record.host.cluster_id == id);
     if hosts.take(AT_ONCE_MAX_HOSTS + 1).count() > AT_ONCE_MAX_HOSTS {
-        return service.unsettled.note(id);
+        return rules.unsettled.note(id);
     }
     match id {
-        Some(id) => settle_cluster(service, change, id),
-        None => settle_unbound(service, change),
+        Some(id) => settle_cluster(rules, change, id),
+        None => settle_unbound(rules, change),
     }
 }
 
@@ -52,20 +53,20 @@ enum Occasion {
 }
 
 /// Brings a cluster and its hosts to rest after a write.
-pub fn settle_cluster(service: &Service, change: &mut Change, id: ClusterId) {
-    settle(service, change, id, Occasion::Write);
+pub fn settle_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
+    settle(rules, change, id, Occasion::Write);
 }
 
 /// The same at the monitor's turn: then hosts that are prepared go on.
-pub fn monitor_cluster(service: &Service, change: &mut Change, id: ClusterId) {
-    settle(service, change, id, Occasion::Monitor);
+pub fn monitor_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
+    settle(rules, change, id, Occasion::Monitor);
 }
 
-fn settle(service: &Service, change: &mut Change, id: ClusterId, occasion: Occasion) {
+fn settle(rules: &Rules, change: &mut Change, id: ClusterId, occasion: Occasion) {
     for _ in 0..MAX_ROUNDS {
         let Some(cluster) = change.model().clusters.get(&id).cloned() else { return };
-        let hosts_moved = settle_hosts(service, change, &cluster, occasion);
-        let cluster_moved = settle_one_cluster(service, change, &cluster);
+        let hosts_moved = settle_hosts(rules, change, &cluster, occasion);
+        let cluster_moved = settle_one_cluster(rules, change, &cluster);
         if !hosts_moved && !cluster_moved {
             return;
         }
@@ -74,25 +75,25 @@ fn settle(service: &Service, change: &mut Change, id: ClusterId, occasion: Occas
 }
 
 /// Brings hosts without a cluster to rest.
-pub fn settle_unbound(service: &Service, change: &mut Change) {
+pub fn settle_unbound(rules: &Rules, change: &mut Change) {
     let hosts = change.model().hosts.values();
     let unbound: Vec<_> = hosts.filter(|record| record.host.cluster_id.is_none()).cloned().collect();
     let shared = host_check::Shared::default();
     for record in unbound {
-        settle_host(service, change, &record, None, &shared, (false, Occasion::Write));
+        settle_host(rules, change, &record, None, &shared, (false, Occasion::Write));
     }
 }
 
-fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord, occasion: Occasion) -> bool {
+fn settle_hosts(rules: &Rules, change: &mut Change, cluster: &ClusterRecord, occasion: Occasion) -> bool {
     let id = cluster.cluster.id;
     let checking = change.model().hosts_of_cluster(id).iter().any(|record| record.state.checked());
     if checking && cluster.state.accepts_hosts() {
-        roles::suggest(&service.settings.requirements, change, cluster);
+        roles::suggest(rules.requirements, change, cluster);
     }
     let hosts = change.model().hosts_of_cluster(id);
     // They are published of every cluster that is not installed yet, without hosts too.
     let published = checking || cluster.state.checked();
-    let shared = if published { share(service, cluster, &hosts) } else { host_check::Shared::default() };
+    let shared = if published { share(rules, cluster, &hosts) } else { host_check::Shared::default() };
     if published {
         store_groups(change, id, &shared);
     }
@@ -105,13 +106,13 @@ fn settle_hosts(service: &Service, change: &mut Change, cluster: &ClusterRecord,
             let others: Vec<_> = others.map(|(_, state)| *state).collect();
             cluster_state::enough(&others, masters(cluster), |state| state == HostState::Installed)
         };
-        moved |= settle_host(service, change, record, Some(cluster), &shared, (dispensable, occasion));
+        moved |= settle_host(rules, change, record, Some(cluster), &shared, (dispensable, occasion));
     }
     moved
 }
 
 fn settle_host(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     record: &HostRecord,
     cluster: Option<&ClusterRecord>,
@@ -119,7 +120,7 @@ fn settle_host(
     (dispensable, occasion): (bool, Occasion),
 ) -> bool {
     let mut record = record.clone();
-    let presence = service.store.presence(record.key());
+    let presence = rules.presences.get(record.key());
     let infra_env = change.model().infra_envs.get(&record.host.infra_env_id).cloned();
     let findings = record.state.checked().then(|| {
         let context = host_check::Context {
@@ -128,26 +129,26 @@ fn settle_host(
             cluster,
             infra_env: infra_env.as_deref(),
             shared,
-            requirements: &service.settings.requirements,
+            requirements: rules.requirements,
             now: change.now,
-            started: service.started,
+            started: rules.started,
         };
-        host_check::run(&context, waived(service, cluster, |ignored| &ignored.host))
+        host_check::run(&context, waived(rules, cluster, |ignored| &ignored.host))
     });
-    let mut facts = host_facts(change, &record, cluster, service.started);
+    let mut facts = host_facts(change, &record, cluster, rules.started);
     facts.dispensable = dispensable;
     facts.monitored = occasion == Occasion::Monitor;
     facts.checks = match &findings {
         Some(findings) => findings.for_state(),
         None => HostChecks {
-            connected: host_check::connected(&record, presence, change.now, service.started),
+            connected: host_check::connected(&record, presence, change.now, rules.started),
             media_connected: true,
             ..HostChecks::default()
         },
     };
     facts.checks.media_connected &= record.media_connected();
-    await_answers(service, &record, &mut facts.checks);
-    let held = rendezvous::step(service, change.model(), &record, cluster).filter(|_| facts.checks.connected);
+    await_answers(rules, &record, &mut facts.checks);
+    let held = rendezvous::step(rules.own_host, change.model(), &record, cluster).filter(|_| facts.checks.connected);
     let step = held.or_else(|| host_state::step(host_state::Trigger::Refresh, Some(record.state), &facts).ok());
     let checked = findings.as_ref().is_some_and(|findings| tell_host(change, &mut record, findings));
     let moved = step.is_some_and(|step| enter(change, &mut record, cluster, step));
@@ -158,13 +159,13 @@ fn settle_host(
 }
 
 /// What a host was asked to measure or to try and has not answered yet is neither good nor bad.
-fn await_answers(service: &Service, record: &HostRecord, checks: &mut HostChecks) {
+fn await_answers(rules: &Rules, record: &HostRecord, checks: &mut HostChecks) {
     let open = |outcome: &mut Outcome, open: bool| {
         if open && *outcome == Outcome::Success {
             *outcome = Outcome::Unknown;
         }
     };
-    let (options, disabled) = (&service.settings.steps, &service.settings.steps.disabled);
+    let (options, disabled) = (rules.steps, &rules.steps.disabled);
     let measures = !disabled.contains(&StepType::InstallationDiskSpeedCheck);
     let tries = !disabled.contains(&StepType::ContainerImageAvailability);
     open(&mut checks.disk_speed, measures && disk_to_measure(options, record).is_some());
@@ -186,14 +187,14 @@ fn tell_host(change: &mut Change, record: &mut HostRecord, findings: &host_check
 
 /// Pulls a trigger on a host that is being changed; the caller stores it.
 pub fn trigger(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     record: &mut HostRecord,
     cluster: Option<&ClusterRecord>,
     on: host_state::Trigger,
     reason: &str,
 ) -> Result<(), Refused> {
-    let facts = host_state::Facts { reason: reason.to_owned(), ..host_facts(change, record, cluster, service.started) };
+    let facts = host_state::Facts { reason: reason.to_owned(), ..host_facts(change, record, cluster, rules.started) };
     let step = host_state::step(on, Some(record.state), &facts)?;
     enter(change, record, cluster, step);
     Ok(())
@@ -201,19 +202,19 @@ pub fn trigger(
 
 /// A host that registers for the first time; the caller stores it.
 pub fn new_host(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     key: HostKey,
     cluster: Option<&ClusterRecord>,
 ) -> Result<HostRecord, Refused> {
     let mut record = HostRecord::new(key, cluster.map(|cluster| cluster.cluster.id), change.now);
-    let facts = host_facts(change, &record, cluster, service.started);
+    let facts = host_facts(change, &record, cluster, rules.started);
     let step = host_state::step(host_state::Trigger::Register, None, &facts)?;
     enter(change, &mut record, cluster, step);
     record.host.status_updated_at = change.now;
     // Of a single node nobody else could (docs/compatibility.md#agent-endpoints).
     let alone = cluster.is_some_and(ClusterRecord::single_node);
-    record.host.bootstrap = alone && service.settings.cluster_files.is_some();
+    record.host.bootstrap = alone && rules.with_control_plane;
     Ok(record)
 }
 
@@ -244,18 +245,18 @@ fn enter(
 
 /// Pulls a trigger on a cluster that is being changed, and on its hosts where the table says so; the caller stores it.
 pub fn trigger_cluster(
-    service: &Service,
+    rules: &Rules,
     change: &mut Change,
     record: &mut ClusterRecord,
     on: cluster_state::Trigger,
 ) -> Result<(), ClusterRefused> {
-    let facts = cluster_facts(service, change, record);
+    let facts = cluster_facts(rules, change, record);
     let step = cluster_state::step(on, record.state, &facts).map_err(|_| ClusterRefused::State(record.state))?;
     for effect in step.effects {
         let cluster_state::Effect::EachHost(on) = effect else { continue };
         for host in change.model().hosts_of_cluster(record.cluster.id) {
             let mut host = HostRecord::clone(&host);
-            match trigger(service, change, &mut host, Some(record), *on, "") {
+            match trigger(rules, change, &mut host, Some(record), *on, "") {
                 Ok(()) => change.put_host(host),
                 // A host that is not being installed has nothing to cancel.
                 Err(_) if *on == host_state::Trigger::Cancel => {}
@@ -301,19 +302,19 @@ fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_
     moved
 }
 
-fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRecord) -> bool {
+fn settle_one_cluster(rules: &Rules, change: &mut Change, before: &ClusterRecord) -> bool {
     let Some(current) = change.model().clusters.get(&before.cluster.id).cloned() else { return false };
     let mut record = ClusterRecord::clone(&current);
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
     if matches!(record.state, ClusterState::Insufficient | ClusterState::PendingForInput) {
-        crate::machine_networks::follow_hosts(&mut record, &hosts);
+        machine_networks::follow_hosts(&mut record, &hosts);
     }
     if record.state.accepts_hosts() {
-        let networks = machine_networks(&record, &hosts);
-        dhcp_vips::keep_time(change, &mut record, &networks, service.started);
+        let networks = machine_networks::of(&record, &hosts);
+        dhcp_vips::keep_time(change, &mut record, &networks, rules.started);
     }
-    let findings = record.state.checked().then(|| check_cluster(service, &record, &hosts));
-    let mut facts = cluster_facts(service, change, &record);
+    let findings = record.state.checked().then(|| check_cluster(rules, &record, &hosts));
+    let mut facts = cluster_facts(rules, change, &record);
     if let Some(findings) = &findings {
         let json = findings.to_json();
         for (turn, finding) in turned(&record.cluster.validations_info, findings.iter()) {
@@ -331,50 +332,49 @@ fn settle_one_cluster(service: &Service, change: &mut Change, before: &ClusterRe
     moved
 }
 
-fn check_cluster(service: &Service, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> check::cluster::Findings {
+fn check_cluster(rules: &Rules, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> check::cluster::Findings {
     use HostState as S;
     let told = hosts
         .iter()
         .filter(|host| !matches!(host.state, S::Disconnected | S::Discovering | S::ResettingPendingUserAction));
-    let clocks: Vec<i64> =
-        told.map(|host| service.store.presence(host.key()).clock).filter(|clock| *clock != 0).collect();
-    let manifests = manifest_files::list(service.store.directory(), record.cluster.id);
+    let clocks: Vec<i64> = told.map(|host| rules.presences.get(host.key()).clock).filter(|clock| *clock != 0).collect();
+    let manifests = manifest_files::list(rules.state_directory, record.cluster.id);
     let context = check::cluster::Context {
         record,
         hosts,
-        machine_networks: &machine_networks(record, hosts),
+        machine_networks: &machine_networks::of(record, hosts),
         clocks: &clocks,
         has_manifests: manifests.is_ok_and(|list| !list.is_empty()),
-        with_control_plane: service.settings.cluster_files.is_some(),
+        with_control_plane: rules.with_control_plane,
     };
-    check::cluster::run(&context, waived(service, Some(record), |ignored| &ignored.cluster))
+    check::cluster::run(&context, waived(rules, Some(record), |ignored| &ignored.cluster))
 }
 
 /// Checks that hold nothing back: those a cluster's own list ignores, else those the service's switches off.
 fn waived(
-    service: &Service,
+    rules: &Rules,
     cluster: Option<&ClusterRecord>,
     list: fn(&IgnoredValidations) -> &BTreeSet<String>,
 ) -> Waived {
     match cluster.and_then(|record| record.ignored_validations.as_ref()) {
         Some(own) => Waived { ignored: list(own).clone(), disabled: BTreeSet::new() },
         None => {
-            let disabled = list(&service.settings.disabled_validations).clone();
+            let disabled = list(rules.disabled_validations).clone();
             Waived { ignored: BTreeSet::new(), disabled }
         }
     }
 }
 
-fn share(service: &Service, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
+fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> host_check::Shared {
     let mut names = BTreeMap::new();
     for name in hosts.iter().filter_map(|record| record.hostname()) {
         *names.entry(name.to_owned()).or_default() += 1;
     }
-    let machine_networks = machine_networks(cluster, hosts);
+    let machine_networks = machine_networks::of(cluster, hosts);
     let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
     let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).collect();
     // A control plane has three nodes that vote, be one an arbiter; without one two hosts may be all there are.
-    let with_control_plane = service.settings.cluster_files.is_some();
+    let with_control_plane = rules.with_control_plane;
     let group_minimum = if !with_control_plane && cluster.cluster.control_plane_count == 2 { 2 } else { 3 };
     let nodes: Vec<connectivity::Node> = hosts
         .iter()

@@ -1,90 +1,29 @@
 //! The service: settings, store and files on offer, and what handlers do with them.
 
-use crate::auth::Auth;
-use crate::check::requirements::Requirements;
-use crate::cluster_files::ClusterFiles;
-use crate::http::{
-    hosts::Hosts,
-    limits::{Gates, Limits},
-    rate::Rates,
-};
-use crate::instructions::{options::StepOptions, outstanding::Outstanding};
+pub use crate::settings::Settings;
+
+use crate::http::{Refusal, limits::Gates, rate::Rates};
+use crate::instructions::outstanding::Outstanding;
 use crate::media::Media;
 use crate::metrics::Metrics;
-use crate::model::{IgnoredValidations, InfraEnvRecord};
-use crate::payload::{ImageArgs, Payloads};
-use crate::releases::Catalogue;
+use crate::model::InfraEnvRecord;
+use crate::pass::{Rules, Unsettled};
+use crate::payload::Payloads;
 use crate::store::{Change, Store, StoreError};
 use crate::unregistered::Unregistered;
-use crate::{http::Refusal, pass, rendezvous, rendezvous::Rendezvous, retention, retention::Retention};
-use api::{ClusterId, Timestamp};
+use api::Timestamp;
 use std::{
-    collections::BTreeSet,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicI64, Ordering},
     },
-    thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
-use tokio::sync::Notify;
 
 /// Without a refresh for so many seconds the service is not healthy.
 const STANDS_STILL_S: i64 = 300;
 
-/// How the service behaves.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Base URL hosts use, without a slash at the end.
-    pub url: String,
-    /// The same for firmware and initramfs, which check no certificate of ours.
-    pub boot_url: String,
-    /// What clients may call this service.
-    pub hosts: Hosts,
-    /// Seconds between two polls of a host.
-    pub poll_interval: u64,
-    /// Between two turns of the monitor.
-    pub monitor_interval: Duration,
-    /// What hardware is needed.
-    pub requirements: Requirements,
-    /// Name of the agent's image, for agents that don't tell theirs.
-    pub agent_image: String,
-    /// Name of the installer's image.
-    pub installer_image: String,
-    /// Name of the controller's image.
-    pub controller_image: String,
-    /// Have the discovery config fetch the binary: for an ISO that doesn't carry it.
-    pub deliver_agent: bool,
-    /// Clusters have a control plane, and these are its files.
-    pub cluster_files: Option<ClusterFiles>,
-    /// Images in install requests, as the operator names them.
-    pub image_args: ImageArgs,
-    /// How release images are read that name the others; none where they are not.
-    pub registry: Option<Arc<netcheck::image::Options>>,
-    /// How callers are told apart.
-    pub auth: Auth,
-    /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
-    pub ca_pem: Option<String>,
-    /// A cluster is not installed before its controller has told of operators and ingress.
-    pub await_controller: bool,
-    /// Stages and connections that take too long are flagged, and the installation goes on.
-    pub soft_timeouts: bool,
-    /// Checks that are switched off, unless a cluster has a list of its own.
-    pub disabled_validations: IgnoredValidations,
-    /// What clients may take.
-    pub limits: Limits,
-    /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
-    pub openshift_versions: Vec<String>,
-    /// Releases and OS images on offer, instead of that list: others are refused. Without it any version is taken.
-    pub catalogue: Option<Arc<Catalogue>>,
-    /// Which steps hosts are given.
-    pub steps: StepOptions,
-    /// How long things stay that nobody touches.
-    pub retention: Retention,
-    /// The rack this service brings up from one of its hosts.
-    pub rendezvous: Option<Arc<Rendezvous>>,
-}
-
+/// The running service.
 pub struct Service {
     pub settings: Settings,
     /// Records.
@@ -110,35 +49,11 @@ pub struct Service {
     /// Itself, for work that outlives a request's handler.
     itself: OnceLock<Weak<Service>>,
     /// When the last refresh began, Unix seconds.
-    refreshed: AtomicI64,
+    pub(crate) refreshed: AtomicI64,
     /// When it started, by a clock that nobody sets.
-    up: Instant,
+    pub(crate) up: Instant,
     /// After how many seconds of that clock it was last looked for what nobody touches.
-    swept: AtomicI64,
-}
-
-/// Clusters, and hosts without one, that changed and are too large to be judged within every request.
-#[derive(Default)]
-pub struct Unsettled {
-    clusters: Mutex<BTreeSet<Option<ClusterId>>>,
-    noted: Notify,
-}
-
-impl Unsettled {
-    /// Notes a cluster, or with none the hosts without a cluster.
-    pub fn note(&self, id: Option<ClusterId>) {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-        self.noted.notify_one();
-    }
-
-    /// Waits until something is noted.
-    pub async fn noted(&self) {
-        self.noted.notified().await;
-    }
-
-    fn take(&self) -> BTreeSet<Option<ClusterId>> {
-        std::mem::take(&mut self.clusters.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+    pub(crate) swept: AtomicI64,
 }
 
 impl Service {
@@ -164,6 +79,26 @@ impl Service {
             up: Instant::now(),
             swept: AtomicI64::new(0),
             stopping: tokio::sync::watch::Sender::new(false),
+        }
+    }
+
+    /// What its passes decide by.
+    pub fn rules(&self) -> Rules<'_> {
+        let settings = &self.settings;
+        let with_control_plane = settings.cluster_files.is_some();
+        // With a control plane the host we run on bootstraps, and waits for the others by itself.
+        let rendezvous = settings.rendezvous.as_ref().filter(|_| !with_control_plane);
+        Rules {
+            requirements: &settings.requirements,
+            steps: &settings.steps,
+            disabled_validations: &settings.disabled_validations,
+            with_control_plane,
+            await_controller: settings.await_controller,
+            own_host: rendezvous.and_then(|rendezvous| rendezvous.own),
+            started: self.started,
+            presences: self.store.presences(),
+            state_directory: self.store.directory(),
+            unsettled: &self.unsettled,
         }
     }
 
@@ -208,53 +143,5 @@ impl Service {
             }
             Ok(())
         })
-    }
-
-    /// One pass over everything that time alone may change.
-    pub fn refresh(&self) -> Result<(), StoreError> {
-        self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
-        self.unsettled.take();
-        let model = self.store.model();
-        self.outstanding.retain(|key| model.hosts.contains_key(key));
-        let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
-        let began = Instant::now();
-        let all = model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None));
-        self.settle_all(all, pass::monitor_cluster)?;
-        self.store.published().cycle(began.elapsed());
-        if let Err(refusal) = rendezvous::advance(self) {
-            tracing::error!(?refusal, "the rack's plan can't be carried out");
-        }
-        let up = i64::try_from(self.up.elapsed().as_secs()).unwrap_or(i64::MAX);
-        let idle = up.saturating_sub(self.swept.load(Ordering::Relaxed));
-        if self.settings.retention.interval().is_some_and(|interval| idle >= interval) {
-            self.swept.store(up, Ordering::Relaxed);
-            retention::sweep(self, up)?;
-        }
-        self.store.save_presence()
-    }
-
-    /// Brings to rest what was noted as unsettled.
-    pub fn settle(&self) -> Result<(), StoreError> {
-        self.settle_all(self.unsettled.take(), pass::settle_cluster)
-    }
-
-    fn settle_all(
-        &self,
-        ids: impl IntoIterator<Item = Option<ClusterId>>,
-        judge: fn(&Self, &mut Change, ClusterId),
-    ) -> Result<(), StoreError> {
-        for id in ids {
-            // One by one, and half of the time nobody, so that requests come in between.
-            let began = Instant::now();
-            self.store.change("", |change| {
-                match id {
-                    Some(id) => judge(self, change, id),
-                    None => pass::settle_unbound(self, change),
-                }
-                Ok::<_, StoreError>(())
-            })?;
-            thread::sleep(began.elapsed());
-        }
-        Ok(())
     }
 }

@@ -20,6 +20,17 @@ pub fn plain(text: &str) -> String {
     text.trim().chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
+/// An error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
 /// At most `max` characters, the last then an ellipsis.
 pub fn cut(text: &str, max: usize) -> String {
     if text.chars().count() <= max {

@@ -2,6 +2,7 @@
 
 use crate::course::Course;
 use crate::features;
+use crate::machine_networks;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord, Model};
 use crate::net::Cidr;
@@ -15,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// A host with everything that depends on the moment of asking.
 pub fn host(service: &Service, record: &HostRecord) -> Host {
-    let presence = service.store.presence(record.key());
+    let presence = service.store.presences().get(record.key());
     let mut host = record.host.clone();
     host.status = record.state.to_string();
     host.checked_in_at = presence.checked_in_at;
@@ -56,7 +57,7 @@ pub fn registration(service: &Service, record: &HostRecord, cluster: Option<&Clu
     }
     let mut document = serde_json::to_value(published).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
-        fields.extend(host.kept.into_iter().map(|(name, text)| (name, Value::from(text))));
+        fields.extend(host.texts.published().map(|(name, text)| (name.to_owned(), Value::from(text))));
         if is_known {
             fields.extend(["status", "status_info"].map(|name| (name.to_owned(), Value::Null)));
         }
@@ -70,8 +71,8 @@ pub fn host_document(service: &Service, record: &HostRecord) -> Value {
     host.progress.get_or_insert_default();
     let mut document = serde_json::to_value(host).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
-        let kept = record.kept.iter().filter(|(name, _)| *name != "free_addresses");
-        fields.extend(kept.map(|(name, text)| (name.clone(), Value::from(text.as_str()))));
+        let texts = record.texts.published().filter(|(name, _)| *name != "free_addresses");
+        fields.extend(texts.map(|(name, text)| (name.to_owned(), Value::from(text))));
         if !record.ignition_endpoint_token.is_empty() {
             fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
         }
@@ -89,7 +90,7 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     cluster.status = record.state.to_string();
     if cluster.machine_networks.is_empty() {
         let own = |network: &Cidr| MachineNetwork { cidr: network.to_string(), cluster_id: Some(cluster.id) };
-        cluster.machine_networks = pass::machine_networks(record, &hosts).iter().map(own).collect();
+        cluster.machine_networks = machine_networks::of(record, &hosts).iter().map(own).collect();
     }
     let mut document = serde_json::to_value(cluster).unwrap_or_default();
     let Value::Object(fields) = &mut document else { return document };

@@ -17,6 +17,8 @@ mod secrets;
 mod secured;
 #[path = "hostile/tokens.rs"]
 mod tokens;
+#[path = "hostile/unread.rs"]
+mod unread;
 
 use common::{API, Files, Running, pull_secret};
 use serde_json::{Value, json};

@@ -1,20 +1,19 @@
-//! The description of bodies, queries and answers that `landfall serve` publishes: `service-stub/src/openapi` says how it is
+//! The description of bodies, queries and answers that `landfall serve` publishes: `service_stub::endpoints` says how it is
 //! written.
 
 use crate::answer::Form;
 use api::endpoint::Endpoint;
 use serde_json::{Map, Value};
+use service_stub::{endpoints::ENDPOINTS, openapi};
 use std::collections::BTreeMap;
 
-const OPERATIONS: &str = include_str!("../../../service-stub/src/openapi/operations.txt");
-const MODELS: &str = include_str!("../../../service-stub/src/openapi/models.txt");
 /// What no version of the service has yet.
 const NEW_FIELD: &str = "a_field_of_next_year";
 
 struct Operation {
     /// Name, whether it is required, and type.
     query: Vec<(&'static str, bool, &'static str)>,
-    body: &'static str,
+    body: String,
     answer: &'static str,
 }
 
@@ -37,19 +36,19 @@ fn required(name: &'static str) -> (&'static str, bool) {
 
 impl Description {
     pub fn new() -> Self {
-        let operations = OPERATIONS.lines().map(|line| {
-            let parts: Vec<&str> = line.split(" ; ").collect();
-            let [endpoint, query, body, answers, _] = parts[..] else { panic!("{line}") };
-            let query = query.split(' ').filter_map(|parameter| parameter.split_once(':')).map(|(name, kind)| {
+        let operations = ENDPOINTS.iter().map(|endpoint| {
+            let pairs = endpoint.query.split(' ').filter_map(|parameter| parameter.split_once(':'));
+            let query = pairs.map(|(name, kind)| {
                 let (name, is_required) = required(name);
                 (name, is_required, kind)
             });
-            let answer = answers.split(' ').find_map(|answer| answer.split_once('=')).map_or("", |(_, kind)| kind);
-            (endpoint.split_once(' ').unwrap(), Operation { query: query.collect(), body, answer })
+            let answer = endpoint.replies.first().map_or("", |(_, kind)| kind);
+            let operation = Operation { query: query.collect(), body: openapi::body_type(endpoint), answer };
+            ((endpoint.method.as_str(), endpoint.path), operation)
         });
         let (mut models, mut enums) = (BTreeMap::new(), BTreeMap::new());
         let mut current = "";
-        for line in MODELS.lines() {
+        for line in openapi::MODELS.lines() {
             if let Some(member) = line.strip_prefix("  ") {
                 let (name, kind) = member.split_once(' ').unwrap_or((member, "any"));
                 let (name, is_required) = required(name);
@@ -102,7 +101,7 @@ impl Description {
 
     /// The body of a request: unknown fields, missing ones, and types.
     pub fn check_body(&self, endpoint: &'static Endpoint, body: &Value) -> Result<(), String> {
-        self.fault(self.operation(endpoint).body, body, "").map_or(Ok(()), Err)
+        self.fault(&self.operation(endpoint).body, body, "").map_or(Ok(()), Err)
     }
 
     fn fault(&self, kind: &str, value: &Value, at: &str) -> Option<String> {

@@ -1,22 +1,20 @@
 //! Asks every request for its token before anything else of it is looked at.
 
-use super::access::{self, Access, Credential};
 use super::token::{self, Claims, Scheme, TokenError};
-use super::{Auth, Caller, Watches};
-use crate::http::{Call, Refusal, call, limits::Limits};
+use super::{Access, Auth, Caller, Credential, Watches};
+use crate::http::{Call, Refusal, call};
 use crate::model::Model;
-use crate::server::{in_time, next_piece};
+use crate::routes;
 use crate::service::Service;
 use api::{ClusterId, InfraEnvId, Timestamp};
 use axum::{
-    body::Body,
     extract::{MatchedPath, RawPathParams, Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// Lets a request through, with its [`Caller`] as an extension, or answers 401, 403, or 404 for what is somebody else's.
 pub async fn authorize(
@@ -37,7 +35,6 @@ pub async fn authorize(
             next.run(Request::from_parts(parts, body)).await
         }
         Err(refusal) => {
-            let ended = taken(body, &service.settings.limits).await;
             let asks = matches!(refusal, Refusal::Request(StatusCode::UNAUTHORIZED, _));
             let mut response = refusal.into_response();
             if asks {
@@ -46,28 +43,9 @@ pub async fn authorize(
                 let scheme = if page { "Basic realm=\"landfall\", charset=\"UTF-8\"" } else { "Bearer" };
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
             }
-            if !ended {
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
             response
         }
     }
-}
-
-/// Takes a small body that nobody wants: a connection that closes under it may take the answer with it. Whether that was all.
-async fn taken(mut body: Body, limits: &Limits) -> bool {
-    const MOST_BYTES: usize = 64 << 10;
-    let all = async {
-        let mut length = 0_usize;
-        while let Some(piece) = next_piece(&mut body, limits).await? {
-            length = length.saturating_add(piece.len());
-            if length > MOST_BYTES {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    };
-    in_time(Duration::from_secs(1), all).await.unwrap_or(false)
 }
 
 /// Who asks, and whether to look only.
@@ -78,7 +56,7 @@ fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts
         same_site(&parts.method, &parts.headers)?;
         return Ok((Caller::Everyone, false));
     };
-    let Access::One(credentials) = access::of(&parts.method, pattern) else {
+    let Access::One(credentials) = routes::access(&parts.method, pattern) else {
         return Ok((Caller::Everyone, false));
     };
     let shown = credentials.iter().filter_map(|kind| Some((*kind, shown(*kind, path, &query, &parts.headers)?)));

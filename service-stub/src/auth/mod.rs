@@ -3,7 +3,6 @@
 //! Tokens are bound to an infra-env or a cluster (docs/compatibility.md#authentication): whatever lies elsewhere reads as not
 //! there. Users' tokens may be bound to nothing, and then see all.
 
-pub mod access;
 pub mod check;
 pub mod cli;
 pub mod keys;
@@ -19,6 +18,36 @@ use std::sync::Arc;
 
 /// Presigned addresses are good for so long, in seconds (docs/compatibility.md#authentication; the real service has 4 h).
 pub const PRESIGNED_S: i64 = 4 * 3600;
+
+/// Where a token comes in, and what kind of token that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// `X-Secret-Key`: an agent's.
+    Agent,
+    /// `Authorization: Bearer`, or the password of `Basic` as browsers send it: a user's.
+    User,
+    /// `Watcher-Authorization`: a watcher's.
+    Watcher,
+    /// `Authorization: Bearer`, a watcher's: programs that collect counts can often send no other header.
+    WatcherBearer,
+    /// Query `api_key`: a presigned address's.
+    Url,
+    /// `Image-Token`: an image's.
+    ImageHeader,
+    /// Query `image_token`: an image's.
+    ImageUrl,
+    /// The first part of the path behind `/bytoken` or `/byapikey`: an image's.
+    Path,
+}
+
+/// What an endpoint asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    Open,
+    /// One of these.
+    One(&'static [Credential]),
+}
 
 /// How callers are told apart.
 #[derive(Clone, Debug, Default)]

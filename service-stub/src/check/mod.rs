@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod connectivity;
 pub mod disks;
+pub mod domains;
 pub mod host;
 pub mod reach;
 pub mod requirements;

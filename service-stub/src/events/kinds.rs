@@ -17,6 +17,7 @@ macro_rules! kinds {
             #[doc = $message]
             pub const $constant: Kind = Kind { name: $name, severity: Severity::$severity, message: $message };
         )*
+        #[cfg(test)]
         pub const ALL: &[Kind] = &[$($constant),*];
     };
 }
@@ -115,4 +116,5 @@ kinds! {
 }
 
 /// Names of those that are not among the published ones.
+#[cfg(test)]
 pub const OURS: &[&str] = &[HOST_STEP_FAILED.name, RELEASE_IMAGE_UNREADABLE.name];

@@ -17,7 +17,7 @@ pub mod usage;
 
 pub use architecture::Architecture;
 pub use check::{Incompatible, check};
-pub use documents::{Unfit, architectures, check_query, detailed_levels, levels};
+pub use documents::{architectures, check_query, detailed_levels, levels};
 pub use facts::ClusterFacts;
 pub use feature::Feature;
 pub use row::{Level, Platform, Query};

@@ -1,6 +1,7 @@
 //! A row of the table of features, and how it is read.
 
-use super::{Architecture, Feature};
+use super::architecture::Architecture;
+use super::feature::Feature;
 use crate::releases::version::{Version, at_least};
 use serde::Serialize;
 
@@ -93,6 +94,9 @@ impl Query<'_> {
 
 /// Levels, each from a version on; before the first there is none. An empty version is the first of all.
 pub type Levels = &'static [(&'static str, Level)];
+
+/// In full, with every version.
+pub const ALWAYS: Levels = &[("", Level::Supported)];
 
 /// The level at a version. A version that can't be read has the first level only where no other follows.
 pub fn level_at(levels: Levels, version: &str) -> Level {

@@ -1,17 +1,20 @@
 //! What agents, installers and installed nodes say: registration, polls, replies, progress.
 
-use super::infra_env_settings::DISCONNECTED_ISO;
-use super::{find_cluster, find_host, measured, shapes};
+use super::{replies, shapes};
 use crate::auth::Auth;
 use crate::check::disks;
 use crate::events::{self, kinds};
+use crate::find::{find_cluster, find_host};
 use crate::http::{Answer, Call, Refusal};
+use crate::infra_env::DISCONNECTED_ISO;
 use crate::instructions::{self, Situation};
+use crate::machine_networks;
 use crate::model::{HostKey, HostRecord, Presence};
 use crate::pass;
 use crate::payload;
 use crate::service::Service;
 use crate::state::{host::Trigger, progress as stages, table::Refused};
+use crate::steps;
 use crate::store::Change;
 use crate::view;
 use api::{HostCreateParams, HostProgress, HostStage, NextStepCommand, NextStepRequest, StepType, Timestamp};
@@ -49,7 +52,7 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     // Its agent starts anew, without the steps of the one before.
     service.outstanding.forget(key);
     // Before the change, so that its pass sees the host as connected. Its clock is not known yet.
-    service.store.note_presence(key, Presence { checked_in_at: Timestamp::now(), clock: 0 });
+    service.store.presences().note(key, Presence { checked_in_at: Timestamp::now(), clock: 0 });
     let registered = service.change(call.request_id(), |change| {
         let infra_env = change.model().infra_envs.get(&infra_env).cloned();
         let infra_env = infra_env.ok_or_else(|| Refusal::not_found("record not found"))?;
@@ -70,7 +73,7 @@ pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let cluster = id.and_then(|id| change.model().clusters.get(&id).cloned());
         let document = view::registration(service, &record, cluster.as_deref(), is_known);
         change.put_host(record);
-        pass::settle_soon(service, change, id);
+        pass::settle_soon(&service.rules(), change, id);
         Ok(document)
     });
     if let Err(Refusal::Application(_, reason)) = &registered {
@@ -118,14 +121,14 @@ fn add_host(
             cluster.cluster.id, cluster.state
         )));
     }
-    let record = pass::new_host(service, change, key, cluster.as_deref()).map_err(refused)?;
+    let record = pass::new_host(&service.rules(), change, key, cluster.as_deref()).map_err(refused)?;
     events::host(change, &record, kinds::HOST_REGISTRATION_SUCCEEDED, Value::Null);
     Ok(record)
 }
 
 fn register_again(service: &Service, change: &mut Change, mut record: HostRecord) -> Result<HostRecord, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned());
-    match pass::trigger(service, change, &mut record, cluster.as_deref(), Trigger::Register, "") {
+    match pass::trigger(&service.rules(), change, &mut record, cluster.as_deref(), Trigger::Register, "") {
         Ok(()) => Ok(record),
         Err(Refused::NoRow) => Err(Refusal::invalid(format!(
             "a host in status {} can't register: reset the cluster, or delete the host",
@@ -150,8 +153,8 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let mut record = find_host(&model, key)?;
     // A request without the time leaves the last one that the host reported.
-    let clock = clock.unwrap_or_else(|| service.store.presence(key).clock);
-    service.store.note_presence(key, Presence { checked_in_at: Timestamp::now(), clock });
+    let clock = clock.unwrap_or_else(|| service.store.presences().get(key).clock);
+    service.store.presences().note(key, Presence { checked_in_at: Timestamp::now(), clock });
     let version = call.header(&AGENT_VERSION);
     if !version.is_empty() && version.len() <= MAX_VERSION_CHARS && version != record.host.discovery_agent_version {
         service.change(call.request_id(), |change| {
@@ -164,7 +167,7 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     }
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let peers = cluster.map(|cluster| model.hosts_of_cluster(cluster.cluster.id)).unwrap_or_default();
-    let machine_networks = cluster.map(|cluster| pass::machine_networks(cluster, &peers)).unwrap_or_default();
+    let machine_networks = cluster.map(|cluster| machine_networks::of(cluster, &peers)).unwrap_or_default();
     let hurries = call.header(&header::USER_AGENT).starts_with(OUR_AGENT);
     let mut steps = instructions::next(&Situation {
         record: &record,
@@ -196,14 +199,14 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     }
     if gives(StepType::UpgradeAgent) {
         let details = json!({"agent_image": service.settings.agent_image});
-        measured::tell_hourly(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
+        replies::tell_hourly(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
     }
     Ok(Answer::json(StatusCode::OK, &steps))
 }
 
 /// Says which disks beside the one that is installed to lose their boot sectors, and which keep them.
 fn tell_formatting(change: &mut Change, record: &HostRecord) {
-    let (cleared, kept) = instructions::disks_to_format(record);
+    let (cleared, kept) = steps::disks_to_format(record);
     let cleared = cleared.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_PERFORMED));
     let kept = kept.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_SKIPPED));
     for (disk, kind) in cleared.chain(kept) {
@@ -255,11 +258,11 @@ pub fn report(
         events::host(change, &record, kinds::HOST_INSTALL_PROGRESS_UPDATED, json!({"event": event}));
     }
     // A detail is kept in any state; in one that is over nothing follows from it.
-    let _ = pass::trigger(service, change, &mut record, cluster.as_deref(), on, &text);
+    let _ = pass::trigger(&service.rules(), change, &mut record, cluster.as_deref(), on, &text);
     let (moved, cluster) = (before != (record.state, record.stage()), record.host.cluster_id);
     change.put_host(record);
     if moved {
-        pass::settle_soon(service, change, cluster);
+        pass::settle_soon(&service.rules(), change, cluster);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::cluster_settings::{ips, owned_vips};
 use super::new_cluster::is_user_balanced;
 use crate::check::cluster::is_free;
-use crate::dhcp_vips::DhcpVips;
+use crate::course::DhcpVips;
 use crate::http::Refusal;
 use crate::machine_networks;
 use crate::model::{ClusterRecord, HostRecord};

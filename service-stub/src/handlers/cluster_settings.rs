@@ -3,8 +3,9 @@
 use super::new_cluster::{
     check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
 };
-use super::{cluster_networks, clusters::shown, find_cluster, operators, shapes, support_levels};
+use super::{cluster_networks, clusters::shown, operators, shapes, support_levels};
 use crate::events::{self, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::{ClusterRecord, HostRecord};
@@ -35,7 +36,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             events::cluster(change, &record, kinds::PROXY_SETTINGS_CHANGED, Value::Null);
         }
         change.put_cluster(record);
-        pass::settle_cluster(service, change, id);
+        pass::settle_cluster(&service.rules(), change, id);
         Ok(())
     })?;
     shown(service, id, StatusCode::CREATED)

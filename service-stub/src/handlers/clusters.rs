@@ -1,9 +1,10 @@
 //! Clusters: shown, installed, cancelled, reset, deleted.
 
-use super::{find_cluster, lists, shapes};
+use super::{lists, shapes};
 use crate::auth::Caller;
 use crate::cluster_files::ClusterFiles;
 use crate::events::{self, Kind, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::manifest_files;
@@ -139,7 +140,7 @@ fn release(service: &Service, change: &mut Change, cluster: &ClusterRecord, host
     let infra_env = change.model().infra_envs.get(&host.host.infra_env_id);
     let own = infra_env.is_none_or(|record| record.infra_env.cluster_id == Some(cluster.cluster.id));
     let mut record = host.clone();
-    if own || pass::trigger(service, change, &mut record, Some(cluster), HostTrigger::Unbind, "").is_err() {
+    if own || pass::trigger(&service.rules(), change, &mut record, Some(cluster), HostTrigger::Unbind, "").is_err() {
         return change.remove_host(host.key());
     }
     change.put_host(record);
@@ -150,7 +151,7 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     service.change(call.request_id(), |change| {
         find_cluster(change.model(), id)?;
-        pass::settle_cluster(service, change, id);
+        pass::settle_cluster(&service.rules(), change, id);
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         if record.state != ClusterState::Ready {
             let (info, validations) = (&record.cluster.status_info, &record.cluster.validations_info);
@@ -204,7 +205,7 @@ fn act(service: &Service, call: &Call, on: Trigger, failure: Kind) -> Result<Ans
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         act_on(service, change, &mut record, on)?;
         change.put_cluster(record);
-        pass::settle_cluster(service, change, id);
+        pass::settle_cluster(&service.rules(), change, id);
         Ok(())
     });
     if let Err(Refusal::Application(_, reason)) = &done {
@@ -226,7 +227,7 @@ fn act_on(service: &Service, change: &mut Change, record: &mut ClusterRecord, on
         Trigger::Reset => "reset",
         Trigger::AllowAddHosts | Trigger::Refresh => "changed",
     };
-    pass::trigger_cluster(service, change, record, on)
+    pass::trigger_cluster(&service.rules(), change, record, on)
         .map_err(|why| Refusal::conflict(format!("cluster {id} can't be {what}: {why}")))
 }
 

@@ -1,8 +1,9 @@
 //! What a cluster's own controller tells while it finishes the installation (docs/compatibility.md#controller-endpoints).
 
-use super::{clusters, find_cluster, shapes};
+use super::{clusters, shapes};
 use crate::course::OperatorStatus;
 use crate::events::{self, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::kubeconfig;
 use crate::model::ClusterRecord;
@@ -31,7 +32,7 @@ fn change_course(
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         work(change, &mut record)?;
         change.put_cluster(record);
-        pass::settle_soon(service, change, Some(id));
+        pass::settle_soon(&service.rules(), change, Some(id));
         Ok(id)
     })
 }

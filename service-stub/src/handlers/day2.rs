@@ -1,8 +1,9 @@
 //! Clusters that are not installed here: hosts are added to them, or they install themselves out of an ISO.
 
-use super::{clusters, find_cluster, shapes};
+use super::{clusters, shapes};
 use crate::course::Course;
 use crate::events::{self, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, DAY2_CLUSTER, DISCONNECTED_CLUSTER};
 use crate::pass;
@@ -25,7 +26,7 @@ pub fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         let (state, kind) = (record.state, record.cluster.kind.clone());
-        pass::trigger_cluster(service, change, &mut record, Trigger::AllowAddHosts).map_err(|_| {
+        pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::AllowAddHosts).map_err(|_| {
             let (what, wanted, is) = match state {
                 ClusterState::Installed => ("kind", "Cluster", kind.as_str()),
                 other => ("status", "installed", other.as_str()),

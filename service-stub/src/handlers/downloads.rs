@@ -1,9 +1,10 @@
 //! Configs and addresses of files; the files themselves stream elsewhere.
 
-use super::{agent, find_cluster, find_host, find_infra_env, infra_envs, manifests};
+use super::{agent, infra_envs, manifests};
 use crate::cluster_files::ClusterFiles;
 use crate::course::OperatorStatus;
 use crate::documents;
+use crate::find::{find_cluster, find_host, find_infra_env};
 use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal, range};
 use crate::install_config;

@@ -59,7 +59,7 @@ fn apply(
                 shortened(pool)
             )));
         }
-        set_kept(record, "machine_config_pool_name", pool.clone());
+        record.texts.machine_config_pool_name = Some(pool.clone()).filter(|pool| !pool.is_empty());
     }
     if let Some(token) = &params.ignition_endpoint_token {
         check_header("ignition_endpoint_token", "authorization", token.expose())?;
@@ -69,18 +69,9 @@ fn apply(
         record.ignition_endpoint_headers = checked_headers(headers)?;
     }
     if let Some(labels) = &params.node_labels {
-        set_kept(record, "node_labels", checked_labels(labels)?);
+        record.texts.node_labels = Some(checked_labels(labels)?).filter(|labels| !labels.is_empty());
     }
     Ok(())
-}
-
-/// Keeps a published text; an empty one goes.
-fn set_kept(record: &mut HostRecord, name: &str, text: String) {
-    if text.is_empty() {
-        record.kept.remove(name);
-    } else {
-        record.kept.insert(name.to_owned(), text);
-    }
 }
 
 /// Another role may need a larger disk, or take a smaller one.
@@ -132,7 +123,7 @@ fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<()
 
 /// The list of disks that stay as they are: additions and removals, by identifiers of the inventory.
 fn skip_formatting(record: &mut HostRecord, disks: &[DiskSkipFormattingParams]) -> Result<(), Refusal> {
-    let before = record.kept.get("skip_formatting_disks").map(String::as_str).unwrap_or_default();
+    let before = record.texts.skip_formatting_disks.as_deref().unwrap_or_default();
     let mut list: Vec<String> = before.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
     for DiskSkipFormattingParams { disk_id, skip_formatting } in disks {
         list.retain(|id| id != disk_id);
@@ -150,7 +141,7 @@ fn skip_formatting(record: &mut HostRecord, disks: &[DiskSkipFormattingParams]) 
         }
         list.push(disk_id.clone());
     }
-    set_kept(record, "skip_formatting_disks", list.join(","));
+    record.texts.skip_formatting_disks = Some(list.join(",")).filter(|list| !list.is_empty());
     Ok(())
 }
 

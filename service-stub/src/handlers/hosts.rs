@@ -1,8 +1,9 @@
 //! Hosts as users see and set them.
 
-use super::{downloads, find_host, lists, shapes};
+use super::{downloads, lists, shapes};
 use crate::documents;
 use crate::events::{self, kinds};
+use crate::find::find_host;
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::model::{HostKey, HostRecord};
@@ -42,7 +43,7 @@ pub(super) fn change_host(
         work(change, &mut record)?;
         let cluster = record.host.cluster_id;
         change.put_host(record);
-        pass::settle_soon(service, change, cluster);
+        pass::settle_soon(&service.rules(), change, cluster);
         Ok(key)
     })
 }
@@ -64,7 +65,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let record = find_host(change.model(), key)?;
         events::host(change, &record, kinds::HOST_DEREGISTERED, Value::Null);
         change.remove_host(key);
-        pass::settle_soon(service, change, record.host.cluster_id);
+        pass::settle_soon(&service.rules(), change, record.host.cluster_id);
         Ok::<_, Refusal>(record.host.cluster_id)
     })?;
     if let Some(cluster) = cluster {

@@ -1,18 +1,16 @@
 //! What users set on an infra-env, held against the rules before anything of it is kept (docs/compatibility.md#user-endpoints).
 
-use crate::documents::chain;
 use crate::http::Refusal;
+use crate::infra_env::{DISCONNECTED_ISO, KernelArgument};
 use crate::model::InfraEnvRecord;
 use crate::rules;
+use crate::text::chain;
 use api::{InfraEnv, InfraEnvUpdateParams, Proxy};
 use ignition::network::{self, HostNetwork, MacInterface};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// No argument is longer, bytes.
 const MAX_ARGUMENT_BYTES: usize = 1024;
-/// The image type of hosts that bring their own service. Such images are not made here.
-pub const DISCONNECTED_ISO: &str = "disconnected-iso";
 
 /// Sets what is given, in the order clients know refusals in; what isn't stays.
 pub fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Result<(), Refusal> {
@@ -109,13 +107,6 @@ fn set_rendezvous(own: &mut InfraEnv, address: Option<String>) -> Result<(), Ref
     Ok(())
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct KernelArgument {
-    operation: String,
-    value: String,
-}
-
 /// Only what is appended can be written into an ISO's argument area without knowing what is there.
 fn checked_arguments(list: Vec<Value>) -> Result<Option<String>, Refusal> {
     let mut kept = Vec::new();
@@ -140,13 +131,6 @@ fn checked_arguments(list: Vec<Value>) -> Result<Option<String>, Refusal> {
     Ok((!kept.is_empty()).then(|| Value::Array(kept).to_string()))
 }
 
-/// The appended arguments of an infra-env.
-pub fn appended(kernel_arguments: Option<&str>) -> Vec<String> {
-    let list: Vec<KernelArgument> =
-        kernel_arguments.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    list.into_iter().map(|argument| argument.value).collect()
-}
-
 fn checked_networks(list: Vec<Value>) -> Result<String, Refusal> {
     let networks: Vec<HostNetwork> = serde_json::from_value(Value::Array(list))
         .map_err(|error| Refusal::bad_request(format!("static_network_config in body: {error}")))?;
@@ -161,14 +145,10 @@ fn checked_networks(list: Vec<Value>) -> Result<String, Refusal> {
     Ok(Value::Array(networks.iter().map(host).collect()).to_string())
 }
 
-/// The networks of an infra-env's hosts; they were checked when they were set.
-pub fn networks(static_network_config: &str) -> Vec<HostNetwork> {
-    serde_json::from_str(static_network_config).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::infra_env::{appended, networks};
     use api::InfraEnv;
 
     fn set(params: Value) -> Result<InfraEnv, String> {

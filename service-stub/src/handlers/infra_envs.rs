@@ -1,9 +1,10 @@
 //! Infra-envs: made, shown, changed, deleted.
 
-use super::{find_cluster, find_infra_env, infra_env_settings, shapes, support_levels};
+use super::{infra_env_settings, shapes, support_levels};
 use crate::auth;
 use crate::documents;
 use crate::events::{self, kinds};
+use crate::find::{find_cluster, find_infra_env};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord};
 use crate::releases::{Catalogue, MULTI, normal_architecture};

@@ -1,7 +1,7 @@
 //! The install configuration of a cluster, as `openshift-install` takes it.
 
-use super::find_cluster;
 use crate::events::{self, kinds};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::install_config;
 use crate::model::ClusterRecord;

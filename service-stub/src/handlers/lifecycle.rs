@@ -1,7 +1,8 @@
 //! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
 
-use super::{find_host, find_infra_env, shapes};
+use super::shapes;
 use crate::events::{self, Kind, kinds};
+use crate::find::{find_host, find_infra_env};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
@@ -35,14 +36,14 @@ fn pull(
 ) -> Result<bool, Refusal> {
     let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
     let before = record.host.cluster_id;
-    if pass::trigger(service, change, &mut record, cluster, on, "").is_err() {
+    if pass::trigger(&service.rules(), change, &mut record, cluster, on, "").is_err() {
         return Ok(false);
     }
     let after = record.host.cluster_id;
     change.put_host(record);
-    pass::settle_soon(service, change, before);
+    pass::settle_soon(&service.rules(), change, before);
     if after != before {
-        pass::settle_soon(service, change, after);
+        pass::settle_soon(&service.rules(), change, after);
     }
     Ok(true)
 }
@@ -69,7 +70,7 @@ pub fn media_back(service: &Service, call: &Call, key: HostKey) -> Result<(), Re
         record.host.media_status = "connected".to_owned();
         let cluster = record.host.cluster_id;
         change.put_host(record);
-        pass::settle_soon(service, change, cluster);
+        pass::settle_soon(&service.rules(), change, cluster);
         Ok(())
     })
 }

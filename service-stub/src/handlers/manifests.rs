@@ -1,7 +1,8 @@
 //! Manifests users add to a cluster. The cluster's own controller applies them when the control plane is up: it fetches
 //! `custom_manifests.json`, which they are put into.
 
-use super::{find_cluster, shapes};
+use super::shapes;
+use crate::find::find_cluster;
 use crate::generated_manifests::{self, Generated};
 use crate::http::{Answer, Call, Refusal};
 use crate::manifest_files::{self, EXTENSIONS, FOLDERS, MAX_BYTES, MAX_FILES, Name};

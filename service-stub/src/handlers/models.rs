@@ -1,6 +1,8 @@
 //! Objects within bodies, and the forms that texts have: names and rules of the published API.
 
-use crate::http::body::{Field, Model, Pattern, flag, form, integer, length, list, object, one_of, text, texts, uuid};
+use crate::http::body::{
+    Field, Model, Pattern, flag, form, integer, length, list, model, object, one_of, text, texts, uuid,
+};
 use std::net::{IpAddr, Ipv6Addr};
 
 const IP: Pattern = Pattern {
@@ -95,75 +97,80 @@ pub const ROLES: &[&str] = &[
     "all",
 ];
 
-pub const API_VIP: Model = Model { name: "APIVip", fields: VIP };
-pub const INGRESS_VIP: Model = Model { name: "IngressVip", fields: VIP };
+pub const API_VIP: Model = model("APIVip", "api_vip", VIP);
+pub const INGRESS_VIP: Model = model("IngressVip", "ingress_vip", VIP);
 const VIP: &[Field] = &[uuid("cluster_id").or_zero(), form("ip", &IP).or_zero(), one_of("verification", VERIFICATION)];
 
-pub const CLUSTER_NETWORK: Model = Model {
-    name: "ClusterNetwork",
-    fields: &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero(), integer("host_prefix", 1, 128).or_zero()],
-};
-pub const MACHINE_NETWORK: Model = Model { name: "MachineNetwork", fields: SIMPLE_NETWORK };
-pub const SERVICE_NETWORK: Model = Model { name: "ServiceNetwork", fields: SIMPLE_NETWORK };
+pub const CLUSTER_NETWORK: Model = model(
+    "ClusterNetwork",
+    "cluster_network",
+    &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero(), integer("host_prefix", 1, 128).or_zero()],
+);
+pub const MACHINE_NETWORK: Model = model("MachineNetwork", "machine_network", SIMPLE_NETWORK);
+pub const SERVICE_NETWORK: Model = model("ServiceNetwork", "service_network", SIMPLE_NETWORK);
 const SIMPLE_NETWORK: &[Field] = &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero()];
 
-pub const DISK_ENCRYPTION: Model = Model {
-    name: "DiskEncryption",
-    fields: &[one_of("enable_on", ROLES), one_of("mode", &["tpmv2", "tang"]), text("tang_servers")],
-};
-pub const IGNITION_ENDPOINT: Model = Model { name: "IgnitionEndpoint", fields: &[text("ca_certificate"), text("url")] };
+pub const DISK_ENCRYPTION: Model = model(
+    "DiskEncryption",
+    "disk-encryption",
+    &[one_of("enable_on", ROLES), one_of("mode", &["tpmv2", "tang"]), text("tang_servers")],
+);
+pub const IGNITION_ENDPOINT: Model =
+    model("IgnitionEndpoint", "ignition-endpoint", &[text("ca_certificate"), text("url")]);
 pub const LOAD_BALANCER: Model =
-    Model { name: "LoadBalancer", fields: &[one_of("type", &["cluster-managed", "user-managed"]).or_zero()] };
-pub const PLATFORM: Model = Model {
-    name: "Platform",
-    fields: &[
+    model("LoadBalancer", "load_balancer", &[one_of("type", &["cluster-managed", "user-managed"]).or_zero()]);
+pub const PLATFORM: Model = model(
+    "Platform",
+    "platform",
+    &[
         object("external", &PLATFORM_EXTERNAL),
         one_of("type", &["baremetal", "nutanix", "vsphere", "none", "external"]).required(),
     ],
-};
-const PLATFORM_EXTERNAL: Model = Model {
-    name: "PlatformExternal",
-    fields: &[one_of("cloud_controller_manager", &["", "External"]), length("platform_name", 1, usize::MAX)],
-};
-pub const OPERATOR: Model = Model { name: "OperatorCreateParams", fields: &[text("name"), text("properties")] };
-/// `bundle-create-params`.
+);
+const PLATFORM_EXTERNAL: Model = model(
+    "PlatformExternal",
+    "platform_external",
+    &[one_of("cloud_controller_manager", &["", "External"]), length("platform_name", 1, usize::MAX)],
+);
+pub const OPERATOR: Model =
+    model("OperatorCreateParams", "operator-create-params", &[text("name"), text("properties")]);
 pub const BUNDLE: Model =
-    Model { name: "BundleCreateParams", fields: &[text("id").required(), texts("optional_operators")] };
+    model("BundleCreateParams", "bundle-create-params", &[text("id").required(), texts("optional_operators")]);
 
-pub const KERNEL_ARGUMENTS: Model = Model {
-    name: "KernelArgument",
-    fields: &[
-        one_of("operation", &["append", "replace", "delete"]).or_zero(),
-        form("value", &KERNEL_ARGUMENT).or_zero(),
-    ],
-};
-pub const PROXY: Model = Model { name: "Proxy", fields: &[text("http_proxy"), text("https_proxy"), text("no_proxy")] };
-/// `host_static_network_config`.
-pub const HOST_NETWORK: Model = Model {
-    name: "HostStaticNetworkConfig",
-    fields: &[list("mac_interface_map", &MAC_INTERFACE), text("network_yaml")],
-};
-const MAC_INTERFACE: Model = Model {
-    name: "MacInterfaceMapItems0",
-    fields: &[text("logical_nic_name"), form("mac_address", &MAC).required().or_zero()],
-};
+pub const KERNEL_ARGUMENTS: Model = model(
+    "KernelArgument",
+    "kernel_argument",
+    &[one_of("operation", &["append", "replace", "delete"]).or_zero(), form("value", &KERNEL_ARGUMENT).or_zero()],
+);
+pub const PROXY: Model = model("Proxy", "proxy", &[text("http_proxy"), text("https_proxy"), text("no_proxy")]);
+pub const HOST_NETWORK: Model = model(
+    "HostStaticNetworkConfig",
+    "host_static_network_config",
+    &[list("mac_interface_map", &MAC_INTERFACE), text("network_yaml")],
+);
+const MAC_INTERFACE: Model = model(
+    "MacInterfaceMapItems0",
+    "mac_interface_map",
+    &[text("logical_nic_name"), form("mac_address", &MAC).required().or_zero()],
+);
 
-/// `disk-config-params`.
-pub const DISK_CONFIG: Model = Model {
-    name: "DiskConfigParams",
-    fields: &[text("id").required(), one_of("role", &["none", "install"]).or_zero()],
-};
-/// `disk-skip-formatting-params`.
-pub const DISK_SKIP_FORMATTING: Model = Model {
-    name: "DiskSkipFormattingParams",
-    fields: &[text("disk_id").required(), flag("skip_formatting").required()],
-};
-/// `ignition-endpoint-http-headers-params`.
-pub const HTTP_HEADER: Model =
-    Model { name: "IgnitionEndpointHTTPHeadersParams", fields: &[text("key").required(), text("value").required()] };
-/// `node-label-params`.
+pub const DISK_CONFIG: Model = model(
+    "DiskConfigParams",
+    "disk-config-params",
+    &[text("id").required(), one_of("role", &["none", "install"]).or_zero()],
+);
+pub const DISK_SKIP_FORMATTING: Model = model(
+    "DiskSkipFormattingParams",
+    "disk-skip-formatting-params",
+    &[text("disk_id").required(), flag("skip_formatting").required()],
+);
+pub const HTTP_HEADER: Model = model(
+    "IgnitionEndpointHTTPHeadersParams",
+    "ignition-endpoint-http-headers-params",
+    &[text("key").required(), text("value").required()],
+);
 pub const NODE_LABEL: Model =
-    Model { name: "NodeLabelParams", fields: &[text("key").required(), text("value").required()] };
+    model("NodeLabelParams", "node-label-params", &[text("key").required(), text("value").required()]);
 
 #[cfg(test)]
 mod tests {

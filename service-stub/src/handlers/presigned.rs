@@ -1,7 +1,7 @@
 //! Addresses that need nothing but themselves. Without authentication that is every address: nothing is signed, and
 //! nothing expires. With it each has a token that opens this one address.
 
-use super::find_infra_env;
+use crate::find::find_infra_env;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::InfraEnvRecord;
 use crate::service::Service;

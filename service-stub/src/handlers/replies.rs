@@ -1,27 +1,19 @@
-//! Replies to steps: what each changes.
+//! Replies to steps: what each step makes of one is stored.
 
-use super::{find_cluster, find_host, lifecycle, measured, outputs, shapes};
-use crate::check::disks;
+use super::{lifecycle, shapes};
+use crate::events::{self, Kind};
+use crate::find::{find_cluster, find_host};
 use crate::http::{Answer, Call, Refusal};
-use crate::instructions;
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
 use crate::service::Service;
-use crate::state::{HostState, host::Trigger};
+use crate::state::host::Trigger;
+use crate::steps::{self, ChangeCluster, ChangeHost, MAX_OUTPUT_BYTES, Outcome, Replied};
 use crate::store::Change;
-use api::{ApiVipConnectivityResponse, Inventory, StepReply, StepType, VerifiedVip, VipType};
+use api::{StepReply, StepType};
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-
-/// Outputs are kept, and no text that is kept is longer, bytes.
-pub(super) const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// The same of an inventory: one of 15000 disks is 10 MB.
-pub(super) const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
-/// The same of a connectivity report: one of 1000 peers with four addresses each is 2 MB.
-const MAX_CONNECTIVITY_BYTES: usize = 4 << 20;
-/// Disks of an inventory.
-const MAX_DISKS: usize = 16_384;
+use serde::Deserialize;
+use serde_json::Value;
 
 /// What a runner that can't read its own files any more exits with.
 const MEDIA_LOST: i64 = 256;
@@ -45,11 +37,7 @@ fn parse(call: &Call) -> Result<StepReply, Refusal> {
         return Err(Refusal::bad_request(format!("step_type in body should be one of [{names}]")));
     }
     let step_type: StepType = serde_json::from_value(step_type.into()).map_err(Refusal::invalid)?;
-    let most = match step_type {
-        StepType::Inventory => MAX_LONG_OUTPUT_BYTES,
-        StepType::ConnectivityCheck => MAX_CONNECTIVITY_BYTES,
-        _ => MAX_OUTPUT_BYTES,
-    };
+    let most = steps::find(&step_type).map_or(MAX_OUTPUT_BYTES, |kind| kind.max_output_bytes);
     let longest = output.len().max(error.len());
     if longest > most {
         let message = format!("{step_type} told {longest} bytes, of which {most} are taken at most");
@@ -58,130 +46,56 @@ fn parse(call: &Call) -> Result<StepReply, Refusal> {
     Ok(StepReply { error, exit_code, output, step_id, step_type })
 }
 
-/// A part of a record as the text that is kept.
-pub(super) fn document(answer: &impl Serialize) -> Result<String, Refusal> {
-    serde_json::to_string(answer).map_err(|error| Refusal::internal(&error))
-}
-
 /// POST …/instructions: the reply to a step.
 pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let reply = parse(call)?;
     find_host(&service.store.model(), key)?;
     service.outstanding.end(key, &reply.step_type);
-    if reply.exit_code != 0 {
+    let failed = reply.exit_code != 0;
+    if failed {
         tracing::info!(host = %key.host, step = %reply.step_type, exit_code = reply.exit_code, "a step failed on a host");
-        if reply.exit_code == MEDIA_LOST {
-            lifecycle::told(service, call, key, Trigger::MediaDisconnect, "")?;
-        } else if reply.step_type == StepType::Install && !is_name_clash(&reply) {
-            install_failed(service, call, key, &reply)?;
-        } else if reply.step_type == StepType::DownloadBootArtifacts {
-            let why = format!("the files of the discovery image could not be fetched: {}", detail(&reply));
-            lifecycle::told(service, call, key, Trigger::ReclaimFailed, &why)?;
-        } else {
-            measured::failed(service, call, key, &reply)?;
-        }
-        return Ok(Answer::empty(StatusCode::NO_CONTENT));
+    } else {
+        lifecycle::media_back(service, call, key)?;
     }
-    lifecycle::media_back(service, call, key)?;
-    let store = |work: &dyn Fn(&mut HostRecord)| {
-        store_reply(service, call, key, &|_, record| {
-            work(record);
-            Ok(())
-        })
+    let outcome = match steps::find(&reply.step_type) {
+        _ if reply.exit_code == MEDIA_LOST => Outcome::Trigger(Trigger::MediaDisconnect, String::new()),
+        // The replies of others are taken so that an agent that does more than asked goes on.
+        None => Outcome::Nothing,
+        Some(kind) => {
+            let model = service.store.model();
+            let replied = Replied { reply: &reply, key, model: &model, settings: &service.settings };
+            if failed { (kind.failed)(&replied)? } else { (kind.succeeded)(&replied)? }
+        }
     };
-    match reply.step_type {
-        StepType::Inventory => {
-            store_inventory(service, call, key, outputs::object(&reply.output, "Inventory")?)?;
-        }
-        StepType::ConnectivityCheck => {
-            let text = document(&outputs::connectivity(&reply.output)?)?;
-            store(&|record| record.set_connectivity(text.clone()))?;
-        }
-        StepType::NtpSynchronizer => {
-            let answer: NtpSources = outputs::object(&reply.output, "NtpSynchronizationResponse")?;
-            let text = answer.ntp_sources.unwrap_or(Value::Array(Vec::new())).to_string();
-            store(&|record| record.keep("ntp_sources", text.clone()))?;
-        }
-        StepType::DomainResolution => {
-            let answer: Map<String, Value> = outputs::object(&reply.output, "DomainResolutionResponse")?;
-            let text = Value::Object(answer).to_string();
-            store(&|record| record.keep("domain_name_resolutions", text.clone()))?;
-        }
-        StepType::FreeNetworkAddresses => {
-            let answer = outputs::list(&reply.output, "FreeNetworksAddresses")?;
-            if answer.is_empty() {
-                let reason = format!("Free addresses for host {} is empty", key.host);
-                return Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason));
-            }
-            let text = Value::Array(answer).to_string();
-            store(&|record| record.keep("free_addresses", text.clone()))?;
-        }
-        StepType::ApiVipConnectivityCheck => {
-            let answer: ApiVipConnectivityResponse = outputs::object(&reply.output, "APIVipConnectivityResponse")?;
-            let text = document(&answer)?;
-            store(&|record| record.keep("api_vip_connectivity", text.clone()))?;
-        }
-        StepType::VerifyVips => store_vips(service, call, key, &outputs::vips(&reply.output)?)?,
-        StepType::DownloadBootArtifacts => lifecycle::told(service, call, key, Trigger::RebootForReclaim, "")?,
-        _ => measured::succeeded(service, call, key, &reply)?,
+    match outcome {
+        Outcome::Nothing => {}
+        Outcome::Host(change) => change_host(service, call, key, change)?,
+        Outcome::Cluster(change) => change_cluster(service, call, key, change)?,
+        Outcome::Trigger(on, reason) => lifecycle::told(service, call, key, on, &reason)?,
+        Outcome::Event(kind, details) => tell_hourly(service, call, key, kind, &details)?,
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 
-/// What a host found goes to the cluster's addresses; what it says of others is nobody's matter.
-fn store_vips(service: &Service, call: &Call, key: HostKey, answer: &[VerifiedVip]) -> Result<(), Refusal> {
+/// Stores what a reply makes of the cluster's record, and brings the cluster to rest.
+fn change_cluster(service: &Service, call: &Call, key: HostKey, work: ChangeCluster) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let host = find_host(change.model(), key)?;
         let Some(id) = host.host.cluster_id else { return Ok(()) };
-        let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        let before = record.clone();
-        for verified in answer {
-            let list = match verified.vip_type {
-                VipType::Api => &mut record.cluster.api_vips,
-                VipType::Ingress => &mut record.cluster.ingress_vips,
-            };
-            let named = list.iter_mut().filter(|vip| vip["ip"].as_str() == Some(&verified.vip));
-            for vip in named.filter_map(Value::as_object_mut) {
-                vip.insert("verification".to_owned(), json!(verified.verification));
-            }
-        }
-        if record != before {
+        let before = find_cluster(change.model(), id)?;
+        let mut record = ClusterRecord::clone(&before);
+        work(change, &mut record)?;
+        if record != *before {
             change.put_cluster(record);
-            pass::settle_soon(service, change, Some(id));
+            pass::settle_soon(&service.rules(), change, Some(id));
         }
         Ok(())
     })
 }
 
-#[derive(Deserialize)]
-struct NtpSources {
-    ntp_sources: Option<Value>,
-}
-
-/// The real service hands the install step out until the first progress report and relies on this clash.
-fn is_name_clash(reply: &StepReply) -> bool {
-    reply.exit_code == 125 && reply.error.contains("is already in use")
-}
-
-fn install_failed(service: &Service, call: &Call, key: HostKey, reply: &StepReply) -> Result<(), Refusal> {
-    let why = format!("installation command failed: {}", detail(reply));
-    lifecycle::told(service, call, key, Trigger::InstallationFailed, &why)
-}
-
-/// What a failed step said.
-pub(super) fn detail(reply: &StepReply) -> String {
-    let detail = if reply.error.is_empty() { &reply.output } else { &reply.error };
-    detail.trim().chars().take(1000).collect()
-}
-
-/// Keeps what `work` makes of a reply, and brings the host's cluster to rest.
-pub(super) fn store_reply(
-    service: &Service,
-    call: &Call,
-    key: HostKey,
-    work: &dyn Fn(&mut Change, &mut HostRecord) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
+/// Stores what a reply makes of the host's record, and brings its cluster to rest.
+fn change_host(service: &Service, call: &Call, key: HostKey, work: ChangeHost) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let before = find_host(change.model(), key)?;
         let mut record = HostRecord::clone(&before);
@@ -191,7 +105,7 @@ pub(super) fn store_reply(
             leave_room(service, change, &before, &record)?;
             let cluster = record.host.cluster_id;
             change.put_host(record);
-            pass::settle_soon(service, change, cluster);
+            pass::settle_soon(&service.rules(), change, cluster);
         }
         Ok(())
     })
@@ -215,76 +129,18 @@ fn leave_room(service: &Service, change: &Change, before: &HostRecord, now: &Hos
     Err(Refusal::Request(StatusCode::INSUFFICIENT_STORAGE, message))
 }
 
-fn store_inventory(service: &Service, call: &Call, key: HostKey, mut inventory: Inventory) -> Result<(), Refusal> {
-    let model = service.store.model();
-    let record = find_host(&model, key)?;
-    check_takes_inventory(record.state)?;
-    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
-    if inventory.disks.len() > MAX_DISKS {
-        let message = format!("inventory told {} disks, of which {MAX_DISKS} are taken at most", inventory.disks.len());
-        return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
-    }
-    // Only these can carry a cluster's traffic.
-    inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
-    let wanted = disks::Wanted::of(&service.settings.requirements, &record, cluster.map(AsRef::as_ref), &inventory);
-    disks::judge(&mut inventory, wanted);
-    let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
-    store_reply(service, call, key, &|_, record| take_inventory(record, &inventory, &text))
-}
-
-fn check_takes_inventory(state: HostState) -> Result<(), Refusal> {
-    if HostState::TAKES_INVENTORY.contains(&state) {
-        return Ok(());
-    }
-    let states = HostState::TAKES_INVENTORY.map(HostState::as_str).join(" ");
-    let reason = format!("Host is in {state} state, host can be updated only in one of [{states}] states");
-    Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason))
-}
-
-/// Puts a judged inventory and its text into the record that is being changed. Its state is looked at here once more:
-/// the install may have been ordered since the reply came in.
-fn take_inventory(record: &mut HostRecord, inventory: &Inventory, text: &str) -> Result<(), Refusal> {
-    check_takes_inventory(record.state)?;
-    // Once the install is ordered the disk is what it is, whatever a late inventory says.
-    if record.state.settings_open() {
-        let chosen = disks::choose(inventory, &record.host.installation_disk_id);
-        record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);
-        record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
-    }
-    record.set_inventory(text.to_owned());
-    let disks: Vec<String> = instructions::disks_to_format(record).0.into_iter().map(disks::identifier).collect();
-    match disks.join(",") {
-        none if none.is_empty() => drop(record.kept.remove("disks_to_be_formatted")),
-        disks => drop(record.kept.insert("disks_to_be_formatted".to_owned(), disks)),
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use api::{HostId, InfraEnvId, Timestamp};
-
-    #[test]
-    fn a_late_inventory_never_changes_the_disk() {
-        let eligible = json!({"eligible": true});
-        let disk = json!({"name": "sdb", "path": "/dev/sdb", "id": "/dev/sdb", "installation_eligibility": eligible});
-        let inventory: Inventory = serde_json::from_value(json!({"disks": [disk]})).unwrap();
-        for state in HostState::ALL {
-            let key = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
-            let mut record = HostRecord::new(key, None, Timestamp::ZERO);
-            record.state = *state;
-            record.host.installation_disk_id = "/dev/sda".into();
-            record.host.installation_disk_path = "/dev/sda".into();
-            let taken = take_inventory(&mut record, &inventory, "{}");
-            assert_eq!(taken.is_ok(), HostState::TAKES_INVENTORY.contains(state), "{state}");
-            let disk = if state.settings_open() { "/dev/sdb" } else { "/dev/sda" };
-            assert_eq!(record.host.installation_disk_path, disk, "{state}");
-            assert_eq!(record.host.installation_disk_id, disk, "{state}");
+/// Records an event of a host, unless one of the same kind was recorded within the hour.
+pub fn tell_hourly(service: &Service, call: &Call, key: HostKey, kind: Kind, details: &Value) -> Result<(), Refusal> {
+    let due = |change: &Change, record: &HostRecord| {
+        record.told.get(kind.name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
+    };
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        if due(change, &record) {
+            events::host(change, &record, kind, details.clone());
+            record.told.insert(kind.name.to_owned(), change.now);
+            change.put_host(record);
         }
-        assert!(HostState::Known.settings_open() && HostState::DiscoveringUnbound.settings_open());
-        for state in [HostState::PreparingForInstallation, HostState::PreparingSuccessful, HostState::Installing] {
-            assert!(!state.settings_open(), "{state}");
-        }
-    }
+        Ok(())
+    })
 }

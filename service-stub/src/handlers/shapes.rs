@@ -3,7 +3,7 @@
 use super::models;
 use crate::course::OperatorStatus;
 use crate::http::body::{
-    BodyShape, any, flag, form, integer, length, list, not_here, object, one_of, required, text, texts, uuid,
+    BodyShape, any, flag, form, integer, length, list, not_here, object, one_of, shape, text, texts, uuid,
 };
 use crate::state::cluster::FinalizingStage;
 
@@ -29,276 +29,254 @@ const ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "arm64", "ppc64le", "s390x
 const IMAGE_TYPES: &[&str] = &["full-iso", "minimal-iso", "disconnected-iso"];
 const FOLDERS: &[&str] = &["manifests", "openshift"];
 
-/// `host-create-params`.
-pub const NEW_HOST: BodyShape = BodyShape {
-    name: "newHostParams",
-    model: "HostCreateParams",
-    fields: &[uuid("host_id").required(), text("discovery_agent_version")],
-};
+pub const NEW_HOST: BodyShape =
+    shape("newHostParams", "HostCreateParams", &[uuid("host_id").required(), text("discovery_agent_version")]);
 
-/// `step-reply`.
-pub const REPLY: BodyShape = BodyShape {
-    name: "reply",
-    model: "StepReply",
-    fields: &[any("step_type"), any("step_id"), any("exit_code"), any("output"), any("error")],
-};
+pub const REPLY: BodyShape = shape(
+    "reply",
+    "StepReply",
+    &[
+        any("step_type").described("@step-type").described_as_required(),
+        any("step_id").described("string"),
+        any("exit_code").described("int"),
+        any("output").described("string"),
+        any("error").described("string"),
+    ],
+);
 
-/// `host-progress`.
-pub const PROGRESS: BodyShape = BodyShape {
-    name: "hostProgress",
-    model: "HostProgress",
-    fields: &[one_of("current_stage", STAGES).required(), any("progress_info")],
-};
+pub const PROGRESS: BodyShape = shape(
+    "hostProgress",
+    "HostProgress",
+    &[one_of("current_stage", STAGES).required().described("@host-stage"), any("progress_info").described("string")],
+);
 
-/// `logs-progress-params`.
-pub const LOGS_PROGRESS: BodyShape = BodyShape {
-    name: "logsProgressParams",
-    model: "LogsProgressParams",
-    fields: &[one_of("logs_state", &["requested", "collecting", "completed", "timeout", ""]).required()],
-};
+pub const LOGS_PROGRESS: BodyShape = shape(
+    "logsProgressParams",
+    "LogsProgressParams",
+    &[one_of("logs_state", &["requested", "collecting", "completed", "timeout", ""])
+        .required()
+        .described("@logs_state")],
+);
 
-/// `cluster-create-params`.
-pub const NEW_CLUSTER: BodyShape = BodyShape {
-    name: "newClusterParams",
-    model: "ClusterCreateParams",
-    fields: &[
-        text("additional_ntp_source"),
+pub const NEW_CLUSTER: BodyShape = shape(
+    "newClusterParams",
+    "ClusterCreateParams",
+    &[
+        text("additional_ntp_source").nullable(),
         list("api_vips", &models::API_VIP),
         text("base_dns_domain"),
         form("cluster_network_cidr", &models::NETWORK),
         integer("cluster_network_host_prefix", 1, 128).or_zero(),
-        list("cluster_networks", &models::CLUSTER_NETWORK),
-        integer("control_plane_count", i64::MIN, i64::MAX),
+        list("cluster_networks", &models::CLUSTER_NETWORK).nullable(),
+        integer("control_plane_count", i64::MIN, i64::MAX).nullable(),
         one_of("cpu_architecture", CLUSTER_ARCHITECTURES).or_zero(),
         object("disk_encryption", &models::DISK_ENCRYPTION),
         one_of("high_availability_mode", &["Full", "None"]),
-        text("http_proxy"),
-        text("https_proxy"),
+        text("http_proxy").nullable(),
+        text("https_proxy").nullable(),
         one_of("hyperthreading", models::ROLES),
-        object("ignition_endpoint", &models::IGNITION_ENDPOINT),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT).undescribed(),
         list("ingress_vips", &models::INGRESS_VIP),
         object("load_balancer", &models::LOAD_BALANCER),
-        list("machine_networks", &models::MACHINE_NETWORK),
+        list("machine_networks", &models::MACHINE_NETWORK).nullable(),
         length("name", 1, 54).required(),
-        one_of("network_type", NETWORK_TYPES),
-        text("no_proxy"),
-        text("ntp_sources"),
+        one_of("network_type", NETWORK_TYPES).nullable(),
+        text("no_proxy").nullable(),
+        text("ntp_sources").nullable(),
         text("ocp_release_image"),
-        list("olm_operators", &models::OPERATOR),
+        list("olm_operators", &models::OPERATOR).undescribed(),
         text("openshift_version").required(),
-        list("operator_bundles", &models::BUNDLE),
-        object("platform", &models::PLATFORM),
+        list("operator_bundles", &models::BUNDLE).undescribed(),
+        object("platform", &models::PLATFORM).nullable(),
         text("pull_secret").required(),
-        flag("schedulable_masters"),
+        flag("schedulable_masters").undescribed(),
         form("service_network_cidr", &models::NETWORK),
-        list("service_networks", &models::SERVICE_NETWORK),
+        list("service_networks", &models::SERVICE_NETWORK).nullable(),
         text("ssh_public_key"),
-        text("tags"),
-        flag("user_managed_networking"),
-        flag("vip_dhcp_allocation"),
+        text("tags").nullable(),
+        flag("user_managed_networking").nullable(),
+        flag("vip_dhcp_allocation").undescribed(),
     ],
-};
+);
 
-/// `v2-cluster-update-params`.
-pub const UPDATE_CLUSTER: BodyShape = BodyShape {
-    name: "clusterUpdateParams",
-    model: "V2ClusterUpdateParams",
-    fields: &[
-        text("additional_ntp_source"),
-        text("api_vip_dns_name"),
-        list("api_vips", &models::API_VIP),
-        text("base_dns_domain"),
-        form("cluster_network_cidr", &models::NETWORK),
-        integer("cluster_network_host_prefix", 1, 128),
-        list("cluster_networks", &models::CLUSTER_NETWORK),
-        integer("control_plane_count", i64::MIN, i64::MAX),
+pub const UPDATE_CLUSTER: BodyShape = shape(
+    "clusterUpdateParams",
+    "V2ClusterUpdateParams",
+    &[
+        text("additional_ntp_source").nullable(),
+        text("api_vip_dns_name").nullable(),
+        list("api_vips", &models::API_VIP).nullable(),
+        text("base_dns_domain").nullable(),
+        form("cluster_network_cidr", &models::NETWORK).nullable(),
+        integer("cluster_network_host_prefix", 1, 128).nullable(),
+        list("cluster_networks", &models::CLUSTER_NETWORK).nullable(),
+        integer("control_plane_count", i64::MIN, i64::MAX).nullable(),
         object("disk_encryption", &models::DISK_ENCRYPTION),
-        text("http_proxy"),
-        text("https_proxy"),
-        one_of("hyperthreading", models::ROLES),
-        object("ignition_endpoint", &models::IGNITION_ENDPOINT),
-        list("ingress_vips", &models::INGRESS_VIP),
+        text("http_proxy").nullable(),
+        text("https_proxy").nullable(),
+        one_of("hyperthreading", models::ROLES).nullable(),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT).undescribed(),
+        list("ingress_vips", &models::INGRESS_VIP).nullable(),
         object("load_balancer", &models::LOAD_BALANCER),
-        form("machine_network_cidr", &models::NETWORK),
-        list("machine_networks", &models::MACHINE_NETWORK),
-        length("name", 1, 54),
-        one_of("network_type", NETWORK_TYPES),
-        text("no_proxy"),
-        text("ntp_sources"),
-        list("olm_operators", &models::OPERATOR),
-        list("operator_bundles", &models::BUNDLE),
+        form("machine_network_cidr", &models::NETWORK).nullable(),
+        list("machine_networks", &models::MACHINE_NETWORK).nullable(),
+        length("name", 1, 54).nullable(),
+        one_of("network_type", NETWORK_TYPES).nullable(),
+        text("no_proxy").nullable(),
+        text("ntp_sources").nullable(),
+        list("olm_operators", &models::OPERATOR).undescribed(),
+        list("operator_bundles", &models::BUNDLE).undescribed(),
         object("platform", &models::PLATFORM),
-        text("pull_secret"),
-        flag("schedulable_masters"),
-        form("service_network_cidr", &models::NETWORK),
-        list("service_networks", &models::SERVICE_NETWORK),
-        text("ssh_public_key"),
-        text("tags"),
-        flag("user_managed_networking"),
-        flag("vip_dhcp_allocation"),
+        text("pull_secret").nullable(),
+        flag("schedulable_masters").undescribed(),
+        form("service_network_cidr", &models::NETWORK).nullable(),
+        list("service_networks", &models::SERVICE_NETWORK).nullable(),
+        text("ssh_public_key").nullable(),
+        text("tags").nullable(),
+        flag("user_managed_networking").nullable(),
+        flag("vip_dhcp_allocation").undescribed(),
     ],
-};
+);
 
-/// `create-manifest-params`.
-pub const NEW_MANIFEST: BodyShape = BodyShape {
-    name: "createManifestParams",
-    model: "CreateManifestParams",
-    fields: &[
-        text("content").required(),
-        form("file_name", &models::MANIFEST_FILE).required(),
-        one_of("folder", FOLDERS),
-    ],
-};
+pub const NEW_MANIFEST: BodyShape = shape(
+    "createManifestParams",
+    "CreateManifestParams",
+    &[text("content").required(), form("file_name", &models::MANIFEST_FILE).required(), one_of("folder", FOLDERS)],
+);
 
-/// `update-manifest-params`.
-pub const UPDATE_MANIFEST: BodyShape = BodyShape {
-    name: "updateManifestParams",
-    model: "UpdateManifestParams",
-    fields: &[
+pub const UPDATE_MANIFEST: BodyShape = shape(
+    "updateManifestParams",
+    "UpdateManifestParams",
+    &[
         form("file_name", &models::MANIFEST_FILE).required().or_zero(),
         one_of("folder", FOLDERS).required().or_zero(),
-        text("updated_content"),
-        form("updated_file_name", &models::MANIFEST_FILE),
-        one_of("updated_folder", FOLDERS),
+        text("updated_content").nullable(),
+        form("updated_file_name", &models::MANIFEST_FILE).nullable(),
+        one_of("updated_folder", FOLDERS).nullable(),
     ],
-};
+);
 
-/// `infra-env-create-params`.
-pub const NEW_INFRA_ENV: BodyShape = BodyShape {
-    name: "infraenvCreateParams",
-    model: "InfraEnvCreateParams",
-    fields: &[
-        text("additional_ntp_sources"),
+pub const NEW_INFRA_ENV: BodyShape = shape(
+    "infraenvCreateParams",
+    "InfraEnvCreateParams",
+    &[
+        text("additional_ntp_sources").nullable(),
         length("additional_trust_bundle", 0, 65_535),
-        uuid("cluster_id"),
+        uuid("cluster_id").nullable(),
         one_of("cpu_architecture", ARCHITECTURES).or_zero(),
         text("ignition_config_override"),
-        one_of("image_type", IMAGE_TYPES).or_zero(),
+        one_of("image_type", IMAGE_TYPES).or_zero().described("=full-iso"),
         list("kernel_arguments", &models::KERNEL_ARGUMENTS),
         text("name").required(),
-        integer("network_discovery_delay_seconds", 0, i64::MAX),
-        text("ntp_sources"),
+        integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
+        text("ntp_sources").nullable(),
         text("openshift_version"),
         object("proxy", &models::PROXY),
         text("pull_secret").required(),
-        form("rendezvous_ip", &models::RENDEZVOUS_IP),
-        text("ssh_authorized_key"),
+        form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
+        text("ssh_authorized_key").nullable(),
         list("static_network_config", &models::HOST_NETWORK),
     ],
-};
+);
 
-/// `infra-env-update-params`.
-pub const UPDATE_INFRA_ENV: BodyShape = BodyShape {
-    name: "infraEnvUpdateParams",
-    model: "InfraEnvUpdateParams",
-    fields: &[
-        text("additional_ntp_sources"),
-        length("additional_trust_bundle", 0, 65_535),
+pub const UPDATE_INFRA_ENV: BodyShape = shape(
+    "infraEnvUpdateParams",
+    "InfraEnvUpdateParams",
+    &[
+        text("additional_ntp_sources").nullable(),
+        length("additional_trust_bundle", 0, 65_535).nullable(),
         text("ignition_config_override"),
-        one_of("image_type", IMAGE_TYPES).or_zero(),
+        one_of("image_type", IMAGE_TYPES).or_zero().described("=full-iso"),
         list("kernel_arguments", &models::KERNEL_ARGUMENTS),
-        integer("network_discovery_delay_seconds", 0, i64::MAX),
-        text("ntp_sources"),
-        text("openshift_version"),
+        integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
+        text("ntp_sources").nullable(),
+        text("openshift_version").nullable(),
         object("proxy", &models::PROXY),
         text("pull_secret"),
-        form("rendezvous_ip", &models::RENDEZVOUS_IP),
-        text("ssh_authorized_key"),
+        form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
+        text("ssh_authorized_key").nullable(),
         list("static_network_config", &models::HOST_NETWORK),
     ],
-};
+);
 
-/// `host-update-params`.
-pub const UPDATE_HOST: BodyShape = BodyShape {
-    name: "hostUpdateParams",
-    model: "HostUpdateParams",
-    fields: &[
-        list("disks_selected_config", &models::DISK_CONFIG),
-        list("disks_skip_formatting", &models::DISK_SKIP_FORMATTING),
-        not_here("fencing_credentials"),
-        text("host_name"),
-        one_of("host_role", &["auto-assign", "master", "arbiter", "worker"]),
-        list("ignition_endpoint_http_headers", &models::HTTP_HEADER),
-        text("ignition_endpoint_token"),
-        text("machine_config_pool_name"),
-        list("node_labels", &models::NODE_LABEL),
+pub const UPDATE_HOST: BodyShape = shape(
+    "hostUpdateParams",
+    "HostUpdateParams",
+    &[
+        list("disks_selected_config", &models::DISK_CONFIG).nullable(),
+        list("disks_skip_formatting", &models::DISK_SKIP_FORMATTING).nullable(),
+        not_here("fencing_credentials").described("@fencing-credentials-params").nullable(),
+        text("host_name").nullable(),
+        one_of("host_role", &["auto-assign", "master", "arbiter", "worker"]).nullable(),
+        list("ignition_endpoint_http_headers", &models::HTTP_HEADER).nullable(),
+        text("ignition_endpoint_token").nullable(),
+        text("machine_config_pool_name").nullable(),
+        list("node_labels", &models::NODE_LABEL).nullable(),
     ],
-};
+);
 
-pub const IGNORED_VALIDATIONS: BodyShape = BodyShape {
-    name: "ignoredValidations",
-    model: "IgnoredValidations",
-    fields: &[text("cluster-validation-ids"), text("host-validation-ids")],
-};
+pub const IGNORED_VALIDATIONS: BodyShape =
+    shape("ignoredValidations", "IgnoredValidations", &[text("cluster-validation-ids"), text("host-validation-ids")]);
 
-/// `installer-args-params`.
-pub const INSTALLER_ARGS: BodyShape =
-    BodyShape { name: "installerArgsParams", model: "InstallerArgsParams", fields: &[texts("args")] };
+pub const INSTALLER_ARGS: BodyShape = shape("installerArgsParams", "InstallerArgsParams", &[texts("args")]);
 
-/// `host-ignition-params`.
-pub const HOST_IGNITION: BodyShape =
-    BodyShape { name: "hostIgnitionParams", model: "HostIgnitionParams", fields: &[text("config")] };
+pub const HOST_IGNITION: BodyShape = shape("hostIgnitionParams", "HostIgnitionParams", &[text("config")]);
 
-/// `bind-host-params`.
-pub const BIND: BodyShape =
-    BodyShape { name: "bindHostParams", model: "BindHostParams", fields: &[uuid("cluster_id").required()] };
+pub const BIND: BodyShape = shape("bindHostParams", "BindHostParams", &[uuid("cluster_id").required()]);
 
-/// `import-cluster-params`.
-pub const IMPORT: BodyShape = BodyShape {
-    name: "newImportClusterParams",
-    model: "ImportClusterParams",
-    fields: &[
+pub const IMPORT: BodyShape = shape(
+    "newImportClusterParams",
+    "ImportClusterParams",
+    &[
         text("api_vip_dnsname").required(),
         text("name").required(),
         uuid("openshift_cluster_id").required(),
         text("openshift_version"),
     ],
-};
+);
 
-/// `disconnected-cluster-create-params`.
-pub const NEW_DISCONNECTED_CLUSTER: BodyShape = BodyShape {
-    name: "newClusterParams",
-    model: "DisconnectedClusterCreateParams",
-    fields: &[length("name", 1, 54).required(), text("openshift_version").required()],
-};
+pub const NEW_DISCONNECTED_CLUSTER: BodyShape = shape(
+    "newClusterParams",
+    "DisconnectedClusterCreateParams",
+    &[length("name", 1, 54).required(), text("openshift_version").required()],
+);
 
-/// `cluster-finalizing-progress`.
-pub const FINALIZING: BodyShape = BodyShape {
-    name: "finalizingProgress",
-    model: "ClusterFinalizingProgress",
-    fields: &[one_of("finalizing_stage", &FinalizingStage::NAMES).or_zero()],
-};
+pub const FINALIZING: BodyShape = shape(
+    "finalizingProgress",
+    "ClusterFinalizingProgress",
+    &[one_of("finalizing_stage", &FinalizingStage::NAMES).or_zero().described("@finalizing-stage")],
+);
 
-/// `operator-monitor-report`.
-pub const OPERATOR: BodyShape = BodyShape {
-    name: "reportParams",
-    model: "OperatorMonitorReport",
-    fields: &[text("name"), one_of("status", &OperatorStatus::NAMES).or_zero(), text("status_info"), text("version")],
-};
+pub const OPERATOR: BodyShape = shape(
+    "reportParams",
+    "OperatorMonitorReport",
+    &[
+        text("name"),
+        one_of("status", &OperatorStatus::NAMES).or_zero().described("@operator-status"),
+        text("status_info"),
+        text("version"),
+    ],
+);
 
-/// `completion-params`.
-pub const COMPLETION: BodyShape = BodyShape {
-    name: "completionParams",
-    model: "CompletionParams",
-    fields: &[any("data"), text("error_info"), flag("is_success").required()],
-};
+pub const COMPLETION: BodyShape =
+    shape("completionParams", "CompletionParams", &[any("data"), text("error_info"), flag("is_success").required()]);
 
-pub const EVENT: BodyShape = BodyShape {
-    name: "triggerEventParams",
-    model: "Event",
-    fields: &[
+pub const EVENT: BodyShape = shape(
+    "triggerEventParams",
+    "Event",
+    &[
         one_of("category", &["user", "metrics"]).or_zero(),
-        uuid("cluster_id"),
-        required("event_time"),
-        uuid("host_id"),
-        uuid("infra_env_id"),
+        uuid("cluster_id").nullable(),
+        any("event_time").required().described("time"),
+        uuid("host_id").nullable(),
+        uuid("infra_env_id").nullable(),
         text("message").required(),
-        any("name"),
-        any("props"),
-        any("request_id"),
+        any("name").described("string"),
+        any("props").described("string"),
+        any("request_id").described("string"),
         one_of("severity", &crate::events::Severity::NAMES).required(),
     ],
-};
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! Support levels, and the refusals that follow from them.
 
-use super::find_cluster;
 use crate::features::{self, Architecture, ClusterFacts, Feature, Incompatible, Level, Platform, Query};
+use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord, Model};
 use crate::service::Service;

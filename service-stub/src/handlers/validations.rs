@@ -1,9 +1,10 @@
 //! Checks that a user ignores, has looked at again, or asks for beforehand.
 
-use super::{find_cluster, find_host, shapes};
+use super::shapes;
 use crate::check;
+use crate::find::{find_cluster, find_host};
 use crate::http::{Answer, Call, Refusal};
-use crate::model::{ClusterRecord, HostRecord, IgnoredValidations};
+use crate::model::{ClusterRecord, HostRecord, HostTexts, IgnoredValidations};
 use crate::pass;
 use crate::service::Service;
 use api::HostRole;
@@ -64,7 +65,7 @@ pub fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         record.ignored_validations = Some(ignored);
         change.put_cluster(record);
-        pass::settle_soon(service, change, Some(id));
+        pass::settle_soon(&service.rules(), change, Some(id));
         find_cluster(change.model(), id)
     })?;
     Ok(Answer::json(StatusCode::CREATED, &shown(&record)))
@@ -133,9 +134,9 @@ pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let reason = format!("host {} is not bound to any cluster, reset validation", key.host);
         return Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason));
     }
-    let name = match call.path("validation_id") {
-        "sufficient-installation-disk-speed" => "disks_info",
-        "container-images-available" => "images_status",
+    let forget: fn(&mut HostTexts) = match call.path("validation_id") {
+        "sufficient-installation-disk-speed" => |texts| texts.disks_info = None,
+        "container-images-available" => |texts| texts.images_status = None,
         id => {
             let id = crate::http::call::shortened(id);
             return Err(Refusal::invalid(format!("Validation \"{id}\" cannot be reset or does not exist")));
@@ -143,11 +144,10 @@ pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     };
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-        record.keep(name, String::new());
-        record.kept.remove(name);
+        forget(&mut record.texts);
         let cluster = record.host.cluster_id;
         change.put_host(record);
-        pass::settle_soon(service, change, cluster);
+        pass::settle_soon(&service.rules(), change, cluster);
         Ok(())
     })?;
     super::hosts::shown(service, key, StatusCode::OK)

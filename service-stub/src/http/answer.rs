@@ -151,21 +151,6 @@ impl Refusal {
     }
 }
 
-impl From<crate::store::StoreError> for Refusal {
-    fn from(error: crate::store::StoreError) -> Self {
-        match error {
-            crate::store::StoreError::Room(full) => full.into(),
-            error => Self::internal(&error),
-        }
-    }
-}
-
-impl From<crate::store::room::NoRoom> for Refusal {
-    fn from(full: crate::store::room::NoRoom) -> Self {
-        Self::Request(StatusCode::INSUFFICIENT_STORAGE, full.to_string())
-    }
-}
-
 impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Self {
         match refusal {

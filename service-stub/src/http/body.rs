@@ -20,6 +20,8 @@ pub struct BodyShape {
 pub struct Model {
     /// The type's name, as errors give it.
     pub name: &'static str,
+    /// The same, as the API's description gives it.
+    pub described_name: &'static str,
     pub fields: &'static [Field],
 }
 
@@ -39,6 +41,13 @@ pub struct Field {
     pub zero_is_absent: bool,
     /// What it must be.
     pub rule: Rule,
+    /// Its type in the API's description, if not the rule's. An empty one leaves the field out: the published API has it, and this
+    /// service makes nothing of it that a client could rely on.
+    pub described: Option<&'static str>,
+    /// It may be null, by the description.
+    pub nullable: bool,
+    /// It must be there by the description, though a request without it is taken.
+    pub described_as_required: bool,
 }
 
 /// What a field must be.
@@ -67,12 +76,53 @@ pub enum Rule {
 
 impl Field {
     const fn new(name: &'static str, rule: Rule) -> Self {
-        Self { name, required: false, zero_is_absent: false, rule }
+        let (required, zero_is_absent, described, nullable, described_as_required) = (false, false, None, false, false);
+        Self { name, required, zero_is_absent, rule, described, nullable, described_as_required }
     }
 
     /// The same, which must be there.
     pub const fn required(self) -> Self {
         Self { required: true, ..self }
+    }
+
+    /// The same, described with this type.
+    pub const fn described(self, kind: &'static str) -> Self {
+        Self { described: Some(kind), ..self }
+    }
+
+    /// The same, left out of the description.
+    pub const fn undescribed(self) -> Self {
+        self.described("")
+    }
+
+    /// The same, described as one that may be null.
+    pub const fn nullable(self) -> Self {
+        Self { nullable: true, ..self }
+    }
+
+    /// The same, described as one that must be there.
+    pub const fn described_as_required(self) -> Self {
+        Self { described_as_required: true, ..self }
+    }
+
+    /// A line of the description: its name and type; none where it is left out.
+    pub fn line(&self) -> Option<String> {
+        let kind = match (self.described, &self.rule) {
+            (Some(""), _) => return None,
+            (Some(kind), _) => kind.to_owned(),
+            (None, Rule::Any | Rule::NotHere) => "any".to_owned(),
+            (None, Rule::Text | Rule::Length(..) | Rule::Form(_)) => "string".to_owned(),
+            (None, Rule::Flag) => "bool".to_owned(),
+            (None, Rule::Integer(..)) => "int".to_owned(),
+            (None, Rule::Uuid) => "uuid".to_owned(),
+            (None, Rule::OneOf(texts)) => format!("={}", texts.join("|")),
+            (None, Rule::Object(model)) => format!("@{}", model.described_name),
+            (None, Rule::List(model)) => format!("[@{}]", model.described_name),
+            (None, Rule::Texts) => "[string]".to_owned(),
+        };
+        let required = if self.required || self.described_as_required { "!" } else { "" };
+        let nullable = if self.nullable { "?" } else { "" };
+        Some(format!("  {}{required} {kind}{nullable}", self.name))
     }
 
     /// The same, which may be empty, and is absent then.
@@ -81,14 +131,19 @@ impl Field {
     }
 }
 
+/// A body's shape: the parameter's name, the type's, the fields.
+pub const fn shape(name: &'static str, model: &'static str, fields: &'static [Field]) -> BodyShape {
+    BodyShape { name, model, fields }
+}
+
+/// An object: its type's name, the same in the description, the fields.
+pub const fn model(name: &'static str, described_name: &'static str, fields: &'static [Field]) -> Model {
+    Model { name, described_name, fields }
+}
+
 /// A field that may be absent and is whatever its type takes.
 pub const fn any(name: &'static str) -> Field {
     Field::new(name, Rule::Any)
-}
-
-/// A field that must be there.
-pub const fn required(name: &'static str) -> Field {
-    any(name).required()
 }
 
 pub const fn text(name: &'static str) -> Field {
@@ -327,6 +382,7 @@ mod tests {
         Pattern { text: "^[a-z]*$", fits: |text| text.bytes().all(|byte| byte.is_ascii_lowercase()) };
     const NETWORK: Model = Model {
         name: "Network",
+        described_name: "network",
         fields: &[
             form("cidr", &LOWER).or_zero(),
             integer("host_prefix", 1, 128).or_zero(),

@@ -4,12 +4,13 @@ use super::{
     Refusal,
     body::{BodyShape, parse},
 };
-use crate::auth::Caller;
+use crate::auth::{Caller, Watches};
 use crate::model::HostKey;
 use api::{ClusterId, HostId, InfraEnvId};
 use axum::{
     body::Bytes,
-    http::{HeaderMap, HeaderName, Uri},
+    extract::RawPathParams,
+    http::{Extensions, HeaderMap, HeaderName, Uri, request::Parts},
 };
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
@@ -30,6 +31,24 @@ pub struct Call {
     pub watches: bool,
     /// Where it came from.
     pub peer: Option<IpAddr>,
+}
+
+/// Path and query of a request that streams, as handlers see them.
+pub fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
+    let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (query, headers, caller) =
+        (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller_of(&parts.extensions));
+    Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions), peer: None })
+}
+
+/// Nobody, where nobody was asked.
+pub fn caller_of(extensions: &Extensions) -> Caller {
+    extensions.get().copied().unwrap_or_default()
+}
+
+/// Whether the caller may only look.
+pub fn watches(extensions: &Extensions) -> bool {
+    extensions.get::<Watches>().is_some()
 }
 
 impl Call {

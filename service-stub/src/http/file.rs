@@ -42,6 +42,22 @@ impl ReadAt for Vec<u8> {
     }
 }
 
+/// A part of a file.
+#[derive(Debug)]
+pub struct Slice {
+    /// The file.
+    pub file: File,
+    /// First byte of the part.
+    pub offset: u64,
+}
+
+impl ReadAt for Slice {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let at = self.offset.checked_add(offset).ok_or(io::ErrorKind::UnexpectedEof)?;
+        FileExt::read_exact_at(&self.file, buffer, at)
+    }
+}
+
 /// A file on offer.
 #[derive(Clone)]
 pub struct Offer {

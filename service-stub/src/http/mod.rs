@@ -16,6 +16,8 @@ pub mod range;
 pub mod rate;
 pub mod stall;
 pub mod tls;
+pub mod unread;
+pub mod work;
 
 pub use answer::{Answer, Refusal};
 pub use call::Call;

@@ -1,6 +1,7 @@
 //! How often a host polls, and how long a step may take before it is handed out again.
 
 use crate::state::HostState;
+use crate::steps;
 use api::{StepType, Timestamp};
 use std::time::Duration;
 
@@ -9,17 +10,6 @@ const SOON_FOR_S: u64 = 60;
 /// Each time this much has passed, the pause grows by a second, so that a stuck host is not kept busy with its inventory.
 const SLOWER_AFTER_S: u64 = 10;
 
-/// How long a disk may take to be measured.
-pub const DISK_SPEED_S: u64 = 480;
-/// How long all images of a host may take to be pulled.
-pub const IMAGES_S: u64 = 16 * 60;
-/// The installer is pulled in three attempts of ten minutes; then it reports its first stage.
-const INSTALL_S: u64 = 3 * 600 + 300;
-/// Logs are cut off after an hour.
-const LOGS_S: u64 = 3600;
-/// A kernel and an initrd, each in several attempts.
-const BOOT_ARTIFACTS_S: u64 = 3600;
-const AGENT_IMAGE_S: u64 = 600;
 /// All other steps. The slowest of those with a limit asks for time sources, 30 s. It is less than the published interval: an agent
 /// does not send a result that is the same as before, so silence must not keep a step from the next poll.
 const SHORT_S: u64 = 50;
@@ -28,18 +18,11 @@ const HURRIED_S: u64 = 5;
 /// A reply may take this long to arrive.
 const GRACE_S: u64 = 20;
 
-/// How long after a step was handed out it counts as running, when no reply comes. `hurries`: see [`super::Situation::hurries`].
+/// How long after a step was handed out it counts as running, when no reply comes. `hurries`: see [`steps::Situation::hurries`].
 pub fn deadline(kind: &StepType, hurries: bool) -> Duration {
-    Duration::from_secs(match kind {
-        StepType::InstallationDiskSpeedCheck => DISK_SPEED_S + GRACE_S,
-        StepType::ContainerImageAvailability => IMAGES_S + GRACE_S,
-        StepType::Install => INSTALL_S + GRACE_S,
-        StepType::LogsGather => LOGS_S + GRACE_S,
-        StepType::DownloadBootArtifacts => BOOT_ARTIFACTS_S + GRACE_S,
-        StepType::UpgradeAgent => AGENT_IMAGE_S + GRACE_S,
-        _ if hurries => HURRIED_S,
-        _ => SHORT_S,
-    })
+    let limit_s = steps::find(kind).and_then(|kind| kind.limit_s);
+    let short_s = if hurries { HURRIED_S } else { SHORT_S };
+    Duration::from_secs(limit_s.map_or(short_s, |limit_s| limit_s + GRACE_S))
 }
 
 /// Whether a step may outlast a poll.
@@ -47,7 +30,7 @@ pub fn is_long(kind: &StepType) -> bool {
     deadline(kind, false) > Duration::from_secs(SHORT_S)
 }
 
-/// Seconds until the next poll of a host that has been in `state` since then. `hurries`: see [`super::Situation::hurries`].
+/// Seconds until the next poll of a host that has been in `state` since then. `hurries`: see [`steps::Situation::hurries`].
 pub fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64, hurries: bool) -> u64 {
     use HostState as S;
     match state {

@@ -1,17 +1,20 @@
 //! The tables of docs/compatibility.md#instructions, and what our own agent makes of every step.
 
-use super::install::{installer_args, ip_kargs, request};
 use super::options::StepOptions;
 use super::*;
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::http::limits::Limits;
-use crate::model::{DAY2_CLUSTER, DAY2_HOST, HostKey, IgnoredValidations};
+use crate::model::{ClusterRecord, DAY2_CLUSTER, DAY2_HOST, HostKey, HostRecord, IgnoredValidations, InfraEnvRecord};
+use crate::net::Cidr;
+use crate::payload::Payload;
 use crate::retention::Retention;
+use crate::service::Settings;
 use crate::state::ClusterState;
-use api::{Cluster, HostRole, InfraEnv, Inventory, Secret};
+use api::{Cluster, HostRole, InfraEnv, Inventory, Secret, Timestamp};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const HOST: &str = "c30d2dc3-64aa-49e3-91cb-4f469a75a5f9";
 const OTHER: &str = "9a869904-4b40-4aae-a997-9879bd08dde6";
@@ -129,7 +132,7 @@ impl World {
         world.cluster.course.api_vip_dns_name = "api.ha.example.com".into();
         let luks = json!([{"name": "root", "clevis": {"tang": [{"url": "http://t", "thumbprint": "x", "new": 1}]}}]);
         let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"luks": luks}}).to_string();
-        world.record.keep("api_vip_connectivity", json!({"is_success": true, "ignition": config}).to_string());
+        world.record.set_text("api_vip_connectivity", json!({"is_success": true, "ignition": config}).to_string());
         world
     }
 
@@ -366,14 +369,14 @@ fn what_there_is_nothing_to_ask_by_is_left_out() {
         T::InstallationDiskSpeedCheck,
     );
     let measured = json!({"/dev/null": {"path": "/dev/null", "disk_speed": {"tested": true, "exit_code": 1}}});
-    left_out(&|world| world.record.keep("disks_info", measured.to_string()), T::InstallationDiskSpeedCheck);
+    left_out(&|world| world.record.set_text("disks_info", measured.to_string()), T::InstallationDiskSpeedCheck);
     let persistent = |world: &mut World| {
         world.record.set_inventory(json!({"boot": {"device_type": "persistent"}}).to_string());
     };
     left_out(&persistent, T::InstallationDiskSpeedCheck);
     left_out(&|world| world.settings.steps.check_images.clear(), T::ContainerImageAvailability);
     let tried = json!({"r.io/a:1": {"result": "failure"}}).to_string();
-    left_out(&|world| world.record.keep("images_status", tried.clone()), T::ContainerImageAvailability);
+    left_out(&|world| world.record.set_text("images_status", tried.clone()), T::ContainerImageAvailability);
     let by_tpm = json!({"enable_on": "all", "mode": "tpmv2"});
     left_out(
         &|world| drop(world.cluster.kept.insert("disk_encryption".into(), by_tpm.clone())),
@@ -395,7 +398,7 @@ fn an_added_host_tries_what_its_pointer_will_lead_to() {
     let asked =
         |world: &World| -> Value { serde_json::from_str(&world.only_arg(StepType::ApiVipConnectivityCheck)).unwrap() };
     assert_eq!(asked(&world), json!({"url": "http://api.ha.example.com:22624/config/worker"}));
-    world.record.kept.insert("machine_config_pool_name".into(), "infra".into());
+    world.record.texts.machine_config_pool_name = Some("infra".into());
     assert_eq!(asked(&world)["url"], "http://api.ha.example.com:22624/config/infra");
     let authorities = json!([{"source": "data:text/plain;base64,QUI="}]);
     let config = json!({"ignition": {"security": {"tls": {"certificateAuthorities": authorities}}}});
@@ -450,7 +453,7 @@ fn kargs_name_the_interfaces_of_the_machine_network() {
     let inventory: Inventory = serde_json::from_value(inventory("192.168.131.10/24")).unwrap();
     let kargs = |networks: &[&str]| {
         let networks: Vec<Cidr> = networks.iter().map(|text| text.parse().unwrap()).collect();
-        ip_kargs(&inventory, &networks)
+        steps::ip_kargs(&inventory, &networks)
     };
     assert_eq!(kargs(&["192.168.131.0/24"]), ["ip=52-54-00-aa-13-00:dhcp"]);
     assert_eq!(kargs(&["192.168.131.0/24", "fd00::/64"]), ["ip=52-54-00-aa-13-00:dhcp,dhcp6"]);
@@ -466,7 +469,7 @@ fn disk_machine_and_network_have_their_arguments() {
         let mut inventory = inventory("192.168.126.10/24");
         change(&mut world, &mut inventory);
         world.record.set_inventory(inventory.to_string());
-        let args = installer_args(&world.situation());
+        let args = steps::installer_args(&world.situation());
         args.into_iter().filter(|arg| arg != "--append-karg").collect::<Vec<_>>().join(" ")
     };
     let disk = |inventory: &mut Value, kind: &str| inventory["disks"][0]["drive_type"] = kind.into();
@@ -523,12 +526,12 @@ fn other_disks_that_boot_are_cleared_unless_somebody_keeps_them() {
     world.record.set_inventory(json!({"disks": disks}).to_string());
     world.record.host.installation_disk_id = "/dev/disk/by-id/a".into();
     let asked = |world: &World| {
-        let request = request(&world.situation()).unwrap();
+        let request = steps::install_request(&world.situation()).unwrap();
         (request.disks_to_format.join(" "), request.skip_installation_disk_cleanup)
     };
     let (a, b, g) = ("/dev/disk/by-id/a", "/dev/disk/by-path/b", "/dev/disk/by-id/g");
     assert_eq!(asked(&world), (format!("{a} {b} {g}"), false));
-    world.record.kept.insert("skip_formatting_disks".into(), "/dev/disk/by-id/g,/dev/gone".into());
+    world.record.texts.skip_formatting_disks = Some("/dev/disk/by-id/g,/dev/gone".into());
     assert_eq!(asked(&world), (format!("{a} {b}"), false));
     world.record.host.installer_args = r#"["--save-partindex","5-7"]"#.into();
     assert_eq!(asked(&world), (b.to_owned(), true), "what is saved is on the installation disk");
@@ -536,7 +539,7 @@ fn other_disks_that_boot_are_cleared_unless_somebody_keeps_them() {
 
 #[test]
 fn a_request_says_what_a_day_2_host_needs_and_no_more() {
-    let asked = |world: &World| serde_json::to_value(request(&world.situation()).unwrap()).unwrap();
+    let asked = |world: &World| serde_json::to_value(steps::install_request(&world.situation()).unwrap()).unwrap();
     let mut world = World::new();
     let day1 = asked(&world);
     assert_eq!((&day1["mco_image"], &day1["openshift_version"]), (&json!("r.io/mco:1"), &json!("4.22.9")));

@@ -2,14 +2,12 @@
 //! own tables, methods the known ones.
 
 pub mod published;
+mod text;
 
-use crate::http::{Answer, Call, Refusal};
-use crate::service::Service;
-use crate::state::{ClusterState, HostState};
+pub(crate) use text::Text;
+
 use std::{
     collections::BTreeMap,
-    fmt::Write,
-    path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -54,7 +52,7 @@ impl Metrics {
         }
     }
 
-    fn write(&self, text: &mut Text) {
+    pub(crate) fn write(&self, text: &mut Text) {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         text.family("landfall_http_request_duration_seconds", "histogram", "Time to the head of an answer.");
         for (key, counter) in requests.iter() {
@@ -69,69 +67,6 @@ impl Metrics {
             text.line("_count", &labels, counter.count);
         }
     }
-}
-
-#[derive(Default)]
-struct Text {
-    text: String,
-    name: &'static str,
-}
-
-impl Text {
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.name = name;
-        // Writing to a String can't fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn line(&mut self, suffix: &str, labels: &str, value: impl std::fmt::Display) {
-        let name = self.name;
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        let _ = writeln!(self.text, "{name}{suffix}{labels} {value}");
-    }
-
-    fn gauge(&mut self, name: &'static str, help: &str, value: impl std::fmt::Display) {
-        self.family(name, "gauge", help);
-        self.line("", "", value);
-    }
-}
-
-/// How much of a file system is in use.
-// For people: a percentage needs no more than a float has.
-#[allow(clippy::cast_precision_loss)]
-fn used_percent(directory: &Path) -> Option<f64> {
-    let status = nix::sys::statvfs::statvfs(directory).ok()?;
-    let (all, free) = (status.blocks() as f64, status.blocks_free() as f64);
-    (all > 0.0).then(|| (all - free) * 100.0 / all)
-}
-
-/// GET /metrics.
-pub fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
-    let model = service.store.model();
-    let mut text = Text::default();
-    text.family("landfall_build_info", "gauge", "Version of the program.");
-    text.line("", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), 1);
-    text.gauge("landfall_start_time_seconds", "When the service started.", service.started.unix_seconds());
-    text.family("landfall_hosts", "gauge", "Hosts by state.");
-    for state in HostState::ALL {
-        let count = model.hosts.values().filter(|record| record.state == *state).count();
-        text.line("", &format!("state=\"{state}\""), count);
-    }
-    text.family("landfall_clusters", "gauge", "Clusters by state.");
-    for state in ClusterState::ALL {
-        let count = model.clusters.values().filter(|record| record.state == *state).count();
-        text.line("", &format!("state=\"{state}\""), count);
-    }
-    text.gauge("landfall_infra_envs", "Infra-envs.", model.infra_envs.len());
-    let store = service.store.directory().join("state.redb").metadata().map_or(0, |metadata| metadata.len());
-    text.gauge("landfall_store_bytes", "Length of the store's file.", store);
-    service.metrics.write(&mut text);
-    service.store.published().write(&mut text);
-    if let Some(percent) = used_percent(service.store.directory()) {
-        let name = "service_assisted_installer_filesystem_usage_percentage";
-        text.gauge(name, "How full the file system of the state directory is.", percent);
-    }
-    Ok(Answer::text("text/plain; version=0.0.4; charset=utf-8", text.text))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the published service counts, under its names: taken from what a change did to the records.
 
-use super::Text;
+use super::text::Text;
 use crate::events::kinds;
 use crate::model::{Event, HostRecord, Model};
 use crate::state::{ClusterState, HostState};
@@ -99,7 +99,7 @@ impl Published {
     }
 
     /// Writes all families, also those without a value yet.
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(crate) fn write(&self, text: &mut Text) {
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, family) in FAMILIES {
             let is_counter = family.bounds.is_empty();
@@ -211,7 +211,7 @@ fn host(before: &HostRecord, after: &HostRecord, now: Timestamp, found: &mut Vec
     if failed || done {
         hardware(after, result, found);
     }
-    let speeds = |record: &HostRecord| record.kept.get("disks_info").cloned().unwrap_or_default();
+    let speeds = |record: &HostRecord| record.texts.disks_info.clone().unwrap_or_default();
     if speeds(before) != speeds(after) {
         let measured = |text: &str| -> BTreeMap<String, Value> { serde_json::from_str(text).unwrap_or_default() };
         let known = measured(&speeds(before));
@@ -329,7 +329,8 @@ mod tests {
         let failed = change(at(Installing, writing), at(Error, writing));
         assert_eq!(failed[..2], ["Phase Writing image to disk Failed 60", "Hosts master Failed 1"]);
         let mut measured = at(Installing, writing);
-        measured.keep("disks_info", json!({"/dev/sda": {"disk_speed": {"tested": true, "speed_ms": 4}}}).to_string());
+        measured
+            .set_text("disks_info", json!({"/dev/sda": {"disk_speed": {"tested": true, "speed_ms": 4}}}).to_string());
         assert_eq!(change(at(Installing, writing), measured), ["Sync  4"]);
     }
 

@@ -1,26 +1,42 @@
 //! The description of what is served, in OpenAPI 3.0: made of the table of endpoints, so that it describes what there is and
 //! nothing else.
 //!
-//! `operations.txt` has a line for each operation of the published API: method and path; query parameters; body; successful
-//! answers; errors of its own. `models.txt` has the models: a name, with members below it. A type is `string`, `uuid`, `time`,
-//! `int`, `number`, `bool`, `any`, `@model`, `[list]`, `{map}` or `=one|of|these`; `!` marks what is required, `?` what may be
+//! `models.txt` has the models of replies: a name, with members below it. Types are written as in [`crate::endpoints`]; `?` marks what may be
 //! null; `: model` takes over another's members.
 
 mod swagger;
 
-use crate::handlers;
+use crate::endpoints::{Body, ENDPOINTS, Endpoint};
+use crate::http::body::{BodyShape, Field};
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
 use api::media::Media;
 use serde_json::{Map, Value, json};
-use std::sync::OnceLock;
+use std::{
+    collections::BTreeMap,
+    sync::{LazyLock, OnceLock},
+};
 
-const OPERATIONS: &str = include_str!("operations.txt");
-const MODELS: &str = include_str!("models.txt");
+/// The models: those of `models.txt`, and those of the bodies that endpoints take.
+pub static MODELS: LazyLock<String> = LazyLock::new(|| {
+    let shapes: BTreeMap<String, &BodyShape> = ENDPOINTS
+        .iter()
+        .filter_map(|endpoint| match endpoint.body {
+            Body::Object(shape) => Some((model_name(shape.model), shape)),
+            Body::None | Body::Text | Body::File => None,
+        })
+        .collect();
+    shapes.iter().fold(include_str!("models.txt").to_owned(), |text, (name, shape)| {
+        let mut lines: Vec<String> = shape.fields.iter().filter_map(Field::line).collect();
+        lines.sort_unstable();
+        format!("{text}{name}\n{}\n", lines.join("\n"))
+    })
+});
+
 /// What any request may be refused with.
-const ERRORS: [&str; 10] = ["400", "401", "403", "404", "408", "413", "414", "429", "431", "500"];
+const ERRORS: [u16; 10] = [400, 401, 403, 404, 408, 413, 414, 429, 431, 500];
 /// And where this service lacks a part of an operation, or a place for a request.
-const LATER: [&str; 2] = ["501", "503"];
+const LATER: [u16; 2] = [501, 503];
 
 /// GET /openapi, GET /v2/openapi.
 pub fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
@@ -39,10 +55,10 @@ pub fn show_swagger(service: &Service, _: &Call) -> Result<Answer, Refusal> {
 /// The description, for a service at `url`.
 pub fn document(url: &str) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for operation in OPERATIONS.lines().filter_map(Operation::parse).filter(Operation::is_served) {
-        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+    for endpoint in ENDPOINTS.iter() {
+        let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
         if let Value::Object(path) = path {
-            path.insert(operation.method.to_lowercase(), operation.document());
+            path.insert(endpoint.method.as_str().to_lowercase(), operation(endpoint));
         }
     }
     json!({
@@ -59,94 +75,75 @@ pub fn document(url: &str) -> Value {
     })
 }
 
-struct Operation<'a> {
-    method: &'a str,
-    path: &'a str,
-    query: &'a str,
-    body: &'a str,
-    answers: &'a str,
-    errors: &'a str,
+fn operation(endpoint: &Endpoint) -> Value {
+    let in_path = endpoint.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = in_path.map(|name| {
+        let kind = if matches!(name, "operator_name" | "validation_id" | "id") { "string" } else { "uuid" };
+        json!({"name": name, "in": "path", "required": true, "schema": schema(kind)})
+    });
+    let in_query = endpoint.query.split(' ').filter_map(|parameter| {
+        let (name, kind) = parameter.split_once(':')?;
+        let (name, required) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
+        let mut parameter = json!({"name": name, "in": "query", "required": required, "schema": schema(kind)});
+        if kind.starts_with('[') {
+            // Lists in a query are joined by commas.
+            parameter["explode"] = Value::Bool(false);
+        }
+        Some(parameter)
+    });
+    let parameters: Vec<Value> = in_path.chain(in_query).collect();
+    let mut responses = Map::new();
+    for (status, kind) in &endpoint.replies {
+        let mut response = json!({"description": "Done."});
+        if !kind.is_empty() {
+            let produces = endpoint.exchange.produces;
+            let schema = match produces {
+                Media::OctetStream => json!({"type": "string", "format": "binary"}),
+                Media::Json | Media::Multipart => schema(kind),
+            };
+            response["content"] = json!({produces.as_str(): {"schema": schema}});
+        }
+        responses.insert(status.to_string(), response);
+    }
+    for status in ERRORS.iter().chain(&LATER).chain(endpoint.refusals) {
+        let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/refusal"}}});
+        responses.insert(status.to_string(), json!({"description": "Refused, and why.", "content": content}));
+    }
+    let words = endpoint.path.split(['/', '-', '_', '{', '}']).filter(|word| !word.is_empty());
+    let id = words.fold(endpoint.method.as_str().to_lowercase(), |id, word| format!("{id}-{word}"));
+    let mut document = json!({"operationId": id, "parameters": parameters, "responses": responses});
+    let content = match endpoint.body {
+        Body::None => return document,
+        Body::File => json!({"multipart/form-data": {"schema": {
+            "type": "object",
+            "required": ["upfile"],
+            "properties": {"upfile": {"type": "string", "format": "binary"}},
+        }}}),
+        Body::Text | Body::Object(_) => json!({"application/json": {"schema": schema(&body_type(endpoint))}}),
+    };
+    document["requestBody"] = json!({"required": true, "content": content});
+    document
 }
 
-impl<'a> Operation<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let mut parts = line.split(" ; ");
-        let (method, path) = parts.next()?.split_once(' ')?;
-        let (query, body, answers, errors) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        Some(Self { method, path, query, body, answers, errors })
+/// The type of a request's body; empty where there is none, or a file.
+pub fn body_type(endpoint: &Endpoint) -> String {
+    match endpoint.body {
+        Body::None | Body::File => String::new(),
+        Body::Text => "string".to_owned(),
+        Body::Object(shape) => format!("@{}", model_name(shape.model)),
     }
+}
 
-    fn is_served(&self) -> bool {
-        let fits = |method: &axum::http::Method, path: &str| method.as_str() == self.method && path == self.path;
-        handlers::served().any(|(method, path, _)| fits(method, path))
-    }
-
-    fn document(&self) -> Value {
-        let in_path = self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-        let in_path = in_path.map(|name| {
-            let kind = if matches!(name, "operator_name" | "validation_id" | "id") { "string" } else { "uuid" };
-            json!({"name": name, "in": "path", "required": true, "schema": schema(kind)})
-        });
-        let in_query = self.query.split(' ').filter_map(|parameter| {
-            let (name, kind) = parameter.split_once(':')?;
-            let (name, required) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
-            // Lists in a query are joined by commas.
-            let joined = kind.starts_with('[').then_some(("explode", json!(false)));
-            let fields = [("name", json!(name)), ("in", json!("query")), ("required", json!(required))];
-            let fields = fields.into_iter().chain([("schema", schema(kind))]).chain(joined);
-            Some(fields.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into())
-        });
-        let parameters: Vec<Value> = in_path.chain(in_query).collect();
-        let mut responses = Map::new();
-        for answer in self.answers.split(' ') {
-            let (status, content) =
-                answer.split_once('=').map_or((answer, None), |(status, kind)| (status, Some(kind)));
-            let mut response = json!({"description": "Done."});
-            if let (Some(kind), Value::Object(response)) = (content, &mut response) {
-                response.insert("content".into(), self.content(kind));
-            }
-            responses.insert(status.to_owned(), response);
+/// A model's name in the description: `host-create-params` for `HostCreateParams`.
+fn model_name(name: &str) -> String {
+    let mut words = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !words.is_empty() {
+            words.push('-');
         }
-        let own = self.errors.split(' ').filter(|status| *status != "-");
-        for status in ERRORS.into_iter().chain(LATER).chain(own) {
-            let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/refusal"}}});
-            responses.insert(status.to_owned(), json!({"description": "Refused, and why.", "content": content}));
-        }
-        let mut document = Map::from_iter([
-            ("operationId".to_owned(), Value::from(self.id())),
-            ("parameters".to_owned(), Value::Array(parameters)),
-            ("responses".to_owned(), Value::Object(responses)),
-        ]);
-        let body = match self.body {
-            "-" => None,
-            "upload" => Some(json!({"multipart/form-data": {"schema": {
-                "type": "object",
-                "required": ["upfile"],
-                "properties": {"upfile": {"type": "string", "format": "binary"}},
-            }}})),
-            kind => Some(json!({"application/json": {"schema": schema(kind)}})),
-        };
-        if let Some(content) = body {
-            document.insert("requestBody".into(), json!({"required": true, "content": content}));
-        }
-        Value::Object(document)
+        words.push(c.to_ascii_lowercase());
     }
-
-    fn content(&self, kind: &str) -> Value {
-        let fits = |method: &axum::http::Method, path: &str| method.as_str() == self.method && path == self.path;
-        let produces = handlers::served().find(|(method, path, _)| fits(method, path));
-        let produces = produces.map_or(Media::Json, |(.., exchange)| exchange.produces);
-        let schema = match produces {
-            Media::OctetStream => json!({"type": "string", "format": "binary"}),
-            Media::Json | Media::Multipart => schema(kind),
-        };
-        json!({produces.as_str(): {"schema": schema}})
-    }
-
-    fn id(&self) -> String {
-        let words = self.path.split(['/', '-', '_', '{', '}']).filter(|word| !word.is_empty());
-        words.fold(self.method.to_lowercase(), |id, word| format!("{id}-{word}"))
-    }
+    words
 }
 
 fn schema(kind: &str) -> Value {
@@ -217,6 +214,7 @@ fn models() -> Value {
         current = Some((name.to_owned(), properties, required));
     }
     finish(&mut current, &mut models);
+    models.sort_keys();
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     models.insert("refusal".into(), json!({"anyOf": [reference("error"), reference("infra_error")]}));
     Value::Object(models)
@@ -230,15 +228,16 @@ mod tests {
     #[test]
     fn everything_served_is_described_and_nothing_else() {
         let document = document("http://x");
-        let mut count = 0;
-        for (method, path, _) in handlers::served() {
-            let operation = &document["paths"][path][method.as_str().to_lowercase()];
-            assert!(operation["responses"].is_object(), "{method} {path} is not described");
-            count += 1;
+        let mut described = Vec::new();
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            described
+                .extend(operations.as_object().unwrap().keys().map(|method| (path.as_str(), method.to_uppercase())));
         }
-        let described: usize =
-            document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
-        assert_eq!(described, count);
+        let mut served: Vec<_> =
+            ENDPOINTS.iter().map(|endpoint| (endpoint.path, endpoint.method.to_string())).collect();
+        described.sort_unstable();
+        served.sort_unstable();
+        assert_eq!(described, served, "each endpoint is declared and described once");
     }
 
     #[test]
@@ -260,17 +259,5 @@ mod tests {
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
         assert_eq!(models["steps"]["properties"]["instructions"]["nullable"], true);
         assert!(models["host_registration_response"]["properties"]["inventory"].is_object());
-    }
-
-    #[test]
-    fn every_operation_is_here_or_said_not_to_be() {
-        for operation in OPERATIONS.lines() {
-            let operation = Operation::parse(operation).unwrap();
-            let fits = |(method, path): &&(axum::http::Method, &str)| {
-                method.as_str() == operation.method && *path == operation.path
-            };
-            let absent = handlers::NOT_HERE.iter().any(|own| fits(&own));
-            assert!(operation.is_served() != absent, "{} {}", operation.method, operation.path);
-        }
     }
 }

@@ -9,6 +9,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use bundles::{Bundle, UnknownBundle, bundle, bundles};
-pub use selection::{BundleChoice, OperatorChoice, SelectionError, Target, chosen_bundles, select};
-pub use table::{Membership, OPERATORS, Operator, find, installs};
+pub use bundles::{bundle, bundles};
+pub use selection::{BundleChoice, OperatorChoice, Target, chosen_bundles, select};
+pub use table::{OPERATORS, find, installs};

@@ -1,3 +1,4 @@
+use super::bundles::Bundle;
 use super::table::Membership;
 use super::*;
 use crate::course;

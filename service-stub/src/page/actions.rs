@@ -1,10 +1,11 @@
 //! What may be done from the page: asked for once more, and done only for who has seen the question.
 
+use super::answer::{Shared, answer, guarded};
 use super::html::{e, page};
-use super::{Shared, answer, guarded};
 use crate::handlers::{Handler, clusters};
+use crate::http::call::call_of;
+use crate::http::work::{blocking, read_body};
 use crate::http::{Call, Refusal};
-use crate::server::{blocking, call_of, read_body};
 use crate::service::Service;
 use crate::state::ClusterState;
 use api::ClusterId;
@@ -142,7 +143,7 @@ pub async fn act(State(service): Shared, params: RawPathParams, request: Request
     let done = async {
         let call = call_of(&params, &parts)?;
         let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
-        let (form, _) = read_body(&service, body, MAX_FORM_BYTES).await?;
+        let (form, _) = read_body(&service.gates, &service.settings.limits, body, MAX_FORM_BYTES).await?;
         if form != format!("token={}", token(action, id)).as_bytes() {
             let reason =
                 "this did not come from the page that asks, or the service was restarted since: go back and try again";

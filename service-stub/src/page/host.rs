@@ -92,7 +92,7 @@ pub fn render(service: &Service, call: &Call) -> Result<String, Refusal> {
     let all_events = format!("{}/v2/events?host_id={}", api::API_PATH, key.host);
     let these = HostFilter::Any { these: vec![key.host], none: false, other_than: None };
     let of_host = EventQuery { infra_env: Some(key.infra_env), hosts: these, ..EventQuery::default() };
-    let presence = service.store.presence(key);
+    let presence = service.store.presences().get(key);
     let state = list(&[
         ("State", badge(Tone::of_state(record.state.as_str()), record.state.as_str())),
         ("Info", e(&record.host.status_info).to_string()),

@@ -4,6 +4,7 @@
 //! only its form changes anything, and only when it comes from this very page (`actions`).
 
 mod actions;
+mod answer;
 mod cluster;
 mod events;
 mod host;
@@ -12,25 +13,21 @@ mod mesh;
 mod overview;
 mod stream;
 
+use crate::http::call::call_of;
+use crate::http::work::blocking;
 use crate::http::{Call, Refusal};
-use crate::server::{blocking, call_of};
 use crate::service::Service;
+use answer::{Shared, answer, guarded};
 use axum::{
     Router,
     extract::{RawPathParams, Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, header},
-    response::{Html, IntoResponse, Response},
+    http::header,
+    response::{IntoResponse, Response},
     routing::get,
 };
-use html::{e, page};
 use std::sync::Arc;
 
-type Shared = State<Arc<Service>>;
 type Render = fn(&Service, &Call) -> Result<String, Refusal>;
-
-/// Nothing from elsewhere, nothing inline; nobody puts the page into a frame of his.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 pub fn routes() -> Router<Arc<Service>> {
     let shown = |render: Render| {
@@ -53,22 +50,6 @@ async fn file(kind: &'static str, text: &'static str) -> Response {
     guarded(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-/// An answer with the headers that every one of the page's has.
-fn guarded(mut response: Response) -> Response {
-    let fixed = [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "same-origin"),
-        (header::CACHE_CONTROL, "no-store"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    ];
-    for (name, value) in fixed {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
-}
-
 async fn show(service: Arc<Service>, render: Render, params: RawPathParams, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let shown = match call_of(&params, &parts) {
@@ -76,24 +57,4 @@ async fn show(service: Arc<Service>, render: Render, params: RawPathParams, requ
         Err(refusal) => Err(refusal),
     };
     answer(shown)
-}
-
-fn answer(shown: Result<String, Refusal>) -> Response {
-    guarded(match shown {
-        Ok(html) => Html(html).into_response(),
-        Err(refusal) => sorry(&refusal).into_response(),
-    })
-}
-
-/// A refusal as a page.
-fn sorry(refusal: &Refusal) -> (StatusCode, Html<String>) {
-    let (Refusal::Request(status, reason) | Refusal::Application(status, reason)) = refusal;
-    let title = match *status {
-        StatusCode::NOT_FOUND => "Not there",
-        StatusCode::CONFLICT => "Not now",
-        status if status.is_server_error() => "This failed",
-        _ => "Not like this",
-    };
-    let main = format!("<h1>{title}</h1><p class=\"refusal\">{}</p><p><a href=\"/\">Overview</a></p>", e(reason));
-    (*status, Html(page(title, &[("Overview", "/")], &main, None)))
 }

@@ -56,7 +56,7 @@ fn unbound(service: &Service, model: &Model, caller: Caller) -> String {
                 cell("Name", super::host::link(record)),
                 cell("State", badge(Tone::of_state(record.state.as_str()), record.state.as_str())),
                 cell("Hardware", e(&super::host::summary(record))),
-                cell("Last heard of", moment(service.store.presence(record.key()).checked_in_at)),
+                cell("Last heard of", moment(service.store.presences().get(record.key()).checked_in_at)),
                 cell("Info", e(&record.host.status_info)),
             ]
             .concat()

@@ -1,9 +1,9 @@
 //! Tells an open page when what it shows has changed: server-sent events.
 
-use super::{Shared, guarded};
+use super::answer::{Shared, guarded};
+use crate::http::call::call_of;
 use crate::http::{Call, Refusal};
 use crate::model::{HostKey, Model};
-use crate::server::call_of;
 use crate::service::Service;
 use api::{ClusterId, HostId, InfraEnvId};
 use axum::{

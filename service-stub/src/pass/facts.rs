@@ -1,8 +1,8 @@
 //! What the transitions of hosts and clusters depend on, read from their records.
 
+use super::rules::Rules;
 use crate::check::disks;
 use crate::model::{ClusterRecord, HostRecord};
-use crate::service::Service;
 use crate::state::{
     ClusterState, cluster as cluster_state, cluster::FinalizingStage, host as host_state, host::DiskNames, limits,
     progress,
@@ -51,14 +51,14 @@ fn since(now: Timestamp, then: Timestamp, started: Timestamp) -> i64 {
 }
 
 /// What a cluster's transitions depend on, but for its checks.
-pub(super) fn cluster_facts(service: &Service, change: &Change, record: &ClusterRecord) -> cluster_state::Facts {
+pub(super) fn cluster_facts(rules: &Rules, change: &Change, record: &ClusterRecord) -> cluster_state::Facts {
     let (cluster, course) = (&record.cluster, &record.course);
     let hosts = change.model().hosts_of_cluster(cluster.id);
-    let age = |then| since(change.now, then, service.started);
+    let age = |then| since(change.now, then, rules.started);
     let progress = cluster.progress.clone().unwrap_or_default();
     let logs_info = record.kept.get("logs_info").and_then(Value::as_str).unwrap_or_default();
     let logs_moved = cluster.controller_logs_started_at.max(cluster.controller_logs_collected_at);
-    let awaited = service.settings.await_controller || course.reported();
+    let awaited = rules.await_controller || course.reported();
     cluster_state::Facts {
         in_state: age(cluster.status_updated_at),
         in_install: age(cluster.install_started_at),

@@ -1,6 +1,6 @@
 //! Options of `landfall serve` that name a release's images.
 
-use super::Payload;
+use super::known::Payload;
 use crate::releases::version::{self, Form};
 
 /// Images in install requests, for installers of other makers.

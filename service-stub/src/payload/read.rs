@@ -1,6 +1,6 @@
 //! Reads what a release image names: `release-manifests/image-references`, an ImageStream in one of its last layers.
 
-use super::{Payload, Wanted};
+use super::known::{Payload, Wanted};
 use netcheck::image::{
     Options,
     auth::{self, AuthFault, Credentials},

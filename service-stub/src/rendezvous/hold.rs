@@ -1,21 +1,18 @@
 //! The machine we run on is installed when all others are: with it goes this service.
 
 use crate::model::{ClusterRecord, HostRecord, Model};
-use crate::service::Service;
 use crate::state::{ClusterState, HostState, host as host_state};
+use api::HostId;
 
 /// The step of a prepared host that is ours, in place of what its table says; none for all others.
 pub fn step(
-    service: &Service,
+    own_host: Option<HostId>,
     model: &Model,
     record: &HostRecord,
     cluster: Option<&ClusterRecord>,
 ) -> Option<host_state::Step> {
-    let rendezvous = service.settings.rendezvous.as_ref()?;
     let cluster = cluster?;
-    // With a control plane it bootstraps, and waits for the others by itself.
-    let alone = service.settings.cluster_files.is_none();
-    if !alone || rendezvous.own != Some(record.host.id) || record.state != HostState::PreparingSuccessful {
+    if own_host != Some(record.host.id) || record.state != HostState::PreparingSuccessful {
         return None;
     }
     if !matches!(

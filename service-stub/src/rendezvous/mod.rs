@@ -6,6 +6,7 @@
 
 mod announce;
 mod cli;
+mod error;
 mod handover;
 mod hints;
 mod hold;
@@ -19,11 +20,12 @@ mod wait;
 
 pub use announce::Announcement;
 pub use cli::{Outcome, RendezvousArgs};
+pub use error::PlanError;
 pub use handover::{PATH as HANDOVER_PATH, with_records};
 pub use hints::Hints;
 pub use hold::step;
 pub use hosts::PlannedHost;
-pub use plan::{PlanError, directory, plan};
+pub use plan::{directory, plan};
 pub use rack::{advance, begin, tell};
 pub use read::{Document, parse};
 pub use show::{as_json, lines};

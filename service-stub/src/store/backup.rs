@@ -4,10 +4,12 @@
 //! SHA-256 of all before: one that was cut off or changed is refused as a whole. It holds secrets, as the state directory does. A
 //! running service writes it into a Unix socket in its state directory, from one read transaction.
 
+use super::error::{StoreError, guarded};
 use super::file::DatabaseFile;
 use super::key::{Row, RowKey, walk};
+use super::layout::FILE;
 use super::open::{Health, inspect};
-use super::{FILE, Store, StoreError, guarded, salvage, seal, seal::Seal};
+use super::{Store, salvage, seal, seal::Seal};
 use crate::auth::keys::{self, write_new};
 use crate::manifest_files;
 use crate::model::{ClusterRecord, Event, HostRecord, InfraEnvRecord};

@@ -1,7 +1,7 @@
 //! The database file, which is opened again after it failed: redb takes nothing more once a write to disk went wrong, and a disk that
 //! was full need not stay so.
 
-use super::StoreError;
+use super::error::StoreError;
 use redb::{Database, ReadTransaction, ReadableDatabase, WriteTransaction};
 use std::sync::{PoisonError, RwLock};
 

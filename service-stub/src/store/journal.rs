@@ -47,7 +47,7 @@ pub struct EventPage {
     pub events: Vec<Event>,
     /// All that the query takes.
     pub total: usize,
-    /// The same by severity, in the order of [`Severity::NAMES`].
+    /// The same by severity, in the order of `Severity::NAMES`.
     pub by_severity: [usize; Severity::NAMES.len()],
 }
 

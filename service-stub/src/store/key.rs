@@ -1,6 +1,7 @@
 //! What records are called, in every table.
 
-use super::{CLUSTERS, EVENTS, HOSTS, INFRA_ENVS, StoreError};
+use super::error::{StoreError, guarded};
+use super::layout::{CLUSTERS, EVENTS, HOSTS, INFRA_ENVS};
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 use uuid::Uuid;
 
@@ -91,7 +92,7 @@ pub(super) fn walk(
 ) -> Result<(), StoreError> {
     macro_rules! table {
         ($table:expr, $kind:literal, $key:expr) => {{
-            let found = super::guarded(|| {
+            let found = guarded(|| {
                 let table = transaction.open_table($table)?;
                 let (count, mut seen) = (redb::ReadableTableMetadata::len(&table)?, 0_u64);
                 let mut last = None;

@@ -8,31 +8,38 @@
 pub mod backup;
 mod change;
 pub mod cli;
+mod error;
 mod file;
 mod journal;
 mod key;
+mod layout;
 mod open;
+mod presence;
+mod records;
 pub mod room;
 mod salvage;
 pub mod seal;
 
 pub use change::Change;
+pub use error::StoreError;
 pub use journal::{EventPage, EventQuery, HostFilter};
+pub use presence::Presences;
 pub use salvage::Damage;
 
 use change::Touched;
+use error::guarded;
 use file::DatabaseFile;
 use journal::Journal;
+use layout::{CLUSTERS, EVENTS, FILE, FORMAT, HOSTS, INFRA_ENVS, META, PLAIN_FORMAT, PRESENCE, key, pair, unpair};
 use seal::{Seal, SealError};
 
 use crate::metrics::published::Published;
 use crate::model::{Event, HostKey, Model, Presence};
-use api::{ClusterId, HostId, InfraEnvId, Timestamp};
-use redb::{DatabaseError, ReadableTable, TableDefinition, WriteTransaction};
-use serde::{Serialize, de::DeserializeOwned};
+use crate::text::chain;
+use api::{ClusterId, InfraEnvId, Timestamp};
+use redb::ReadableTable;
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    panic::{AssertUnwindSafe, catch_unwind},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
@@ -42,13 +49,6 @@ use std::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// Version of the layout below; a file of another version is refused.
-const FORMAT: u64 = 2;
-/// The same, but its records are not sealed: it is read, and becomes the present one.
-const PLAIN_FORMAT: u64 = 1;
-/// All records are in memory anyway.
-const CACHE_BYTES: usize = 16 << 20;
-const FILE: &str = "state.redb";
 /// Older events are dropped: a host that loops must not fill the disk.
 const MAX_EVENTS: usize = 100_000;
 /// Numbers between two events that are kept.
@@ -56,84 +56,7 @@ const MAX_EVENTS_GAP: u64 = 100_000;
 /// The same of one cluster: it must not drive out those of the others.
 const MAX_EVENTS_OF_CLUSTER: usize = 20_000;
 
-type Id = u128;
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-const CLUSTERS: TableDefinition<Id, &[u8]> = TableDefinition::new("clusters");
-const INFRA_ENVS: TableDefinition<Id, &[u8]> = TableDefinition::new("infra_envs");
-const HOSTS: TableDefinition<(Id, Id), &[u8]> = TableDefinition::new("hosts");
-const PRESENCE: TableDefinition<(Id, Id), (i64, i64)> = TableDefinition::new("presence");
-const EVENTS: TableDefinition<u64, &[u8]> = TableDefinition::new("events");
-
-/// What can go wrong with the store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The state directory can't be made or synced.
-    #[error("cannot use the state directory {}", path.display())]
-    Directory { path: PathBuf, source: std::io::Error },
-    #[error(
-        "{} is in use by another process: one state directory serves one service; stop the other or choose another --state-dir",
-        path.display()
-    )]
-    Locked { path: PathBuf },
-    #[error("{} has format version {found}, this program reads version {FORMAT}", path.display())]
-    Format { path: PathBuf, found: u64 },
-    #[error("cannot open {}", path.display())]
-    Open { path: PathBuf, source: Box<DatabaseError> },
-    /// Its records can't be sealed or opened.
-    #[error(transparent)]
-    Seal(#[from] SealError),
-    #[error("the {kind} record {key} is damaged")]
-    Record { kind: &'static str, key: String, source: serde_json::Error },
-    /// It has nothing in it, and yet there was something.
-    #[error(
-        "{} {state} beside {}: a service was here whose records are gone. Bring them back with `landfall serve restore`, or move \
-         these files away to start anew", path.display(), beside.join(", ")
-    )]
-    Lost {
-        path: PathBuf,
-        state: &'static str,
-        /// What else is in the state directory.
-        beside: Vec<String>,
-    },
-    /// Not a store, or nothing of it can be read.
-    #[error(
-        "{} holds no record that can be read: {reason}. Bring them back with `landfall serve restore`, or move the file away to \
-         start anew", path.display()
-    )]
-    Unreadable {
-        path: PathBuf,
-        /// What it is, or why not.
-        reason: String,
-    },
-    /// The database library gave up.
-    #[error("the database library failed: {0}")]
-    Panic(String),
-    /// Rows are not in order, or not as many as there should be.
-    #[error("the {0} table is damaged")]
-    Order(&'static str),
-    #[error(transparent)]
-    Room(#[from] room::NoRoom),
-    #[error("the database failed")]
-    Database(#[source] Box<redb::Error>),
-    /// The commit that several changes shared failed; none of them was made.
-    #[error("the change could not be written")]
-    Commit(#[source] Arc<StoreError>),
-}
-
-impl<E: Into<redb::Error>> From<E> for StoreError {
-    fn from(error: E) -> Self {
-        Self::Database(Box::new(error.into()))
-    }
-}
-
-/// What the database library makes of it; a panic of the library is an error.
-fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(StoreError::Panic(text.unwrap_or("it doesn't say why").to_owned()))
-    })
-}
-
+/// The open store.
 pub struct Store {
     file: DatabaseFile,
     /// A commit failed, and nobody knows how much of it is on disk: the next one writes everything.
@@ -141,7 +64,7 @@ pub struct Store {
     seal: Seal,
     directory: PathBuf,
     current: RwLock<Arc<Model>>,
-    presence: Mutex<PresenceTable>,
+    presences: Presences,
     journal: RwLock<Journal>,
     queue: Mutex<Queue>,
     committed: Condvar,
@@ -173,12 +96,6 @@ struct Batch {
     outcome: Outcome,
 }
 
-#[derive(Default)]
-struct PresenceTable {
-    by_host: BTreeMap<HostKey, Presence>,
-    unsaved: BTreeSet<HostKey>,
-}
-
 impl Store {
     fn over(file: DatabaseFile, directory: &Path, seal: Seal) -> Result<Self, StoreError> {
         let mut store = Self {
@@ -187,7 +104,7 @@ impl Store {
             seal,
             directory: directory.into(),
             current: RwLock::default(),
-            presence: Mutex::default(),
+            presences: Presences::default(),
             journal: RwLock::default(),
             queue: Mutex::default(),
             committed: Condvar::new(),
@@ -370,33 +287,16 @@ impl Store {
         Ok(())
     }
 
-    /// Notes that a host was heard of. On disk with the next [`Store::save_presence`]: a poll is no write.
-    pub fn note_presence(&self, host: HostKey, presence: Presence) {
-        let mut table = lock(&self.presence);
-        table.by_host.insert(host, presence);
-        table.unsaved.insert(host);
+    /// When hosts were last heard of.
+    pub fn presences(&self) -> &Presences {
+        &self.presences
     }
 
-    /// When a host was last heard of.
-    pub fn presence(&self, host: HostKey) -> Presence {
-        lock(&self.presence).by_host.get(&host).copied().unwrap_or_default()
-    }
-
-    /// When each host was last heard of.
-    pub fn presences(&self) -> BTreeMap<HostKey, Presence> {
-        lock(&self.presence).by_host.clone()
-    }
-
-    /// Writes what [`Store::note_presence`] was told since the last time, and forgets hosts that are gone.
+    /// Writes when hosts were heard of since the last time, and forgets hosts that are gone.
     pub fn save_presence(&self) -> Result<(), StoreError> {
         room::check(&self.directory, self.free_bytes.load(Ordering::Relaxed))?;
         let model = self.model();
-        let rows: Vec<_> = {
-            let mut table = lock(&self.presence);
-            table.by_host.retain(|host, _| model.hosts.contains_key(host));
-            let unsaved = std::mem::take(&mut table.unsaved);
-            unsaved.into_iter().map(|host| (host, table.by_host.get(&host).copied())).collect()
-        };
+        let rows = self.presences.take_unsaved(|host| model.hosts.contains_key(host));
         if rows.is_empty() {
             return Ok(());
         }
@@ -506,12 +406,11 @@ impl Store {
                     Err(error) => skip("host", id.host.to_string(), error),
                 }
             }
-            let mut presence = lock(&self.presence);
             for row in transaction.open_table(PRESENCE)?.iter()? {
                 let (id, value) = row?;
                 let (seconds, clock) = value.value();
                 let heard = Presence { checked_in_at: Timestamp::from_unix_seconds(seconds), clock };
-                presence.by_host.insert(unpair(id.value()), heard);
+                self.presences.load(unpair(id.value()), heard);
             }
             let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
             for row in transaction.open_table(EVENTS)?.iter()? {
@@ -553,85 +452,9 @@ impl Store {
     }
 }
 
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
 // A panic while one of these was held left whole values behind: they are replaced, never edited in place.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn key(id: Uuid) -> Id {
-    id.as_u128()
-}
-
-fn pair(host: HostKey) -> (Id, Id) {
-    (key(host.infra_env.0), key(host.host.0))
-}
-
-fn unpair((infra_env, host): (Id, Id)) -> HostKey {
-    HostKey { infra_env: InfraEnvId(Uuid::from_u128(infra_env)), host: HostId(Uuid::from_u128(host)) }
-}
-
-/// What is in a table row by row, as names for sealing and bytes.
-type Rows<K> = Vec<(K, String, Vec<u8>)>;
-
-impl Store {
-    fn encode<T: Serialize>(&self, kind: &'static str, key: &impl ToString, record: &T) -> Result<Vec<u8>, StoreError> {
-        let key = key.to_string();
-        match serde_json::to_vec(record) {
-            Ok(document) => Ok(self.seal.seal(kind, &key, document)?),
-            Err(source) => Err(StoreError::Record { kind, key, source }),
-        }
-    }
-
-    fn decode<T: DeserializeOwned>(
-        &self,
-        kind: &'static str,
-        key: &impl ToString,
-        bytes: &[u8],
-    ) -> Result<T, StoreError> {
-        let key = key.to_string();
-        let document = self.seal.open(kind, &key, bytes)?;
-        serde_json::from_slice(&document).map_err(|source| StoreError::Record { kind, key, source })
-    }
-
-    /// Seals what an earlier version wrote. Pages that held it before may keep it until they are used again.
-    fn seal_all(&self, transaction: &WriteTransaction) -> Result<(), StoreError> {
-        for (kind, table) in [("cluster", CLUSTERS), ("infra-env", INFRA_ENVS)] {
-            let mut table = transaction.open_table(table)?;
-            let rows: Result<Rows<Id>, StoreError> = table
-                .iter()?
-                .map(|row| {
-                    let (id, value) = row?;
-                    Ok((id.value(), Uuid::from_u128(id.value()).to_string(), value.value().to_vec()))
-                })
-                .collect();
-            for (id, name, document) in rows?.into_iter().filter(|(_, _, document)| !Seal::is_sealed(document)) {
-                table.insert(id, &*self.seal.seal(kind, &name, document)?)?;
-            }
-        }
-        let mut table = transaction.open_table(HOSTS)?;
-        let rows: Result<Rows<(Id, Id)>, StoreError> = table
-            .iter()?
-            .map(|row| {
-                let (id, value) = row?;
-                Ok((id.value(), unpair(id.value()).host.to_string(), value.value().to_vec()))
-            })
-            .collect();
-        for (id, name, document) in rows?.into_iter().filter(|(_, _, document)| !Seal::is_sealed(document)) {
-            table.insert(id, &*self.seal.seal("host", &name, document)?)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

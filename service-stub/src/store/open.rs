@@ -1,10 +1,13 @@
 //! Opening a store: what may begin empty, and what becomes of a damaged one.
 
+use super::Store;
+use super::error::{StoreError, guarded};
 use super::file::DatabaseFile;
+use super::layout::{CACHE_BYTES, FILE, FORMAT, META};
 use super::salvage::{self, Damage};
 use super::seal::{self, Seal};
-use super::{CACHE_BYTES, FILE, META, Store, StoreError, guarded};
 use crate::auth::keys;
+use crate::text::chain;
 use redb::{Database, DatabaseError, ReadableDatabase, TableHandle};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -93,7 +96,7 @@ fn refuse_beside(directory: &Path, path: &Path, state: &'static str, names: &[&s
 pub(super) fn inspect(path: &Path) -> Result<Health, StoreError> {
     let mut database = match guarded(|| open_file(path)) {
         Err(error @ (StoreError::Locked { .. } | StoreError::Directory { .. })) => return Err(error),
-        Err(error) => return Ok(Health::Damaged(None, super::chain(&error))),
+        Err(error) => return Ok(Health::Damaged(None, chain(&error))),
         Ok(database) => database,
     };
     let looked_at = guarded(|| {
@@ -103,7 +106,7 @@ pub(super) fn inspect(path: &Path) -> Result<Health, StoreError> {
         Ok((is_good, tables))
     });
     Ok(match looked_at {
-        Err(error) => Health::Damaged(Some(database), super::chain(&error)),
+        Err(error) => Health::Damaged(Some(database), chain(&error)),
         Ok((false, _)) => Health::Damaged(Some(database), "its pages are not as they were written".to_owned()),
         Ok((true, tables)) if tables.iter().any(|table| table == META.name()) => Health::Good,
         Ok((true, tables)) if tables.is_empty() => Health::New,
@@ -119,7 +122,7 @@ fn begin(path: &Path) -> Result<(), StoreError> {
     guarded(|| {
         let database = open_file(path)?;
         let transaction = database.begin_write()?;
-        transaction.open_table(META)?.insert("format", super::FORMAT)?;
+        transaction.open_table(META)?.insert("format", FORMAT)?;
         transaction.commit()?;
         Ok(())
     })

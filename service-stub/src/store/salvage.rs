@@ -4,9 +4,10 @@
 //! what opens with the key is what was once written there. Several versions of a record may be found so, of which the newest
 //! counts, and records that were deleted. Layout of a leaf page: <https://github.com/cberner/redb/blob/master/docs/design.md>.
 
+use super::error::{StoreError, guarded};
 use super::key::{Row, RowKey, walk};
+use super::layout::{CACHE_BYTES, FORMAT, META};
 use super::seal::Seal;
-use super::{CACHE_BYTES, FORMAT, META, StoreError, guarded};
 use redb::{Database, ReadableDatabase};
 use serde_json::Value;
 use std::{

@@ -1,6 +1,7 @@
 use super::*;
 use crate::model::{HostRecord, InfraEnvRecord};
 use crate::state::HostState;
+use api::HostId;
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -36,13 +37,13 @@ fn a_second_opener_is_told_so_and_content_survives() {
         })
         .unwrap();
     let heard = Presence { checked_in_at: Timestamp::from_unix_seconds(1_000), clock: 7 };
-    store.note_presence(host, heard);
+    store.presences().note(host, heard);
     store.save_presence().unwrap();
     assert!(matches!(Store::open(directory.path()), Err(StoreError::Locked { .. })));
     drop(store);
     let store = Store::open(directory.path()).unwrap();
     assert_eq!(store.model().hosts[&host].state, HostState::DiscoveringUnbound);
-    assert_eq!(store.presence(host), heard);
+    assert_eq!(store.presences().get(host), heard);
     let events = all(&store);
     assert_eq!((events.len(), events[0].request_id.as_str()), (1, "r1"));
 }
@@ -105,6 +106,34 @@ fn plain_records_of_an_earlier_version_are_sealed() {
     drop(store);
     std::fs::remove_file(directory.path().join(seal::FILE)).unwrap();
     assert!(matches!(Store::open(directory.path()), Err(StoreError::Seal(SealError::Foreign))));
+}
+
+#[test]
+fn what_earlier_versions_stored_of_hosts_is_taken_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let host = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+    let mut old = serde_json::to_value(HostRecord::new(host, None, Timestamp::from_unix_seconds(1_000))).unwrap();
+    old.as_object_mut().unwrap().remove("texts");
+    old["kept"] = serde_json::json!({"ntp_sources": "[]", "node_labels": "{}", "of_a_later_version": "x"});
+    let sealed = store.encode("host", &host.host, &old).unwrap();
+    let transaction = store.file.begin_write().unwrap();
+    transaction.open_table(HOSTS).unwrap().insert(pair(host), sealed.as_slice()).unwrap();
+    transaction.commit().unwrap();
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.damage(), []);
+    let record = store.model().hosts[&host].clone();
+    let texts = [("ntp_sources", "[]"), ("node_labels", "{}")];
+    assert_eq!(record.texts.published().collect::<Vec<_>>(), texts);
+    let written = store.change("", |change| {
+        change.put_host(HostRecord::clone(&record));
+        Ok::<_, StoreError>(())
+    });
+    written.unwrap();
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.model().hosts[&host].texts.published().collect::<Vec<_>>(), texts);
 }
 
 #[test]

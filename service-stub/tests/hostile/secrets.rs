@@ -3,7 +3,7 @@
 use super::common::{API, Files, Running};
 use serde_json::{Value, json};
 use service_stub::auth::{Auth, Claims, Scheme, keys::SigningKey};
-use service_stub::handlers;
+use service_stub::endpoints::ENDPOINTS;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
@@ -92,7 +92,7 @@ fn no_secret_is_told_logged_or_left_in_the_store() {
     for (header, token) in [("watcher-authorization", &watcher), ("x-secret-key", &token)] {
         assert_eq!(running.request("GET", &config, &[(header, token)], b"").status, 401, "{header}");
     }
-    let listed = handlers::ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path));
+    let listed = ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path));
     for (method, path) in listed.filter(|(method, path)| method.as_str() == "GET" && *path != CONFIG) {
         let path =
             path.replace("{cluster_id}", &cluster).replace("{infra_env_id}", &infra_env).replace("{host_id}", host);

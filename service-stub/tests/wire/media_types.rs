@@ -2,10 +2,16 @@
 
 use super::common::{API, Files, Running, pull_secret, recorded, swagger};
 use api::media::Media;
+use axum::http::Method;
 use serde_json::{Value, json};
-use service_stub::handlers;
+use service_stub::endpoints::{self, ENDPOINTS};
+use service_stub::http::negotiate::Exchange;
 
 const ID: &str = "69396def-4192-dbc7-5c01-819e7f27b01b";
+
+fn served() -> impl Iterator<Item = (&'static Method, &'static str, Exchange)> {
+    ENDPOINTS.iter().map(|endpoint| (&endpoint.method, endpoint.path, endpoint.exchange))
+}
 
 fn filled(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').map(|part| if part.starts_with('{') { ID } else { part }).collect();
@@ -19,7 +25,7 @@ fn refusal(message: &str) -> (u16, Value) {
 #[test]
 fn every_route_has_the_media_types_of_its_description() {
     let Some(description) = swagger::description() else { return };
-    for (method, path, exchange) in handlers::served() {
+    for (method, path, exchange) in served() {
         let operation = &description["paths"][path][method.as_str().to_lowercase()];
         assert!(operation.is_object(), "{method} {path}");
         let declared = |name: &str| operation.get(name).unwrap_or(&description[name]).clone();
@@ -27,7 +33,7 @@ fn every_route_has_the_media_types_of_its_description() {
         assert_eq!(json!([exchange.consumes.as_str()]), declared("consumes"), "{method} {path}");
     }
     for endpoint in api::endpoint::ALL {
-        let exchange = handlers::exchange(&endpoint.method, endpoint.path).unwrap();
+        let exchange = endpoints::find(&endpoint.method, endpoint.path).unwrap().exchange;
         assert_eq!(exchange.produces, endpoint.produces.media(), "{}", endpoint.operation);
         assert!(endpoint.consumes.is_none_or(|consumes| consumes == exchange.consumes), "{}", endpoint.operation);
     }
@@ -37,7 +43,7 @@ fn every_route_has_the_media_types_of_its_description() {
 fn what_is_not_accepted_is_refused_on_every_route() {
     let running = Running::start(Files::default());
     let mut count = 0;
-    for (method, path, exchange) in handlers::served() {
+    for (method, path, exchange) in served() {
         let ask = |accept: &[(&str, &str)]| running.request(method.as_str(), &filled(path), accept, b"");
         let other = match exchange.produces {
             Media::OctetStream => "application/json",
@@ -60,7 +66,7 @@ fn what_is_not_accepted_is_refused_on_every_route() {
 #[test]
 fn a_body_of_another_type_is_refused_on_every_route() {
     let running = Running::start(Files::default());
-    for (method, path, exchange) in handlers::served().filter(|(method, ..)| method.as_str().starts_with('P')) {
+    for (method, path, exchange) in served().filter(|(method, ..)| method.as_str().starts_with('P')) {
         let allowed = exchange.consumes.as_str();
         for (content_type, named) in [
             ("text/plain", "text/plain"),

@@ -43,9 +43,8 @@ fn a_recorded_node_is_judged_as_the_real_service_judged_it() {
     record.host.requested_hostname = text("requested_hostname");
     record.host.installation_disk_id = text("installation_disk_id");
     record.set_inventory(text("inventory"));
-    for name in ["ntp_sources", "domain_name_resolutions"] {
-        record.keep(name, text(name));
-    }
+    record.texts.ntp_sources = Some(text("ntp_sources"));
+    record.set_domain_name_resolutions(text("domain_name_resolutions"));
     let running = Running::start_with(Files::default(), |store| {
         put(
             store,
@@ -55,7 +54,7 @@ fn a_recorded_node_is_judged_as_the_real_service_judged_it() {
         );
     });
     let now = Timestamp::now();
-    running.service.store.note_presence(key, Presence { checked_in_at: now, clock: now.unix_seconds() });
+    running.service.store.presences().note(key, Presence { checked_in_at: now, clock: now.unix_seconds() });
     running.monitor();
     let ours = running.get(&format!("{}/v2/clusters/{cluster_id}", common::API)).document();
     // None differs: the recording service had its needs lowered as the tests here have.

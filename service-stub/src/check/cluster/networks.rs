@@ -152,7 +152,7 @@ fn is_broadcast(network: Cidr, address: IpAddr) -> bool {
 /// Whether all hosts that looked found an address free; none while they found none that all of them have.
 pub fn is_free(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<bool> {
     let lists = hosts.iter().filter_map(|host| {
-        let document: Vec<Value> = serde_json::from_str(host.kept.get("free_addresses")?).ok()?;
+        let document: Vec<Value> = serde_json::from_str(host.texts.free_addresses.as_ref()?).ok()?;
         let of_network = document.into_iter().find(|entry| {
             let network = entry["network"].as_str().and_then(|text| text.parse::<Cidr>().ok());
             network.is_some_and(|network| network.contains(address))

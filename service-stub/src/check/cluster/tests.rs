@@ -240,7 +240,7 @@ fn virtual_addresses() {
     const SAME: &str = "The Cluster Machine CIDR is equivalent to the calculated CIDR.";
     fn api(s: &mut Setup, address: &str, verification: &str) { s.own().api_vips = vip(address, verification); }
     fn free(s: &mut Setup, host: usize, list: &[&str]) {
-        s.hosts[host].keep("free_addresses", json!([{"network": "10.0.0.0/24", "free_addresses": list}]).to_string());
+        s.hosts[host].set_text("free_addresses", json!([{"network": "10.0.0.0/24", "free_addresses": list}]).to_string());
     }
     hold(&[
         (DEFINED, |_| {}, Success, "API virtual IPs are defined."),

@@ -1,6 +1,6 @@
 //! What an encrypted installation disk is unlocked by.
 
-use super::{Context, no_inventory, pending, verdict};
+use super::context::{Context, no_inventory, pending, reply, verdict};
 use crate::check::Verdict;
 use api::HostRole;
 use serde_json::Value;
@@ -40,7 +40,7 @@ fn set(context: &Context) -> Option<Locks> {
 
 /// `storage.luks[].clevis` of the config the host fetched.
 fn fetched(context: &Context) -> Option<Locks> {
-    let reply: Value = context.kept("api_vip_connectivity")?;
+    let reply: Value = reply(&context.record.texts.api_vip_connectivity)?;
     let config: Value = serde_json::from_str(reply["ignition"].as_str()?).ok()?;
     let volumes = config["storage"]["luks"].as_array()?;
     let any = |has: &dyn Fn(&Value) -> bool| volumes.iter().any(|volume| has(&volume["clevis"]));
@@ -61,7 +61,7 @@ fn tpm(context: &Context) -> Option<Verdict> {
 }
 
 fn tang(context: &Context) -> Option<Verdict> {
-    let Some(reply) = context.kept::<Value>("tang_connectivity") else {
+    let Some(reply) = reply::<Value>(&context.record.texts.tang_connectivity) else {
         return pending("The host has not tried to reach the Tang servers yet");
     };
     verdict(reply["is_success"] == true, "Installation disk can be encrypted using tang", || {

@@ -1,6 +1,6 @@
 //! What the machine itself is good for.
 
-use super::{Context, no_inventory, pending, success, verdict};
+use super::context::{Context, no_inventory, pending, reply, success, verdict};
 use crate::check::{Status, Verdict, requirements::RoleNeeds};
 use serde_json::Value;
 
@@ -156,7 +156,7 @@ pub(super) fn compatible_agent(_: &Context) -> Option<Verdict> {
 }
 
 fn skipped_disks(context: &Context) -> Vec<String> {
-    let text = context.record.kept.get("skip_formatting_disks").map(String::as_str).unwrap_or_default();
+    let text = context.record.texts.skip_formatting_disks.as_deref().unwrap_or_default();
     text.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
@@ -182,7 +182,7 @@ pub(super) fn no_skip_missing_disk(context: &Context) -> Option<Verdict> {
 
 /// By the exit code of the step, as the host keeps it.
 pub(super) fn disk_speed(context: &Context) -> Option<Verdict> {
-    let info: Option<Value> = context.kept("disks_info");
+    let info: Option<Value> = reply(&context.record.texts.disks_info);
     let unmeasured = || success("Speed of installation disk has not yet been measured");
     let Some(info) = info else { return unmeasured() };
     let host = &context.record.host;

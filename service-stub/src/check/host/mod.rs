@@ -1,5 +1,6 @@
 //! Checks of a host (docs/compatibility.md#host-validations): a table of names, what each holds back, and a pure function.
 
+mod context;
 mod domains;
 mod encryption;
 mod hardware;
@@ -8,99 +9,13 @@ mod peers;
 #[cfg(test)]
 mod tests;
 
-pub use domains::Domains;
+pub use context::{Context, Shared};
 pub use hardware::valid_hostname;
 pub use network::connected;
 
-use super::{
-    Finding, OPERATORS, Status, Verdict, Waived,
-    connectivity::MajorityGroups,
-    requirements::{Requirements, RoleNeeds},
-    to_json,
-};
-use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Presence};
-use crate::net::Cidr;
+use super::{Finding, OPERATORS, Status, Verdict, Waived, to_json};
 use crate::state::{HostChecks, InventoryState, Outcome};
-use api::{HostId, HostRole, HostStage, Inventory, Timestamp};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
-
-/// What the hosts of one cluster share.
-#[derive(Debug, Default)]
-pub struct Shared {
-    /// How many hosts have each name.
-    pub names: BTreeMap<String, usize>,
-    /// Effective roles and names.
-    pub peers: BTreeMap<HostId, (HostRole, String)>,
-    /// Who reaches whom.
-    pub groups: MajorityGroups,
-    /// Networks the cluster's machines are to be in.
-    pub machine_networks: Vec<Cidr>,
-    /// Hosts that make a majority group.
-    pub group_minimum: usize,
-    /// Hosts in the cluster.
-    pub hosts: usize,
-    /// Its control plane was brought up here, or is to be.
-    pub with_control_plane: bool,
-    /// Addresses that two machines answer for, with their hardware addresses.
-    pub collisions: BTreeMap<IpAddr, BTreeSet<String>>,
-}
-
-/// Everything a check may look at.
-pub struct Context<'a> {
-    pub record: &'a HostRecord,
-    /// When it was last heard of.
-    pub presence: Presence,
-    pub cluster: Option<&'a ClusterRecord>,
-    pub infra_env: Option<&'a InfraEnvRecord>,
-    /// Its peers.
-    pub shared: &'a Shared,
-    /// The table of needs.
-    pub requirements: &'a Requirements,
-    pub now: Timestamp,
-    /// Start of the service: nobody could be heard of before.
-    pub started: Timestamp,
-}
-
-impl<'a> Context<'a> {
-    fn inventory(&self) -> Option<&'a Inventory> {
-        self.record.facts().inventory.as_ref()
-    }
-
-    fn version(&self) -> &'a str {
-        self.cluster.map_or("", |record| &record.cluster.openshift_version)
-    }
-
-    fn single_node(&self) -> bool {
-        self.cluster.is_some_and(ClusterRecord::single_node)
-    }
-
-    fn day2(&self) -> bool {
-        self.cluster.is_some_and(ClusterRecord::day2)
-    }
-
-    fn user_managed(&self) -> bool {
-        self.cluster.is_some_and(|record| record.cluster.user_managed_networking)
-    }
-
-    /// The user's own load balancer answers for the virtual addresses.
-    fn user_balanced(&self) -> bool {
-        self.cluster.is_some_and(ClusterRecord::user_balanced)
-    }
-
-    /// What the host needs in its role.
-    fn needs(&self) -> RoleNeeds {
-        let (role, single_node) = (self.record.effective_role(), self.single_node());
-        self.requirements.of_machine(self.version(), role, single_node, self.inventory())
-    }
-
-    /// A reply of the host, kept as JSON text.
-    fn kept<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
-        self.record.kept.get(name).and_then(|text| serde_json::from_str(text).ok())
-    }
-}
+use api::HostStage;
 
 /// What a failing check keeps a host from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,21 +197,4 @@ fn skipped(id: &str, stage: Option<HostStage>) -> bool {
         "compatible-agent" => stage.is_some(),
         _ => false,
     }
-}
-
-fn no_inventory() -> Option<Verdict> {
-    Some((Status::Pending, "The host has not sent its inventory yet".to_owned()))
-}
-
-fn success(message: impl Into<String>) -> Option<Verdict> {
-    Some((Status::Success, message.into()))
-}
-
-fn pending(message: impl Into<String>) -> Option<Verdict> {
-    Some((Status::Pending, message.into()))
-}
-
-/// The condition decides between two messages.
-fn verdict(holds: bool, success: impl Into<String>, failure: impl FnOnce() -> String) -> Option<Verdict> {
-    Some(super::verdict(holds, success, failure))
 }

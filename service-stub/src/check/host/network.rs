@@ -1,6 +1,6 @@
 //! Presence, time, and the networks the machine is in.
 
-use super::{Context, no_inventory, pending, success, verdict};
+use super::context::{Context, no_inventory, pending, reply, success, verdict};
 use crate::check::{Verdict, disks};
 use crate::ignition_endpoint;
 use crate::model::{HostRecord, Presence};
@@ -102,7 +102,7 @@ pub(super) fn ignition_downloadable(context: &Context) -> Option<Verdict> {
     if !added.is_some_and(|cluster| ignition_endpoint::is_elsewhere(cluster, context.shared.with_control_plane)) {
         return None;
     }
-    let Some(reply) = context.kept::<Value>("api_vip_connectivity") else {
+    let Some(reply) = reply::<Value>(&context.record.texts.api_vip_connectivity) else {
         return pending("The host has not tried to download its ignition config yet");
     };
     verdict(reply["is_success"] == true, "Ignition is downloadable", || {
@@ -122,7 +122,7 @@ pub(super) fn ntp_synced(context: &Context) -> Option<Verdict> {
         return None;
     }
     // Nothing is said before it was asked.
-    let sources: Vec<Value> = context.kept("ntp_sources")?;
+    let sources: Vec<Value> = reply(&context.record.texts.ntp_sources)?;
     let synced = sources.iter().any(|source| source["source_state"] == "synced");
     verdict(synced, "Host NTP is synced", || {
         "Host couldn't synchronize with any NTP server: give it one that it reaches (additional_ntp_source)".to_owned()
@@ -133,7 +133,7 @@ pub(super) fn ntp_synced(context: &Context) -> Option<Verdict> {
 pub(super) fn images_available(context: &Context) -> Option<Verdict> {
     const SUCCESS: &str =
         "All required container images were either pulled successfully or no attempt was made to pull them";
-    let statuses: Option<Value> = context.kept("images_status");
+    let statuses: Option<Value> = reply(&context.record.texts.images_status);
     let failed: Vec<String> = statuses
         .iter()
         .filter_map(Value::as_object)

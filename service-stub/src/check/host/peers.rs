@@ -1,6 +1,6 @@
 //! What hosts see of each other.
 
-use super::{Context, Shared, pending, success, verdict};
+use super::context::{Context, Shared, pending, success, verdict};
 use crate::check::{
     Verdict,
     reach::{Reach, Seen},

@@ -1,11 +1,16 @@
 //! Every check at its thresholds: what is just enough, what is just not, and what is said of it.
 
 use super::*;
-use crate::check::reach::Reach;
-use crate::model::{DAY2_CLUSTER, DAY2_HOST, HostKey};
+use crate::check::{connectivity::MajorityGroups, reach::Reach, requirements::Requirements};
+use crate::model::{ClusterRecord, DAY2_CLUSTER, DAY2_HOST, HostKey, HostRecord, InfraEnvRecord, Presence};
+use crate::net::Cidr;
 use crate::state::ClusterState;
-use api::{Cluster, ClusterNetwork, HostProgressInfo, InfraEnv, InfraEnvId, MachineNetwork, Platform, Secret};
+use api::{
+    Cluster, ClusterNetwork, HostId, HostProgressInfo, HostRole, InfraEnv, InfraEnvId, MachineNetwork, Platform,
+    Secret, Timestamp,
+};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const NOW: i64 = 1_800_000_000;
 
@@ -117,7 +122,7 @@ impl Setup {
     }
 
     fn keep(&mut self, name: &str, value: &Value) {
-        self.record.keep(name, value.to_string());
+        self.record.set_text(name, value.to_string());
     }
 
     fn at_stage(&mut self, stage: HostStage) {
@@ -236,10 +241,10 @@ fn hardware() {
         ("vsphere-disk-uuid-enabled", |s| s.cluster().cluster.platform.as_mut().unwrap().kind = "vsphere".into(), Some((Failure, "Disks sda have no UUID: set disk.EnableUUID to TRUE for this virtual machine"))),
         ("compatible-agent", |_| {}, Some((Success, "Host agent is compatible with the service"))),
         ("compatible-agent", |s| s.at_stage(HostStage::Installing), None),
-        ("no-skip-installation-disk", |s| s.record.keep("skip_formatting_disks", "/dev/sdb".into()), Some((Success, "No request to skip formatting of the installation disk"))),
-        ("no-skip-installation-disk", |s| s.record.keep("skip_formatting_disks", "/dev/sdb,/dev/sda".into()), Some((Failure, "The installation disk is among those whose formatting is skipped: choose another one, or take it off the list"))),
-        ("no-skip-missing-disk", |s| s.record.keep("skip_formatting_disks", "/dev/sda".into()), Some((Success, "All disks that have skipped formatting are present in the host inventory"))),
-        ("no-skip-missing-disk", |s| s.record.keep("skip_formatting_disks", "/dev/sda,/dev/gone".into()), Some((Failure, "Disks whose formatting is skipped are not in the inventory: /dev/gone"))),
+        ("no-skip-installation-disk", |s| s.record.set_text("skip_formatting_disks", "/dev/sdb".into()), Some((Success, "No request to skip formatting of the installation disk"))),
+        ("no-skip-installation-disk", |s| s.record.set_text("skip_formatting_disks", "/dev/sdb,/dev/sda".into()), Some((Failure, "The installation disk is among those whose formatting is skipped: choose another one, or take it off the list"))),
+        ("no-skip-missing-disk", |s| s.record.set_text("skip_formatting_disks", "/dev/sda".into()), Some((Success, "All disks that have skipped formatting are present in the host inventory"))),
+        ("no-skip-missing-disk", |s| s.record.set_text("skip_formatting_disks", "/dev/sda,/dev/gone".into()), Some((Failure, "Disks whose formatting is skipped are not in the inventory: /dev/gone"))),
         ("no-skip-missing-disk", no_inventory, WAITING),
         ("sufficient-installation-disk-speed", |_| {}, Some((Success, "Speed of installation disk has not yet been measured"))),
         ("sufficient-installation-disk-speed", |s| s.keep("disks_info", &json!({"/dev/sda": {"disk_speed": {"tested": true, "exit_code": 0, "speed_ms": 99}}})), Some((Success, "Speed of installation disk is sufficient"))),

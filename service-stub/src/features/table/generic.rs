@@ -1,10 +1,9 @@
 //! Sizes of clusters, and images.
 
-use super::ALWAYS;
 use crate::features::Architecture::{Arm64, Multi, Ppc64le, S390x};
 use crate::features::Feature as F;
 use crate::features::row::{
-    Ground,
+    ALWAYS, Ground,
     Level::{DevPreview, Supported, TechPreview, Unavailable},
     Levels,
     Platform::{self, Baremetal, External, Nutanix, Vsphere},

@@ -5,7 +5,20 @@ pub mod networks;
 pub mod operators;
 pub mod platforms;
 
-use super::row::{Level, Levels};
+use super::feature::{Feature, features};
+use super::row::Row;
 
-/// In full, with every version.
-const ALWAYS: Levels = &[("", Level::Supported)];
+macro_rules! rows {
+    ($($variant:ident $id:literal $row:path,)*) => {
+        impl Feature {
+            /// Its rules.
+            pub fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$variant => &$row,)*
+                }
+            }
+        }
+    };
+}
+
+features!(rows);

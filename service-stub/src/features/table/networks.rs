@@ -1,10 +1,9 @@
 //! Networks, virtual addresses and network plug-ins.
 
-use super::ALWAYS;
 use crate::features::Architecture::{Arm64, Ppc64le, S390x};
 use crate::features::Feature as F;
 use crate::features::row::{
-    Ground,
+    ALWAYS, Ground,
     Level::{DevPreview, Supported, TechPreview, Unavailable, Unsupported},
     Platform::{self, External, Nutanix, Vsphere},
     Reason, Row,

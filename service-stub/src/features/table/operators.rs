@@ -1,10 +1,9 @@
 //! Operators that are added to a cluster.
 
-use super::ALWAYS;
 use crate::features::Architecture::{self, Arm64, Ppc64le, S390x};
 use crate::features::Feature as F;
 use crate::features::row::{
-    Ground,
+    ALWAYS, Ground,
     Level::{DevPreview, Supported, TechPreview},
     Levels,
     Platform::{External, Nutanix, Vsphere},

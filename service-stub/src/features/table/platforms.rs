@@ -1,9 +1,9 @@
 //! Platforms.
 
-use super::ALWAYS;
 use crate::features::Architecture::{Arm64, Ppc64le, S390x};
 use crate::features::Feature as F;
 use crate::features::row::{
+    ALWAYS,
     Level::{DevPreview, Supported},
     Row,
 };

@@ -1,14 +1,41 @@
 //! The request of the step `install` (docs/compatibility.md#install-request).
 
-use super::Situation;
+use super::kind::{Kind, Outcome, Replied, Situation, detail, json};
 use crate::check::disks;
+use crate::http::Refusal;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
-use api::{Disk, HostRole, InstallRequest, Interface, Inventory, Proxy};
+use crate::state::{HostState, host::Trigger};
+use api::{Disk, HostRole, InstallRequest, Interface, Inventory, Proxy, StepReply, kinds};
 use std::net::IpAddr;
 
+pub fn kind() -> Kind {
+    Kind {
+        // The installer is pulled in three attempts of ten minutes; then it reports its first stage.
+        limit_s: Some(3 * 600 + 300),
+        failed,
+        ..Kind::new::<kinds::Install>(
+            |state, _| state == HostState::Installing,
+            |situation| json::<kinds::Install>(&request(situation)?),
+        )
+    }
+}
+
+fn failed(replied: &Replied) -> Result<Outcome, Refusal> {
+    if is_name_clash(replied.reply) {
+        return Ok(Outcome::Nothing);
+    }
+    let why = format!("installation command failed: {}", detail(replied.reply));
+    Ok(Outcome::Trigger(Trigger::InstallationFailed, why))
+}
+
+/// The real service hands the install step out until the first progress report and relies on this clash.
+fn is_name_clash(reply: &StepReply) -> bool {
+    reply.exit_code == 125 && reply.error.contains("is already in use")
+}
+
 /// What the installer is asked to do. Without a control plane none is counted: no host carries a temporary one.
-pub(super) fn request(situation: &Situation) -> Option<InstallRequest> {
+pub fn request(situation: &Situation) -> Option<InstallRequest> {
     let (record, cluster) = (situation.record, &situation.cluster?.cluster);
     let host = &record.host;
     let boot_device =
@@ -43,11 +70,11 @@ pub(super) fn request(situation: &Situation) -> Option<InstallRequest> {
 /// Disks with a boot sector, which would be booted from instead of the installation disk: those that are to be cleared, and those
 /// that the user keeps.
 pub fn disks_to_format(record: &HostRecord) -> (Vec<&Disk>, Vec<&Disk>) {
-    let kept = record.kept.get("skip_formatting_disks").map(String::as_str).unwrap_or_default();
+    let skipped = record.texts.skip_formatting_disks.as_deref().unwrap_or_default();
     let own = [&record.host.installation_disk_id, &record.host.installation_disk_path];
     let installs = |disk: &Disk| own.iter().any(|id| !id.is_empty() && disks::answers_to(disk, id));
     let keeps = |disk: &&Disk| {
-        kept.split(',').any(|id| !id.is_empty() && disks::answers_to(disk, id))
+        skipped.split(',').any(|id| !id.is_empty() && disks::answers_to(disk, id))
             || installs(disk) && keeps_partitions(record)
     };
     let inventory = record.facts().inventory.iter();
@@ -98,7 +125,7 @@ fn no_proxy(given: &str, name: &str, base: &str) -> String {
 }
 
 /// The user's arguments, then what the machine, the disk and the network need, then where the image is.
-pub(super) fn installer_args(situation: &Situation) -> Vec<String> {
+pub fn installer_args(situation: &Situation) -> Vec<String> {
     let mut args = own_args(situation.record);
     let has_ip = args.windows(2).any(|pair| pair[0] == "--append-karg" && pair[1].starts_with("ip="));
     let inventory = situation.record.facts().inventory.as_ref();
@@ -175,7 +202,7 @@ fn ip_karg(nic: &Interface, method: &str) -> String {
 }
 
 /// One `ip=` per interface in the machine networks; where none are known, per interface of a default route.
-pub(super) fn ip_kargs(inventory: &Inventory, machine_networks: &[Cidr]) -> Vec<String> {
+pub fn ip_kargs(inventory: &Inventory, machine_networks: &[Cidr]) -> Vec<String> {
     let default_route = |nic: &Interface| {
         inventory.routes.iter().any(|route| {
             route.interface == nic.name && disks::is_default(&route.destination) && !route.gateway.is_empty()

@@ -1,0 +1,105 @@
+//! The facts that the checks of a host use, and how checks answer.
+
+use crate::check::{
+    Status, Verdict,
+    connectivity::MajorityGroups,
+    requirements::{Requirements, RoleNeeds},
+};
+use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Presence};
+use crate::net::Cidr;
+use api::{HostId, HostRole, Inventory, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+/// Facts about one cluster, the same for each of its hosts.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// How many hosts have each name.
+    pub names: BTreeMap<String, usize>,
+    /// Effective roles and names.
+    pub peers: BTreeMap<HostId, (HostRole, String)>,
+    /// Which hosts reach one another.
+    pub groups: MajorityGroups,
+    /// Networks that the cluster's machines should be in.
+    pub machine_networks: Vec<Cidr>,
+    /// Hosts that make a majority group.
+    pub group_minimum: usize,
+    /// Hosts in the cluster.
+    pub hosts: usize,
+    /// This service brings up its control plane, or has done so.
+    pub with_control_plane: bool,
+    /// Addresses for which two machines answer, with their hardware addresses.
+    pub collisions: BTreeMap<IpAddr, BTreeSet<String>>,
+}
+
+/// All facts that a check may use.
+pub struct Context<'a> {
+    pub record: &'a HostRecord,
+    /// When it was last heard of.
+    pub presence: Presence,
+    pub cluster: Option<&'a ClusterRecord>,
+    pub infra_env: Option<&'a InfraEnvRecord>,
+    pub shared: &'a Shared,
+    /// The hardware requirements.
+    pub requirements: &'a Requirements,
+    pub now: Timestamp,
+    /// Start of the service: no host could report before.
+    pub started: Timestamp,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn inventory(&self) -> Option<&'a Inventory> {
+        self.record.facts().inventory.as_ref()
+    }
+
+    pub(super) fn version(&self) -> &'a str {
+        self.cluster.map_or("", |record| &record.cluster.openshift_version)
+    }
+
+    pub(super) fn single_node(&self) -> bool {
+        self.cluster.is_some_and(ClusterRecord::single_node)
+    }
+
+    pub(super) fn day2(&self) -> bool {
+        self.cluster.is_some_and(ClusterRecord::day2)
+    }
+
+    pub(super) fn user_managed(&self) -> bool {
+        self.cluster.is_some_and(|record| record.cluster.user_managed_networking)
+    }
+
+    /// The user's own load balancer answers for the virtual addresses.
+    pub(super) fn user_balanced(&self) -> bool {
+        self.cluster.is_some_and(ClusterRecord::user_balanced)
+    }
+
+    /// The requirements of the host's role.
+    pub(super) fn needs(&self) -> RoleNeeds {
+        let (role, single_node) = (self.record.effective_role(), self.single_node());
+        self.requirements.of_machine(self.version(), role, single_node, self.inventory())
+    }
+}
+
+/// A reply of the host, stored as JSON text.
+pub(super) fn reply<T: serde::de::DeserializeOwned>(text: &Option<String>) -> Option<T> {
+    text.as_ref().and_then(|text| serde_json::from_str(text).ok())
+}
+
+pub(super) fn no_inventory() -> Option<Verdict> {
+    Some((Status::Pending, "The host has not sent its inventory yet".to_owned()))
+}
+
+pub(super) fn success(message: impl Into<String>) -> Option<Verdict> {
+    Some((Status::Success, message.into()))
+}
+
+pub(super) fn pending(message: impl Into<String>) -> Option<Verdict> {
+    Some((Status::Pending, message.into()))
+}
+
+/// The condition decides between two messages.
+pub(super) fn verdict(holds: bool, success: impl Into<String>, failure: impl FnOnce() -> String) -> Option<Verdict> {
+    Some(crate::check::verdict(holds, success, failure))
+}

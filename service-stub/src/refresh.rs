@@ -1,0 +1,59 @@
+//! The work that no request triggers: every few seconds, and after large changes.
+
+use crate::pass::{self, Rules};
+use crate::rendezvous;
+use crate::retention;
+use crate::service::Service;
+use crate::store::{Change, StoreError};
+use api::{ClusterId, Timestamp};
+use std::{sync::atomic::Ordering, thread, time::Instant};
+
+impl Service {
+    /// One pass over all records that time alone may change.
+    pub fn refresh(&self) -> Result<(), StoreError> {
+        self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
+        self.unsettled.take();
+        let model = self.store.model();
+        self.outstanding.retain(|key| model.hosts.contains_key(key));
+        let unbound = model.hosts.values().any(|record| record.host.cluster_id.is_none());
+        let began = Instant::now();
+        let all = model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None));
+        self.settle_all(all, pass::monitor_cluster)?;
+        self.store.published().cycle(began.elapsed());
+        if let Err(refusal) = rendezvous::advance(self) {
+            tracing::error!(?refusal, "the rack's plan can't be carried out");
+        }
+        let up = i64::try_from(self.up.elapsed().as_secs()).unwrap_or(i64::MAX);
+        let idle = up.saturating_sub(self.swept.load(Ordering::Relaxed));
+        if self.settings.retention.interval().is_some_and(|interval| idle >= interval) {
+            self.swept.store(up, Ordering::Relaxed);
+            retention::sweep(self, up)?;
+        }
+        self.store.save_presence()
+    }
+
+    /// Settles the clusters that were noted as unsettled.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        self.settle_all(self.unsettled.take(), pass::settle_cluster)
+    }
+
+    fn settle_all(
+        &self,
+        ids: impl IntoIterator<Item = Option<ClusterId>>,
+        judge: fn(&Rules, &mut Change, ClusterId),
+    ) -> Result<(), StoreError> {
+        for id in ids {
+            // One at a time, each followed by a pause as long as its work, so that requests get their turn.
+            let began = Instant::now();
+            self.store.change("", |change| {
+                match id {
+                    Some(id) => judge(&self.rules(), change, id),
+                    None => pass::settle_unbound(&self.rules(), change),
+                }
+                Ok::<_, StoreError>(())
+            })?;
+            thread::sleep(began.elapsed());
+        }
+        Ok(())
+    }
+}

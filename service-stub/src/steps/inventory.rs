@@ -1,0 +1,115 @@
+//! `inventory`: the host's hardware.
+
+use super::install::disks_to_format;
+use super::kind::{Kind, MAX_LONG_OUTPUT_BYTES, Outcome, Replied, Situation};
+use super::outputs;
+use crate::check::disks;
+use crate::http::Refusal;
+use crate::model::HostRecord;
+use crate::state::HostState;
+use api::{Inventory, kinds};
+use axum::http::StatusCode;
+
+const MAX_DISKS: usize = 16_384;
+
+pub fn kind() -> Kind {
+    Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::Inventory>(asked_in, ask) }
+}
+
+/// A known host is first asked for what changes sooner.
+pub fn again() -> Kind {
+    Kind { asked_in: |state, _| state == HostState::Known, ..kind() }
+}
+
+fn asked_in(state: HostState, _: bool) -> bool {
+    use HostState as S;
+    matches!(
+        state,
+        S::Disconnected
+            | S::DisconnectedUnbound
+            | S::Discovering
+            | S::DiscoveringUnbound
+            | S::InsufficientUnbound
+            | S::KnownUnbound
+            | S::Insufficient
+            | S::PendingForInput
+    )
+}
+
+fn ask(situation: &Situation) -> Option<Vec<String>> {
+    Some(vec![situation.record.host.id.to_string()])
+}
+
+fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
+    let mut inventory: Inventory = outputs::object(&replied.reply.output, "Inventory")?;
+    let record = replied.host()?;
+    check_state(record.state)?;
+    let cluster = record.host.cluster_id.and_then(|id| replied.model.clusters.get(&id));
+    if inventory.disks.len() > MAX_DISKS {
+        let message = format!("inventory told {} disks, of which {MAX_DISKS} are taken at most", inventory.disks.len());
+        return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    // Only these can carry a cluster's traffic.
+    inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
+    let requirements = &replied.settings.requirements;
+    let wanted = disks::Wanted::of(requirements, &record, cluster.map(AsRef::as_ref), &inventory);
+    disks::judge(&mut inventory, wanted);
+    let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
+    Ok(Outcome::Host(Box::new(move |_, record| store(record, &inventory, text))))
+}
+
+fn check_state(state: HostState) -> Result<(), Refusal> {
+    if HostState::TAKES_INVENTORY.contains(&state) {
+        return Ok(());
+    }
+    let states = HostState::TAKES_INVENTORY.map(HostState::as_str).join(" ");
+    let reason = format!("Host is in {state} state, host can be updated only in one of [{states}] states");
+    Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason))
+}
+
+/// Puts a judged inventory and its text into the record that is being changed. Its state is looked at here once more:
+/// the install may have been ordered since the reply came in.
+fn store(record: &mut HostRecord, inventory: &Inventory, text: String) -> Result<(), Refusal> {
+    check_state(record.state)?;
+    // Once the install is ordered the disk is what it is, whatever a late inventory says.
+    if record.state.settings_open() {
+        let chosen = disks::choose(inventory, &record.host.installation_disk_id);
+        record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);
+        record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
+    }
+    record.set_inventory(text);
+    let disks: Vec<String> = disks_to_format(record).0.into_iter().map(disks::identifier).collect();
+    record.texts.disks_to_be_formatted = Some(disks.join(",")).filter(|disks| !disks.is_empty());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::HostKey;
+    use api::{HostId, InfraEnvId, Timestamp};
+    use serde_json::json;
+
+    #[test]
+    fn a_late_inventory_never_changes_the_disk() {
+        let eligible = json!({"eligible": true});
+        let disk = json!({"name": "sdb", "path": "/dev/sdb", "id": "/dev/sdb", "installation_eligibility": eligible});
+        let inventory: Inventory = serde_json::from_value(json!({"disks": [disk]})).unwrap();
+        for state in HostState::ALL {
+            let key = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+            let mut record = HostRecord::new(key, None, Timestamp::ZERO);
+            record.state = *state;
+            record.host.installation_disk_id = "/dev/sda".into();
+            record.host.installation_disk_path = "/dev/sda".into();
+            let taken = store(&mut record, &inventory, "{}".into());
+            assert_eq!(taken.is_ok(), HostState::TAKES_INVENTORY.contains(state), "{state}");
+            let disk = if state.settings_open() { "/dev/sdb" } else { "/dev/sda" };
+            assert_eq!(record.host.installation_disk_path, disk, "{state}");
+            assert_eq!(record.host.installation_disk_id, disk, "{state}");
+        }
+        assert!(HostState::Known.settings_open() && HostState::DiscoveringUnbound.settings_open());
+        for state in [HostState::PreparingForInstallation, HostState::PreparingSuccessful, HostState::Installing] {
+            assert!(!state.settings_open(), "{state}");
+        }
+    }
+}
