@@ -338,9 +338,9 @@ const INSTALLATION: Rules = Rules {
     reads_of_processes: &["comm", "mountinfo", "stat"],
     reads_disks: true,
     writes: &["/dev/null", "/dev/mapper/control", "/dev/loop-control", "/sys/fs/selinux/enforce"],
-    makes: &["/run/landfall-install.lock", "/run/landfall-transposefs.sh"],
+    makes: &["/run/landfall-install.lock"],
     // Mounts; logs that are gathered, and what their scripts have made.
-    trees: &["/run/landfall/mounts", "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
+    trees: &["/run/landfall/installation", "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
     takes: &["/root"],
     writes_its_disks: true,
     takes_down: true,

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 const UMOUNT_TRIES: u32 = 20;
 const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
 /// Where there is no such thing, and none can be made, the directory for temporary files serves.
-const PRIVATE: &str = "/run/landfall/mounts";
+const PRIVATE: &str = "/run/landfall/installation";
 
 /// Why the file system can't be used.
 #[derive(Debug, thiserror::Error)]

@@ -94,7 +94,7 @@ pub(super) const INSTALLS: Assistant = Assistant {
         // A medium that carries a registry.
         (
             When::There("/mnt/agentdata"),
-            &[Program { name: "/bin/sh", arguments: &[&["/run/landfall-transposefs.sh", "*"]], variables: &PROXIES }],
+            &[Program { name: "/bin/sh", arguments: &[&["/run/landfall/installation/transposefs.sh", "*"]], variables: &PROXIES }],
         ),
         (
             When::LiveSystemChanges,
@@ -146,7 +146,7 @@ pub(super) const INSTALLS: Assistant = Assistant {
         ),
     ],
     remounts: &["boot", "sysroot"],
-    mount_points: &["/mnt", "/run/landfall/mounts"],
+    mount_points: &["/mnt", "/run/landfall/installation"],
     forbidden: &[],
 };
 

@@ -24,7 +24,7 @@ const DESTINATION: &str = "ostree/deploy/rhcos/var/lib/iri-registry";
 /// Moves the contents of the root file system away, makes a new one, and puts them back.
 const TRANSPOSE: &str = "usr/lib/dracut/modules.d/40ignition-ostree/ignition-ostree-transposefs.sh";
 /// Of the script of ours that does it whatever the file system's shape.
-const SCRIPT: &str = "run/landfall-transposefs.sh";
+const SCRIPT: &str = "run/landfall/installation/transposefs.sh";
 
 /// Copies it. `on_percent` gets what is worth reporting.
 pub fn copy_registry_data(
@@ -77,6 +77,9 @@ fn transpose(host: &dyn Host, pace: &Pace, cancel: &Cancel) -> Result<(), Target
     let path = host.root().join(TRANSPOSE);
     let script = fs::read_to_string(&path).map_err(failed("read", &path))?;
     let changed = host.root().join(SCRIPT);
+    if let Some(directory) = changed.parent() {
+        fs::create_dir_all(directory).map_err(failed("make", directory))?;
+    }
     fs::write(&changed, always(&script)).map_err(failed("write", &changed))?;
     let _remove = Remove(&changed);
     for command in ["autosave-xfs", "restore", "cleanup"] {
