@@ -95,7 +95,7 @@ fn the_disk_of_the_request_is_measured_and_no_other() {
     let speed = |disk: &LoopDisk| {
         let mut command = step("installation-disk-speed-check", &["disk", "speed", "--request", "-", "--json"]);
         // Too short for all of it, but it writes.
-        command.args(["--timeout", "0.2"]).env("LANDFALL_STEP_TARGET", asked.path());
+        command.args(["--timeout", "0.2"]).env("LANDFALL_STEP_TARGETS", asked.path());
         finish(command.spawn().unwrap(), &json!({"path": disk.path()}))
     };
     let output = speed(&asked);
@@ -216,7 +216,7 @@ fn a_confined_download_makes_the_nodes_boot_file_system_writable() {
         let request = json!({"request": {"kernel_url": format!("{url}/k"), "initrd_url": format!("{url}/i"),
             "rootfs_url": "https://s.example/r", "host_fs_mount_dir": node}});
         let mut command = step("download-boot-artifacts", &["reclaim", "download", "--request", "-"]);
-        let output = finish(command.env("LANDFALL_STEP_TARGET", &node).spawn().unwrap(), &request);
+        let output = finish(command.env("LANDFALL_STEP_TARGETS", &node).spawn().unwrap(), &request);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(fs::read(boot.join("discovery/vmlinuz")).unwrap(), b"kernel or initramfs");
         assert!(boot.join("loader/entries/00-assisted-discovery.conf").is_file());

@@ -131,12 +131,7 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
     command.args(run.args.iter().map(AsRef::<str>::as_ref));
     command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.env(STEP_VARIABLE, printable(step_id)).env(confine::TYPE_VARIABLE, kind.to_string());
-    for (variable, path) in [(confine::TARGET_VARIABLE, &run.named.target), (confine::CA_VARIABLE, &run.named.ca_cert)]
-    {
-        if let Some(path) = path {
-            command.env(variable, path);
-        }
-    }
+    command.envs(run.named.variables());
     command.stdin(Stdio::piped());
     if program == Path::new(OURSELVES) {
         // What ps and usage texts show.

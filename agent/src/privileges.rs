@@ -6,11 +6,12 @@
 mod assistants;
 
 use crate::confine::{
-    CA_VARIABLE, CHANGE_FILES, FILE_USER, FORK, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
+    CA_VARIABLE, CHANGE_FILES, DONE_BY_ASSISTANTS, FILE_USER, FORK, NO_INSTALLATION, REBOOT, REPLACE_FILES, SIGNAL,
+    SIGNALS_BY_FILE, SYNC,
 };
 use api::StepType;
 use assist::Program;
-use assistants::{CLEANS_UP, GATHERS, PULLS, WRITES_BOOT_RECORD};
+use assistants::{CLEANS_UP, GATHERS, INSTALLS, PULLS, WRITES_BOOT_RECORD};
 use caps::Capability::{self, *};
 use libc::c_long;
 
@@ -37,8 +38,6 @@ pub enum Reach {
     Only(Rules),
     /// As [`Reach::Only`], but programs and mounts are to be had from an assistant that it forked before.
     Assisted(Rules, Assistant),
-    /// Any file and port, and all system calls but those no step makes.
-    Everything,
 }
 
 /// What a step needs that itself starts no program.
@@ -46,6 +45,8 @@ pub enum Reach {
 pub struct Rules {
     /// Files and directories to read.
     pub reads: &'static [&'static [&'static str]],
+    /// Whether it reads all files of the live system but those in /proc.
+    pub reads_live_system: bool,
     /// Whether it reads from any disk and NVMe controller, and sends them [`Rules::ioctls`].
     pub reads_disks: bool,
     /// Files to change, and directories to create and remove files in.
@@ -54,8 +55,14 @@ pub struct Rules {
     pub trees: &'static [&'static str],
     /// Directories to move files out of.
     pub takes: &'static [&'static str],
-    /// Whether it writes to the disk that its request names.
-    pub writes_its_disk: bool,
+    /// Files to change that are made where they are missing, in directories where it makes nothing else.
+    pub makes: &'static [&'static str],
+    /// Whether it writes to the disks that its request names.
+    pub writes_its_disks: bool,
+    /// Whether it takes down what lies on them, such as volumes and arrays.
+    pub takes_down: bool,
+    /// Whether it changes the live system, all but devices and the kernel's trees, where its request asks for that.
+    pub changes_live_system: bool,
     /// Directories below the node's root that its request names, with what it does there.
     pub node: &'static [(&'static str, InTree)],
     /// Files of each process's directory in /proc to read. The rest of it has secrets in it.
@@ -70,8 +77,16 @@ pub struct Rules {
     pub signals_others: bool,
     /// Requests to devices and interfaces.
     pub ioctls: &'static [u64],
-    /// System calls besides those of every step.
-    pub calls: &'static [&'static [c_long]],
+    pub calls: Calls,
+}
+
+/// System calls, besides those that no step makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Those of every step, and these; of requests to devices those of [`Rules::ioctls`], and the sockets of [`Rules::sockets`].
+    Only(&'static [&'static [c_long]]),
+    /// All but these.
+    AllBut(&'static [&'static [c_long]]),
 }
 
 /// What a step does with a tree of files.
@@ -86,12 +101,24 @@ pub enum InTree {
 /// What the assistant of a step does for it. It has the step's capabilities, and may touch any file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assistant {
-    /// What it starts, on the host or within the root of the node that the request names.
-    pub programs: &'static [Program],
-    /// What it makes writable, below that root.
+    /// What it starts, and when, on the host or within the root of the node that the request names.
+    pub programs: &'static [(When, &'static [Program])],
+    /// What it makes writable, below that root, or below that of the live system where that is changed.
     pub remounts: &'static [&'static str],
+    /// Directories that it mounts partitions of the request's disks below.
+    pub mount_points: &'static [&'static str],
     /// System calls that neither step, assistant nor programs make, besides those no step makes.
     pub forbidden: &'static [c_long],
+}
+
+/// When an assistant starts a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    Always,
+    /// Only where the live system is changed.
+    LiveSystemChanges,
+    /// Only where this was there before the step began.
+    There(&'static str),
 }
 
 /// A kind of socket.
@@ -141,11 +168,15 @@ const REGISTRIES: &[&str] = &[
 /// Nothing beyond itself.
 const NOTHING: Rules = Rules {
     reads: &[SELF],
+    reads_live_system: false,
     reads_disks: false,
     writes: &["/dev/null"],
     trees: &[],
     takes: &[],
-    writes_its_disk: false,
+    makes: &[],
+    writes_its_disks: false,
+    takes_down: false,
+    changes_live_system: false,
     node: &[],
     reads_of_processes: &[],
     reads_named_by: &[],
@@ -153,7 +184,7 @@ const NOTHING: Rules = Rules {
     tcp_ports: &[],
     signals_others: false,
     ioctls: &[],
-    calls: &[],
+    calls: Calls::Only(&[]),
 };
 
 /// Names, and the servers that know them.
@@ -205,7 +236,7 @@ const INVENTORY: Rules = Rules {
     sockets: &[Socket::Udp, Socket::Route],
     ioctls: &[SIOCETHTOOL, SG_IO, NVME_IOCTL_ADMIN_CMD, IPMICTL_SEND_COMMAND, IPMICTL_RECEIVE_MSG_TRUNC],
     // Each question is asked by a process that can be ended.
-    calls: &[SIGNAL, FORK],
+    calls: Calls::Only(&[SIGNAL, FORK]),
     ..NOTHING
 };
 
@@ -213,23 +244,24 @@ const INVENTORY: Rules = Rules {
 const DISK_SPEED: Rules = Rules {
     reads: &[SELF, &["/proc/cmdline", "/proc/misc", "/proc/swaps", "/run/udev/data", "/sys"]],
     reads_of_processes: &["comm", "mountinfo"],
-    writes_its_disk: true,
+    writes_its_disks: true,
     // If the contents can't be put back they are saved there.
     writes: &["/dev/null", "/tmp"],
     ioctls: &[BLKFLSBUF, BLKGETSIZE64, BLKSSZGET],
-    calls: &[CHANGE_FILES],
+    calls: Calls::Only(&[CHANGE_FILES]),
     ..NOTHING
 };
 
 /// Servers by name, and chronyd, which answers to sockets in a directory of its own.
-const NTP: Rules = Rules { writes: &["/dev/null", "/run/chrony"], calls: &[CHANGE_FILES, FILE_USER], ..RESOLVE };
+const NTP: Rules =
+    Rules { writes: &["/dev/null", "/run/chrony"], calls: Calls::Only(&[CHANGE_FILES, FILE_USER]), ..RESOLVE };
 
 /// The running installation's lock and process.
 const STOP: Rules = Rules {
     reads_of_processes: &["stat"],
     writes: &["/dev/null", "/run/landfall-install.lock"],
     signals_others: true,
-    calls: &[SIGNAL],
+    calls: Calls::Only(&[SIGNAL]),
     ..NOTHING
 };
 
@@ -251,13 +283,14 @@ const IMAGES: Rules = Rules {
 };
 
 /// The same, and the agent that is in one.
-const UPGRADE: Rules = Rules { trees: &["/run/landfall"], calls: &[CHANGE_FILES, REPLACE_FILES], ..IMAGES };
+const UPGRADE: Rules =
+    Rules { trees: &["/run/landfall"], calls: Calls::Only(&[CHANGE_FILES, REPLACE_FILES]), ..IMAGES };
 
 /// The node's boot file system, and a directory for what arrives.
 const BOOT_ARTIFACTS: Rules = Rules {
     trees: &["/run/landfall/reclaim"],
     node: &[("boot", InTree::Changes)],
-    calls: &[CHANGE_FILES, REPLACE_FILES, SYNC],
+    calls: Calls::Only(&[CHANGE_FILES, REPLACE_FILES, SYNC]),
     ..FETCH
 };
 
@@ -266,7 +299,7 @@ const RECLAIM: Rules = Rules {
     reads: &[SELF, &["/proc/cmdline"]],
     node: &[("boot", InTree::Reads)],
     signals_others: true,
-    calls: &[FORK, REBOOT, SIGNAL, SYNC],
+    calls: Calls::Only(&[FORK, REBOOT, SIGNAL, SYNC]),
     ..NOTHING
 };
 
@@ -290,7 +323,30 @@ const LOGS: Rules = Rules {
     ],
     trees: &["/var/log"],
     takes: &["/root"],
-    calls: &[CHANGE_FILES, REPLACE_FILES, SIGNALS_BY_FILE],
+    calls: Calls::Only(&[CHANGE_FILES, REPLACE_FILES, SIGNALS_BY_FILE]),
+    ..FETCH
+};
+
+/// Disks and what lies on them, boot entries, any file to read but other processes'; an installed system's files through mounts that
+/// only it sees, and the end of this system.
+const INSTALLATION: Rules = Rules {
+    reads: &[
+        SELF,
+        &["/proc/cmdline", "/proc/cpuinfo", "/proc/meminfo", "/proc/misc", "/proc/swaps", "/proc/sys", "/proc/uptime"],
+    ],
+    reads_live_system: true,
+    reads_of_processes: &["comm", "mountinfo", "stat"],
+    reads_disks: true,
+    writes: &["/dev/null", "/dev/mapper/control", "/dev/loop-control", "/sys/fs/selinux/enforce"],
+    makes: &["/run/landfall-install.lock", "/run/landfall-transposefs.sh"],
+    // Mounts; logs that are gathered, and what their scripts have made.
+    trees: &["/run/landfall", "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
+    takes: &["/root"],
+    writes_its_disks: true,
+    takes_down: true,
+    changes_live_system: true,
+    signals_others: true,
+    calls: Calls::AllBut(&[DONE_BY_ASSISTANTS, NO_INSTALLATION]),
     ..FETCH
 };
 
@@ -379,7 +435,7 @@ pub fn of(kind: &StepType) -> Privileges {
             memory_bytes: 16 << 30,
             oom_score_adj: 0,
             proxies: true,
-            reach: Reach::Everything,
+            reach: Reach::Assisted(INSTALLATION, INSTALLS),
         },
         StepType::StopInstallation => check(&[CAP_KILL], STOP),
         // The kernel's log, what others have written, and the cluster's own gathering scripts, which ask its containers.

@@ -252,6 +252,20 @@ pub struct InstallRequest {
     pub skip_installation_disk_cleanup: bool,
 }
 
+impl InstallRequest {
+    /// Whether the running system itself becomes another one: it carries the temporary control plane, or another system is deployed
+    /// beside it. Otherwise only disks change.
+    pub fn changes_live_system(&self) -> bool {
+        let carries_control_plane = match (self.role, self.control_plane_count) {
+            (HostRole::Bootstrap, _) => true,
+            // A worker of a single-node cluster exists.
+            (HostRole::Worker | HostRole::AutoAssign, _) => false,
+            (_, count) => count == 1,
+        };
+        carries_control_plane || self.coreos_image.as_ref().is_some_and(|image| !image.is_empty())
+    }
+}
+
 /// `proxy`. Its URLs may carry credentials, which `Debug` leaves out.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proxy {

@@ -9,8 +9,9 @@ use nix::errno::Errno;
 use nix::mount::MsFlags;
 use nix::unistd::{chroot, fchdir};
 use std::{
-    fs::File,
+    fs::{DirBuilder, File},
     io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -20,6 +21,8 @@ use tempfile::TempDir;
 /// Something may look at the mount for a moment: as patient as the installer this replaces.
 const UMOUNT_TRIES: u32 = 20;
 const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
+/// Where there is no such thing, and none can be made, the directory for temporary files serves.
+const PRIVATE: &str = "/run/landfall";
 
 /// Why the file system can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +143,8 @@ pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
 fn mount_point() -> Result<TempDir, MountError> {
     let mut names = tempfile::Builder::new();
     names.prefix("landfall-boot-");
-    step("making a directory", names.tempdir_in("/run").or_else(|_| names.tempdir()))
+    let _ = DirBuilder::new().mode(0o700).create(PRIVATE);
+    step("making a directory", names.tempdir_in(PRIVATE).or_else(|_| names.tempdir()))
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ const KINDS: [&str; 2] = ["ext4", "xfs"];
 pub struct Program {
     /// A path, or a name to look up in the PATH that the assistant was forked with.
     pub name: &'static str,
-    /// Its argument lists. `*` stands for one argument that does not start with `-`, and a last `**` for any number
-    /// of such.
+    /// Its argument lists. `*` stands for one argument that does not start with `-`, a last `**` for any number of such, and
+    /// `--option **` for any number of that option, each with a value.
     pub arguments: &'static [&'static [&'static str]],
     /// Variables that may be set or removed.
     pub variables: &'static [&'static str],
@@ -25,7 +25,7 @@ pub struct Program {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// What it starts.
-    pub programs: &'static [Program],
+    pub programs: Vec<Program>,
     /// Directories that programs may have as their root, besides `/`.
     pub roots: Vec<PathBuf>,
     /// Mount points that it makes writable.
@@ -74,12 +74,19 @@ impl Table {
     }
 }
 
+/// After an option that may be there several times.
+const OPTIONS: &str = " **";
+
 fn matches(pattern: &[&str], arguments: &[String]) -> bool {
-    match (pattern.split_first(), arguments.split_first()) {
-        (Some((&"**", [])), _) => !arguments.iter().any(|argument| argument.starts_with('-')),
-        (None, None) => true,
-        (Some((wanted, pattern)), Some((argument, arguments))) => {
-            (wanted == argument || *wanted == "*" && !argument.starts_with('-')) && matches(pattern, arguments)
+    match (pattern, arguments) {
+        ([], []) => true,
+        (["**"], _) => !arguments.iter().any(|argument| argument.starts_with('-')),
+        ([options, rest @ ..], _) if options.ends_with(OPTIONS) => match arguments {
+            [option, _, others @ ..] if options.strip_suffix(OPTIONS) == Some(option) => matches(pattern, others),
+            _ => matches(rest, arguments),
+        },
+        ([wanted, rest @ ..], [argument, others @ ..]) => {
+            (wanted == argument || *wanted == "*" && !argument.starts_with('-')) && matches(rest, others)
         }
         _ => false,
     }

@@ -15,6 +15,8 @@ use std::{
 
 const SHELL: Program =
     Program { name: "/bin/sh", arguments: &[&["-c", "*"], &["-s", "**"]], variables: &["GIVEN", "HOME"] };
+const KARGS: Program =
+    Program { name: "/bin/kargs", arguments: &[&["*", "--karg **", "end", "--not **"]], variables: &[] };
 const DIRECTORY: &str = "LANDFALL_TEST_DIRECTORY";
 const PART: &str = "LANDFALL_TEST_PART";
 
@@ -27,7 +29,7 @@ fn start_with(program: &str, arguments: &[&str], set: &[(&str, &str)]) -> wire::
 #[test]
 fn a_table_allows_what_is_in_it() {
     let table = Table {
-        programs: &[SHELL],
+        programs: vec![SHELL, KARGS],
         roots: vec!["/host".into()],
         remounts: vec!["/boot".into()],
         disks: vec!["/dev/vda".into()],
@@ -37,6 +39,11 @@ fn a_table_allows_what_is_in_it() {
     assert!(allows("/bin/sh", &["-c", "true"]) && allows("/bin/sh", &["-s", "x", "y"]) && allows("/bin/sh", &["-s"]));
     for arguments in [&["-c"][..], &["-c", "-x"], &["-c", "a", "b"], &["-s", "x", "-y"], &["c"], &[]] {
         assert!(!allows("/bin/sh", arguments), "{arguments:?}");
+    }
+    let kargs = |arguments: &[&str]| allows("/bin/kargs", arguments);
+    assert!(kargs(&["/mnt", "end"]) && kargs(&["/mnt", "--karg", "a", "--karg", "-b", "end", "--not", "c"]));
+    for arguments in [&["/mnt"][..], &["/mnt", "--karg", "end"], &["/mnt", "--root", "/", "end"], &["-x", "end"]] {
+        assert!(!kargs(arguments), "{arguments:?}");
     }
     assert!(!allows("sh", &["-c", "true"]) && !allows("/bin/bash", &["-c", "true"]));
     assert!(table.allows_start(&start_with("/bin/sh", &["-s"], &[("GIVEN", "x")])));
@@ -125,7 +132,7 @@ fn programs_come_from_the_assistant() {
 #[ignore = "the process of the test before"]
 fn programs() {
     let (us, directory) = (std::process::id(), directory());
-    fork(Table { programs: &[SHELL], ..Table::default() }).unwrap();
+    fork(Table { programs: vec![SHELL], ..Table::default() }).unwrap();
     confine(&[&directory, Path::new("/dev")]);
     assert_eq!(Command::new("/bin/sh").status().unwrap_err().raw_os_error(), Some(libc::EACCES));
     let (said, status) = shell("echo out; echo err >&2; echo $GIVEN ${HOME-none}; exit 3");
@@ -183,7 +190,7 @@ fn ends() {
     // The assistant's parent is a step that is killed.
     let (mut reader, writer) = io::pipe().unwrap();
     let Some(step) = kernel::fork::fork().unwrap() else {
-        fork(Table { programs: &[SHELL], ..Table::default() }).unwrap();
+        fork(Table { programs: vec![SHELL], ..Table::default() }).unwrap();
         let (said, _) = shell("kill -TERM $PPID; kill -INT $PPID; echo $PPID");
         // Still there.
         let (again, _) = shell("echo $PPID");
@@ -259,7 +266,7 @@ fn mounts() {
     let directory = directory();
     let devices = fs::read_to_string(directory.join("devices")).unwrap();
     let (disk, partition) = devices.split_once(' ').unwrap();
-    let table = Table { programs: &[SHELL], disks: vec![disk.into()], mount_points: &["/tmp"], ..Table::default() };
+    let table = Table { programs: vec![SHELL], disks: vec![disk.into()], mount_points: &["/tmp"], ..Table::default() };
     fork(table).unwrap();
     confine(&[&directory, Path::new("/dev/null")]);
     let at = directory.join("mnt");

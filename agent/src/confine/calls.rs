@@ -227,6 +227,31 @@ const KEXEC_FILE_LOAD: c_long = 320;
 #[cfg(not(target_arch = "x86_64"))]
 const KEXEC_FILE_LOAD: c_long = 294;
 
+/// What an assistant does for its step: programs, mounts, and for both no step's own.
+pub(crate) const DONE_BY_ASSISTANTS: &[c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_mount,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_pivot_root,
+    libc::SYS_umount2,
+];
+
+/// What neither an installation nor its programs do themselves: looking into other processes, keys, the host's name.
+pub(crate) const NO_INSTALLATION: &[c_long] = &[
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_keyctl,
+    libc::SYS_ptrace,
+    libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+];
+
 /// What containers and image writers do, and nothing but an installation has.
 pub(crate) const OF_INSTALLATIONS: &[c_long] = &[
     libc::SYS_add_key,
@@ -264,10 +289,10 @@ pub(super) struct Filters {
     pub main: BpfProgram,
 }
 
-/// What a step with these rules may call; all else fails with EPERM.
-pub(super) fn allowing(rules: &Rules, arch: TargetArch) -> Result<Filters, BackendError> {
+/// What a step with these rules may call, and `more`; all else fails with EPERM.
+pub(super) fn allowing(rules: &Rules, more: &[&[c_long]], arch: TargetArch) -> Result<Filters, BackendError> {
     let mut calls: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    for call in [EVERY_STEP, EVERY_STEP_OLDER].iter().chain(rules.calls).copied().flatten() {
+    for call in [EVERY_STEP, EVERY_STEP_OLDER].iter().chain(more).copied().flatten() {
         calls.insert(*call, Vec::new());
     }
     let equals = |argument, value| SeccompCondition::new(argument, Dword, SeccompCmpOp::Eq, value);
@@ -296,8 +321,8 @@ pub(super) fn allowing(rules: &Rules, arch: TargetArch) -> Result<Filters, Backe
 }
 
 /// All calls but those no step makes, and those of `more`.
-pub(super) fn refusing(more: &[c_long], arch: TargetArch) -> Result<BpfProgram, BackendError> {
-    let calls = NO_STEP.iter().chain(more).map(|call| (*call, Vec::new())).collect();
+pub(super) fn refusing(more: &[&[c_long]], arch: TargetArch) -> Result<BpfProgram, BackendError> {
+    let calls = NO_STEP.iter().chain(more.iter().copied().flatten()).map(|call| (*call, Vec::new())).collect();
     let refuse = SeccompAction::Errno(number_u32(libc::EPERM));
     SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?.try_into()
 }

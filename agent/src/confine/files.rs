@@ -1,21 +1,26 @@
 //! Files and ports by Landlock (landlock(7)), with what of it the kernel knows.
 
+use super::Named;
 use crate::privileges::{InTree, Rules, Socket};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
 use std::{
-    env, fs,
-    os::unix::fs::{DirBuilderExt, FileTypeExt},
+    env,
+    ffi::OsStr,
+    fs::{self, OpenOptions},
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 /// The newest version these rules were tried with.
 const VERSION: ABI = ABI::V7;
+/// Devices on one disk.
+const MAX_STACK: usize = 4096;
 
-/// Holds this thread, and what it starts, to the rules' files and ports. `target` is the disk or node of its request.
-pub(super) fn restrict(rules: &Rules, target: Option<&Path>) -> Result<(), RulesetError> {
+/// Holds this thread, and what it starts, to the rules' files and ports.
+pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
         .handle_access(AccessNet::BindTcp)?
@@ -35,8 +40,16 @@ pub(super) fn restrict(rules: &Rules, target: Option<&Path>) -> Result<(), Rules
     let change =
         AccessFs::WriteFile | AccessFs::Truncate | AccessFs::MakeReg | AccessFs::MakeSock | AccessFs::RemoveFile;
     let change_tree = read | change | AccessFs::MakeDir | AccessFs::RemoveDir;
+    // No disk, and nothing to execute.
+    let change_system = AccessFs::from_all(VERSION)
+        & !(AccessFs::Execute | AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
     for path in rules.reads.iter().copied().flatten() {
         ruleset = allow(ruleset, Path::new(path), read)?;
+    }
+    if rules.reads_live_system {
+        for name in entries("/").filter(|name| name != "proc") {
+            ruleset = allow(ruleset, &Path::new("/").join(name), read)?;
+        }
     }
     if !rules.reads_of_processes.is_empty() {
         ruleset = allow(ruleset, Path::new("/proc"), AccessFs::ReadDir.into())?;
@@ -59,22 +72,38 @@ pub(super) fn restrict(rules: &Rules, target: Option<&Path>) -> Result<(), Rules
         // Where that fails, so will what the step does there.
         let _ = path.parent().map(fs::create_dir_all);
         let _ = fs::DirBuilder::new().mode(0o700).create(path);
-        ruleset = allow(ruleset, path, change_tree)?;
+        ruleset = allow(ruleset, path, if rules.changes_live_system { change_system } else { change_tree })?;
+    }
+    if rules.changes_live_system && named.changes_live_system {
+        for name in entries("/").filter(|name| !["dev", "proc", "sys"].contains(&name.as_str())) {
+            ruleset = allow(ruleset, &Path::new("/").join(name), change_system)?;
+        }
+    }
+    for path in rules.makes {
+        let _ = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+        ruleset = allow(ruleset, Path::new(path), read | change)?;
+    }
+    if let Some(directory) = &named.progress {
+        ruleset = allow(ruleset, directory, read | change)?;
     }
     for path in rules.takes {
         ruleset = allow(ruleset, Path::new(path), read | AccessFs::RemoveFile)?;
     }
     for (below, does) in rules.node {
         let access = if *does == InTree::Changes { change_tree } else { read };
-        if let Some(node) = target.filter(|node| node.is_absolute()) {
+        if let Some(node) = named.node().filter(|node| node.is_absolute()) {
             ruleset = allow(ruleset, &node.join(below), access)?;
         }
     }
-    if rules.writes_its_disk
-        && let Some(disk) = target
-        && fs::metadata(disk).is_ok_and(|found| found.file_type().is_block_device())
-    {
-        ruleset = allow(ruleset, disk, AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev)?;
+    let use_device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let is_disk = |disk: &&PathBuf| fs::metadata(disk).is_ok_and(|found| found.file_type().is_block_device());
+    for disk in named.targets.iter().filter(|_| rules.writes_its_disks).filter(is_disk) {
+        ruleset = allow(ruleset, disk, use_device)?;
+        for device in if rules.takes_down { stack_on(disk) } else { Vec::new() } {
+            let name = device.file_name().and_then(OsStr::to_str).unwrap_or_default().replace('!', "/");
+            ruleset = allow(ruleset, &Path::new("/dev").join(name), use_device)?;
+            ruleset = allow(ruleset, &device, read | AccessFs::WriteFile | AccessFs::Truncate)?;
+        }
     }
     for (variable, end) in rules.reads_named_by {
         if let Some(mut path) = env::var_os(variable).filter(|value| !value.is_empty()) {
@@ -97,6 +126,27 @@ fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Re
 fn disks() -> impl Iterator<Item = PathBuf> {
     let names = ["/sys/class/block", "/sys/class/nvme"].into_iter().flat_map(entries);
     names.map(|name| Path::new("/dev").join(name.replace('!', "/")))
+}
+
+/// The directories in sysfs of a disk, its partitions, and the devices that lie on them.
+fn stack_on(disk: &Path) -> Vec<PathBuf> {
+    let number = fs::metadata(disk).map(|found| found.rdev()).unwrap_or_default();
+    let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
+    let mut found: Vec<PathBuf> = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).into_iter().collect();
+    let mut next = 0;
+    while let Some(device) = found.get(next).filter(|_| next < MAX_STACK).cloned() {
+        let below =
+            |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+        let partitions = below(&device).filter(|path| path.join("partition").exists());
+        let holders = below(&device.join("holders")).filter_map(|link| fs::canonicalize(link).ok());
+        for above in partitions.chain(holders) {
+            if !found.contains(&above) {
+                found.push(above);
+            }
+        }
+        next += 1;
+    }
+    found
 }
 
 fn entries(directory: &str) -> impl Iterator<Item = String> {

@@ -9,25 +9,79 @@ mod calls;
 mod files;
 
 pub(crate) use calls::{
-    CHANGE_FILES, FILE_USER, FORK, OF_INSTALLATIONS, REBOOT, REPLACE_FILES, SIGNAL, SIGNALS_BY_FILE, SYNC,
+    CHANGE_FILES, DONE_BY_ASSISTANTS, FILE_USER, FORK, NO_INSTALLATION, OF_INSTALLATIONS, REBOOT, REPLACE_FILES,
+    SIGNAL, SIGNALS_BY_FILE, SYNC,
 };
 
-use crate::privileges::{self, Assistant, Reach};
+use crate::privileges::{self, Assistant, Calls, Reach, When};
 use api::StepType;
 use assist::Table;
 use kernel::filter::Instruction;
 use seccompiler::{BackendError, BpfProgram, TargetArch, sock_filter};
 use std::{
-    env, io,
+    env,
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 /// Tells a child the type of its step.
 pub const TYPE_VARIABLE: &str = "LANDFALL_STEP_TYPE";
-/// Tells it the disk that it may write to, or the root of the node that it may change.
-pub const TARGET_VARIABLE: &str = "LANDFALL_STEP_TARGET";
-/// Tells it the file of certificates that its request names.
+/// Tells it [`Named::targets`], a line each.
+pub const TARGETS_VARIABLE: &str = "LANDFALL_STEP_TARGETS";
+/// Tells it [`Named::ca_cert`].
 pub const CA_VARIABLE: &str = "LANDFALL_STEP_CA";
+/// Tells it [`Named::progress`].
+pub const PROGRESS_VARIABLE: &str = "LANDFALL_STEP_PROGRESS";
+/// Set for [`Named::changes_live_system`].
+pub const LIVE_SYSTEM_VARIABLE: &str = "LANDFALL_STEP_CHANGES_LIVE_SYSTEM";
+
+/// What a child's rules depend on. It learns of that beside its request, which it reads once the rules hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// The disks that it may write to, or the root of the node that it may change.
+    pub targets: Vec<PathBuf>,
+    /// Certificates that the agent was told to trust.
+    pub ca_cert: Option<PathBuf>,
+    /// The directory that it writes its progress to.
+    pub progress: Option<PathBuf>,
+    /// Whether it may change the live system, too.
+    pub changes_live_system: bool,
+}
+
+impl Named {
+    /// As [`Named::from_environment`] reads it.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, OsString)> + '_ {
+        let targets: Vec<_> = self.targets.iter().map(|path| path.as_os_str()).collect();
+        let targets = (!targets.is_empty()).then(|| targets.join(OsStr::new("\n")));
+        let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
+        let variables = [
+            (TARGETS_VARIABLE, targets),
+            (CA_VARIABLE, path(&self.ca_cert)),
+            (PROGRESS_VARIABLE, path(&self.progress)),
+            (LIVE_SYSTEM_VARIABLE, self.changes_live_system.then(|| "1".into())),
+        ];
+        variables.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    fn from_environment() -> Self {
+        let path = |name| env::var_os(name).map(PathBuf::from);
+        let targets = env::var_os(TARGETS_VARIABLE).unwrap_or_default();
+        let lines = targets.as_bytes().split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Self {
+            targets: lines.map(|line| OsStr::from_bytes(line).into()).collect(),
+            ca_cert: path(CA_VARIABLE),
+            progress: path(PROGRESS_VARIABLE),
+            changes_live_system: env::var_os(LIVE_SYSTEM_VARIABLE).is_some(),
+        }
+    }
+
+    /// The root of a node.
+    fn node(&self) -> Option<&Path> {
+        self.targets.iter().map(PathBuf::as_path).find(|path| path.is_dir())
+    }
+}
 
 /// Why a step could not be held to its rules. It must not run then.
 #[derive(Debug, thiserror::Error)]
@@ -99,13 +153,12 @@ pub fn enter_if_step() -> Result<(), ConfineError> {
     let Some(name) = env::var(TYPE_VARIABLE).ok() else { return Ok(()) };
     // Every text is a type: one without a name of its own gets the narrowest rules.
     let kind = serde_json::from_value(name.into()).unwrap_or(StepType::Execute);
-    enter(&kind, env::var_os(TARGET_VARIABLE).map(PathBuf::from))
+    enter(&kind, &Named::from_environment())
 }
 
-fn enter(kind: &StepType, target: Option<PathBuf>) -> Result<(), ConfineError> {
+fn enter(kind: &StepType, named: &Named) -> Result<(), ConfineError> {
     let means = Means::detect();
     let arch = architecture().filter(|_| means.seccomp);
-    let target = target.as_deref();
     let instruction = |i: &sock_filter| Instruction { code: i.code, if_true: i.jt, if_false: i.jf, operand: i.k };
     // seccompiler makes filters and can't have them logged.
     let filter = |program: &BpfProgram, logged| {
@@ -117,32 +170,47 @@ fn enter(kind: &StepType, target: Option<PathBuf>) -> Result<(), ConfineError> {
         Reach::Assisted(rules, assistant) => {
             // The assistant is held to it, too.
             if let Some(arch) = arch {
-                filter(&calls::refusing(assistant.forbidden, arch)?, true)?;
+                filter(&calls::refusing(&[assistant.forbidden], arch)?, true)?;
             }
-            assist::fork(table(&assistant, target)).map_err(ConfineError::Assistant)?;
+            assist::fork(table(&assistant, named)).map_err(ConfineError::Assistant)?;
             rules
         }
-        Reach::Everything => return arch.map_or(Ok(()), |arch| filter(&calls::refusing(&[], arch)?, true)),
     };
     // Before the filter, which forbids more of it.
     if means.landlock > 0 {
-        files::restrict(&rules, target)?;
+        files::restrict(&rules, named)?;
     }
     let Some(arch) = arch else { return Ok(()) };
-    let filters = calls::allowing(&rules, arch)?;
+    let calls = match rules.calls {
+        Calls::Only(calls) => calls,
+        Calls::AllBut(calls) => return filter(&calls::refusing(calls, arch)?, true),
+    };
+    let filters = calls::allowing(&rules, calls, arch)?;
     // No offence, and not logged.
     filter(&filters.no_clone3, false)?;
     filter(&filters.main, true)
 }
 
-/// What the assistant does for a step with this target.
-fn table(assistant: &Assistant, target: Option<&Path>) -> Table {
-    let node = target.filter(|node| node.is_absolute());
+/// What the assistant does for a step with these targets.
+fn table(assistant: &Assistant, named: &Named) -> Table {
+    let node = named.node().filter(|node| node.is_absolute());
+    let live = named.changes_live_system.then_some(Path::new("/"));
+    let changed = node.or(live);
+    let allowed = |when: &When| match when {
+        When::Always => true,
+        When::LiveSystemChanges => named.changes_live_system,
+        When::There(path) => Path::new(path).exists(),
+    };
+    let programs = assistant.programs.iter().filter(|(when, _)| allowed(when));
     Table {
-        programs: assistant.programs,
+        programs: programs.flat_map(|(_, programs)| *programs).copied().collect(),
         roots: node.map(Path::to_owned).into_iter().collect(),
-        remounts: node.into_iter().flat_map(|node| assistant.remounts.iter().map(|below| node.join(below))).collect(),
-        ..Table::default()
+        remounts: changed
+            .into_iter()
+            .flat_map(|root| assistant.remounts.iter().map(|below| root.join(below)))
+            .collect(),
+        disks: if assistant.mount_points.is_empty() { Vec::new() } else { named.targets.clone() },
+        mount_points: assistant.mount_points,
     }
 }
 

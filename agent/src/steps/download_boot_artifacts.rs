@@ -43,8 +43,8 @@ pub(super) fn reclaim<R: Serialize + DeserializeOwned>(
         reboot: settings.reboot,
     };
     let run = Run::new(["reclaim", command, "--request", "-"], write(&document, WHAT)?, deadline);
-    let target = Some(node(&document.request).to_owned());
-    Ok(Run { named: Named { target, ca_cert: document.ca_cert }, ..run })
+    let targets = vec![node(&document.request).to_owned()];
+    Ok(Run { named: Named { targets, ca_cert: document.ca_cert, ..Named::default() }, ..run })
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
         let request = format!(r#"{{{urls},"host_fs_mount_dir":"/host","new":1}}"#);
         let run = act(StepType::DownloadBootArtifacts, &[&request]).unwrap();
         assert_eq!(run.args, ["reclaim", "download", "--request", "-"]);
-        assert_eq!(run.named, Named { target: Some("/host".into()), ca_cert: Some("/ca.pem".into()) });
+        assert_eq!((run.named.targets, run.named.ca_cert), (vec!["/host".into()], Some("/ca.pem".into())));
         let document: ReclaimDocument<BootArtifactsRequest> = serde_json::from_slice(&run.stdin).unwrap();
         assert_eq!(document.request.initrd_url, "http://s/i");
         assert_eq!(document.ca_cert.as_deref(), Some(Path::new("/ca.pem")));

@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{dry::Dry, settings::Settings};
 use api::{HostId, InstallDocument, InstallRequest, REBOOT_DELAY_SECONDS, Step, StepType};
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 const WHAT: &str = "install request";
 /// A worker waits for its masters as long as they take, and the image writer notices a stall itself; but the certificates that a
@@ -50,8 +53,14 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         stage_file: settings.outputs.stage_file(),
     };
     let run = Run::new(["install", "--request", "-"], write(&document, WHAT)?, DEADLINE);
-    let target = Some(document.request.boot_device.into());
-    Ok(Run { dies_with_agent: false, named: Named { target, ca_cert: settings.http.ca_cert.clone() }, ..run })
+    let request = document.request;
+    let named = Named {
+        changes_live_system: request.changes_live_system(),
+        targets: request.disks_to_format.into_iter().chain([request.boot_device]).map(PathBuf::from).collect(),
+        ca_cert: settings.http.ca_cert.clone(),
+        progress: settings.outputs.directory.clone(),
+    };
+    Ok(Run { dies_with_agent: false, named, ..run })
 }
 
 fn check_device(what: &'static str, device: &str) -> Result<(), Refusal> {
@@ -95,6 +104,12 @@ mod tests {
         assert_eq!((run.deadline, run.dies_with_agent), (Some(DEADLINE), false));
         assert!(!run.args.iter().any(|arg| arg.contains("t0ken")));
         assert!(!format!("{run:?}").contains("t0ken"));
+        assert_eq!(run.named.targets, [Path::new("/dev/zero"), Path::new("/dev/null")]);
+        assert!(!run.named.changes_live_system);
+        for change in [("role", "bootstrap"), ("coreos_image", "quay.io/os:1")] {
+            let run = act(StepType::Install, &[&a_request(|request| request[change.0] = change.1.into())]).unwrap();
+            assert!(run.named.changes_live_system, "{change:?}");
+        }
     }
 
     #[test]

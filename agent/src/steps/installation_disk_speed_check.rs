@@ -33,7 +33,7 @@ fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
     // Ended by SIGTERM, at which it stops and puts the contents back.
     Ok(Run {
         args: words.into_iter().chain([Cow::from(format!("{:.2}", timeout.as_secs_f64()))]).collect(),
-        named: Named { target: Some(parsed.path.into()), ca_cert: None },
+        named: Named { targets: vec![parsed.path.into()], ..Named::default() },
         ..Run::new([], request.as_bytes().to_vec(), timeout + GRACE)
     })
 }
@@ -65,7 +65,7 @@ mod tests {
         let run = act(&[request, "480.00"]).unwrap();
         assert_eq!(run.args, ["disk", "speed", "--request", "-", "--json", "--timeout", "480.00"]);
         assert_eq!(run.stdin, request.as_bytes());
-        assert_eq!(run.named.target.as_deref(), Some(Path::new("/dev/disk/by-path/pci-0000:00:1f.2-ata-1")));
+        assert_eq!(run.named.targets, [Path::new("/dev/disk/by-path/pci-0000:00:1f.2-ata-1")]);
         assert_eq!(run.deadline, Some(Duration::from_secs(600)));
         assert!(run.dies_with_agent);
         assert_eq!(act(&[request, "1e9"]).unwrap().args.last().unwrap(), "86400.00");

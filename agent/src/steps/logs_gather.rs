@@ -35,7 +35,7 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
     }
     let document = LogsDocument { request, service: service(settings) };
     let run = Run::new(["logs", "send", "--request", "-"], write(&document, WHAT)?, DEADLINE);
-    Ok(Run { named: Named { target: None, ca_cert: settings.http.ca_cert.clone() }, ..run })
+    Ok(Run { named: Named { ca_cert: settings.http.ca_cert.clone(), ..Named::default() }, ..run })
 }
 
 #[cfg(test)]

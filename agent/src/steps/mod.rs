@@ -23,11 +23,12 @@ mod verify_vips;
 pub(crate) use installation_disk_speed_check::dry_answer as dry_disk_speed;
 pub(crate) use upgrade_agent::{STAGED, succeeded as upgrade_succeeded};
 
+pub use crate::confine::Named;
 use crate::{dry::Dry, settings::Settings};
 use api::{HostId, ServiceDocument, Step, StepKind, StepType};
 use fields::Field;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{borrow::Cow, fmt, path::PathBuf, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 /// What the agent knows of a type of step.
 pub(crate) struct Kind {
@@ -91,15 +92,6 @@ pub struct Run {
     pub answers_on_stderr: bool,
     /// What its rules depend on.
     pub named: Named,
-}
-
-/// Files that a child's rules depend on. It learns of them beside its request: it reads that once the rules hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
-    /// The disk that it may write to, or the root of the node that it may change.
-    pub target: Option<PathBuf>,
-    /// Certificates that the agent was told to trust.
-    pub ca_cert: Option<PathBuf>,
 }
 
 impl fmt::Debug for Run {

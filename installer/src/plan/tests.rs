@@ -250,3 +250,17 @@ fn what_makes_no_sense_is_refused_before_anything_happens() {
         assert!(matches!(refused(&|r| r.disks_to_format = vec![device.into()]), PlanError::Device { .. }));
     }
 }
+
+#[test]
+fn a_request_tells_whether_its_plan_changes_the_live_system() {
+    let roles = [HostRole::Bootstrap, HostRole::Master, HostRole::Arbiter, HostRole::Worker];
+    let images = [None, Some(String::new()), Some("quay.io/os:1".to_owned())];
+    for (role, image) in roles.into_iter().flat_map(|role| images.clone().map(|image| (role, image))) {
+        for control_plane_count in [1, 3] {
+            let request = InstallRequest { role, control_plane_count, coreos_image: image.clone(), ..request() };
+            let changes = |action: &Action| matches!(action, Action::StartBootstrap { .. } | Action::DeployToRoot(_));
+            let expected = planned(&request).unwrap().actions.iter().any(changes);
+            assert_eq!(request.changes_live_system(), expected, "{role:?} {control_plane_count} {image:?}");
+        }
+    }
+}
