@@ -5,7 +5,7 @@
 #[path = "../diskwrite/tests/common/mod.rs"]
 mod common;
 
-use common::{LoopDisk, MIB, skipped};
+use common::{Image, LoopDisk, MIB, skipped};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -104,6 +104,49 @@ fn the_disk_of_the_request_is_measured_and_no_other() {
     let said = String::from_utf8_lossy(&output.stderr);
     println!("{said}");
     assert!(output.status.code() == Some(255) && said.contains("Permission denied"), "{said}");
+}
+
+/// The real work: an old map on the disk is taken down, another disk's boot sector cleared, the image written, and its boot file system
+/// mounted to put the host's config in, by a partition's node or, where the kernel makes none, by a loop device.
+#[test]
+fn an_installation_writes_to_the_disks_of_its_request_and_no_other() {
+    if skipped() {
+        return;
+    }
+    let image = Image::new(512);
+    let url = serve(br#"{"ignition":{"version":"3.2.0"}}"#);
+    for partition_scan in [true, false] {
+        let [asked, formatted, other] = [(); 3].map(|()| LoopDisk::new(80 * MIB, 512, partition_scan));
+        for disk in [&asked, &formatted, &other] {
+            disk.put_old_tables(512);
+        }
+        let install = |disk: &LoopDisk| {
+            let id = "11111111-2222-3333-4444-555555555555";
+            let args = json!(["--image-file", image.packed(None), "--append-karg", "confined=yes"]).to_string();
+            let mut command = step("install", &["install", "--request", "-"]);
+            let targets = [formatted.path(), asked.path()].map(|path| path.display().to_string()).join("\n");
+            command.env("LANDFALL_STEP_TARGETS", targets);
+            let request = json!({
+                "boot_device": disk.path(), "cluster_id": id, "control_plane_count": 3, "controller_image": "r.io/c:1",
+                "disks_to_format": [formatted.path()], "host_id": id, "infra_env_id": id, "installer_args": args,
+                "installer_image": "r.io/i:1", "role": "master"
+            });
+            let service = json!({"url": url, "token": "t"});
+            let output =
+                finish(command.spawn().unwrap(), &json!({"request": request, "service": service, "reboot": false}));
+            (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let (status, said) = install(&asked);
+        println!("{said}");
+        assert!(status.success() && said.contains("installed"), "{said}");
+        assert_eq!(formatted.read(0, 512), [0; 512]);
+        let config = image.debugfs(&asked, "cat /ignition/config.ign");
+        assert!(config.contains("3.2.0"), "{config}");
+        let (status, said) = install(&other);
+        println!("{said}");
+        assert!(!status.success() && said.contains("Permission denied"), "{said}");
+        other.assert_untouched(512);
+    }
 }
 
 fn is_root() -> bool {

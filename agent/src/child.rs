@@ -383,7 +383,7 @@ mod tests {
     fn a_child_has_its_own_session_and_no_token() {
         // Field 6 of stat(5) is the session, 1 the process itself.
         let outcome = script(
-            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_TARGET-none}",
+            "cut -d' ' -f1,6 /proc/$$/stat; echo ${PULL_SECRET_TOKEN-none} $LANDFALL_STEP $LANDFALL_STEP_TYPE ${LANDFALL_STEP_TARGETS-none}",
             None,
         );
         let mut words = outcome.output.split_whitespace();

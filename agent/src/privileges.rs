@@ -340,7 +340,7 @@ const INSTALLATION: Rules = Rules {
     writes: &["/dev/null", "/dev/mapper/control", "/dev/loop-control", "/sys/fs/selinux/enforce"],
     makes: &["/run/landfall-install.lock", "/run/landfall-transposefs.sh"],
     // Mounts; logs that are gathered, and what their scripts have made.
-    trees: &["/run/landfall", "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
+    trees: &["/run/landfall/mounts", "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
     takes: &["/root"],
     writes_its_disks: true,
     takes_down: true,

@@ -11,7 +11,7 @@ use nix::unistd::{chroot, fchdir};
 use std::{
     fs::{DirBuilder, File},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 const UMOUNT_TRIES: u32 = 20;
 const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
 /// Where there is no such thing, and none can be made, the directory for temporary files serves.
-const PRIVATE: &str = "/run/landfall";
+const PRIVATE: &str = "/run/landfall/mounts";
 
 /// Why the file system can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +112,8 @@ fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Resul
 /// Runs in a thread of its own, which ends afterwards: namespace and root directory are the thread's.
 fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<Result<T, E>, MountError> {
     let mounts = step("unsharing the namespace", PrivateMounts::enter())?;
-    let outside = step("opening /", File::open("/"))?;
+    // To go back to, which needs no right to read it.
+    let outside = step("opening /", OpenOptions::new().read(true).custom_flags(libc::O_PATH).open("/"))?;
     let dir = mount_point()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let mount_as = |kind: &str| mounts.mount(device, dir.path(), kind, flags);
@@ -143,7 +144,7 @@ pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
 fn mount_point() -> Result<TempDir, MountError> {
     let mut names = tempfile::Builder::new();
     names.prefix("landfall-boot-");
-    let _ = DirBuilder::new().mode(0o700).create(PRIVATE);
+    let _ = DirBuilder::new().recursive(true).mode(0o700).create(PRIVATE);
     step("making a directory", names.tempdir_in(PRIVATE).or_else(|_| names.tempdir()))
 }
 

@@ -244,6 +244,9 @@ impl Reporter {
 fn write_stage(path: &Path, progress: &HostProgress, image: Option<ImageBytes>) -> io::Result<()> {
     let (stage, info) = (progress.current_stage, progress.progress_info.as_str());
     let text = serde_json::to_string(&StageDocument { stage, info, at: Timestamp::now(), image })?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
     let draft = path.with_extension("draft");
     fs::write(&draft, text)?;
     fs::rename(draft, path)
@@ -290,7 +293,7 @@ mod tests {
     #[test]
     fn the_stage_file_has_the_last_stage() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("stage.json");
+        let path = dir.path().join("installation/stage.json");
         for (info, stage) in [("", HostStage::Installing), ("25%", HostStage::WritingImageToDisk)] {
             write_stage(&path, &HostProgress { current_stage: stage, progress_info: info.into() }, None).unwrap();
         }

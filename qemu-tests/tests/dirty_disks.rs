@@ -169,9 +169,10 @@ impl Bench {
         (end == "done", said.to_owned())
     }
 
-    /// The disk is made free and installed to.
+    /// The disk is made free and installed to, by a program that is held to the rules of an installation to that disk.
     fn installed(&mut self, state: &str, serial: &str, disk: &str) -> String {
-        let script = format!("landfall wipe --release {disk} && landfall install -f /run/image --insecure {disk}");
+        let install = format!("landfall wipe --release {disk} && landfall install -f /run/image --insecure {disk}");
+        let script = format!("export LANDFALL_STEP_TYPE=install LANDFALL_STEP_TARGETS={disk}; {install}");
         let (done, said) = self.row(&[serial], &script);
         assert!(done, "{state}: {said}");
         let steps: Vec<_> = said.lines().filter_map(|line| line.trim().strip_prefix("taken down: ")).collect();
@@ -272,6 +273,11 @@ fn each_dirty_disk_ends_installed_or_refused_and_no_other_changes() {
     let node = bench.node("LUKS");
     let said = bench.installed("LUKS, opened", "LUKS", &node);
     assert!(said.contains("luks-data"), "{said}");
+
+    let (asked, other) = (bench.node("ZFS"), bench.node("CEPH"));
+    let step = format!("LANDFALL_STEP_TYPE=install LANDFALL_STEP_TARGETS={asked}");
+    let (done, said) = bench.row(&[], &format!("{step} landfall install -f /run/image --insecure {other}"));
+    assert!(!done && said.contains("Permission denied"), "an installation wrote to another disk: {said}");
 
     // What is only known by its signatures.
     for (state, serial) in [("member of a ZFS pool", "ZFS"), ("Ceph OSD", "CEPH"), ("an older CoreOS", "COREOS")] {

@@ -69,9 +69,7 @@ pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError>
     }
     for path in rules.trees {
         let path = Path::new(path);
-        // Where that fails, so will what the step does there.
-        let _ = path.parent().map(fs::create_dir_all);
-        let _ = fs::DirBuilder::new().mode(0o700).create(path);
+        make_directory(path);
         ruleset = allow(ruleset, path, if rules.changes_live_system { change_system } else { change_tree })?;
     }
     if rules.changes_live_system && named.changes_live_system {
@@ -84,6 +82,7 @@ pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError>
         ruleset = allow(ruleset, Path::new(path), read | change)?;
     }
     if let Some(directory) = &named.progress {
+        make_directory(directory);
         ruleset = allow(ruleset, directory, read | change)?;
     }
     for path in rules.takes {
@@ -113,6 +112,12 @@ pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError>
     }
     ruleset.restrict_self()?;
     Ok(())
+}
+
+/// Where that fails, so will what the step does there.
+fn make_directory(path: &Path) {
+    let _ = path.parent().map(fs::create_dir_all);
+    let _ = fs::DirBuilder::new().mode(0o700).create(path);
 }
 
 /// Allows this in and below `path`. What isn't there, or can't be opened, needs no rule.

@@ -146,7 +146,7 @@ pub(super) const INSTALLS: Assistant = Assistant {
         ),
     ],
     remounts: &["boot", "sysroot"],
-    mount_points: &["/mnt", "/run/landfall"],
+    mount_points: &["/mnt", "/run/landfall/mounts"],
     forbidden: &[],
 };
 

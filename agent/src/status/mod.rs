@@ -23,7 +23,8 @@ use std::{
 /// Name of the file in the state directory.
 pub const STATUS_FILE: &str = "status.json";
 /// Name of the file in the state directory that an installation tells its stage in.
-const STAGE_FILE: &str = "install-stage.json";
+/// An installation may write to that directory; its parent has the agent's program in it.
+const STAGE_FILE: &str = "installation/stage.json";
 const MAX_STAGE_BYTES: u64 = 64 << 10;
 /// Texts of others are cut to this.
 const MAX_TEXT_CHARS: usize = 300;

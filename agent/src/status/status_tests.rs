@@ -91,6 +91,7 @@ fn the_file_has_what_somebody_has_to_do() {
 fn the_stage_of_an_installation_is_followed_while_it_runs() {
     let (status, dir) = status();
     let stage = status.outputs.stage_file().unwrap();
+    fs::create_dir(stage.parent().unwrap()).unwrap();
     fs::write(&stage, r#"{"stage":"Writing image to disk","info":"25%","at":"2026-01-01T00:00:00Z"}"#).unwrap();
     status.wait(&Cancel::default(), Duration::ZERO);
     assert_eq!(status.lock().now.stage, None, "nothing is installed");

@@ -45,12 +45,13 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
     if request.host_id != host {
         return Err(Refusal::OtherHost { asked: request.host_id, ours: host });
     }
+    let stage_file = settings.outputs.stage_file();
     let document = InstallDocument {
         request,
         service: service(settings),
         reboot: settings.reboot,
         reboot_delay_seconds: REBOOT_DELAY_SECONDS,
-        stage_file: settings.outputs.stage_file(),
+        stage_file: stage_file.clone(),
     };
     let run = Run::new(["install", "--request", "-"], write(&document, WHAT)?, DEADLINE);
     let request = document.request;
@@ -58,7 +59,7 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         changes_live_system: request.changes_live_system(),
         targets: request.disks_to_format.into_iter().chain([request.boot_device]).map(PathBuf::from).collect(),
         ca_cert: settings.http.ca_cert.clone(),
-        progress: settings.outputs.directory.clone(),
+        progress: stage_file.and_then(|file| Some(file.parent()?.to_owned())),
     };
     Ok(Run { dies_with_agent: false, named, ..run })
 }
