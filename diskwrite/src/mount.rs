@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::mount::MsFlags;
 use nix::unistd::{chroot, fchdir};
 use std::{
-    fs::{DirBuilder, File},
+    fs::{DirBuilder, File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
