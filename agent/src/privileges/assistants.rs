@@ -94,7 +94,11 @@ pub(super) const INSTALLS: Assistant = Assistant {
         // A medium that carries a registry.
         (
             When::There("/mnt/agentdata"),
-            &[Program { name: "/bin/sh", arguments: &[&["/run/landfall/installation/transposefs.sh", "*"]], variables: &PROXIES }],
+            &[Program {
+                name: "/bin/sh",
+                arguments: &[&["/run/landfall/installation/transposefs.sh", "*"]],
+                variables: &PROXIES,
+            }],
         ),
         (
             When::LiveSystemChanges,
