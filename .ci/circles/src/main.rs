@@ -3,7 +3,7 @@
 //! A file depends on another if it names something of it, in a `use` or by its path. A name that a module only passes on leads
 //! to the file that declares it. Tests do not count.
 //!
-//! usage: circles [WORKSPACE]
+//! usage: `circles [WORKSPACE]`
 
 mod graph;
 mod source;
