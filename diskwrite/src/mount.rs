@@ -6,12 +6,14 @@ use crate::gpt::Partition;
 use crate::partitions;
 use assist::PrivateMounts;
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
 use nix::mount::MsFlags;
+use nix::sys::stat::Mode;
 use nix::unistd::{chroot, fchdir};
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{DirBuilder, File},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -112,8 +114,9 @@ fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Resul
 /// Runs in a thread of its own, which ends afterwards: namespace and root directory are the thread's.
 fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<Result<T, E>, MountError> {
     let mounts = step("unsharing the namespace", PrivateMounts::enter())?;
-    // To go back to, which needs no right to read it.
-    let outside = step("opening /", OpenOptions::new().read(true).custom_flags(libc::O_PATH).open("/"))?;
+    // To go back to, which needs no right to read it. With musl, std's OpenOptions drop this flag.
+    let path_only = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let outside = step("opening /", open("/", path_only, Mode::empty()))?;
     let dir = mount_point()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let mount_as = |kind: &str| mounts.mount(device, dir.path(), kind, flags);
