@@ -337,7 +337,7 @@ const INSTALLATION: Rules = Rules {
     reads_live_system: true,
     reads_of_processes: &["comm", "mountinfo", "stat"],
     reads_disks: true,
-    writes: &["/dev/null", "/dev/mapper/control", "/dev/loop-control", "/sys/fs/selinux/enforce"],
+    writes: &["/dev/null", "/dev/mapper/control", "/sys/fs/selinux/enforce"],
     makes: &["/run/landfall-install.lock"],
     // Mounts; logs that are gathered, and what their scripts have made.
     trees: &["/run/landfall/installation", "/mnt", "/sys/firmware/efi/efivars", "/var/log"],

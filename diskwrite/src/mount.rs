@@ -84,7 +84,7 @@ impl PartitionDevice {
     }
 
     fn bind(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
-        let bound = kernel::disk::bind_loop(disk.file(), partition.start, partition.len);
+        let bound = assist::bind_loop(disk.file(), partition.start, partition.len);
         let (path, file) = bound.map_err(|source| MountError::Loop {
             device: disk.geometry().path.clone(),
             name: partition.name.clone(),

@@ -14,12 +14,13 @@ use nix::{
 use std::{
     cell::RefCell,
     ffi::OsStr,
+    fs::File,
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::process::ExitStatusExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     thread::sleep,
@@ -182,6 +183,18 @@ pub fn remount(path: &Path, flags: MsFlags) -> io::Result<()> {
     match Connection::current() {
         Some(assistant) => assistant.do_it(&Request::Remount { path: path.to_owned(), flags: flags.bits() }),
         None => mount_again(path, flags),
+    }
+}
+
+/// Binds a free loop device to a part of `disk`, offset and length in bytes; it unbinds itself when its last user closes it.
+pub fn bind_loop(disk: &File, offset: u64, len: u64) -> io::Result<(PathBuf, File)> {
+    let Some(assistant) = Connection::current() else { return kernel::disk::bind_loop(disk, offset, len) };
+    match assistant.ask(&Request::Loop { offset, len }, &[disk.as_fd()])? {
+        (Reply::Loop(path), descriptors) => {
+            let [device] = <[_; 1]>::try_from(descriptors).map_err(|_| unexpected())?;
+            Ok((path, device.into()))
+        }
+        _ => Err(unexpected()),
     }
 }
 

@@ -2,7 +2,7 @@
 //! forked before it confined itself. The assistant does what its [`Table`] allows and nothing else, so the process that parses
 //! what others sent needs neither the power to execute a program nor the power to mount.
 //!
-//! Both ways lead through the same code ([`start`], [`remount`], [`PrivateMounts`]); callers cannot tell them apart.
+//! Both ways lead through the same code ([`start`], [`remount`], [`bind_loop`], [`PrivateMounts`]); callers cannot tell them apart.
 
 mod client;
 mod program;
@@ -11,7 +11,7 @@ mod table;
 mod tree;
 mod wire;
 
-pub use client::{Child, PrivateMounts, remount, start};
+pub use client::{Child, PrivateMounts, bind_loop, remount, start};
 pub use program::Place;
 pub use server::fork;
 pub use table::{Program, Table};

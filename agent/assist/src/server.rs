@@ -24,7 +24,10 @@ use std::{
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::process::ExitStatusExt,
+        unix::{
+            fs::{FileTypeExt, MetadataExt},
+            process::ExitStatusExt,
+        },
     },
     path::{Path, PathBuf},
 };
@@ -134,6 +137,7 @@ impl<'a> Server<'a> {
                 self.mounted.retain(|other| *other != at);
                 Reply::Done
             }
+            Request::Loop { offset, len } => return self.bind_loop(descriptors, offset, len),
         };
         Ok((reply, None))
     }
@@ -187,6 +191,18 @@ impl<'a> Server<'a> {
         }
     }
 
+    fn bind_loop(&self, descriptors: Vec<OwnedFd>, offset: u64, len: u64) -> io::Result<(Reply, Option<OwnedFd>)> {
+        let [disk] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| Errno::EBADF)?;
+        let disk = File::from(disk);
+        let found = disk.metadata()?;
+        let number = found.file_type().is_block_device().then(|| DevNumber::from_raw(found.rdev()));
+        if number.is_none() || !self.table.disks.iter().any(|allowed| DevNumber::of_block_device(allowed) == number) {
+            return Err(refused(&"bind a loop device to another disk"));
+        }
+        let (path, device) = kernel::disk::bind_loop(&disk, offset, len)?;
+        Ok((Reply::Loop(path), Some(device.into())))
+    }
+
     fn mount(&mut self, mount: Mount) -> io::Result<Reply> {
         if !self.private || !self.table.allows_mount(&mount, is_of_disk) {
             return Err(refused(&format_args!("mount {} at {}", mount.device.display(), mount.at.display())));
@@ -221,17 +237,17 @@ fn refused(what: &dyn std::fmt::Display) -> io::Error {
 }
 
 /// Whether the block device is a part of one of the disks: a partition, a map of one, or a loop device over a part of it.
-fn is_of_disk(device: &Path, disks: &[PathBuf]) -> bool {
-    let number = DevNumber::of_block_device;
-    let Some(device) = number(device) else { return false };
-    let disks: Vec<_> = disks.iter().filter_map(|disk| number(disk)).collect();
+fn is_of_disk(path: &Path, disks: &[PathBuf]) -> bool {
+    let Some(device) = DevNumber::of_block_device(path) else { return false };
+    let disks: Vec<_> = disks.iter().filter_map(|disk| DevNumber::of_block_device(disk)).collect();
     let Ok(about) = fs::canonicalize(format!("/sys/dev/block/{device}")) else { return false };
     let read = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
     let number_in = |about: &Path| DevNumber::parse(&read(&about.join("dev"))?);
     let is_disk = |about: &Path| number_in(about).is_some_and(|number| disks.contains(&number));
     let is_partition = about.join("partition").exists() && about.parent().is_some_and(is_disk);
-    let backing = read(&about.join("loop/backing_file"));
-    let is_loop = backing.and_then(|path| number(Path::new(&path))).is_some_and(|number| disks.contains(&number));
+    // Not by sysfs, where a path of another mount table may stand.
+    let backing = File::open(path).and_then(|device| kernel::disk::loop_backing(&device));
+    let is_loop = backing.is_ok_and(|number| number.is_some_and(|number| disks.contains(&number)));
     let slaves = fs::read_dir(about.join("slaves")).into_iter().flatten().flatten();
     is_partition || is_loop || slaves.map(|slave| slave.path()).any(|slave| is_disk(&slave))
 }

@@ -267,8 +267,15 @@ fn mounts() {
     let devices = fs::read_to_string(directory.join("devices")).unwrap();
     let (disk, partition) = devices.split_once(' ').unwrap();
     let table = Table { programs: vec![SHELL], disks: vec![disk.into()], mount_points: &["/tmp"], ..Table::default() };
+    // Opened before, as rules let a step open its own disk.
+    let [opened, other] = [disk, partition].map(|path| fs::File::open(path).unwrap());
     fork(table).unwrap();
     confine(&[&directory, Path::new("/dev/null")]);
+    let refused = bind_loop(&other, 0, 4096).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "another disk");
+    let (path, bound) = bind_loop(&opened, 4096, 8192).unwrap();
+    assert_eq!(std::os::unix::fs::FileExt::read_at(&bound, &mut [0; 1 << 14], 0).unwrap(), 8192, "{}", path.display());
+    drop(bound);
     let at = directory.join("mnt");
     assert_eq!(
         nix::mount::mount(Some(partition), &at, Some("ext4"), MsFlags::empty(), None::<&str>),

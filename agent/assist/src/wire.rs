@@ -36,6 +36,11 @@ pub(crate) enum Request {
     Private,
     Mount(Mount),
     Unmount(PathBuf),
+    /// A loop device over a part of the disk whose descriptor comes with it.
+    Loop {
+        offset: u64,
+        len: u64,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -65,6 +70,8 @@ pub(crate) enum Reply {
     /// As wait(2) has it.
     Status(Option<i32>),
     Runs(bool),
+    /// Its descriptor comes with it.
+    Loop(PathBuf),
     /// An errno.
     Failed(i32),
 }
