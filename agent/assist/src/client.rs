@@ -10,6 +10,7 @@ use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, setns, unshare},
     sys::signal::Signal,
+    unistd::{chroot, fchdir},
 };
 use std::{
     cell::RefCell,
@@ -216,10 +217,13 @@ impl PrivateMounts {
         let Some(assistant) = Connection::current() else { return server::leave().map(|()| Self(None)) };
         let (_, sockets) = assistant.ask(&Request::Private, &[])?;
         let [socket] = <[_; 1]>::try_from(sockets).map_err(|_| unexpected())?;
-        let (_, spaces) = reply(socket.as_fd())?;
-        let [space] = <[_; 1]>::try_from(spaces).map_err(|_| unexpected())?;
+        let (_, places) = reply(socket.as_fd())?;
+        let [space, root] = <[_; 2]>::try_from(places).map_err(|_| unexpected())?;
         unshare(CloneFlags::CLONE_FS)?;
         setns(space, CloneFlags::CLONE_NEWNS)?;
+        // That went to the root of the name space, past a chroot.
+        fchdir(&root)?;
+        chroot(".")?;
         let connection = Connection::new(socket);
         PRIVATE.set(Some(connection.clone()));
         Ok(Self(Some(connection)))

@@ -9,11 +9,13 @@ use crate::{
 use kernel::DevNumber;
 use nix::{
     errno::Errno,
+    fcntl::{OFlag, open},
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
     sys::{
         signal::Signal,
         socket::{AddressFamily, SockFlag, SockType, socketpair},
+        stat::Mode,
         wait::{WaitPidFlag, waitpid},
     },
     unistd::Pid,
@@ -172,9 +174,9 @@ impl<'a> Server<'a> {
         match kernel::fork::fork()? {
             None => {
                 drop(ours);
-                let entered = leave().and_then(|()| File::open("/proc/self/ns/mnt"));
+                let entered = leave().and_then(|()| Ok((File::open("/proc/self/ns/mnt")?, root()?)));
                 let sent = match &entered {
-                    Ok(space) => wire::send(theirs.as_fd(), &Reply::Done, &[space.as_fd()]),
+                    Ok((space, root)) => wire::send(theirs.as_fd(), &Reply::Done, &[space.as_fd(), root.as_fd()]),
                     Err(error) => {
                         wire::send(theirs.as_fd(), &Reply::Failed(error.raw_os_error().unwrap_or(libc::EIO)), &[])
                     }
@@ -219,6 +221,11 @@ pub(crate) fn leave() -> io::Result<()> {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)?;
     Ok(mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?)
+}
+
+/// This process's root directory, which need not be the name space's.
+fn root() -> io::Result<OwnedFd> {
+    Ok(open("/", OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?)
 }
 
 fn done(result: io::Result<()>) -> io::Result<Reply> {

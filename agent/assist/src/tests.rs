@@ -303,3 +303,35 @@ fn mounts() {
     assert_eq!(got, ("content".to_owned(), false));
     assert_eq!((before, outside()), (String::new(), String::new()));
 }
+
+#[test]
+fn private_mounts_keep_a_chroot() {
+    if is_root() {
+        part("chrooted", tempfile::tempdir().unwrap().path());
+    }
+}
+
+#[test]
+#[ignore = "the process of the test before"]
+fn chrooted() {
+    use nix::{
+        mount::mount,
+        sched::{CloneFlags, unshare},
+        unistd::chroot,
+    };
+    const NONE: Option<&str> = None;
+    let directory = directory();
+    let inside = move || {
+        unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
+        mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).unwrap();
+        mount(Some("/"), &directory, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE).unwrap();
+        mount(Some("none"), &directory.join("mnt"), Some("tmpfs"), MsFlags::empty(), NONE).unwrap();
+        fs::write(directory.join("mnt/mark"), "").unwrap();
+        chroot(&directory).unwrap();
+        env::set_current_dir("/").unwrap();
+        fork(Table { mount_points: &["/tmp"], ..Table::default() }).unwrap();
+        let marked = || PrivateMounts::enter().map(|_| Path::new("/mnt/mark").exists());
+        thread::scope(|scope| scope.spawn(marked).join().unwrap()).unwrap()
+    };
+    assert!(thread::spawn(inside).join().unwrap());
+}

@@ -15,7 +15,7 @@ use std::{
 
 /// Far more than any program's arguments here.
 const MAX_BYTES: usize = 128 << 10;
-/// Standard output and error; a socket and a name space.
+/// Standard output and error; a name space and a root directory.
 const MAX_DESCRIPTORS: usize = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
