@@ -166,6 +166,11 @@ fn post_all(shared: &Shared) {
             }
             Some((index, _)) => {
                 let waiting = state.waiting.remove(index);
+                // It may have come while the same result was on its way.
+                if state.cache.has(&waiting.reply, now, shared.pace.reply_cache) {
+                    tracing::debug!(step = waiting.reply.step_id, "same result as last time, not sent");
+                    continue;
+                }
                 let flushes = state.flushes;
                 drop(state);
                 let result =
@@ -206,6 +211,10 @@ fn may_pass(error: &ClientError) -> bool {
 mod tests {
     use super::*;
     use api::{ClientConfig, RetryPolicy};
+    use std::{
+        io::{BufRead, BufReader, Read, Write},
+        net::{TcpListener, TcpStream},
+    };
 
     fn reply(kind: StepType, exit_code: i64, output: &str) -> StepReply {
         StepReply { error: String::new(), exit_code, output: output.into(), step_id: "x-1".into(), step_type: kind }
@@ -249,6 +258,47 @@ mod tests {
         }
         assert_eq!(state.waiting.len(), 1);
         assert_eq!(state.waiting[0].reply.step_type, StepType::ConnectivityCheck);
+    }
+
+    /// Waits for a request and reads it whole.
+    fn next_request(listener: &TcpListener) -> (TcpStream, String) {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).unwrap() > 2 {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = String::new();
+        reader.take(length).read_to_string(&mut body).unwrap();
+        (stream, body)
+    }
+
+    #[test]
+    fn a_result_that_is_on_its_way_is_not_sent_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let client = Client::new(&ClientConfig { url, ..ClientConfig::default() }, RetryPolicy::Never).unwrap();
+        let route = Route { client, infra_env_id: InfraEnvId::random(), host_id: HostId::random() };
+        let outbox = Outbox::start(Pace::default()).unwrap();
+        let post = |output| outbox.post(route.clone(), reply(StepType::Inventory, 0, output));
+        let answer = |mut stream: TcpStream| {
+            stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+        };
+        post("first");
+        let (stream, body) = next_request(&listener);
+        assert!(body.contains("first"), "{body}");
+        post("first");
+        answer(stream);
+        while outbox.waiting() > 0 {
+            thread::yield_now();
+        }
+        post("second");
+        let (stream, body) = next_request(&listener);
+        assert!(body.contains("second"), "{body}");
+        answer(stream);
     }
 
     #[test]
