@@ -2,15 +2,18 @@
 
 use super::Named;
 use crate::privileges::{InTree, Rules, Socket};
+use kernel::{
+    DevNumber, Root,
+    block::{Node, linked, nodes},
+};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
 use std::{
     env,
-    ffi::OsStr,
     fs::{self, OpenOptions},
-    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -95,13 +98,12 @@ pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError>
         }
     }
     let use_device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
-    let is_disk = |disk: &&PathBuf| fs::metadata(disk).is_ok_and(|found| found.file_type().is_block_device());
-    for disk in named.targets.iter().filter(|_| rules.writes_its_disks).filter(is_disk) {
+    for disk in named.targets.iter().filter(|_| rules.writes_its_disks) {
+        let Some(number) = DevNumber::of_block_device(disk) else { continue };
         ruleset = allow(ruleset, disk, use_device)?;
-        for device in if rules.takes_down { stack_on(disk) } else { Vec::new() } {
-            let name = device.file_name().and_then(OsStr::to_str).unwrap_or_default().replace('!', "/");
-            ruleset = allow(ruleset, &Path::new("/dev").join(name), use_device)?;
-            ruleset = allow(ruleset, &device, read | AccessFs::WriteFile | AccessFs::Truncate)?;
+        for device in if rules.takes_down { stack_on(number) } else { Vec::new() } {
+            ruleset = allow(ruleset, &Path::new("/dev").join(device.name.replace('!', "/")), use_device)?;
+            ruleset = allow(ruleset, &device.dir, read | AccessFs::WriteFile | AccessFs::Truncate)?;
         }
     }
     for (variable, end) in rules.reads_named_by {
@@ -133,23 +135,18 @@ fn disks() -> impl Iterator<Item = PathBuf> {
     names.map(|name| Path::new("/dev").join(name.replace('!', "/")))
 }
 
-/// The directories in sysfs of a disk, its partitions, and the devices that lie on them.
-fn stack_on(disk: &Path) -> Vec<PathBuf> {
-    let number = fs::metadata(disk).map(|found| found.rdev()).unwrap_or_default();
-    let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
-    let mut found: Vec<PathBuf> = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).into_iter().collect();
-    let mut next = 0;
-    while let Some(device) = found.get(next).filter(|_| next < MAX_STACK).cloned() {
-        let below =
-            |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-        let partitions = below(&device).filter(|path| path.join("partition").exists());
-        let holders = below(&device.join("holders")).filter_map(|link| fs::canonicalize(link).ok());
-        for above in partitions.chain(holders) {
-            if !found.contains(&above) {
-                found.push(above);
+/// A disk, its partitions, and the devices that lie on them.
+fn stack_on(disk: DevNumber) -> Vec<Node> {
+    let Ok(root) = Root::open("/") else { return Vec::new() };
+    let mut left: Vec<_> = root.resolve(format!("/sys/dev/block/{disk}")).into_iter().collect();
+    let mut found: Vec<Node> = Vec::new();
+    while let Some(directory) = left.pop() {
+        for node in nodes(&root, &directory).unwrap_or_default() {
+            if found.len() < MAX_STACK && found.iter().all(|other| other.number != node.number) {
+                left.extend(linked(&root, &node.dir, "holders"));
+                found.push(node);
             }
         }
-        next += 1;
     }
     found
 }
