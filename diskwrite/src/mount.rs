@@ -147,8 +147,8 @@ pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
 fn mount_point() -> Result<TempDir, MountError> {
     let mut names = tempfile::Builder::new();
     names.prefix("landfall-boot-");
-    let _ = DirBuilder::new().recursive(true).mode(0o700).create(PRIVATE);
-    step("making a directory", names.tempdir_in(PRIVATE).or_else(|_| names.tempdir()))
+    let has_private = DirBuilder::new().recursive(true).mode(0o700).create(PRIVATE).is_ok();
+    step("making a directory", if has_private { names.tempdir_in(PRIVATE) } else { names.tempdir() })
 }
 
 #[cfg(test)]
