@@ -20,9 +20,9 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Something may look at the mount for a moment: as patient as the installer this replaces.
-const UMOUNT_TRIES: u32 = 20;
-const UMOUNT_PAUSE: Duration = Duration::from_millis(100);
+/// Something may look at the disk or the mount for a moment, as udev's helpers do: as patient as the installer this replaces.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// Where there is no such thing, and none can be made, the directory for temporary files serves.
 const PRIVATE: &str = "/run/landfall/installation";
 
@@ -119,7 +119,7 @@ fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<R
     let outside = step("opening /", open("/", path_only, Mode::empty()))?;
     let dir = mount_point()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    let mount_as = |kind: &str| mounts.mount(device, dir.path(), kind, flags);
+    let mount_as = |kind: &str| while_busy(|| mounts.mount(device, dir.path(), kind, flags));
     if let Err(ext4) = mount_as("ext4") {
         mount_as("xfs").map_err(|xfs| MountError::Mount { device: device.to_owned(), ext4, xfs })?;
     }
@@ -133,13 +133,18 @@ fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<R
 }
 
 pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
-    let mut left = UMOUNT_TRIES;
+    while_busy(|| mounts.unmount(dir)).map_err(io::Error::from)
+}
+
+/// Does it again as long as the device is somebody else's.
+fn while_busy<T>(action: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut left = BUSY_TRIES;
     loop {
-        match mounts.unmount(dir) {
+        match action() {
             Err(Errno::EBUSY) if left > 0 => left -= 1,
-            result => return result.map_err(io::Error::from),
+            result => return result,
         }
-        thread::sleep(UMOUNT_PAUSE);
+        thread::sleep(BUSY_PAUSE);
     }
 }
 

@@ -72,6 +72,28 @@ fn mount_is_seen_by_one_thread_which_sees_nothing_else() {
     device.enter(|| io::Result::Ok(())).unwrap().unwrap();
 }
 
+/// As udev's helpers do after a partition table is read anew.
+#[test]
+fn a_device_that_somebody_holds_for_a_moment_is_waited_for() {
+    if skipped() {
+        return;
+    }
+    let image = Image::new(512);
+    let disk = LoopDisk::new(64 * MIB, 512, false);
+    disk.write(0, &image.data);
+    let mut opened = Disk::open(&disk.path()).unwrap();
+    opened.release().unwrap();
+    let device = PartitionDevice::open(&opened, &boot(&image)).unwrap();
+    let exclusively = OFlag::O_RDONLY | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+    let held = open(device.path(), exclusively, Mode::empty()).unwrap();
+    let holder = thread::spawn(move || {
+        thread::sleep(3 * BUSY_PAUSE);
+        drop(held);
+    });
+    device.enter(|| io::Result::Ok(())).unwrap().unwrap();
+    holder.join().unwrap();
+}
+
 #[test]
 fn what_is_no_file_system_is_named() {
     if skipped() {
