@@ -1,8 +1,9 @@
 //! Which accelerator guests get: KVM where a guest really runs under it, otherwise TCG.
 
-use crate::process::Process;
+use crate::{paths, process::Process};
 use std::{
     io::Read,
+    path::PathBuf,
     process::{Command, Stdio},
     sync::OnceLock,
     time::{Duration, Instant},
@@ -12,10 +13,12 @@ use std::{
 pub const QEMU: &str = "qemu-system-x86_64";
 /// Overrides the choice: `kvm` or `tcg`.
 pub const ACCEL_ENV: &str = "LANDFALL_QEMU_ACCEL";
-/// The firmware is through in well under a second under KVM.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
-/// The firmware's last word when there is nothing to boot from.
-const PROBE_END: &[u8] = b"No bootable device";
+/// Under KVM a kernel needs a second or two.
+const PROBE_LIMIT: Duration = Duration::from_secs(15);
+/// A kernel's last words where it has no root file system.
+const PROBE_END: &[u8] = b"Unable to mount root fs";
+/// What QEMU says where the host's KVM can't run the guest's code.
+const PROBE_FAULT: &[u8] = b"KVM internal error";
 
 /// How guest code is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +51,8 @@ impl Accel {
 
 /// The accelerator of this machine, found once a process.
 ///
-/// An openable `/dev/kvm` is no proof: nested hypervisors exist where it opens and the guest then fails or stands still.
-/// So a guest without disks must run its firmware to the end.
+/// An openable `/dev/kvm` is no proof: nested hypervisors exist where it opens and the guest then fails or stands still, some of them
+/// only in a kernel, at the first instruction that they don't know. So a kernel must run until it misses its root file system.
 pub fn choose() -> Accel {
     static CHOICE: OnceLock<Accel> = OnceLock::new();
     *CHOICE.get_or_init(|| {
@@ -68,40 +71,53 @@ pub fn choose() -> Accel {
 }
 
 fn probe() -> Accel {
-    let openable = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
-    if openable && firmware_runs(Accel::Kvm, PROBE_LIMIT) { Accel::Kvm } else { Accel::Tcg }
+    if std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
+        return Accel::Tcg;
+    }
+    // A guest that stands still costs the whole limit: what was found is good until this machine boots again.
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let note = paths::target_dir().join("vm/accelerator");
+    let found = |accel: Accel| format!("{} {boot}", accel.name());
+    if let Ok(noted) = std::fs::read_to_string(&note)
+        && let Some(accel) = [Accel::Kvm, Accel::Tcg].into_iter().find(|accel| noted == found(*accel))
+    {
+        return accel;
+    }
+    let accel = if kernel_runs(Accel::Kvm, PROBE_LIMIT) { Accel::Kvm } else { Accel::Tcg };
+    if let Err(error) = std::fs::write(&note, found(accel)) {
+        tracing::warn!(path = %note.display(), %error, "cannot note the accelerator");
+    }
+    accel
 }
 
-fn firmware_runs(accel: Accel, limit: Duration) -> bool {
+/// The kernel that set-up has unpacked for the machines' images.
+fn kernel() -> Option<PathBuf> {
+    let boot = paths::target_dir().join("vm/packages/cloud/boot");
+    let files = std::fs::read_dir(boot).ok()?.flatten().map(|entry| entry.path());
+    files.into_iter().find(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"vmlinuz-")))
+}
+
+fn kernel_runs(accel: Accel, limit: Duration) -> bool {
+    let Some(kernel) = kernel() else { return false };
     let mut command = Command::new(QEMU);
-    command.args([
-        "-accel",
-        accel.argument(),
-        "-machine",
-        "pc",
-        "-cpu",
-        "max",
-        "-m",
-        "64",
-        "-nodefaults",
-        "-display",
-        "none",
-    ]);
-    // SeaBIOS writes its debug log to this port.
-    command.args(["-chardev", "stdio,id=debug", "-device", "isa-debugcon,iobase=0x402,chardev=debug"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let Ok(mut process) = Process::spawn(command) else { return false };
-    let Some(mut output) = process.take_stdout() else { return false };
+    command.args(["-accel", accel.argument(), "-machine", "pc", "-cpu", "max", "-m", "256"]);
+    command.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"]);
+    command.arg("-kernel").arg(kernel).args(["-append", "console=ttyS0 panic=-1"]);
+    let Ok((mut output, written)) = std::io::pipe() else { return false };
+    let Ok(complaints) = written.try_clone() else { return false };
+    command.stdin(Stdio::null()).stdout(written).stderr(complaints);
+    let Ok(process) = Process::spawn(command) else { return false };
     let reader = std::thread::spawn(move || {
         let mut log = Vec::new();
         let mut chunk = [0; 4096];
+        let says = |log: &[u8], what: &[u8]| log.windows(what.len()).any(|window| window == what);
         while let Ok(len @ 1..) = output.read(&mut chunk) {
             log.extend_from_slice(&chunk[..len]);
-            if log.windows(PROBE_END.len()).any(|window| window == PROBE_END) {
-                return true;
+            if says(&log, PROBE_END) || says(&log, PROBE_FAULT) {
+                break;
             }
         }
-        false
+        says(&log, PROBE_END)
     });
     let deadline = Instant::now() + limit;
     while !reader.is_finished() && Instant::now() < deadline {
@@ -118,11 +134,11 @@ mod tests {
 
     #[test]
     fn the_probe_sees_a_guest_that_runs() {
-        assert!(firmware_runs(Accel::Tcg, Duration::from_secs(60)), "is {QEMU} installed?");
+        assert!(kernel_runs(Accel::Tcg, Duration::from_secs(60)), "is {QEMU} installed?");
     }
 
     #[test]
     fn the_probe_sees_a_guest_that_does_not() {
-        assert!(!firmware_runs(Accel::Tcg, Duration::ZERO));
+        assert!(!kernel_runs(Accel::Tcg, Duration::ZERO));
     }
 }
