@@ -4,18 +4,19 @@
 
 #[path = "announce/attacker.rs"]
 mod attacker;
-#[path = "../netcheck/tests/common/mod.rs"]
-mod net;
 
 use attacker::{Attacker, Play};
-use net::{Host, Segment};
 use serde_json::{Value, json};
 use std::{
     fs,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
+};
+use testkit::{
+    net::{Host, Segment},
+    process::Running,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -30,22 +31,10 @@ fn said(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A program that ends with the test.
-struct Running(Child);
-
-impl Running {
-    fn start(host: &Host, mut command: Command, log: &Path) -> Self {
-        command.env_remove("LANDFALL_LOG").stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(fs::File::create(log).unwrap());
-        Self(host.namespace.enter(|| command.spawn().unwrap()))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start(host: &Host, mut command: Command, log: &Path) -> Running {
+    command.env_remove("LANDFALL_LOG").stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(fs::File::create(log).unwrap());
+    Running(host.namespace.enter(|| command.spawn().unwrap()))
 }
 
 fn await_some<T>(what: &str, log: &Path, look: impl Fn() -> Option<T>) -> T {
@@ -130,7 +119,7 @@ impl World {
         let mut serve = landfall();
         serve.args(["serve", "--listen", "0.0.0.0:8090", "--poll-interval", "1", "--rendezvous"]).arg(self.at("rack"));
         serve.arg("--state-dir").arg(self.at("state")).args(options);
-        let running = Running::start(&self.serving, serve, &self.at("service.log"));
+        let running = start(&self.serving, serve, &self.at("service.log"));
         await_some("service", &self.at("service.log"), || {
             self.attacking.namespace.enter(|| std::net::TcpStream::connect(&self.genuine)).ok()
         });
@@ -142,7 +131,7 @@ impl World {
         let mut agent = landfall();
         agent.args(["agent", "--no-reboot", "--config"]).arg(self.at("agent.toml"));
         agent.arg("--state-dir").arg(self.at("agent")).args(["--host-id", HOST_ID]);
-        Running::start(&self.other, agent, &self.at("agent.log"))
+        start(&self.other, agent, &self.at("agent.log"))
     }
 
     /// Waits until the service lists the agent's host with an inventory.

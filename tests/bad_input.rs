@@ -2,20 +2,18 @@
 //! not zero. Run with `--nocapture` to read them.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../diskwrite/tests/common/mod.rs"]
-mod common;
-
-use common::{Image, LoopDisk, MIB, run, skipped};
 use std::{
     fs,
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    io::Read,
+    net::TcpListener,
     path::Path,
     process::{Command, Output, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
+use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
+use testkit::http::{Server, reply};
 
 fn landfall(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_landfall"))
@@ -98,35 +96,6 @@ fn disks_that_are_none_or_not_free() {
     has(&message, &[&text(dir.path()), "nothing was written"]);
 }
 
-/// Reads a request to its end: closing a connection with unread bytes in it would reset it, and the answer be lost.
-fn read_request(stream: &mut TcpStream) {
-    let mut request = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(len @ 1..) = stream.read(&mut buffer) {
-        request.extend_from_slice(&buffer[..len]);
-        let text = String::from_utf8_lossy(&request).to_lowercase();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
-        if body.len() >= length.unwrap_or(0) {
-            return;
-        }
-    }
-}
-
-/// Answers every request for as long as the test runs.
-fn server(answer: impl Fn(&mut TcpStream) + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            read_request(&mut stream);
-            answer(&mut stream);
-        }
-    });
-    url
-}
-
 /// What the agent logs about a service, within ten seconds; it must still be there afterwards.
 fn agent_says(what: &str, url: &str, part: &str) {
     let mut agent = Command::new(env!("CARGO_BIN_EXE_landfall"))
@@ -160,28 +129,13 @@ fn agent_says(what: &str, url: &str, part: &str) {
 
 #[test]
 fn services_that_do_not_answer_properly() {
-    let broken = server(|stream| {
-        let body = r#"{"code":"500","href":"","id":500,"kind":"Error","reason":"database is gone"}"#;
-        let _ = write!(
-            stream,
-            "HTTP/1.1 500 Internal Server Error\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        );
-    });
-    agent_says("a service that answers 500", &broken, "database is gone");
-    let garbage = server(|stream| {
-        let body = "<html>\u{1}\u{2}";
-        let len = body.len();
-        let _ = write!(stream, "HTTP/1.1 201 Created\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}");
-    });
-    agent_says("a service that answers garbage", &garbage, "can't be read");
-    let portal = server(|stream| {
-        let _ = write!(
-            stream,
-            "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/login\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
-    });
-    agent_says("a service behind a login page", &portal, "the service answered 302");
+    let body = r#"{"code":"500","href":"","id":500,"kind":"Error","reason":"database is gone"}"#;
+    let broken = Server::start(move |_| reply("500 Internal Server Error", "", body));
+    agent_says("a service that answers 500", &broken.url(""), "database is gone");
+    let garbage = Server::start(|_| reply("201 Created", "", "<html>\u{1}\u{2}"));
+    agent_says("a service that answers garbage", &garbage.url(""), "can't be read");
+    let portal = Server::start(|_| reply("302 Found", "Location: http://127.0.0.1:9/login\r\n", ""));
+    agent_says("a service behind a login page", &portal.url(""), "the service answered 302");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     drop(silent);

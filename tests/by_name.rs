@@ -2,13 +2,6 @@
 //! a step, checks an API address and fetches an image, all by name.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../netcheck/tests/common/mod.rs"]
-mod common;
-
-use common::{
-    Host, Segment, cover_resolv_conf,
-    server::{Server, command, listens, packages},
-};
 use fake_service::{Answer, FakeService, Request};
 use resolve::Names;
 use serde_json::{Value, json};
@@ -16,24 +9,21 @@ use std::{
     fs,
     net::{SocketAddr, TcpListener},
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     time::{Duration, Instant},
+};
+use testkit::{
+    net::{
+        Host, Segment, cover_resolv_conf,
+        programs::{Server, command, listens, packages},
+    },
+    process::Running,
 };
 
 const HOST: &str = "aaaaaaaa-0000-0000-0000-000000000001";
 const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
 const SERVER: &str = "10.9.6.1";
 const URL: &str = "http://service.lab:8090";
-
-/// A running agent.
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A service that ends from inside its namespace: its address leads nowhere from elsewhere.
 struct Inside<'a> {
@@ -130,7 +120,7 @@ fn a_host_behind_a_name_server_that_refuses_aaaa_gets_to_everything_by_name() {
     let mut agent = None;
     inside(&mut || {
         let words = ["agent", "--url", URL, "--infra-env-id", INFRA_ENV, "--host-id", HOST];
-        agent = Some(Agent(landfall(&words).spawn().unwrap()));
+        agent = Some(Running(landfall(&words).spawn().unwrap()));
     });
     let registers = |request: &&Request| request.ends_with("POST", "/hosts");
     service.wait_for("the registration", |requests| requests.iter().any(|request| registers(&request)));

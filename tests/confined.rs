@@ -2,20 +2,17 @@
 //! do its work. What each type is refused is tried in `agent/src/confine/tests.rs`.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../diskwrite/tests/common/mod.rs"]
-mod common;
-
-use common::{Image, LoopDisk, MIB, skipped};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    io::Write,
     os::unix::fs::PermissionsExt,
     process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
 };
+use testkit::disk::{Image, LoopDisk, MIB, skipped};
+use testkit::http::{Server, ok};
 
 fn step(kind: &str, args: &[&str]) -> Command {
     // Another C library makes other system calls: the program that hosts run is the one to hold.
@@ -116,7 +113,8 @@ fn an_installation_writes_to_the_disks_of_its_request_and_no_other() {
         return;
     }
     let image = Image::new(512);
-    let url = serve(br#"{"ignition":{"version":"3.2.0"}}"#);
+    let server = Server::start(|_| ok(r#"{"ignition":{"version":"3.2.0"}}"#));
+    let url = server.url("");
     for partition_scan in [true, false] {
         let [asked, formatted, other] = [(); 3].map(|()| LoopDisk::new(80 * MIB, 512, partition_scan));
         for disk in [&asked, &formatted, &other] {
@@ -152,7 +150,7 @@ fn an_installation_writes_to_the_disks_of_its_request_and_no_other() {
 }
 
 fn is_root() -> bool {
-    skip::unless("root", nix::unistd::geteuid().is_root())
+    testkit::skip::unless("root", nix::unistd::geteuid().is_root())
 }
 
 /// Runs `inside` where its mounts are seen by it and what it starts alone.
@@ -170,33 +168,6 @@ fn in_private(inside: impl FnOnce() + Send + 'static) {
 fn run(program: &str, args: &[&str]) {
     let output = Command::new(program).args(args).output().unwrap();
     assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Answers every request with success and `body`.
-fn serve(body: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let answer = move |mut stream: TcpStream| {
-        let mut request = BufReader::new(stream.try_clone().unwrap());
-        let (mut line, mut length, mut is_chunked) = (String::new(), 0, false);
-        while request.read_line(&mut line).unwrap_or(0) > 2 {
-            let lower = line.to_ascii_lowercase();
-            if let Some(value) = lower.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            is_chunked |= lower.starts_with("transfer-encoding: chunked");
-            line.clear();
-        }
-        let mut sent = Vec::new();
-        if is_chunked {
-            while !sent.ends_with(b"0\r\n\r\n") && request.read_until(b'\n', &mut sent).unwrap_or(0) > 0 {}
-        }
-        let _ = request.take(length).read_to_end(&mut sent);
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-        let _ = stream.write_all(&[head.as_bytes(), body].concat());
-    };
-    thread::spawn(move || listener.incoming().for_each(|stream| drop(thread::spawn(move || answer(stream.unwrap())))));
-    url
 }
 
 /// It mounts as the real one does, which its step may not.
@@ -248,7 +219,8 @@ fn a_confined_download_makes_the_nodes_boot_file_system_writable() {
     if !is_root() {
         return;
     }
-    let url = serve(b"kernel or initramfs");
+    let server = Server::start(|_| ok("kernel or initramfs"));
+    let url = server.url("");
     in_private(move || {
         let dir = tempfile::tempdir().unwrap();
         let (image, node) = (dir.path().join("boot.img"), dir.path().join("node"));
@@ -280,7 +252,8 @@ fn confined_gathering_of_logs_sends_them() {
     if !is_root() {
         return;
     }
-    let url = serve(b"");
+    let server = Server::start(|_| ok(""));
+    let url = server.url("");
     in_private(move || {
         let dir = tempfile::tempdir().unwrap();
         run("mount", &["-t", "tmpfs", "none", dir.path().to_str().unwrap()]);

@@ -1,12 +1,6 @@
 //! `landfall disk speed` as people and the agent start it, and what is on the disk afterwards.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../diskwrite/tests/common/mod.rs"]
-mod common;
-#[path = "../api/tests/common/swagger.rs"]
-mod swagger;
-
-use common::{LoopDisk, MIB, skipped};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -18,6 +12,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::disk::{LoopDisk, MIB, skipped};
 
 fn start(args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_landfall"));
@@ -51,7 +46,7 @@ fn a_request_is_answered_as_the_service_defines_it() {
     let disk = disk();
     let path = disk.path().display().to_string();
     let fits = |definition: &str, document: &Value| {
-        if let Some(swagger) = swagger::Swagger::read() {
+        if let Some(swagger) = testkit::wire::Swagger::read() {
             assert_eq!(swagger.faults(definition, document), Vec::<String>::new(), "{document}");
         }
     };

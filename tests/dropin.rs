@@ -142,7 +142,7 @@ fn installer_apart(words: &[&str]) -> Output {
 
 #[test]
 fn an_installer_s_command_line_is_that_of_an_installation() {
-    if !skip::unless("root, to make namespaces", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root, to make namespaces", nix::unistd::geteuid().is_root()) {
         return;
     }
     const ID: &str = "1f5c9a4e-0000-0000-0000-000000000001";

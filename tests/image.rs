@@ -13,7 +13,7 @@ use std::{
 fn program() -> Option<PathBuf> {
     let program = std::env::var_os("LANDFALL_BIN").map(PathBuf::from);
     let able = program.is_some() && nix::unistd::geteuid().is_root();
-    if skip::unless("LANDFALL_BIN, the static program, and root", able) { program } else { None }
+    if testkit::skip::unless("LANDFALL_BIN, the static program, and root", able) { program } else { None }
 }
 
 fn run(program: &Path, words: &[&str]) -> Output {

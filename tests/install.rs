@@ -2,10 +2,6 @@
 //! says as coreos-installer is held against the real one where that is found.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../diskwrite/tests/common/mod.rs"]
-mod common;
-
-use common::{ENTRY, Image, LoopDisk, MIB, skipped};
 use std::{
     fs,
     io::{Read, Write},
@@ -16,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use testkit::disk::{ENTRY, Image, LoopDisk, MIB, skipped};
 
 fn landfall() -> PathBuf {
     std::env::var_os("LANDFALL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_landfall").into(), PathBuf::from)
@@ -164,7 +161,7 @@ fn peer() -> Option<PathBuf> {
     let found =
         named.or_else(|| std::env::split_paths(&path).map(|dir| dir.join("coreos-installer")).find(|p| p.is_file()));
     if found.is_none() {
-        skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
+        testkit::skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
     }
     found
 }

@@ -3,11 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
-    io::{Read, Write},
-    net::TcpListener,
+    io::Write,
     process::{Command, Stdio},
-    thread,
 };
+use testkit::http::Server;
 
 /// Exit status, standard output and standard error.
 fn check(subcommand: &str, request: &str) -> (Option<i32>, String, String) {
@@ -26,17 +25,9 @@ fn check(subcommand: &str, request: &str) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Answers one request, and says where. Its thread ends with the test's process.
-fn serve(status: &str, body: &str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let _ = stream.read(&mut [0; 4096]);
-        let _ = stream.write_all(answer.as_bytes());
-    });
-    format!("http://{address}")
+/// Answers one request.
+fn serve(status: &str, body: &str) -> Server {
+    Server::in_order([testkit::http::reply(status, "", body)])
 }
 
 fn tang(servers: &str) -> (Option<i32>, String, String) {
@@ -47,7 +38,8 @@ const NO_TANG: &str = "{\"tang_server_response\":null}\n";
 
 #[test]
 fn a_tang_server_that_answers_leaves_no_report() {
-    let url = serve("200 OK", r#"{"payload":"eyJ9","signatures":[{"protected":"a","signature":"b"}]}"#);
+    let server = serve("200 OK", r#"{"payload":"eyJ9","signatures":[{"protected":"a","signature":"b"}]}"#);
+    let url = server.url("");
     let expected = format!(
         r#"{{"is_success":true,"tang_server_response":[{{"payload":"eyJ9","signatures":[{{"protected":"a","signature":"b"}}],"tang_url":"{url}/adv/x"}}]}}"#
     );
@@ -57,7 +49,8 @@ fn a_tang_server_that_answers_leaves_no_report() {
 
 #[test]
 fn what_is_wrong_with_tang_servers_is_all_that_is_on_stderr() {
-    let url = serve("404 Not Found", "");
+    let server = serve("404 Not Found", "");
+    let url = server.url("");
     let seen = tang(&format!(r#"{{"url":"{url}","thumbprint":"x"}},{{"url":"http://user:secret@t"}}"#));
     let report = "2 errors occurred:\n\t* HTTP GET failure. Status Code: 404\n\
                   \t* Tang thumbprint isn't set for server: http://t\n\n";
@@ -72,7 +65,8 @@ fn what_is_wrong_with_tang_servers_is_all_that_is_on_stderr() {
 #[test]
 fn a_day_2_config_comes_as_the_service_reads_it() {
     let config = r#"{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/passwd"}]},"systemd":{"units":[{"name":"a.service"}]}}"#;
-    let url = serve("200 OK", config);
+    let server = serve("200 OK", config);
+    let url = server.url("");
     let ignition = r#"{\"ignition\":{\"version\":\"3.2.0\"}}"#;
     let expected = format!(r#"{{"ignition":"{ignition}","is_success":true,"url":"{url}"}}"#);
     let seen = check("endpoint", &format!(r#"{{"url":"{url}"}}"#));
@@ -90,7 +84,8 @@ fn a_day_2_config_that_does_not_come_is_a_success_with_an_error() {
              3.0.0, 3.1.0 and 3.2.0 are understood",
         ),
     ] {
-        let url = serve(status, body);
+        let server = serve(status, body);
+        let url = server.url("");
         let seen = check("endpoint", &format!(r#"{{"url":"{url}"}}"#));
         let expected = format!("{{\"download_error\":\"{error}\",\"url\":\"{url}\"}}\n");
         assert_eq!(seen, (Some(0), expected, "ignition download error\n".to_owned()));

@@ -1,10 +1,6 @@
 //! A service that nobody has told whom to let in.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../netcheck/tests/common/mod.rs"]
-mod net;
-
-use net::{Host, Segment};
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -12,6 +8,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
 };
+use testkit::net::{Host, Segment};
 
 struct Service {
     process: Child,

@@ -2,10 +2,6 @@
 //! file for file inside it: for each format, both sector sizes, with and without saved partitions.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../diskwrite/tests/common/mod.rs"]
-mod common;
-
-use common::{Image, LoopDisk, MIB, run, skipped};
 use std::{
     collections::BTreeMap,
     fs,
@@ -13,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
 
 const DISK_BYTES: u64 = 80 * MIB;
 
@@ -23,7 +20,7 @@ fn peer() -> Option<PathBuf> {
         std::env::split_paths(&path).map(|dir| dir.join("coreos-installer")).find(|program| program.is_file())
     });
     if found.is_none() {
-        skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
+        testkit::skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
     }
     found
 }

@@ -4,20 +4,10 @@
 
 #[path = "replay/compare.rs"]
 mod compare;
-#[path = "../diskwrite/tests/common/mod.rs"]
-mod disk;
-#[path = "../netcheck/tests/common/mod.rs"]
-mod net;
 
-use disk::{Image, LoopDisk, MIB};
 use fake_service::{
     Answer, FakeService, Request,
     recorded::{Exchange, exchanges, recorded, wire},
-};
-use net::{
-    Host, Segment,
-    server::{Server, command, packages},
-    wire::assert_fits,
 };
 use serde_json::{Value, json};
 use std::{
@@ -26,21 +16,21 @@ use std::{
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
-
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use testkit::{
+    disk::{Image, LoopDisk, MIB, skipped},
+    net::{
+        Host, Segment,
+        programs::{Server, command, packages},
+    },
+    process::Running,
+    wire::assert_fits,
+};
 
 /// What is left to hand out, and what was handed out and not yet answered.
 struct Script {
@@ -143,7 +133,7 @@ chmod 755 "$root/usr/bin/systemctl" "$root/usr/bin/hostnamectl" "$root/usr/bin/o
 exec chroot "$root" "$binary" "$@"
 "#;
 
-fn start_agent(binary: &str, url: &str, first: &Exchange, directory: &Path, scratch: &Path) -> Agent {
+fn start_agent(binary: &str, url: &str, first: &Exchange, directory: &Path, scratch: &Path) -> Running {
     let ids = first.asked();
     let infra_env = first.path.split('/').nth(3).unwrap();
     // Below /tmp, which is the same inside and outside.
@@ -159,7 +149,7 @@ fn start_agent(binary: &str, url: &str, first: &Exchange, directory: &Path, scra
     for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "LANDFALL_LOG"] {
         command.env_remove(name);
     }
-    Agent(command.env("PULL_SECRET_TOKEN", "dummy").stdin(Stdio::null()).spawn().unwrap())
+    Running(command.env("PULL_SECRET_TOKEN", "dummy").stdin(Stdio::null()).spawn().unwrap())
 }
 
 /// Where the stand-in for systemd notes what it is asked.
@@ -226,7 +216,7 @@ fn definition(kind: &str) -> Option<&'static str> {
 #[test]
 fn our_agent_in_the_place_of_the_real_one() {
     let Some(wire) = wire() else { return };
-    if disk::skipped() {
+    if skipped() {
         return;
     }
     let (Some(segment), Some(packages)) = (Segment::new(), packages()) else { return };

@@ -2,38 +2,28 @@
 //! against the service's own description. Run with `--nocapture` to read them.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../netcheck/tests/common/mod.rs"]
-mod common;
-
-use common::{
-    Host, Segment,
-    server::{Server, command, packages},
-    time_server::TimeServer,
-    wire::{assert_fits, recorded_argument},
-};
 use fake_service::{Answer, FakeService, Request};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     net::TcpListener,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
+};
+use testkit::{
+    net::{
+        Host, Segment,
+        programs::{Server, command, packages},
+        time_server::TimeServer,
+    },
+    process::Running,
+    wire::{assert_fits, recorded_argument},
 };
 
 const HOST: &str = "aaaaaaaa-0000-0000-0000-000000000001";
 const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
 /// Has the first of the two virtual addresses already.
 const TAKEN: &str = "192.168.126.100/24";
-
-/// A running agent.
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn dhcp_server(packages: &Path, host: &Host, directory: &Path) -> Server {
     let mut command = command(packages, &host.namespace, "usr/sbin/dnsmasq");
@@ -121,7 +111,7 @@ fn every_step_of_the_network_is_answered_as_the_service_defines_it() {
             for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "LANDFALL_LOG"] {
                 command.env_remove(name);
             }
-            Agent(command.stdin(Stdio::null()).spawn().unwrap())
+            Running(command.stdin(Stdio::null()).spawn().unwrap())
         };
         let _agent = agent.namespace.enter(start);
         let is_reply = |request: &&Request| request.ends_with("POST", "/instructions");

@@ -6,57 +6,26 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
     fs,
-    io::{BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
-    sync::Arc,
-    thread,
 };
+use testkit::http::{Server, reply};
 
 const OURS: &str = env!("CARGO_BIN_EXE_landfall");
 
 /// What is there under which path, with its media type.
 type Contents = HashMap<String, (String, Vec<u8>)>;
 
-/// A registry on the loopback; its thread ends with the process.
-fn registry(contents: impl FnOnce(&str) -> Contents) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let authority = listener.local_addr().unwrap().to_string();
-    let contents = Arc::new(contents(&authority));
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (stream, contents) = (stream.unwrap(), contents.clone());
-            thread::spawn(move || answer(stream, &contents));
-        }
-    });
-    authority
-}
-
-fn answer(mut stream: TcpStream, contents: &Contents) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
-        let mut line = String::new();
-        // A handshake of TLS, which is tried first, is no line.
-        if !matches!(reader.read_line(&mut line), Ok(1..)) || !line.starts_with("GET ") {
-            return;
-        }
-        let path = line.split(' ').nth(1).unwrap().to_owned();
-        while line.trim() != "" {
-            line.clear();
-            reader.read_line(&mut line).unwrap();
-        }
-        let none = ("application/json".to_owned(), b"{}".to_vec());
-        let (status, (kind, body)) = match contents.get(&path) {
-            Some(found) => (200, found),
-            None => (if path == "/v2/" { 200 } else { 404 }, &none),
-        };
-        let head = format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n", body.len());
-        if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).is_err() {
-            return;
-        }
-    }
+fn registry(contents: Contents) -> Server {
+    Server::start(move |request| match contents.get(request.path()) {
+        Some((kind, body)) => reply("200 OK", &format!("Content-Type: {kind}\r\n"), body),
+        None => reply(
+            if request.path() == "/v2/" { "200 OK" } else { "404 No" },
+            "Content-Type: application/json\r\n",
+            "{}",
+        ),
+    })
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -119,7 +88,8 @@ fn the_program_in_an_image_of_ours_is_staged_and_nothing_else() {
     manifest["layers"][0]["digest"] = digest(&empty).into();
     manifest["layers"][0]["size"] = empty.len().into();
     add("no-layer", &manifest, &config, &empty);
-    let authority = registry(|_| contents);
+    let server = registry(contents);
+    let authority = server.address;
 
     let conf = dir.path().join("registries.conf");
     fs::write(&conf, format!("[[registry]]\nlocation = '{authority}'\ninsecure = true\n")).unwrap();

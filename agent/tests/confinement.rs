@@ -30,7 +30,7 @@ fn run_as(kind: &StepType, script: &str) -> Outcome {
 }
 
 fn is_root() -> bool {
-    skip::unless("root, which alone has power to lose", nix::unistd::geteuid().is_root())
+    testkit::skip::unless("root, which alone has power to lose", nix::unistd::geteuid().is_root())
 }
 
 fn steps() -> impl Iterator<Item = StepType> {

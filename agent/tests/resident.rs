@@ -14,7 +14,7 @@ use kernel::Cancel;
 use serde_json::{Value, json};
 use std::{
     env, fs,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -22,6 +22,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
+use testkit::process::Running;
 
 /// Makes this test program the agent of the service at this address.
 const URL_VARIABLE: &str = "LANDFALL_TEST_AGENT_OF";
@@ -33,18 +34,11 @@ const POLLS: u64 = 10_000;
 /// each poll would be more.
 const SLACK_KIB: i64 = 128;
 
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+struct Agent(Running);
 
 impl Agent {
     fn status(&self, name: &str) -> i64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.0.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
@@ -97,7 +91,8 @@ fn ten_thousand_polls_leave_nothing_behind() {
     });
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "ten_thousand_polls_leave_nothing_behind", "--nocapture"]).env(URL_VARIABLE, &service.url);
-    let agent = Agent(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let agent =
+        Agent(Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()));
     let reach = |count: u64| {
         let end = Instant::now() + Duration::from_secs(120);
         while polls.load(Relaxed) < count {

@@ -66,43 +66,26 @@ pub fn read_body(response: &mut Response<Body>, max_len: u64) -> Result<Vec<u8>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{io::Write, net::TcpListener, thread};
+    use testkit::http::Server;
 
-    /// A server for one request, answered with `head` and `body`. Gives its URL.
-    fn server(head: &'static str, body: Vec<u8>) -> (String, thread::JoinHandle<()>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let serve = move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let head = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            // A client that has had enough hangs up.
-            let _ = stream.write_all(&[head.as_bytes(), &body].concat());
-        };
-        (url, thread::spawn(serve))
-    }
-
-    fn read(head: &'static str, body: Vec<u8>) -> Result<Vec<u8>, BodyError> {
-        let (url, server) = server(head, body);
+    fn read(headers: &str, body: &[u8]) -> Result<Vec<u8>, BodyError> {
+        let server = Server::in_order([testkit::http::reply("200 OK", headers, body)]);
         let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();
-        let mut response = agent.get(&url).call().unwrap();
-        let result = read_body(&mut response, 1 << 20);
-        drop(response);
-        server.join().unwrap();
-        result
+        let mut response = agent.get(server.url("/")).call().unwrap();
+        read_body(&mut response, 1 << 20)
     }
 
     #[test]
     fn the_last_byte_too_many_is_one() {
-        assert_eq!(read("", vec![b' '; 1 << 20]).unwrap().len(), 1 << 20);
-        let error = read("", vec![b' '; (1 << 20) + 1]).unwrap_err();
+        assert_eq!(read("", &vec![b' '; 1 << 20]).unwrap().len(), 1 << 20);
+        let error = read("", &vec![b' '; (1 << 20) + 1]).unwrap_err();
         assert!(error.to_string().ends_with(" bytes: it is longer than 1024 KiB"), "{error}");
         assert!(matches!(error.into_ureq(), ureq::Error::BodyExceedsLimit(1_048_576)));
     }
 
     #[test]
     fn a_packed_file_stays_packed_whatever_the_server_calls_it() {
-        let packed = b"\x1f\x8b\x08 and so on".to_vec();
-        assert_eq!(read("Content-Encoding: gzip\r\n", packed.clone()).unwrap(), packed);
+        let packed = b"\x1f\x8b\x08 and so on";
+        assert_eq!(read("Content-Encoding: gzip\r\n", packed).unwrap(), packed);
     }
 }

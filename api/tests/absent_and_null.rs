@@ -5,9 +5,6 @@
 #[path = "absent_and_null/document.rs"]
 mod document;
 #[allow(dead_code)]
-#[path = "common/swagger.rs"]
-mod swagger;
-
 use api::*;
 use document::{Change, Description, without_nulls};
 use serde::{Serialize, de::DeserializeOwned};
@@ -80,7 +77,7 @@ fn is_listed(list: &[(&'static str, &'static str, &str)], place: (&str, &str)) -
 
 #[test]
 fn every_absence_and_null_is_read() {
-    let Some(description) = swagger::document::<Value>() else { return };
+    let Some(description) = testkit::wire::document::<Value>() else { return };
     let description = Description::new(description);
     let (mut count, mut faults, mut used) = (0, Vec::new(), BTreeSet::new());
     let answers = ANSWERS.iter().map(|(name, read)| (name, read, false));

@@ -2,9 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
-#[path = "common/swagger.rs"]
-mod swagger;
-
 use api::endpoint::{ALL, Endpoint, Produces};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -55,7 +52,7 @@ fn faults(description: &Value, endpoint: &Endpoint) -> Vec<String> {
 
 #[test]
 fn every_endpoint_is_declared_as_it_is_described() {
-    let Some(description) = swagger::document() else { return };
+    let Some(description) = testkit::wire::document() else { return };
     let faults: Vec<String> = ALL.iter().flat_map(|endpoint| faults(&description, endpoint)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let operations: BTreeSet<&str> = ALL.iter().map(|endpoint| endpoint.operation).collect();
@@ -65,7 +62,7 @@ fn every_endpoint_is_declared_as_it_is_described() {
 
 #[test]
 fn a_declaration_that_differs_is_a_fault() {
-    let Some(description) = swagger::document() else { return };
+    let Some(description) = testkit::wire::document() else { return };
     let file = &api::endpoint::DOWNLOAD_CLUSTER_FILES;
     let wrong = Endpoint { method: file.method.clone(), produces: Produces::Json, query: &["name"], ..*file };
     let faults = faults(&description, &wrong).join("\n");

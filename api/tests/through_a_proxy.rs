@@ -2,69 +2,35 @@
 #![allow(clippy::unwrap_used)]
 
 use api::{http, proxy::ProxyVariables};
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
+use testkit::http::{Request, Server};
 
-/// Answers requests in absolute form itself, and refuses to CONNECT. Its thread ends with the process.
-struct FakeProxy {
-    port: u16,
-    /// Each request: which connection it came on, and all of it.
-    seen: Arc<Mutex<Vec<(usize, String)>>>,
-}
+/// Answers requests in absolute form itself, and refuses to CONNECT.
+struct FakeProxy(Server);
 
 impl FakeProxy {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let seen = Arc::<Mutex<Vec<(usize, String)>>>::default();
-        let log = seen.clone();
-        thread::spawn(move || {
-            for (number, stream) in listener.incoming().enumerate() {
-                let log = log.clone();
-                thread::spawn(move || serve(&stream.unwrap(), number, &log));
-            }
-        });
-        Self { port, seen }
+        Self(Server::start(|request| {
+            let (status, headers, body) = match request.target() {
+                _ if request.method() == "CONNECT" => ("403 Forbidden", "", ""),
+                "http://service.invalid:8090/moved" => ("302 Found", "Location: http://other.invalid/here?a=b\r\n", ""),
+                _ => ("200 OK", "", "ok"),
+            };
+            format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        }))
     }
 
     fn agent(&self, more: &[(&str, &str)]) -> ureq::Agent {
-        let url = format!("http://user:secret@127.0.0.1:{}", self.port);
+        let url = format!("http://user:secret@{}", self.0.address);
         let variables = [&[("HTTP_PROXY", url.as_str()), ("HTTPS_PROXY", url.as_str())], more].concat();
         let configuration = http::configuration(&[], true).unwrap().timeout_global(Some(Duration::from_secs(20)));
         http::build(configuration, ProxyVariables::from_pairs(&variables))
     }
 
+    /// Each request: which connection it came on, and all of it.
     fn seen(&self) -> Vec<(usize, String)> {
-        self.seen.lock().unwrap().clone()
-    }
-}
-
-fn serve(stream: &TcpStream, number: usize, log: &Mutex<Vec<(usize, String)>>) {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut request = String::new();
-        while !request.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut request).unwrap_or(0) == 0 {
-                return;
-            }
-        }
-        let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-        reader.read_exact(&mut body).unwrap();
-        let answer = match request.split(' ').nth(1).unwrap() {
-            _ if request.starts_with("CONNECT ") => "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
-            "http://service.invalid:8090/moved" => {
-                "HTTP/1.1 302 Found\r\nLocation: http://other.invalid/here?a=b\r\nContent-Length: 0\r\n\r\n"
-            }
-            _ => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-        };
-        log.lock().unwrap().push((number, request + &String::from_utf8(body).unwrap()));
-        (&*stream).write_all(answer.as_bytes()).unwrap();
+        let text = |request: Request| request.head + &String::from_utf8(request.body).unwrap();
+        self.0.requests().into_iter().map(|request| (request.connection, text(request))).collect()
     }
 }
 
@@ -123,7 +89,7 @@ fn a_redirect_may_lead_past_the_proxy() {
     agent.get("http://service.invalid:8090/moved").call().unwrap_err();
     assert_eq!(proxy.seen().len(), 1);
     // Loopback is never the proxy's.
-    agent.get(format!("http://127.0.0.1:{}/x", server.port)).call().unwrap();
+    agent.get(server.0.url("/x")).call().unwrap();
     assert_eq!(proxy.seen().len(), 1);
     assert!(server.seen()[0].1.starts_with("GET /x HTTP/1.1\r\n"));
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::buffer::{Block, Buffer};
-use crate::common::{LoopDisk, MIB, skipped};
 use crate::ends::Ends;
 use crate::flight::{Flight, Kind};
 use crate::record::{ReadBack, Record};
@@ -14,6 +13,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use testkit::disk::{LoopDisk, MIB, skipped};
 
 type Make = for<'a> fn(&'a File) -> io::Result<Device<'a>>;
 
@@ -23,7 +23,7 @@ fn ways() -> Vec<(&'static str, Make)> {
     let mut ways: Vec<(&'static str, Make)> = vec![("threads", |file| Device::with_threads(file))];
     match Device::with_ring(&file) {
         Ok(_) => ways.push(("io_uring", |file| Device::with_ring(file))),
-        Err(error) => skip::because(format_args!("there is no io_uring: {error}")),
+        Err(error) => testkit::skip::because(format_args!("there is no io_uring: {error}")),
     }
     ways
 }

@@ -1,14 +1,11 @@
 use super::*;
 use std::{fs, os::unix::fs::symlink};
+use testkit::tree::put;
 
 /// A machine: two paths to one disk, an NVMe drive with a hidden leg, and a disk that only udev knows the names of.
 fn machine() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    let put = |path: &str, content: &[u8]| {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    };
+    let put = |path: &str, content: &[u8]| put(root.path(), path, content);
     let disk = |device: &str, name: &str, number: &str, files: &[(&str, &str)]| {
         let dir = format!("sys/devices/{device}/{name}");
         for (file, content) in [("dev", number), ("size", "2048\n"), ("ro", "0\n")].iter().chain(files) {

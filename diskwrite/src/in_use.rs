@@ -162,6 +162,7 @@ mod tests {
         block::{Member, holders, nodes},
     };
     use std::fs;
+    use testkit::tree::Tree;
 
     const MOUNTINFO: &str = "\
 22 1 8:3 / / rw,relatime shared:1 - ext4 /dev/sda3 rw
@@ -184,9 +185,8 @@ broken line
         holders(&live(), &node.dir)
     }
 
-    fn sysfs() -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, content) in [
+    fn sysfs() -> Tree {
+        Tree::new(&[
             ("sdb/dev", "8:16\n"),
             ("sdb/sdb2/dev", "8:18\n"),
             ("sdb/sdb2/partition", "2\n"),
@@ -194,13 +194,7 @@ broken line
             ("sdb/sdb1/partition", "1\n"),
             ("sdb/sdb1/holders/md127/dev", "9:127\n"),
             ("sdb/sdb2/holders/dm-4/dm/name", "vg0-root\n"),
-            ("sdb/queue/rotational", "1\n"),
-        ] {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        dir
+        ])
     }
 
     #[test]

@@ -51,10 +51,6 @@ mod zeros;
 #[cfg(test)]
 mod fake_disk;
 
-#[cfg(test)]
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 pub use boot::BootError;
 pub use boot::console::{ConsoleError, console_hint};
 pub use boot::kargs::EntryError;

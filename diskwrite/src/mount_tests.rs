@@ -1,9 +1,9 @@
 //! Mounting over real loop devices; needs root.
 
 use super::*;
-use crate::common::{ENTRY, Image, LoopDisk, MIB, skipped};
 use std::fs;
 use std::sync::mpsc::channel;
+use testkit::disk::{ENTRY, Image, LoopDisk, MIB, skipped};
 
 fn boot(image: &Image) -> Partition {
     Partition { number: 3, name: "boot".into(), start: image.boot_start, len: image.boot_len }

@@ -1,7 +1,7 @@
 //! Growing and mounting over a real loop device; needs root.
 
 use super::*;
-use crate::common::{LoopDisk, run, skipped};
+use testkit::disk::{LoopDisk, run, skipped};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,12 +1,10 @@
 //! What installations leave on the boot file system.
 
-mod common;
-#[path = "common/installs.rs"]
 mod installs;
 
-use common::{ENTRY, GRUB, Image, LoopDisk, MIB, osmet as made, skipped};
 use diskwrite::{Failure, ImageError, InstallOptions, OptionsError, Source, osmet};
 use installs::*;
+use testkit::disk::{ENTRY, GRUB, Image, LoopDisk, MIB, osmet as made, skipped};
 
 const HASH: &str = "sha256-a12bb1a5ae2b9b2e8ec2ed6ca0c2a3e4a4c2d9cbde9ae4ab1a4a3ef0ef3a2f6a";
 

@@ -1,10 +1,7 @@
 //! What is refused, and what is left on a disk after each way to fail: no table, primary or backup.
 
-mod common;
-#[path = "common/installs.rs"]
 mod installs;
 
-use common::{Image, LoopDisk, MIB, accept, run, skipped};
 use diskwrite::{
     DecodeError, DiskError, DiskState, Event, Failure, ImageError, InstallOptions, Source, SourceError, WriteError,
     install, plan,
@@ -18,6 +15,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::disk::{Image, LoopDisk, MIB, accept, run, skipped};
 
 #[test]
 fn truncated_image_clears_the_table() {

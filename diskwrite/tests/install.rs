@@ -1,13 +1,11 @@
 //! Whole installations to loop devices.
 
-mod common;
-#[path = "common/installs.rs"]
 mod installs;
 
-use common::{Image, LoopDisk, MIB, run, skipped};
 use diskwrite::{Event, InstallOptions, Installed, Phase, plan};
 use installs::*;
 use std::{fs, net::TcpListener, path::Path, thread, time::Duration};
+use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
 
 #[test]
 fn installs_every_format() {

@@ -1,12 +1,10 @@
 //! What is said of a disk before its first byte is written.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Image, LoopDisk, MIB, run, skipped};
 use diskwrite::probe::Kind;
 use diskwrite::{Fate, InstallError, InstallOptions, Plan, Source, plan};
 use std::{fs, path::PathBuf};
+use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
 
 fn options(device: PathBuf) -> InstallOptions {
     // Read but once, so not for a plan.

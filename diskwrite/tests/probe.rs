@@ -2,9 +2,6 @@
 //! `wipefs` would erase.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::run;
 use diskwrite::probe::{Kind, Signature, probe};
 use std::{
     fs::{self, File},
@@ -12,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use testkit::disk::run;
 
 const MIB: usize = 1 << 20;
 const ID: [u8; 16] = [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x47, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF, 1];
@@ -105,7 +103,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 
 fn lacks(tool: &str) -> bool {
     let found = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(tool).exists());
-    !skip::unless(tool, found)
+    !testkit::skip::unless(tool, found)
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! Partitions that outlive an installation, on loop devices.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-#[path = "common/installs.rs"]
 mod installs;
 
-use common::{Image, LoopDisk, MIB, run, skipped};
 use diskwrite::{DiskState, Event, Failure, InstallOptions, LayoutError, Phase, SavedError, install, plan};
 use installs::*;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
 
 /// What is kept: number, first MiB, sectors (0: up to the end of the disk), and its number afterwards.
 const KEPT: [(u32, u64, u64, u32); 3] = [(2, 40, 512, 5), (7, 50, 64, 7), (9, 61, 0, 9)];

@@ -1,9 +1,6 @@
 //! The measurement beside fio's on the same device in the same run. Run with `--nocapture` for the figures.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{LoopDisk, MIB, skipped};
 use diskwrite::{
     DiskError,
     speed::{Contents, SpeedError, SpeedOptions, measure},
@@ -16,6 +13,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
 };
+use testkit::disk::{LoopDisk, MIB, skipped};
 
 /// Runs of each, in turn; and how many are made at most until the figures are alike.
 const RUNS: usize = 3;

@@ -1,16 +1,12 @@
 //! What is on a disk after an image that its signature fits, and one that it does not.
 
-mod common;
-#[path = "common/gpg.rs"]
-mod gpg;
-#[path = "common/installs.rs"]
 mod installs;
 
-use common::{Image, LoopDisk, MIB, skipped};
 use diskwrite::{DecodeError, DiskState, Failure, InstallOptions, Trust, VerifyError};
-use gpg::{Gpg, lacks};
 use installs::*;
 use std::fs;
+use testkit::disk::{Image, LoopDisk, MIB, skipped};
+use testkit::gpg::{Gpg, lacks};
 
 #[test]
 fn only_a_signed_image_gets_a_table() {
@@ -18,7 +14,7 @@ fn only_a_signed_image_gets_a_table() {
         return;
     }
     let image = Image::new(512);
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let key = gpg.key("Ours <o@example.com>", "rsa2048", "sign,cert", "never", &[]);
     let trust =
         Trust { required: true, keyrings: vec![gpg.file("ring", &gpg.export(&[&key], true))], ..Default::default() };

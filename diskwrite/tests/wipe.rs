@@ -1,12 +1,10 @@
 //! Emptying a disk full of leftovers, by each level that a loop device can do.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{LoopDisk, MIB, run, skipped};
 use diskwrite::wipe::{Level, Outcome, WipeError, WipeOptions, Wiped, plan, wipe};
 use kernel::Cancel;
 use std::{fs, path::PathBuf, process::Command};
+use testkit::disk::{LoopDisk, MIB, run, skipped};
 
 const DISK_BYTES: u64 = 96 * MIB;
 

@@ -25,7 +25,7 @@ fn validator() -> Option<PathBuf> {
         return Some(path);
     }
     let why = format!("{} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE", path.display());
-    skip::because(why);
+    testkit::skip::because(why);
     None
 }
 

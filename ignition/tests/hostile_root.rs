@@ -104,7 +104,7 @@ fn run(links: &[(&str, String)], entries: &[(u8, Value)], whole: &Path) {
 
 #[test]
 fn nothing_outside_is_touched() {
-    if !skip::unless("root, to give files to others", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root, to give files to others", nix::unistd::geteuid().is_root()) {
         return;
     }
     let links = vec((select(LINKS.to_vec()), targets()), 0..6);

@@ -19,7 +19,7 @@ fn validator() -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    skip::because(format_args!(
+    testkit::skip::because(format_args!(
         "{} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE",
         path.display()
     ));

@@ -18,7 +18,7 @@ fn recorded() -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    skip::because(format_args!("the recorded configs are not at {}", path.display()));
+    testkit::skip::because(format_args!("the recorded configs are not at {}", path.display()));
     None
 }
 

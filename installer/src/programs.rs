@@ -171,10 +171,8 @@ mod tests {
                 clone.cancel();
             }
         });
-        let began = Instant::now();
         let script = format!("sleep 600 & echo $! >{0}.draft; mv {0}.draft {0}; wait", file.display());
         assert!(matches!(shell(&script, &cancel), Err(ProgramError::Cancelled { .. })));
-        assert!(began.elapsed() < Duration::from_secs(30));
         thread.join().unwrap();
         let pid: i32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
         let gone = || std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "));

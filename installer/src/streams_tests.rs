@@ -3,11 +3,7 @@
 
 use super::*;
 use kernel::Cancel;
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-    thread,
-};
+use testkit::http::{Server, ok};
 
 const SUM: &str = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef";
 
@@ -43,37 +39,20 @@ fn pick(json: &str, architecture: &str, sector_bytes: u32) -> Result<StreamImage
     select(serde_json::from_str(json).unwrap(), &query("http://h", architecture, sector_bytes))
 }
 
-/// Answers each connection with the next of `answers`; returns the base URL, and the paths asked for.
-fn serve(answers: Vec<String>) -> (String, thread::JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let base = format!("http://u:secret@{}/streams/", listener.local_addr().unwrap());
-    let run = move || {
-        let answer = |answer: String| {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = vec![0; 4096];
-            let count = stream.read(&mut request).unwrap();
-            stream.write_all(answer.as_bytes()).unwrap();
-            let request = String::from_utf8(request[..count].to_vec()).unwrap();
-            request.split(' ').nth(1).unwrap().to_owned()
-        };
-        answers.into_iter().map(answer).collect()
-    };
-    (base, thread::spawn(run))
+/// Where the server's streams are, for a client that knows a password.
+fn base(server: &Server) -> String {
+    format!("http://u:secret@{}/streams/", server.address)
 }
 
-fn ok(body: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-}
-
-fn busy() -> String {
-    "HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".into()
+fn busy() -> Vec<u8> {
+    testkit::http::reply("503 Busy", "", "")
 }
 
 #[test]
 fn image_for_each_sector_size() {
-    let (base, server) = serve(vec![ok(&metadata())]);
-    let found = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &Cancel::default()).unwrap();
-    assert_eq!(server.join().unwrap(), ["/streams/stable.json"]);
+    let server = Server::in_order([ok(metadata())]);
+    let found = resolve(&HttpConfig::default(), &query(&base(&server), "x86_64", 512), &Cancel::default()).unwrap();
+    assert_eq!(server.finish()[0].target(), "/streams/stable.json");
     assert_eq!(found.image_url, "https://h/image.raw.xz");
     assert_eq!(found.signature_url.as_deref(), Some("https://h/image.raw.xz.sig"));
     assert_eq!(found.sha256.unwrap()[..3], [0x01, 0x23, 0x45]);
@@ -122,40 +101,43 @@ fn names_and_bases_that_make_no_url() {
 
 #[test]
 fn failures_name_the_url_without_secrets() {
-    let fail = |answer: String| {
-        let (base, server) = serve(vec![answer]);
-        let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &Cancel::default()).unwrap_err();
-        server.join().unwrap();
+    let fail = |answer: Vec<u8>| {
+        let server = Server::in_order([answer]);
+        let error =
+            resolve(&HttpConfig::default(), &query(&base(&server), "x86_64", 512), &Cancel::default()).unwrap_err();
+        server.finish();
         assert!(error.to_string().contains("/streams/stable.json"), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
         error
     };
-    let error = fail("HTTP/1.1 404 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".into());
+    let error = fail(testkit::http::reply("404 No", "", ""));
     assert!(error.to_string().ends_with("404 (is the stream's name right?)"), "{error}");
     assert!(matches!(fail(ok("<html>")), StreamError::Json { .. }));
     assert!(matches!(fail(ok("[]")), StreamError::Json { .. }));
-    assert!(matches!(fail(ok(&" ".repeat((4 << 20) + 1))), StreamError::Body { .. }));
+    assert!(matches!(fail(ok(" ".repeat((4 << 20) + 1))), StreamError::Body { .. }));
 }
 
 #[test]
 fn busy_server_is_asked_as_often_as_said() {
-    let (base, server) = serve(vec![busy(), busy(), ok(&metadata())]);
-    let asked = StreamQuery { retries: Retries::Count(2), ..query(&base, "x86_64", 512) };
+    let server = Server::in_order([busy(), busy(), ok(metadata())]);
+    let base_url = base(&server);
+    let asked = StreamQuery { retries: Retries::Count(2), ..query(&base_url, "x86_64", 512) };
     assert!(resolve(&HttpConfig::default(), &asked, &Cancel::default()).is_ok());
-    assert_eq!(server.join().unwrap().len(), 3);
-    let (base, server) = serve(vec![busy()]);
-    let error = resolve(&HttpConfig::default(), &query(&base, "x86_64", 512), &Cancel::default()).unwrap_err();
+    assert_eq!(server.finish().len(), 3);
+    let server = Server::in_order([busy()]);
+    let error = resolve(&HttpConfig::default(), &query(&base(&server), "x86_64", 512), &Cancel::default()).unwrap_err();
     assert!(matches!(error, StreamError::Status { status: 503, .. }), "{error}");
-    server.join().unwrap();
+    server.finish();
 }
 
 #[test]
 fn pause_ends_when_cancelled() {
-    let (base, server) = serve(vec![busy()]);
-    let asked = StreamQuery { retries: Retries::Forever, ..query(&base, "x86_64", 512) };
+    let server = Server::in_order([busy()]);
+    let base_url = base(&server);
+    let asked = StreamQuery { retries: Retries::Forever, ..query(&base_url, "x86_64", 512) };
     let cancel = Cancel::default();
     cancel.cancel();
     let error = resolve(&HttpConfig::default(), &asked, &cancel).unwrap_err();
     assert!(matches!(error, StreamError::Cancelled), "{error}");
-    server.join().unwrap();
+    server.finish();
 }

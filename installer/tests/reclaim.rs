@@ -9,72 +9,41 @@ use installer::writable::WritableError;
 use std::{
     cell::{Cell, RefCell},
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    io::Read,
     os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, Mutex},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::Duration,
 };
 use tempfile::TempDir;
+use testkit::http::Server;
 
 const ENTRY: &str = "boot/loader/entries/00-assisted-discovery.conf";
 const PACE: Pace = Pace { retry: Duration::from_millis(1), attempt: Duration::from_secs(10) };
 
-/// Answers one request after the other; the last answer stays. Keeps what was asked.
-struct Server {
-    url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+/// Gives each path its own bytes.
+fn plain() -> Server {
+    Server::start(|request| whole(&content(request.path())))
 }
 
-impl Server {
-    fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = asked.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                let head: Vec<_> = lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
-                let head = head.join("\n");
-                let count = kept.lock().unwrap().len();
-                kept.lock().unwrap().push(head.clone());
-                answer(count, &head, &mut stream);
-            }
-        });
-        Self { url, asked }
-    }
-
-    /// Gives each path its own bytes.
-    fn plain() -> Self {
-        Self::start(|_, head, stream| {
-            let body = content(head);
-            let _ = stream.write_all(ok(body.len()).as_bytes());
-            let _ = stream.write_all(&body);
-        })
-    }
-
-    fn request(&self, node: &Path) -> BootArtifactsRequest {
-        BootArtifactsRequest {
-            kernel_url: format!("{}/kernel", self.url),
-            initrd_url: format!("{}/initrd", self.url),
-            rootfs_url: "https://s.example/rootfs?arch=x86_64&version=4.22".into(),
-            host_fs_mount_dir: node.into(),
-        }
+fn request(server: &Server, node: &Path) -> BootArtifactsRequest {
+    BootArtifactsRequest {
+        kernel_url: server.url("/kernel"),
+        initrd_url: server.url("/initrd"),
+        rootfs_url: "https://s.example/rootfs?arch=x86_64&version=4.22".into(),
+        host_fs_mount_dir: node.into(),
     }
 }
 
-fn content(head: &str) -> Vec<u8> {
-    let size = if head.starts_with("GET /kernel") { 100_000 } else { 300_001 };
+fn content(path: &str) -> Vec<u8> {
+    let size = if path == "/kernel" { 100_000 } else { 300_001 };
     (0..size).map(|n: u32| n.to_le_bytes()[0] ^ n.to_le_bytes()[1]).collect()
 }
 
-fn ok(len: usize) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n")
+fn whole(body: &[u8]) -> Vec<u8> {
+    testkit::http::reply("200 OK", "ETag: \"1\"\r\n", body)
 }
 
 /// A node as its own files and some numbers.
@@ -149,12 +118,12 @@ impl Node {
     fn download(&self, server: &Server, host: &dyn Host) -> Result<(), ReclaimError> {
         let http = HttpConfig::default();
         let scratch = self.dir.path().join("scratch");
-        download(&server.request(&self.root()), &http, host, Architecture::Other, &scratch, PACE)
+        download(&request(server, &self.root()), &http, host, Architecture::Other, &scratch, PACE)
     }
 
     fn assert_complete(&self) {
-        assert_eq!(self.read("boot/discovery/vmlinuz"), Some(content("GET /kernel")));
-        assert_eq!(self.read("boot/discovery/initrd"), Some(content("GET /initrd")));
+        assert_eq!(self.read("boot/discovery/vmlinuz"), Some(content("/kernel")));
+        assert_eq!(self.read("boot/discovery/initrd"), Some(content("/initrd")));
         let entry = String::from_utf8(self.read(ENTRY).unwrap()).unwrap();
         assert!(
             entry.contains("'coreos.live.rootfs_url=https://s.example/rootfs?arch=x86_64&version=4.22'\n"),
@@ -189,13 +158,13 @@ fn the_entry_is_the_real_agents_for_both_kinds_of_machine() {
 
 #[test]
 fn a_node_gets_kernel_initramfs_and_entry_once() {
-    let (node, server, host) = (Node::new(), Server::plain(), FakeHost::with(1 << 30));
+    let (node, server, host) = (Node::new(), plain(), FakeHost::with(1 << 30));
     host.read_only_times.set(4);
     node.download(&server, &host).unwrap();
     node.assert_complete();
     assert_eq!(*host.did.borrow(), [] as [String; 0]);
     node.download(&server, &host).unwrap();
-    assert_eq!(server.asked.lock().unwrap().len(), 2, "the second time everything is there");
+    assert_eq!(server.requests().len(), 2, "the second time everything is there");
     host.read_only_times.set(5);
     fs::remove_file(node.root().join(ENTRY)).unwrap();
     let error = node.download(&server, &host).unwrap_err();
@@ -205,65 +174,51 @@ fn a_node_gets_kernel_initramfs_and_entry_once() {
 #[test]
 fn a_broken_download_goes_on_where_it_broke() {
     let node = Node::new();
-    let server = Server::start(|count, head, stream| {
-        let body = content(head);
-        let range = head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: bytes=").map(str::to_owned));
-        let start: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
+    let count = AtomicUsize::new(0);
+    let server = Server::start(move |request| {
+        let (count, body) = (count.fetch_add(1, Ordering::Relaxed), content(request.path()));
         if count == 1 {
-            let _ =
-                stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-            return;
+            return testkit::http::reply("503 Service Unavailable", "", "");
         }
-        let rest = &body[start..];
-        let head = match start {
-            0 => ok(rest.len()),
-            _ => format!(
-                "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes {start}-{}/{}\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n",
-                rest.len(),
-                body.len() - 1,
-                body.len()
-            ),
-        };
-        let _ = stream.write_all(head.as_bytes());
-        let _ = stream.write_all(&rest[..rest.len().min(60_000 + count)]);
+        let end = request.range_start().unwrap_or(0) + 60_000 + count;
+        testkit::http::resumed(request, &body, end.min(body.len()))
     });
     // Three attempts for one file and five for the other, each of which goes on.
     node.download(&server, &FakeHost::with(1 << 30)).unwrap();
     node.assert_complete();
-    let asked = server.asked.lock().unwrap().join("\n").to_lowercase();
-    assert!(asked.contains("range: bytes=60000-") && asked.contains("if-range: \"v1\""), "{asked}");
+    let asked: String = server.requests().iter().map(|request| request.head.to_lowercase()).collect();
+    assert!(asked.contains("range: bytes=60000-") && asked.contains("if-range: \"1\""), "{asked}");
     assert!(asked.contains("range: bytes=60003-"), "{asked}");
-    assert_eq!(server.asked.lock().unwrap().len(), 8);
+    assert_eq!(server.requests().len(), 8);
 }
 
 #[test]
 fn a_file_that_changed_meanwhile_starts_anew() {
     let node = Node::new();
-    let server = Server::start(|count, head, stream| {
-        let body = content(head);
-        let _ = stream.write_all(ok(body.len()).as_bytes());
+    let server = Server::start(|request| {
+        let mut answer = whole(&content(request.path()));
         // The first answer breaks off; the second is whole although a part was asked for.
-        let len = if count == 0 { 1000 } else { body.len() };
-        let _ = stream.write_all(&body[..len]);
+        if (request.path(), request.earlier) == ("/kernel", 0) {
+            answer.truncate(1000);
+        }
+        answer
     });
     node.download(&server, &FakeHost::with(1 << 30)).unwrap();
     node.assert_complete();
-    assert_eq!(server.asked.lock().unwrap().len(), 3);
+    assert_eq!(server.requests().len(), 3);
 }
 
 #[test]
 fn errors_name_the_server_and_not_its_secrets() {
     let node = Node::new();
-    let server = Server::start(|_, _, stream| {
-        let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    });
-    let mut request = server.request(&node.root());
+    let server = Server::start(|_| testkit::http::reply("404 Not Found", "", ""));
+    let mut request = request(&server, &node.root());
     request.kernel_url += "?token=t0ken";
     let (http, scratch) = (HttpConfig::default(), node.dir.path().join("scratch"));
     let host = FakeHost::with(1 << 30);
     let error = download(&request, &http, &host, Architecture::Other, &scratch, PACE).unwrap_err().to_string();
-    assert_eq!(error, format!("cannot fetch {}/kernel: the server answered 404", server.url));
-    assert_eq!(server.asked.lock().unwrap().len(), 5);
+    assert_eq!(error, format!("cannot fetch {}/kernel: the server answered 404", server.url("")));
+    assert_eq!(server.requests().len(), 5);
     let nowhere = BootArtifactsRequest { host_fs_mount_dir: "host".into(), ..request };
     let error = download(&nowhere, &http, &host, Architecture::Other, &scratch, PACE).unwrap_err();
     assert!(matches!(error, ReclaimError::NoNode { .. }), "{error:?}");
@@ -271,7 +226,7 @@ fn errors_name_the_server_and_not_its_secrets() {
 
 #[test]
 fn the_rollback_goes_when_there_is_no_room_and_only_then() {
-    let (node, server) = (Node::new(), Server::plain());
+    let (node, server) = (Node::new(), plain());
     let tight = FakeHost { freed_by_cleanup: 1 << 20, ..FakeHost::with(400_000) };
     node.download(&server, &tight).unwrap();
     assert_eq!(*tight.did.borrow(), ["cleanup"]);
@@ -304,7 +259,7 @@ fn a_reboot_needs_to_be_allowed_and_on_s390x_a_boot_record() {
 /// A boot file system as a node has it: read-only, with little space, in a mount table of this thread alone.
 #[test]
 fn a_read_only_boot_file_system_is_made_writable() {
-    if !skip::unless("root", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root", nix::unistd::geteuid().is_root()) {
         return;
     }
     let check = || {
@@ -312,7 +267,7 @@ fn a_read_only_boot_file_system_is_made_writable() {
         nix::sched::unshare(CloneFlags::CLONE_NEWNS).unwrap();
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         nix::mount::mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
-        let (node, server) = (Node::new(), Server::plain());
+        let (node, server) = (Node::new(), plain());
         let (image, boot) = (node.dir.path().join("boot.img"), node.root().join("boot"));
         fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
@@ -355,13 +310,11 @@ fn nothing_that_somebody_planted_is_booted() {
     fs::write(scratch.join("vmlinuz"), "planted").unwrap();
     // Open, so that it can be written whenever its new content is there.
     let planted = fs::OpenOptions::new().write(true).open(scratch.join("vmlinuz")).unwrap();
-    let server = Server::start(move |_, head, stream| {
-        if head.starts_with("GET /initrd") {
+    let server = Server::start(move |request| {
+        if request.path() == "/initrd" {
             std::os::unix::fs::FileExt::write_all_at(&planted, b"evil", 0).unwrap();
         }
-        let body = content(head);
-        let _ = stream.write_all(ok(body.len()).as_bytes());
-        let _ = stream.write_all(&body);
+        whole(&content(request.path()))
     });
     let host = FakeHost::with(1 << 30);
     fs::set_permissions(&scratch, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,46 +1,28 @@
 //! Captured trees made by the tests themselves.
 
 use crate::Root;
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::ops::Deref;
+use testkit::tree;
 
-/// A tree in a temporary directory, gone with it.
-pub(crate) struct Tree(tempfile::TempDir);
+/// A tree that facts are read from.
+pub(crate) struct Tree(tree::Tree);
 
 impl Tree {
     /// A tree of these files: path and content.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
-        let tree = Self(tempfile::tempdir().unwrap());
-        for (path, content) in files {
-            tree.add(path, content);
-        }
-        tree
-    }
-
-    pub(crate) fn add(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-        self
-    }
-
-    pub(crate) fn dir(&self, path: &str) -> &Self {
-        fs::create_dir_all(self.0.path().join(path)).unwrap();
-        self
-    }
-
-    pub(crate) fn link(&self, path: &str, target: &str) -> &Self {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        symlink(target, path).unwrap();
-        self
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+        Self(tree::Tree::new(files))
     }
 
     pub(crate) fn root(&self) -> Root {
         Root::open(self.path()).unwrap()
+    }
+}
+
+impl Deref for Tree {
+    type Target = tree::Tree;
+
+    fn deref(&self) -> &tree::Tree {
+        &self.0
     }
 }
 

@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::Tree;
 use inventory::{Root, capture::Captured, collect, report};
 use serde_json::{Value, json};
 use std::fs::File;
+use testkit::tree::Tree;
 
 fn tree(files: &[(&str, &str)]) -> Tree {
-    let tree = Tree::new();
-    files.iter().for_each(|(path, content)| tree.add(path, content));
+    let tree = Tree::empty();
+    for (path, content) in files {
+        tree.add(path, content);
+    }
     tree
 }
 
@@ -181,7 +181,7 @@ const DASD: &str = "css0/0.0.0010/0.0.0100";
 
 #[test]
 fn a_dasd_has_its_bus_id_and_discipline() {
-    let machine = Tree::new();
+    let machine = Tree::empty();
     disk(&machine, DASD, "dasda", &[("size", "8")], &[("discipline", "ECKD"), ("ese", "0")]);
     let found = &report(&machine)["storage"]["disks"][0];
     assert_eq!([&found["bus_id"], &found["discipline"], &found["transport"]], ["0.0.0100", "ECKD", "ccw"]);
@@ -190,7 +190,7 @@ fn a_dasd_has_its_bus_id_and_discipline() {
 #[test]
 fn a_dasd_whose_space_efficiency_cannot_be_read_is_of_no_known_kind() {
     for (ese, kind) in [(None, "Unknown"), (Some("0"), "ECKD"), (Some("1"), "ECKD (ESE)")] {
-        let machine = Tree::new();
+        let machine = Tree::empty();
         disk(&machine, DASD, "dasda", &[("size", "8")], &[("discipline", "ECKD")]);
         if let Some(ese) = ese {
             machine.add(&format!("sys/devices/{DASD}/ese"), ese);
@@ -201,7 +201,7 @@ fn a_dasd_whose_space_efficiency_cannot_be_read_is_of_no_known_kind() {
 
 /// A table with a system's UUID, and an entry point of the version.
 fn smbios(version: [u8; 2], bits: u32) -> Tree {
-    let machine = Tree::new();
+    let machine = Tree::empty();
     let mut system = vec![1, 0x1b, 1, 0, 0, 0, 0, 0];
     system.extend(0x564d_0102_0304_0506_0708_090a_0b0c_0d0e_u128.to_be_bytes());
     system.extend([6, 0, 0, 0, 0]);
@@ -256,7 +256,7 @@ fn biosdevnames(machine: &Tree) -> Vec<String> {
 
 #[test]
 fn root_ports_of_one_device_lead_to_slots_of_their_own() {
-    let machine = Tree::new();
+    let machine = Tree::empty();
     machine.add("sys/firmware/dmi/tables/DMI", [slot(4, 0, 0x1c, 0), slot(300, 0, 0x1c, 4)].concat());
     port_below(&machine, "0000:00:1c.0", "0000:01:00.0", "eth0");
     port_below(&machine, "0000:00:1c.4", "0000:02:00.0", "eth1");
@@ -264,7 +264,7 @@ fn root_ports_of_one_device_lead_to_slots_of_their_own() {
     port_below(&machine, "0000:00:1c.5", "0000:03:00.0", "eth2");
     assert_eq!(biosdevnames(&machine), ["p4p1", "p300p1", ""]);
     // A card is in its slot with all of its functions.
-    let machine = Tree::new();
+    let machine = Tree::empty();
     machine.add("sys/firmware/dmi/tables/DMI", slot(7, 1, 0, 0));
     port_below(&machine, "0000:00:1c.0", "0000:01:00.0", "eth0");
     port_below(&machine, "0000:00:1c.0", "0000:01:00.1", "eth1");
@@ -273,7 +273,7 @@ fn root_ports_of_one_device_lead_to_slots_of_their_own() {
 
 #[test]
 fn sizes_no_disk_has_are_not_told() {
-    let machine = Tree::new();
+    let machine = Tree::empty();
     disk(&machine, SATA, "sda", &[("size", "18014398509481984")], &[]);
     // Too large by one sector: 2^63 bytes.
     assert!(inventory(&machine)["disks"][0].get("size_bytes").is_none_or(|size| size == 0));
@@ -305,7 +305,9 @@ fn a_xen_host_that_is_a_guest_itself_is_virtual() {
     let dom0 = [("proc/cpuinfo", "processor : 0\nflags : hypervisor\n"), ("proc/xen/capabilities", "control_d\n")];
     let is_virtual = |more: &[(&str, &str)]| {
         let machine = tree(&dom0);
-        more.iter().for_each(|(path, content)| machine.add(path, content));
+        for (path, content) in more {
+            machine.add(path, content);
+        }
         inventory(&machine)["system_vendor"]["virtual"] == json!(true)
     };
     assert!(!is_virtual(&[("sys/class/dmi/id/sys_vendor", "Dell Inc.\n"), ("sys/hypervisor/type", "xen\n")]));
@@ -316,7 +318,7 @@ fn a_xen_host_that_is_a_guest_itself_is_virtual() {
 #[test]
 fn a_port_without_a_link_has_no_duplex() {
     for (carrier, expected) in [("0", None), ("1", Some("half"))] {
-        let machine = Tree::new();
+        let machine = Tree::empty();
         port_below(&machine, "0000:00:1c.0", "0000:01:00.0", "eth0");
         let place = "sys/devices/pci0000:00/0000:00:1c.0/0000:01:00.0/net/eth0";
         machine.add(&format!("{place}/carrier"), carrier);
@@ -334,14 +336,14 @@ fn ata_words_are_those_of_ata_disks() {
     page[60 + 54..60 + 58].copy_from_slice(b"OM D");
     // Of a disk behind a bridge that speaks for it, udev takes the bridge's own words.
     for (vendor, model) in [("ATA", "MOD"), ("HP", "LOGICAL_VOLUME")] {
-        let machine = Tree::new();
+        let machine = Tree::empty();
         let device = [("vendor", vendor), ("model", "LOGICAL VOLUME")];
         disk(&machine, SATA, "sda", &[("size", "8"), ("removable", "0")], &device);
         machine.add(&format!("sys/devices/{SATA}/vpd_pg89"), &page);
         assert_eq!(inventory(&machine)["disks"][0]["model"], model, "{vendor}");
     }
     // Some disks answer each page with their standard data.
-    let machine = Tree::new();
+    let machine = Tree::empty();
     disk(&machine, SATA, "sda", &[("size", "8")], &[("vendor", "ATA"), ("model", "REAL MODEL")]);
     page[1] = 0;
     machine.add(&format!("sys/devices/{SATA}/vpd_pg89"), &page);
@@ -356,7 +358,7 @@ fn every_disk_of_a_bcachefs_is_in_use() {
         disks.iter().map(|disk| disk["installation_eligibility"]["not_eligible_reasons"].clone()).collect::<Vec<_>>()
     };
     let place = |name: &str| format!("virtual/{name}");
-    let machine = Tree::new();
+    let machine = Tree::empty();
     for (name, number) in [("sda", "8:0"), ("sdb", "8:16"), ("sdc", "8:32"), ("sdd", "8:48")] {
         disk(&machine, &place(name), name, &[("dev", number), ("size", "8")], &[]);
     }
@@ -381,7 +383,7 @@ fn every_disk_of_a_bcachefs_is_in_use() {
 
 #[test]
 fn a_capture_of_a_capture_keeps_what_was_refused() {
-    let machine = Tree::new();
+    let machine = Tree::empty();
     disk(&machine, SATA, "sda", &[("size", "8"), ("dev", "8:0")], &[("vendor", "ATA"), ("state", "offline")]);
     machine.add("landfall/disks/sda/first-sector", "");
     machine.add("landfall/disks/sda/ata-identify", "");

@@ -4,13 +4,14 @@
 
 mod common;
 
-use common::{Log, in_namespace, with_own_mounts};
+use common::{in_namespace, with_own_mounts};
 use inventory::{Root, collect, identity};
 use nix::{
     mount::{MsFlags, mount},
     sys::stat::{major, minor},
 };
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use testkit::log::Log;
 
 fn live() -> Root {
     Root::open("/").unwrap()
@@ -21,14 +22,14 @@ fn the_disk_below_us_is_not_offered() {
     let number = fs::metadata("/").unwrap().dev();
     let sys = format!("/sys/dev/block/{}:{}", major(number), minor(number));
     let Ok(sys) = fs::canonicalize(&sys) else {
-        skip::because("/ is on no block device of its own");
+        testkit::skip::because("/ is on no block device of its own");
         return;
     };
     let disk = if sys.join("partition").exists() { sys.parent().unwrap() } else { &sys };
     let name = disk.file_name().unwrap().to_str().unwrap();
     let found = collect(&live()).disks;
     let Some(disk) = found.iter().find(|disk| disk.name == name) else {
-        skip::because(format_args!("/ is on {name}, which is no disk"));
+        testkit::skip::because(format_args!("/ is on {name}, which is no disk"));
         return;
     };
     assert!(!disk.installation_eligibility.eligible);
@@ -41,9 +42,8 @@ fn the_disk_below_us_is_not_offered() {
 fn our_own_mount_table_does_not_silently_stand_for_the_hosts() {
     with_own_mounts(|| {
         let warnings = || {
-            let log = Log::default();
-            tracing::subscriber::with_default(log.clone(), || collect(&live()));
-            log.lines()
+            let (_, lines) = Log::during(|| collect(&live()));
+            lines
                 .into_iter()
                 .filter(|line| line.starts_with("WARN") && line.contains("mount table"))
                 .collect::<Vec<_>>()

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::Tree;
 use inventory::{Limits, Root, collect};
 use std::{fs, process::Command, time::Instant};
+use testkit::tree::Tree;
 
 const DISKS: usize = 15_000;
 /// Neither write-protected nor in use.

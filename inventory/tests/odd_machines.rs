@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::Tree;
 use inventory::{Root, collect};
 use serde_json::{Map, Value, json};
+use testkit::tree::Tree;
 
 /// Page 83h with these designators: flags, kind and content of each.
 fn page_83(designators: &[(u8, u8, &[u8])]) -> Vec<u8> {
@@ -66,7 +64,7 @@ fn expected(reasons: &[&str], own: Value) -> Value {
 /// Fails unless the inventory is that of a machine of these disks and nothing else.
 fn is(tree: &Tree, disks: &[Value]) {
     let found = serde_json::to_value(collect(&Root::open(tree.path()).unwrap())).unwrap();
-    let mut whole = serde_json::to_value(collect(&Root::open(Tree::new().path()).unwrap())).unwrap();
+    let mut whole = serde_json::to_value(collect(&Root::open(Tree::empty().path()).unwrap())).unwrap();
     assert_eq!(whole["disks"], json!([]));
     whole["disks"] = disks.into();
     assert_eq!(found, whole, "found {found:#}");
@@ -74,7 +72,7 @@ fn is(tree: &Tree, disks: &[Value]) {
 
 /// Two ports of one fabric array, `sda` and `sdb`, below a multipath device with a partition.
 fn multipath() -> Tree {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     let page =
         page_83(&[(1, 3, &[0x60, 0x0a, 0x09, 0x80, 0, 0, 0, 7, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88])]);
     for (leg, host, number) in [("sda", 1, "8:0"), ("sdb", 2, "8:16")] {
@@ -131,7 +129,7 @@ fn multipath_with_two_paths() {
 
 #[test]
 fn lvm_on_a_partition() {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     let files = [
         ("dev", "254:0"),
         ("size", "2097152"),
@@ -157,7 +155,7 @@ fn lvm_on_a_partition() {
 
 #[test]
 fn raid_with_swap_on_its_partition() {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     for (name, number, target) in [("sda", "8:0", 0), ("sdb", "8:16", 1)] {
         let place = format!("pci0000:00/0000:00:1f.2/ata{target}/host{target}/target{target}:0:0/{target}:0:0:0");
         let files = [("dev", number), ("size", "2097152"), ("queue/rotational", "1"), ("holders/md127/dev", "9:127")];
@@ -188,7 +186,7 @@ fn raid_with_swap_on_its_partition() {
 
 #[test]
 fn sas_disk_with_a_designator_of_its_unit_and_one_of_its_port() {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     let place = "pci0000:00/0000:02:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0";
     disk(&tree, place, "sda", &[("dev", "8:0"), ("size", "2097152"), ("removable", "0"), ("queue/rotational", "1")]);
     let unit = 0x5000_c500_a1b2_c3d4_u64.to_be_bytes();
@@ -215,7 +213,7 @@ fn sas_disk_with_a_designator_of_its_unit_and_one_of_its_port() {
 
 #[test]
 fn a_fabric_lun_that_udev_knows() {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     let place = "pci0000:00/0000:05:00.0/host5/rport-5:0-1/target5:0:1/5:0:1:4";
     disk(&tree, place, "sdc", &[("dev", "8:32"), ("size", "2097152")]);
     let id_path = "pci-0000:05:00.0-fc-0x50060e8007c3f501-lun-4";
@@ -234,7 +232,7 @@ fn a_fabric_lun_that_udev_knows() {
 
 #[test]
 fn mainframe_disks() {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     for (name, ccw, number, files) in [
         ("dasda", "css0/0.0.0001/0.0.0200", "94:0", &[("discipline", &b"ECKD\n"[..]), ("ese", b"0\n")][..]),
         ("dasdb", "css0/0.0.0002/0.0.0201", "94:4", &[("discipline", b"ECKD\n"), ("ese", b"1\n")]),
@@ -250,7 +248,7 @@ fn mainframe_disks() {
 #[test]
 fn iscsi_that_the_firmware_boots_from() {
     let place = "platform/host2/session1/target2:0:0/2:0:0:0";
-    let tree = Tree::new();
+    let tree = Tree::empty();
     disk(&tree, place, "sda", &[("dev", "8:0"), ("size", "2097152")]);
     device_files(&tree, place, &[("state", b"running\n"), ("vendor", b"LIO-ORG \n"), ("model", b"boot            \n")]);
     tree.add("sys/class/iscsi_host/host2/ipaddress", "10.0.0.21\n");
@@ -266,7 +264,7 @@ fn iscsi_that_the_firmware_boots_from() {
 
 #[test]
 fn btrfs_on_two_disks() {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     for (name, number, function) in [("vda", "254:0", 1), ("vdb", "254:16", 2), ("vdc", "254:32", 3)] {
         let place = format!("pci0000:00/0000:00:0{function}.0/virtio{function}");
         disk(&tree, &place, name, &[("dev", number), ("size", "2097152"), ("queue/rotational", "1")]);
@@ -284,7 +282,7 @@ fn btrfs_on_two_disks() {
 
 #[test]
 fn a_write_protected_stick() {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     let place = "pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/host6/target6:0:0/6:0:0:0";
     let files = [("dev", "8:48"), ("size", "2097152"), ("ro", "1"), ("removable", "1"), ("queue/rotational", "0")];
     disk(&tree, place, "sdd", &files);

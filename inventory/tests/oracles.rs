@@ -22,7 +22,7 @@ fn shown_by(program: &str, arguments: &str) -> Option<String> {
             Some(String::from_utf8(done.stdout).unwrap())
         }
         Err(error) => {
-            skip::because(format_args!("{program}: {error}"));
+            testkit::skip::because(format_args!("{program}: {error}"));
             None
         }
     }

@@ -38,7 +38,7 @@ impl Recorded {
     /// Fails unless the processors are those that `lscpu` finds in the same tree. It gives up without some files.
     fn agrees_with_lscpu(&self, cpu: &api::Cpu) -> bool {
         let Ok(done) = Command::new("lscpu").arg("-s").arg(self.path()).env("LC_ALL", "C").output() else {
-            skip::because("no lscpu");
+            testkit::skip::because("no lscpu");
             return true;
         };
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -124,7 +124,7 @@ fn agrees_with_todays_lsblk(machine: &Recorded, disks: &[api::Disk]) {
     let done =
         Command::new("lsblk").arg("--sysroot").arg(machine.path()).args(["-J", "-b", "-d", "-o", columns]).output();
     let Ok(done) = done.as_ref().map(|done| String::from_utf8_lossy(&done.stdout)) else {
-        skip::because("no lsblk");
+        testkit::skip::because("no lsblk");
         return;
     };
     let shown: serde_json::Value = serde_json::from_str(&done).unwrap();

@@ -57,7 +57,7 @@ fn lscpu(root: &Path, options: &[&str]) -> Option<String> {
         Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
         Ok(output) => panic!("lscpu: {}", String::from_utf8_lossy(&output.stderr)),
         Err(error) => {
-            skip::because(format_args!("lscpu: {error}"));
+            testkit::skip::because(format_args!("lscpu: {error}"));
             None
         }
     }
@@ -191,7 +191,7 @@ fn this_machine() {
 #[test]
 fn the_firmware_of_a_small_desktop() {
     let Some(table) = common::shared("data/smbios/minisforum-um790pro.dmi") else { return };
-    let tree = common::Tree::new();
+    let tree = testkit::tree::Tree::empty();
     tree.add("sys/firmware/dmi/tables/DMI", fs::read(table).unwrap());
     let found = report(tree.path());
     let product = found.system.product.unwrap();

@@ -3,10 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "../../api/tests/common/swagger.rs"]
-mod swagger;
 
-use common::{MACHINES, Tree, recorded_inventories, shared};
+use common::{MACHINES, recorded_inventories, shared};
 use inventory::{Root, collect};
 use serde_json::{Map, Value};
 use std::{
@@ -15,7 +13,8 @@ use std::{
     path::Path,
     sync::OnceLock,
 };
-use swagger::Swagger;
+use testkit::tree::Tree;
+use testkit::wire::Swagger;
 
 /// What stands at each place of a document, entries of lists taken together: the kinds of values.
 fn shape(value: &Value, at: &str, found: &mut BTreeMap<String, BTreeSet<&'static str>>) {
@@ -58,7 +57,7 @@ fn all_machines() -> Vec<(String, Value)> {
         }
     }
     roots.push(("the running machine".to_owned(), Root::open("/").unwrap()));
-    roots.push(("a machine of nothing".to_owned(), Root::open(Tree::new().path()).unwrap()));
+    roots.push(("a machine of nothing".to_owned(), Root::open(Tree::empty().path()).unwrap()));
     let value = |(name, root): (String, Root)| (name, serde_json::to_value(collect(&root)).unwrap());
     roots.into_iter().map(value).collect()
 }
@@ -170,7 +169,7 @@ fn route(family: u8, prefix_len: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
 
 /// The machine that the real agent described, made up again from what it said of it.
 fn recorded_host(real: &Map<String, Value>) -> Tree {
-    let tree = Tree::new();
+    let tree = Tree::empty();
     let text = |object: &Value, key: &str| object[key].as_str().unwrap().to_owned();
     tree.add("proc/cmdline", text(&real["boot"], "command_line"));
     let flags: Vec<_> = real["cpu"]["flags"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap()).collect();

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_all_there_is() {
-        if !skip::unless("root, which alone has capabilities to keep", nix::unistd::geteuid().is_root()) {
+        if !testkit::skip::unless("root, which alone has capabilities to keep", nix::unistd::geteuid().is_root()) {
             return;
         }
         on_a_thread(|| {

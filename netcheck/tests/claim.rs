@@ -3,12 +3,13 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{Mac, VerifiedVip, VerifyVip};
-use common::{Host, Segment, wire};
 use netcheck::claim::{Claim, Duplicate, Error, Holder, Options, duplicates, holders, verify};
 use std::{fs, net::IpAddr, process::Command};
+use testkit::{
+    net::{Host, Segment},
+    wire,
+};
 
 const A: &str = "52:54:00:aa:bb:01";
 const A2: &str = "52:54:00:aa:bb:11";
@@ -250,11 +251,11 @@ fn nmap_agrees() {
         let mut nmap = vec!["netns", "exec", &a.namespace.0, "nmap", "-sn", "-n", "-oX", "-", address];
         nmap.extend(address.contains(':').then_some("-6"));
         let Ok(output) = Command::new("ip").args(nmap).output() else {
-            return skip::because("ip does not run");
+            return testkit::skip::because("ip does not run");
         };
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
-            skip::because(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
+            testkit::skip::because(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
             return;
         }
         assert_eq!(text.contains(r#"state="up""#), !claim.holders.is_empty(), "{address}: {text}");

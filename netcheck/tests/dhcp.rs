@@ -2,22 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{DhcpAllocationRequest, Mac};
-use common::{
-    Host, Segment,
-    server::{Server, command, packages},
-    wire,
-};
 use netcheck::dhcp::{Allocation, Error, Offer, Options, allocate, offers};
 use nix::ifaddrs::getifaddrs;
 use serde_json::json;
 use std::{
     fs,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, UdpSocket},
     path::{Path, PathBuf},
     time::Duration,
+};
+use testkit::{
+    net::{
+        Host, Segment,
+        programs::{Server, command, packages},
+    },
+    wire,
 };
 
 const CLIENT: &str = "52:54:00:aa:bb:01";
@@ -236,9 +236,20 @@ fn an_exhausted_pool_is_named_with_what_was_seen() {
 fn silence_ends_in_time_for_both_together() {
     let Some(segment) = Segment::new() else { return };
     let client = segment.host("c", CLIENT, &[]);
-    let started = std::time::Instant::now();
+    let server = segment.host("s", SERVER, &["192.168.127.1/24"]);
+    let silent = server.namespace.enter(|| UdpSocket::bind("0.0.0.0:67").unwrap());
+    silent.set_nonblocking(true).unwrap();
     let error = client.namespace.enter(|| allocate(&request("", ""), &options(2))).unwrap_err().to_string();
-    assert!(started.elapsed() < Duration::from_secs(4), "not one after the other: {:?}", started.elapsed());
+    let mut message = [0; 1500];
+    // Where the client's hardware address is in a message of BOOTP.
+    let asked: Vec<_> =
+        std::iter::from_fn(|| silent.recv(&mut message).ok().map(|_| message[28..34].to_vec())).collect();
+    let by = |mac: Mac| {
+        let is_its = |asked: &Vec<u8>| asked[..] == mac.0;
+        (asked.iter().position(is_its).unwrap(), asked.iter().rposition(is_its).unwrap())
+    };
+    let ((api_first, api_last), (ingress_first, ingress_last)) = (by(API), by(INGRESS));
+    assert!(api_first < ingress_last && ingress_first < api_last, "not one after the other: {asked:02x?}");
     let counted = error.replace(|c: char| c.is_ascii_digit(), "0");
     let one = |vip, mac: Mac| {
         format!("no DHCP lease for the {vip} address on ens0 with MAC {mac} within 0 seconds: asked 0 times, no offer")

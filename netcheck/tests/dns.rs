@@ -3,13 +3,6 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{
-    Host, Namespace, Segment,
-    server::{Server, command, listens, packages},
-    wire,
-};
 use netcheck::dns::{self, Options};
 use resolve::{Answer, Cause, Outcome, Resolver, Source};
 use serde_json::json;
@@ -22,6 +15,13 @@ use std::{
     sync::mpsc,
     thread,
     time::Duration,
+};
+use testkit::{
+    net::{
+        Host, Namespace, Segment,
+        programs::{Server, command, listens, packages},
+    },
+    wire,
 };
 
 const WILD: &str = "validateNoWildcardDNS.c.d";

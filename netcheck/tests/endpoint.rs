@@ -3,18 +3,18 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{ApiVipConnectivityRequest, RequestHeader};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use common::{
-    Host, Segment,
-    server::{Server, command, listens, packages},
-    wire,
-};
 use netcheck::endpoint::{Options, fetch};
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command, time::Duration};
+use testkit::{
+    net::{
+        Host, Segment,
+        programs::{Server, command, listens, packages},
+    },
+    wire,
+};
 
 const FAILED: &str = "ignition file download failed: ";
 

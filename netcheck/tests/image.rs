@@ -1,12 +1,10 @@
 //! Images from real and from wicked registries, in network namespaces.
 #![allow(clippy::unwrap_used)]
 
-mod common;
 mod registry;
 
 use api::{ContainerImageAvailabilityRequest, ContainerImageAvailabilityResult};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use common::{Host, Segment, wire};
 use netcheck::image::{
     Attempt, Availability, FetchError, Finding, Findings, ImageError, Options, Phase, Subject,
     auth::Credentials,
@@ -22,6 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use testkit::{
+    net::{Host, Segment},
+    wire,
+};
 
 const REAL: &str = "192.168.126.2:5000";
 

@@ -2,12 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{
-    Host, Namespace, Segment, await_true,
-    server::{Server, command, packages},
-};
 use netcheck::{
     Selection,
     lldp::{Neighbourhood, Options, listen},
@@ -17,6 +11,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     time::Duration,
+};
+use testkit::net::{
+    Host, Namespace, Segment, await_true,
+    programs::{Server, command, packages},
 };
 
 const CLIENT: &str = "52:54:00:aa:bb:01";

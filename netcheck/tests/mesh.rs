@@ -3,14 +3,8 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L3Connectivity};
 use clap::Parser;
-use common::{
-    Again, Host, Segment,
-    wire::{assert_fits, recorded_argument},
-};
 use netcheck::{
     Selection, SocketError, SocketName,
     codec::echo::{Echo, Family, Kind, icmp_of_ipv4},
@@ -31,6 +25,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
+};
+use testkit::{
+    net::{Again, Host, Segment},
+    wire::{assert_fits, recorded_argument},
 };
 
 const A: &str = "52:54:00:aa:bb:01";
@@ -458,7 +456,7 @@ fn an_interface_that_is_not_there_is_named() {
 
 #[test]
 fn without_the_capability_it_is_named() {
-    if common::is_inside() {
+    if testkit::net::is_inside() {
         let Err(Error::Socket(error)) = connectivity(&[asked(ID_B, B, &["10.0.0.2"])], &options()) else {
             panic!("not refused")
         };
@@ -483,7 +481,7 @@ struct Program {
 
 #[test]
 fn the_command_prints_the_report_on_one_line() {
-    if common::is_inside() {
+    if testkit::net::is_inside() {
         let arguments = ["netcheck", "mesh", "--request", "-", "--interface", "ens3", "--count", "2"];
         Program::parse_from(arguments).netcheck.run(|_| unreachable!()).unwrap();
         return;

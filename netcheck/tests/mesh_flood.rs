@@ -3,10 +3,7 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{ConnectivityCheckHost, ConnectivityReport, Mac};
-use common::{Again, Segment};
 use netcheck::{
     Selection,
     codec::{
@@ -30,6 +27,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::net::{Again, Segment};
 
 const A: &str = "52:54:00:aa:bb:01";
 const B: &str = "52:54:00:aa:bb:02";
@@ -53,11 +51,11 @@ fn check_inside() {
         interfaces: Selection::Named(vec!["ens3".to_owned()]),
         ..Options::default()
     };
-    let before = common::peak_kib();
+    let before = testkit::net::peak_kib();
     let start = Instant::now();
     let report = connectivity(&hosts, &options).unwrap();
     println!("\nSECONDS {}", start.elapsed().as_secs_f64());
-    println!("GROWTH {}", common::peak_kib() - before);
+    println!("GROWTH {}", testkit::net::peak_kib() - before);
     println!("REPORT {}", serde_json::to_string(&report).unwrap());
 }
 
@@ -137,7 +135,7 @@ fn forged(round: u16, identifier: u16) -> [Vec<u8>; 3] {
 
 #[test]
 fn a_flood_of_forged_answers_hides_no_host_and_costs_no_memory() {
-    if common::is_inside() {
+    if testkit::net::is_inside() {
         return check_inside();
     }
     let Some(segment) = Segment::new() else { return };

@@ -4,12 +4,9 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{
     ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L2Connectivity, L3Connectivity, MtuReport,
 };
-use common::{Host, Segment, await_true};
 use netcheck::{
     Selection,
     mesh::{Findings, Options, PathMtu, TooBig, measure},
@@ -24,6 +21,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::net::{Host, Segment, await_true};
 
 /// Probes of one lossy address: enough that chance can't look like a fault.
 const LOSSY_PROBES: u16 = 100;
@@ -323,7 +321,7 @@ fn l2_of(report: &ConnectivityReport, chosen: impl Fn(&str) -> bool) -> Vec<&L2C
 fn the_report_is_that_of_ping_arping_and_nmap_or_a_better_one() {
     for program in ["ping", "arping", "nmap", "nft"] {
         if Command::new(program).arg("-V").output().is_err() {
-            skip::because(format_args!("{program} is not installed"));
+            testkit::skip::because(format_args!("{program} is not installed"));
             return;
         }
     }

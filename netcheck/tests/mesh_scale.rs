@@ -4,16 +4,14 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{ConnectivityCheckHost, ConnectivityReport};
-use common::{Again, Host, Segment};
 use netcheck::{
     Selection,
     mesh::{Options, connectivity},
 };
 use serde_json::json;
 use std::{fs, io::stdin, time::Instant};
+use testkit::net::{Again, Host, Segment};
 
 const HOSTS: u8 = 50;
 /// Far above what a check of a cluster needs, far below what a host notices. The bound by design: 32 bytes for each echo
@@ -76,12 +74,12 @@ fn check_inside() {
     let report = connectivity(&hosts, &options).unwrap();
     println!("\nREPORT {}", serde_json::to_string(&report).unwrap());
     println!("SECONDS {}", start.elapsed().as_secs_f64());
-    println!("PEAK {}", common::peak_kib());
+    println!("PEAK {}", testkit::net::peak_kib());
 }
 
 #[test]
 fn fifty_hosts_that_check_each_other_at_once_find_no_fault() {
-    if common::is_inside() {
+    if testkit::net::is_inside() {
         return check_inside();
     }
     let Some(segment) = Segment::new() else { return };

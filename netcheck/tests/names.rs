@@ -3,16 +3,7 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-#[path = "common/name_server.rs"]
-mod name_server;
-
-use common::{
-    Host, Segment, await_true, cover_resolv_conf,
-    server::{Server, command, listens, packages, packages_of},
-};
 use hickory_proto::op::ResponseCode;
-use name_server::{Deed, NameServer, Query, alias, data};
 use resolve::{Names, Outcome, Resolver};
 use std::{
     fs,
@@ -20,6 +11,11 @@ use std::{
     net::{SocketAddr, TcpListener},
     thread,
     time::{Duration, Instant},
+};
+use testkit::net::name_server::{Deed, NameServer, Query, alias, data};
+use testkit::net::{
+    Host, Segment, await_true, cover_resolv_conf,
+    programs::{Server, command, listens, packages, packages_of},
 };
 
 const SERVER: &str = "10.9.5.1";

@@ -3,14 +3,7 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use caps::{CapSet, Capability};
-use common::{
-    Host, Segment, await_true,
-    server::{Server, command, packages},
-    time_server::TimeServer,
-};
 use netcheck::ntp::{Error, Findings, Options, measure, sntp, synchronize};
 use resolve::Resolver;
 use serde_json::{Value, json};
@@ -27,6 +20,11 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
+use testkit::net::{
+    Host, Segment, await_true,
+    programs::{Server, command, packages},
+    time_server::TimeServer,
+};
 
 const A: &str = "52:54:00:aa:bb:01";
 const B: &str = "52:54:00:aa:bb:02";
@@ -206,12 +204,12 @@ fn the_service_asks_for_nothing_and_gets_what_is_there() {
     let Some(segment) = Segment::new() else { return };
     let host = segment.host("a", A, &["192.168.126.11/24"]);
     let Some(chronyd) = Chronyd::start(&host, "root", "server 192.168.126.12") else { return };
-    let Some(recorded) = common::wire::recorded_argument("ntp-synchronizer") else { return };
+    let Some(recorded) = testkit::wire::recorded_argument("ntp-synchronizer") else { return };
     let sources = netcheck::ntp::from_json(recorded.as_bytes()).unwrap();
     assert_eq!(sources, [""; 0]);
     let reply = reply(&host, &[], &chronyd.options());
     assert_eq!(reply, json!({"ntp_sources": [{"source_name": "192.168.126.12", "source_state": "unreachable"}]}));
-    common::wire::assert_fits("ntp_synchronization_response", &reply);
+    testkit::wire::assert_fits("ntp_synchronization_response", &reply);
 }
 
 /// A chronyd of another user shuts root out where root may not override permissions, and yet we get in, leave nothing behind
@@ -272,7 +270,7 @@ fn names_are_those_of_dns() {
     dnsmasq.arg("--host-record=new.example.com,192.168.126.13");
     let mut server = Server::start(dnsmasq, &directory.join("dns.log"));
     let address = ([192, 168, 126, 53], 53).into();
-    server.await_ready(|| common::server::listens(&dns.namespace, address));
+    server.await_ready(|| testkit::net::programs::listens(&dns.namespace, address));
     fs::write(directory.join("resolv.conf"), "nameserver 192.168.126.53\n").unwrap();
     let expected = json!({"ntp_sources": [
         {"source_name": "ntp1.example.com", "source_state": "unreachable"},
@@ -434,7 +432,7 @@ fn without_chronyd_servers_are_asked_directly() {
             (answer.stratum, answer.reference_id) = (0, *b"DENY");
         }),
         TimeServer::start(&far.namespace, "192.168.126.15", |answer| answer.leap = 3),
-        TimeServer::start(&far.namespace, "192.168.126.16", |answer| answer.origin.0 += 1),
+        TimeServer::start(&far.namespace, "192.168.126.16", |answer| answer.origin += 1),
     ];
     let directory = tempfile::tempdir().unwrap();
     let options = options_in(directory.path());

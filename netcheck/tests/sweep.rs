@@ -3,10 +3,7 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::{FreeNetworkAddresses, Mac};
-use common::{Again, Host, Segment, wire};
 use netcheck::{
     Selection,
     codec::{
@@ -28,6 +25,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
+};
+use testkit::{
+    net::{Again, Host, Segment},
+    wire,
 };
 
 const A: &str = "52:54:00:aa:bb:01";
@@ -67,7 +68,7 @@ fn nmap(from: &Host, network: &str) -> Option<(BTreeSet<Ipv4Addr>, Duration)> {
     let arguments = ["netns", "exec", &from.namespace.0, "nmap", "-sn", "-PR", "-n", "-oX", "-", network];
     let output = Command::new("ip").args(arguments).output().unwrap();
     if !output.status.success() {
-        skip::because(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
+        testkit::skip::because(format_args!("nmap does not run: {}", String::from_utf8_lossy(&output.stderr)));
         return None;
     }
     let text = String::from_utf8(output.stdout).unwrap();
@@ -300,15 +301,15 @@ fn progress_is_told_and_comes_to_its_end() {
 
 #[test]
 fn forged_answers_neither_take_addresses_nor_time_nor_memory() {
-    if common::is_inside() {
-        let before = common::peak_kib();
+    if testkit::net::is_inside() {
+        let before = testkit::net::peak_kib();
         let start = Instant::now();
         let networks = ["10.0.0.0/24".parse().unwrap()];
         let findings = sweep(&networks, &options(), &mut |_| ()).unwrap();
         let found: Vec<_> = findings[0].occupied.iter().map(|o| (o.address.to_string(), o.stations.len())).collect();
         println!("\nFOUND {}", serde_json::to_string(&found).unwrap());
         println!("SECONDS {}", start.elapsed().as_secs_f64());
-        println!("GROWTH {}", common::peak_kib() - before);
+        println!("GROWTH {}", testkit::net::peak_kib() - before);
         return;
     }
     let Some(segment) = Segment::new() else { return };

@@ -3,15 +3,8 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use api::TangServer;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use common::{
-    Host, Namespace, Segment,
-    server::{command, packages},
-    wire,
-};
 use netcheck::tang::{self, Options};
 use serde_json::{Value, json};
 use std::{
@@ -27,6 +20,13 @@ use std::{
     },
     thread,
     time::Duration,
+};
+use testkit::{
+    net::{
+        Host, Namespace, Segment,
+        programs::{command, packages},
+    },
+    wire,
 };
 
 /// Takes connections inside a namespace and has each served on a thread, as inetd does.

@@ -28,7 +28,7 @@ fn baked(directory: &Path) -> Option<std::path::PathBuf> {
     let program = match Program::read(Some(&ok(service::binary()))) {
         Ok(program) => program,
         Err(error) => {
-            skip::because(error);
+            testkit::skip::because(error);
             return None;
         }
     };

@@ -104,7 +104,7 @@ fn asked(facts: &mut Facts, command: &str) -> Value {
 /// The disk with NetworkManager on it, or none where its packages aren't.
 fn packages(dir: &Path) -> Option<Disk> {
     let packages = paths::target_dir().join("vm/packages/networkmanager");
-    if !skip::unless(format_args!("{}: run .ci/setup", packages.display()), packages.join(".done").exists()) {
+    if !testkit::skip::unless(format_args!("{}: run .ci/setup", packages.display()), packages.join(".done").exists()) {
         return None;
     }
     let path = dir.join("networkmanager.img");

@@ -18,7 +18,7 @@ fn installer() -> Option<PathBuf> {
     let in_path = std::env::split_paths(&path).map(|directory| directory.join("coreos-installer"));
     let found = named.into_iter().chain(in_path).find(|path| path.is_file());
     if found.is_none() {
-        skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
+        testkit::skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
     }
     found
 }

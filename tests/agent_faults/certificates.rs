@@ -1,6 +1,6 @@
 //! Certificates of a service, good and otherwise.
 
-use crate::service::{Identity, identity};
+use crate::service::Identity;
 use std::{path::PathBuf, process::Command};
 use tempfile::TempDir;
 
@@ -44,7 +44,7 @@ impl Certificates {
     }
 
     pub fn identity(&self, name: &str) -> Identity {
-        identity(&self.path(&format!("{name}.pem")), &self.path(&format!("{name}.key")))
+        testkit::tls::server_config_of_files(&self.path(&format!("{name}.pem")), &self.path(&format!("{name}.key")))
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -299,7 +299,7 @@ fn rows(certificates: &Certificates) -> Vec<Row<'_>> {
 
 #[test]
 fn whatever_goes_wrong_the_agent_polls_on() {
-    if !skip::unless("root, for mount namespaces", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root, for mount namespaces", nix::unistd::geteuid().is_root()) {
         return;
     }
     let certificates = Certificates::new();

@@ -1,17 +1,12 @@
 //! A service that can be made to do anything a service, or what stands before it, was ever seen to do.
 
 use fake_service::{Answer, Reply, Request};
-use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     io::{self, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
@@ -68,13 +63,6 @@ struct State {
 pub struct Service {
     pub address: SocketAddr,
     state: Arc<State>,
-}
-
-pub fn identity(certificate: &Path, key: &Path) -> Identity {
-    let chain = CertificateDer::pem_file_iter(certificate).unwrap().map(Result::unwrap).collect();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    Arc::new(config.with_single_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap())
 }
 
 impl Service {

@@ -1,11 +1,7 @@
 //! A host of the segment that tells everybody the rack's service is here.
 
-use super::net::Host;
 use mdns_sd::{ServiceDaemon, ServiceInfo};
-use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
+use rustls::{ServerConnection, StreamOwned};
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
@@ -14,6 +10,7 @@ use std::{
     sync::{Arc, Mutex},
     thread,
 };
+use testkit::{net::Host, tls::server_config_of_files};
 
 const PORT: u16 = 8090;
 /// No agent's: the attacker asked with it itself.
@@ -99,10 +96,7 @@ pub fn intercept(host: &Host, address: &str, genuine: &str, directory: &Path) ->
     ])
     .arg(&key);
     assert!(make.arg("-out").arg(&certificate).stderr(Stdio::null()).status().unwrap().success());
-    let chain = vec![CertificateDer::from_pem_file(certificate).unwrap()];
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let config = Arc::new(config.with_single_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap());
+    let config = server_config_of_files(&certificate, &key);
     let requests: Arc<Mutex<Vec<String>>> = Arc::default();
     let (noted, play) = (requests.clone(), Prepared::Intercept(genuine.to_owned()));
     host.namespace.enter(move || {

@@ -7,12 +7,10 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    io::{Read, Write},
     path::Path,
-    sync::Arc,
-    thread,
 };
+use testkit::http::{Server, ok, reply};
 
 const LOOKS: &str = "our help teaches more";
 const LIBRARY: &str = "what HTTP libraries say of a connection that fails";
@@ -124,52 +122,22 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-struct Server {
-    url: String,
+fn line(server: &Server, lines: &str) -> &'static str {
+    Box::leak(lines.replace("STREAMS", STREAMS).replace("URL", &server.url("")).into_boxed_str())
 }
 
-impl Server {
-    fn start(mut files: Files) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        for (_, bytes) in files.iter_mut().filter(|(name, _)| name.starts_with("/streams/")) {
-            *bytes = String::from_utf8(std::mem::take(bytes)).unwrap().replace("URL", &url).into_bytes();
+fn serve(files: Files) -> Server {
+    Server::start(move |request| match (request.path(), files.get(request.path())) {
+        (path, _) if path.starts_with("/failing") || path.ends_with("/failing.json") => {
+            reply("500 Internal Server Error", "", "")
         }
-        let files = Arc::new(files);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let files = files.clone();
-                thread::spawn(move || answer(stream, &files));
-            }
-        });
-        Self { url }
-    }
-
-    fn line(&self, lines: &str) -> &'static str {
-        let lines = lines.replace("STREAMS", STREAMS).replace("URL", &self.url);
-        Box::leak(lines.into_boxed_str())
-    }
-}
-
-/// Nobody reading the rest of an answer is no failure.
-fn answer(mut stream: TcpStream, files: &Files) -> Option<()> {
-    let mut requests = BufReader::new(stream.try_clone().ok()?);
-    loop {
-        let mut request = String::new();
-        requests.read_line(&mut request).ok().filter(|len| *len > 0)?;
-        let mut line = String::new();
-        while requests.read_line(&mut line).ok()? > 2 {
-            line.clear();
+        (path, Some(stream)) if path.starts_with("/streams/") => {
+            let here = format!("http://{}", request.header("host").unwrap());
+            ok(String::from_utf8_lossy(stream).replace("URL", &here))
         }
-        let path = request.split(' ').nth(1)?.split('?').next()?;
-        let (status, body): (_, &[u8]) = match files.get(path) {
-            _ if path.starts_with("/failing") || path.ends_with("/failing.json") => ("500 Internal Server Error", b""),
-            Some(bytes) => ("200 OK", bytes),
-            None => ("404 Not Found", b"no such page"),
-        };
-        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len()).ok()?;
-        stream.write_all(body).ok()?;
-    }
+        (_, Some(bytes)) => ok(bytes),
+        (_, None) => reply("404 Not Found", "", "no such page"),
+    })
 }
 
 fn files() -> Files {
@@ -244,7 +212,7 @@ fn without_times(mut outcome: Outcome) -> Outcome {
 #[test]
 fn downloads_say_and_leave_what_the_released_program_does() {
     let Some(peer) = peer() else { return };
-    let server = Server::start(files());
+    let server = serve(files());
     let ours = tempfile::tempdir().unwrap();
     let program = ours.path().join("coreos-installer");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_landfall"), &program).unwrap();
@@ -252,7 +220,7 @@ fn downloads_say_and_leave_what_the_released_program_does() {
     let mut failed = Vec::new();
     let rows: Vec<&Case> = ROWS.iter().filter(|case| case.lines.contains(&only)).collect();
     for row in &rows {
-        let case = Case { lines: server.line(row.lines), differs: row.differs };
+        let case = Case { lines: line(&server, row.lines), differs: row.differs };
         let [ours, theirs] = [&program, &peer].map(|program| without_times(run(program, &case, Path::new("/absent"))));
         let found = differences(&case, &ours, &theirs);
         if !found.is_empty() {
@@ -286,7 +254,7 @@ fn a_signed_image_is_kept_with_its_signature_and_not_fetched_twice() {
         output.ok().filter(|output| output.status.success()).map(|output| output.stdout)
     };
     if gpg(&["--quick-gen-key", "signer", "rsa2048", "sign", "never"]).is_none() {
-        return skip::because("there is no gpg");
+        return testkit::skip::because("there is no gpg");
     }
     let keyring = home.path().join("keys");
     fs::write(&keyring, gpg(&["--export", "signer"]).unwrap()).unwrap();
@@ -300,11 +268,11 @@ fn a_signed_image_is_kept_with_its_signature_and_not_fetched_twice() {
     changed[1_000_000] ^= 1;
     files.insert("/changed.raw.gz".to_owned(), changed);
     files.insert("/changed.raw.gz.sig".to_owned(), signature.clone());
-    let server = Server::start(files.clone());
+    let server = serve(files.clone());
     let program = Path::new(env!("CARGO_BIN_EXE_landfall"));
     let go = |lines: &str| {
         let lines = lines.replace("KEYS", keyring.to_str().unwrap());
-        without_times(run(program, &Case { lines: server.line(&lines), differs: None }, Path::new("/absent")))
+        without_times(run(program, &Case { lines: line(&server, &lines), differs: None }, Path::new("/absent")))
     };
     let kept = go("download --keyring KEYS -u URL/signed.raw.gz; download --keyring KEYS -u URL/signed.raw.gz");
     assert_eq!(kept.codes, [Some(0), Some(0)], "{}", kept.stderr);

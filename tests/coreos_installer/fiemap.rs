@@ -36,7 +36,7 @@ fn extents_of_files_are_told_as_the_released_program_does() {
     File::open(path("small")).unwrap().sync_all().unwrap();
     preallocate(&path("preallocated"));
     if say(&program, &path("small")).2.contains("EOPNOTSUPP") {
-        return skip::because("this file system tells of no extents");
+        return testkit::skip::because("this file system tells of no extents");
     }
     for name in ["empty", "small", "sparse", "preallocated", "absent", ".", "/dev/null", "/proc/version"] {
         let (ours, theirs) = (say(&program, &path(name)), say(&peer, &path(name)));

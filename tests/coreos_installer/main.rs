@@ -5,8 +5,6 @@
 mod cases;
 mod download;
 mod fiemap;
-#[path = "../../diskwrite/tests/common/osmet.rs"]
-mod made_osmet;
 mod media;
 mod osmet;
 
@@ -24,7 +22,7 @@ fn peer() -> Option<PathBuf> {
     let named = std::env::var_os("COREOS_INSTALLER").map(PathBuf::from);
     let found = named.into_iter().chain(in_path).find(|path| path.is_file());
     if found.is_none() {
-        skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
+        testkit::skip::because("there is no coreos-installer; name one in COREOS_INSTALLER");
     }
     found
 }
@@ -128,7 +126,7 @@ fn every_command_says_and_leaves_what_the_released_program_does() {
     let Some(peer) = peer() else { return };
     let material = tempfile::tempdir().unwrap();
     if let Err(why) = media::make(material.path()) {
-        return skip::because(why);
+        return testkit::skip::because(why);
     }
     let ours = tempfile::tempdir().unwrap();
     let program = ours.path().join("coreos-installer");
@@ -162,7 +160,7 @@ fn every_command_says_and_leaves_what_the_released_program_does() {
 fn each_output_has_the_same_bytes() {
     let material = tempfile::tempdir().unwrap();
     if let Err(why) = media::make(material.path()) {
-        return skip::because(why);
+        return testkit::skip::because(why);
     }
     let program = Path::new(env!("CARGO_BIN_EXE_landfall"));
     let outcome = |lines| run(program, &Case { lines, differs: None }, material.path());
@@ -218,7 +216,7 @@ fn configs_of_any_kind_are_wrapped_into_the_same_bytes() {
 fn both_names_do_the_same() {
     let material = tempfile::tempdir().unwrap();
     if let Err(why) = media::make(material.path()) {
-        return skip::because(why);
+        return testkit::skip::because(why);
     }
     let names = tempfile::tempdir().unwrap();
     let program = names.path().join("coreos-installer");

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use testkit::tree::put;
 
 /// Bytes of room for an Ignition config in the made ISO.
 const AREA_BYTES: usize = 64 << 10;
@@ -205,11 +206,7 @@ fn zstd_of(bytes: &[u8]) -> Vec<u8> {
 /// A full ISO of the newest layout, the minimal one of it, and one of an old layout, made by xorriso.
 fn isos(directory: &Path) -> Result<(), String> {
     let tree = directory.join("tree");
-    let write = |path: &str, bytes: &[u8]| {
-        let path = tree.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    };
+    let write = |path: &str, bytes: &[u8]| put(&tree, path, bytes);
     let area = |pad: &str| format!("{KARGS}\n{}", pad.repeat(KARGS_BYTES - KARGS.len() - 1));
     let grub = format!("menuentry 'Live' {{\n  linux /images/pxeboot/vmlinuz {}}}\n", area("#"));
     let offset = grub.find(KARGS).unwrap();

@@ -1,6 +1,5 @@
 //! `dev extract osmet`: an image put together from an osmet file and a repository, onto a loop device.
 
-use super::made_osmet::{Extent, Partition, add_object, object_path, write};
 use super::peer;
 use std::{
     fs,
@@ -8,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use testkit::disk::osmet::{Extent, Partition, add_object, object_path, write};
 
 const IMAGE_BYTES: usize = 4 << 20;
 
@@ -94,7 +94,7 @@ fn an_image_is_put_together_as_by_the_released_program() {
     ] {
         let go = |program: &Path| extract(program, directory.path(), words);
         let (Some(ours), Some(theirs)) = (go(&program), go(&peer)) else {
-            return skip::because("there are no loop devices");
+            return testkit::skip::because("there are no loop devices");
         };
         assert_eq!(
             (ours.code, &ours.stdout),

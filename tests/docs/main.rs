@@ -29,7 +29,7 @@ ip link set port1 up
 
 /// Reports that a part of the pages is not checked here.
 fn skipped(why: &str) -> Result<(), String> {
-    skip::because(why);
+    testkit::skip::because(why);
     Ok(())
 }
 

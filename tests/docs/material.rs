@@ -7,6 +7,7 @@ use std::{
     path::Path,
     process::Command,
 };
+use testkit::tree::put;
 
 const KARGS: &str = "mitigations=auto,nosmt coreos.liveiso=made-1 ignition.firstboot ignition.platform.id=metal";
 /// Bytes of room for kernel arguments.
@@ -59,11 +60,7 @@ pub fn make(bin: &Path, scratch: &Path) {
 
 /// `live.iso`, which also tells how the minimal one is made; `live-initramfs.img`, its initrd.
 fn live_iso(tree: &Path, scratch: &Path) {
-    let write = |path: &str, bytes: &[u8]| {
-        let path = tree.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    };
+    let write = |path: &str, bytes: &[u8]| put(tree, path, bytes);
     let area = |pad: &str| format!("{KARGS}\n{}", pad.repeat(KARGS_BYTES - KARGS.len() - 1));
     let grub = format!("menuentry 'Live' {{\n  linux /images/pxeboot/vmlinuz {}}}\n", area("#"));
     let at = grub.find(KARGS).unwrap();

@@ -2,12 +2,9 @@
 //! complete, or as it was, or has no partition table.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../diskwrite/tests/common/mod.rs"]
-mod common;
 mod medium;
 mod storage;
 
-use common::{Image, LoopDisk, MIB, accept, run, skipped};
 use medium::{Random, State, judge};
 use std::{
     fs,
@@ -19,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 use storage::Storage;
+use testkit::disk::{Image, LoopDisk, MIB, accept, run, skipped};
 
 const DISK_BYTES: u64 = 64 * MIB;
 /// Interruptions of each kind.
@@ -271,21 +269,8 @@ fn unsteady_server(data: Vec<u8>) -> (String, thread::JoinHandle<usize>) {
             let open = listener.get_or_insert_with(|| TcpListener::bind(address).unwrap());
             let (mut stream, request) = accept(open);
             requests += 1;
-            let from =
-                request.split("range: bytes=").nth(1).and_then(|rest| rest.split('-').next()?.parse::<usize>().ok());
-            let (total, from) = (data.len(), from.unwrap_or(0));
-            let head = if from > 0 {
-                format!("206 Partial Content\r\nContent-Range: bytes {from}-{}/{total}", total - 1)
-            } else {
-                "200 OK".into()
-            };
-            let _ = write!(
-                stream,
-                "HTTP/1.1 {head}\r\nETag: \"1\"\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                total - from
-            );
-            let end = if requests == 1 { half } else { total };
-            let sent = stream.write_all(&data[from.min(end)..end]).is_ok();
+            let end = if requests == 1 { half } else { data.len() };
+            let sent = stream.write_all(&testkit::http::resumed(&request, &data, end)).is_ok();
             drop(stream);
             if requests == 1 {
                 listener = None;

@@ -1,7 +1,7 @@
 //! What a disk holds after something went wrong, by a table reader of the tests' own.
 
-use crate::common::MIB;
 use std::time::SystemTime;
+use testkit::disk::MIB;
 
 /// A generator that says where it starts; LANDFALL_SEED gives the same again.
 pub struct Random {

@@ -1,7 +1,7 @@
 //! Disks that fail on purpose: a loop device over a file of qemu-storage-daemon, whose block layer records, refuses or delays
 //! what is written. Nothing of the kernel's device mapper is needed.
 
-use crate::{common::run, medium::Random};
+use crate::medium::Random;
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use testkit::disk::run;
 
 const LIMIT: Duration = Duration::from_secs(20);
 

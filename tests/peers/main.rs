@@ -2,13 +2,12 @@
 //! them beside those recorded from the real ones. `make peers-check` runs it; README.md says what it needs.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../diskwrite/tests/common/mod.rs"]
-mod disk;
 mod host;
-mod net;
 mod report;
 mod scenarios;
 mod service;
 mod site;
 mod user;
 mod wire;
+
+use testkit::{disk, net};

@@ -19,7 +19,7 @@ impl Peers {
     /// The folder, if it has all these programs. What can't run is reported by its name.
     pub fn with(scenario: &str, programs: &[&str]) -> Option<Self> {
         let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
-            skip::because(format_args!("{FOLDER} names no folder with the real programs"));
+            testkit::skip::because(format_args!("{FOLDER} names no folder with the real programs"));
             line(scenario, "not run", &format!("{FOLDER} is not set"));
             return None;
         };

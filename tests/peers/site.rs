@@ -5,7 +5,7 @@ use crate::{
     host::{Host, Plan},
     net::{
         self, Segment,
-        server::{Server, command, packages},
+        programs::{Server, command, packages},
         time_server::TimeServer,
     },
     report::Peers,
@@ -61,7 +61,7 @@ impl Site {
         dnsmasq.args(["--log-queries", "--log-facility=-"]);
         dnsmasq.args(names.iter().map(|(name, address)| format!("--address=/{name}/{address}")));
         let mut names = Server::start(dnsmasq, &logs.path().join("dnsmasq"));
-        names.await_ready(|| net::server::listens(&server.namespace, SocketAddr::new(SERVER.parse().unwrap(), 53)));
+        names.await_ready(|| net::programs::listens(&server.namespace, SocketAddr::new(SERVER.parse().unwrap(), 53)));
         let time = TimeServer::ahead(&server.namespace, SERVER, 0);
         let image = Image::new(512);
         serve_image(&server.namespace, &image.packed(Some("gzip")));

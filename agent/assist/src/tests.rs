@@ -120,7 +120,7 @@ fn directory() -> PathBuf {
 }
 
 fn is_root() -> bool {
-    skip::unless("root", nix::unistd::geteuid().is_root())
+    testkit::skip::unless("root", nix::unistd::geteuid().is_root())
 }
 
 #[test]

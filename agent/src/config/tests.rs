@@ -2,6 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::{fs, time::Duration};
 use tempfile::TempDir;
+use testkit::tree::put;
 
 const ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
 
@@ -9,9 +10,7 @@ const ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
 fn system(files: &[(&str, &[u8])]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (path, content) in files {
-        let path = dir.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        put(dir.path(), path, content);
     }
     dir
 }

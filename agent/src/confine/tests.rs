@@ -272,7 +272,7 @@ fn is_refused(got: &str) -> bool {
 fn a_step_is_refused_what_its_rules_do_not_allow() {
     let means = Means::detect();
     let has_all = nix::unistd::geteuid().is_root() && means.landlock > 0 && means.seccomp;
-    if !skip::unless(format_args!("root, Landlock and seccomp, which are {means:?}"), has_all) {
+    if !testkit::skip::unless(format_args!("root, Landlock and seccomp, which are {means:?}"), has_all) {
         return;
     }
     let is_held = |name: &str| match name {
@@ -324,7 +324,7 @@ fn requests() {
 
 #[test]
 fn an_assistant_refuses_what_its_step_does_not_need() {
-    if !skip::unless("root", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root", nix::unistd::geteuid().is_root()) {
         return;
     }
     for step in ["container-image-availability", "upgrade-agent", "logs-gather", "install", "install live"] {

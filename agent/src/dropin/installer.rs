@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn another_s_files_are_seen_by_the_thread_that_goes_there() {
-        if !skip::unless("root, to enter a mount namespace", nix::unistd::geteuid().is_root()) {
+        if !testkit::skip::unless("root, to enter a mount namespace", nix::unistd::geteuid().is_root()) {
             return;
         }
         let directory = tempfile::tempdir().unwrap();

@@ -292,11 +292,8 @@ fn request(http: &ureq::Agent, url: &str, query: &str) -> Result<Answer, AskErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        io::{Read, Write},
-        net::TcpListener,
-        thread,
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use testkit::http::{Server, ok, reply};
 
     #[test]
     fn places_become_urls() {
@@ -324,63 +321,38 @@ mod tests {
         assert!(!is_base_url(&format!("http://{}", "a".repeat(300))));
     }
 
-    /// The status and body that a request gets, by its head.
-    type Reply = Box<dyn Fn(&str) -> (&'static str, String) + Send>;
-
-    /// Answers one request after another.
-    fn serving(answers: Vec<Reply>) -> (String, thread::JoinHandle<()>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = thread::spawn(move || {
-            for answer in answers {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut request = [0; 4096];
-                let count = stream.read(&mut request).unwrap();
-                let (status, body) = answer(&String::from_utf8_lossy(&request[..count]));
-                let length = body.len();
-                write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
-                    .unwrap();
-            }
-        });
-        (url, server)
+    fn place(server: &Server) -> Place {
+        server.address.to_string().parse().unwrap()
     }
 
     #[test]
     fn an_answer_is_waited_for() {
         let id = "bbbbbbbb-0000-0000-0000-000000000001";
         let good = format!("{{\"cluster_id\": null, \"infra_env_id\": \"{id}\"}}");
-        let (url, server) = serving(vec![
-            Box::new(|_| ("503 no", "{}".to_owned())),
-            Box::new(move |head| {
-                assert!(head.starts_with("GET /landfall/rendezvous "), "{head}");
-                ("200 OK", good.clone())
-            }),
-        ]);
-        let place: Place = url.strip_prefix("http://").unwrap().parse().unwrap();
+        let server = Server::in_order([reply("503 no", "", "{}"), ok(good)]);
+        let (url, place) = (server.url(""), place(&server));
         let found = find(&place, Trust::default(), &HttpConfig::default(), &Cancel::default()).unwrap().unwrap();
-        assert_eq!((found.url, found.infra_env_id.to_string().as_str(), found.ca_pem), (place.to_string(), id, None));
-        server.join().unwrap();
+        assert_eq!((found.url, found.infra_env_id.to_string().as_str(), found.ca_pem), (url, id, None));
+        assert_eq!(server.finish()[1].path(), "/landfall/rendezvous");
     }
 
     #[test]
     fn a_place_with_a_key_is_challenged_until_its_answer_is_signed_for_it() {
-        let nonce = |head: &str| head.split_once("nonce=").unwrap().1.split(' ').next().unwrap().to_owned();
-        let signer = std::sync::Arc::new(trust::tests::Signer::new());
+        let signer = trust::tests::Signer::new();
         let key = Some(signer.public_text().parse().unwrap());
-        let host =
-            |head: &str| head.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(str::to_owned));
-        let relay = signer.clone();
-        let json = |answer: Answer| ("200 OK", serde_json::to_string(&answer).unwrap());
-        let (url, server) = serving(vec![
-            Box::new(|_| ("302 Found\r\nLocation: http://192.0.2.1/landfall/rendezvous", String::new())),
-            Box::new(move |head| json(relay.answer("http://192.0.2.1:8090", None, &nonce(head)))),
-            Box::new(move |head| json(signer.answer(&format!("http://{}", host(head).unwrap()), None, &nonce(head)))),
-        ]);
-        let place: Place = url.strip_prefix("http://").unwrap().parse().unwrap();
+        let (count, location) = (AtomicUsize::new(0), "Location: http://192.0.2.1/landfall/rendezvous\r\n");
+        let server = Server::start(move |request| {
+            let url = match count.fetch_add(1, Ordering::Relaxed) {
+                0 => return reply("302 Found", location, ""),
+                1 => "http://192.0.2.1:8090".to_owned(),
+                _ => format!("http://{}", request.header("host").unwrap()),
+            };
+            let nonce = request.target().split_once("nonce=").unwrap().1;
+            ok(serde_json::to_string(&signer.answer(&url, None, nonce)).unwrap())
+        });
         let trust = Trust { key, ..Trust::default() };
-        let found = find(&place, trust, &HttpConfig::default(), &Cancel::default()).unwrap().unwrap();
-        assert_eq!(found.url, url);
-        server.join().unwrap();
+        let found = find(&place(&server), trust, &HttpConfig::default(), &Cancel::default()).unwrap().unwrap();
+        assert_eq!((found.url, server.requests().len()), (server.url(""), 3));
     }
 
     #[test]

@@ -87,16 +87,12 @@ fn runs(root: &Root, unit: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use testkit::tree::put;
 
     #[test]
     fn a_host_says_what_it_is_told_and_what_runs_on_it() {
         let dir = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let put = |path: &str, text: &str| put(dir.path(), path, text);
         let root = Root::open(dir.path()).unwrap();
         let view =
             || View::now(None, &Sources { command_line: Vec::new(), environment: &|_| None, file: None, root: &root });

@@ -3,7 +3,7 @@
 use crate::check::endpoint_at;
 use api::{API_PATH, endpoint::Endpoint};
 use serde_json::Value;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -28,33 +28,15 @@ pub struct Request {
 impl Request {
     /// The next request on a connection; none at its end.
     pub fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let mut words = line.split_whitespace();
-        let mut word = || words.next().unwrap_or_default().to_owned();
-        let (method, target) = (word(), word());
-        let mut headers: Vec<(String, String)> = Vec::new();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            headers.push((name.to_owned(), value.trim().to_owned()));
-        }
-        let header = |wanted: &str| headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        let length = header("content-length").map_or(Ok(0), |(_, value)| value.parse());
-        let mut bytes = vec![0; length.map_err(|_| io::Error::other("a length that is none"))?];
-        reader.read_exact(&mut bytes)?;
-        if header("transfer-encoding").is_some() {
-            bytes = read_chunks(reader)?;
-        }
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let Some(sent) = testkit::http::Request::read(reader)? else { return Ok(None) };
+        let (method, bytes) = (sent.method().to_owned(), &sent.body);
+        let headers = sent.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let (path, query) = sent.target().split_once('?').unwrap_or((sent.target(), ""));
         let below = path.strip_prefix(API_PATH);
-        let body = match serde_json::from_slice(&bytes) {
+        let body = match serde_json::from_slice(bytes) {
             Ok(body) => body,
             Err(_) if bytes.is_empty() => Value::Null,
-            Err(_) => String::from_utf8_lossy(&bytes).into(),
+            Err(_) => String::from_utf8_lossy(bytes).into(),
         };
         Ok(Some(Self {
             endpoint: below.and_then(|path| endpoint_at(&method, path)),
@@ -64,7 +46,7 @@ impl Request {
             method,
             headers,
             body,
-            bytes,
+            bytes: sent.body,
         }))
     }
 
@@ -82,22 +64,5 @@ impl Request {
     pub fn target(&self) -> String {
         let question = if self.query.is_empty() { "" } else { "?" };
         format!("{}{question}{}", self.path, self.query)
-    }
-}
-
-fn read_chunks(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let length = u64::from_str_radix(line.trim(), 16).map_err(|_| io::Error::other("a chunk of no size"))?;
-        if u64::try_from(reader.by_ref().take(length).read_to_end(&mut body)?).is_ok_and(|read| read < length) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        // And the end of its line.
-        reader.read_exact(&mut [0; 2])?;
-        if length == 0 {
-            return Ok(body);
-        }
     }
 }

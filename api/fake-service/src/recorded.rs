@@ -13,7 +13,7 @@ pub fn wire() -> Option<PathBuf> {
     let places = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|place| place.join("shared/data/wire"));
     let found = places.into_iter().find(|place| place.is_dir());
     if found.is_none() {
-        skip::because("there is no shared/data/wire beside the workspace");
+        testkit::skip::because("there is no shared/data/wire beside the workspace");
     }
     found
 }

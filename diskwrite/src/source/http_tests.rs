@@ -4,74 +4,29 @@ use super::*;
 use crate::source::open;
 use kernel::Cancel;
 use std::{
-    io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex},
     thread,
 };
-
-type Reply = Box<dyn FnOnce(&str, &mut TcpStream) + Send>;
-
-/// Answers one connection with each reply, in order, and then is gone.
-struct Server {
-    address: SocketAddr,
-    requests: Arc<Mutex<Vec<String>>>,
-    thread: thread::JoinHandle<()>,
-}
-
-impl Server {
-    fn start(replies: Vec<Reply>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Self::on(listener, replies)
-    }
-
-    fn on(listener: TcpListener, replies: Vec<Reply>) -> Self {
-        let address = listener.local_addr().unwrap();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let log = requests.clone();
-        let thread = thread::spawn(move || {
-            for reply in replies {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut request = String::new();
-                let mut lines = BufReader::new(stream.try_clone().unwrap());
-                while !request.ends_with("\r\n\r\n") && lines.read_line(&mut request).unwrap() > 0 {}
-                log.lock().unwrap().push(request.clone());
-                reply(&request, &mut stream);
-            }
-        });
-        Self { address, requests, thread }
-    }
-
-    fn requests(self) -> Vec<String> {
-        self.thread.join().unwrap();
-        self.requests.lock().unwrap().clone()
-    }
-}
-
-/// These bytes as the whole answer; the client may have hung up.
-fn raw(head: impl Into<String>, body: &[u8]) -> Reply {
-    let (head, body) = (head.into(), body.to_vec());
-    Box::new(move |_, stream| {
-        let _ = write!(stream, "{head}Connection: close\r\n\r\n").and_then(|()| stream.write_all(&body));
-    })
-}
+use testkit::http::Server;
 
 /// A 200 with this length announced, of which `body` comes.
-fn ok(headers: &str, announced: usize, body: &[u8]) -> Reply {
-    raw(format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {announced}\r\n"), body)
+fn ok(headers: &str, announced: usize, body: &[u8]) -> Vec<u8> {
+    testkit::http::cut("200 OK", headers, announced, body)
 }
 
-fn partial(headers: &str, first: usize, data: &[u8]) -> Reply {
-    let (last, total) = (data.len() - 1, data.len());
-    let length = total - first;
-    let head = format!(
-        "HTTP/1.1 206 Partial Content\r\n{headers}Content-Range: bytes {first}-{last}/{total}\r\nContent-Length: {length}\r\n"
-    );
-    raw(head, &data[first..])
+fn partial(headers: &str, first: usize, data: &[u8]) -> Vec<u8> {
+    let range = format!("{headers}Content-Range: bytes {first}-{}/{}\r\n", data.len() - 1, data.len());
+    testkit::http::reply("206 Partial Content", &range, &data[first..])
 }
 
-fn status(code: u16) -> Reply {
-    raw(format!("HTTP/1.1 {code} No\r\nContent-Length: 0\r\n"), b"")
+fn status(code: u16) -> Vec<u8> {
+    testkit::http::reply(&format!("{code} No"), "", "")
+}
+
+/// The requests that it was sent, in lower case.
+fn heads(server: Server) -> Vec<String> {
+    server.finish().into_iter().map(|request| request.head.to_ascii_lowercase()).collect()
 }
 
 fn sample() -> Vec<u8> {
@@ -108,25 +63,25 @@ const TAG: &str = "ETag: \"v1\"\r\nAccept-Ranges: bytes\r\n";
 #[test]
 fn fetches_a_whole_file_without_asking_for_compression() {
     let data = sample();
-    let server = Server::start(vec![ok(TAG, data.len(), &data)]);
+    let server = Server::in_order(vec![ok(TAG, data.len(), &data)]);
     let (found, result, retries) = fetch(&options(server.address));
     result.unwrap();
     assert!(found == data && retries.is_empty());
-    let request = server.requests().remove(0).to_ascii_lowercase();
+    let request = heads(server).remove(0);
     assert!(request.contains("accept-encoding: identity\r\n") && !request.contains("range:"), "{request}");
 }
 
 #[test]
 fn broken_body_is_resumed_by_range() {
     let data = sample();
-    let server = Server::start(vec![ok(TAG, data.len(), &data[..150_000]), partial(TAG, 150_000, &data)]);
+    let server = Server::in_order(vec![ok(TAG, data.len(), &data[..150_000]), partial(TAG, 150_000, &data)]);
     let (found, result, retries) = fetch(&options(server.address));
     result.unwrap();
     assert!(found == data);
     assert_eq!(retries.len(), 1);
     assert_eq!(retries[0].offset, 150_000);
     assert!(!retries[0].error.contains("secret"), "{}", retries[0].error);
-    let request = server.requests().remove(1).to_ascii_lowercase();
+    let request = heads(server).remove(1);
     assert!(request.contains("range: bytes=150000-\r\n") && request.contains("if-range: \"v1\"\r\n"), "{request}");
 }
 
@@ -134,24 +89,25 @@ fn broken_body_is_resumed_by_range() {
 fn date_serves_where_the_tag_is_weak() {
     let headers = "ETag: W/\"v1\"\r\nLast-Modified: Tue, 01 Sep 2026 10:00:00 GMT\r\n";
     let data = sample();
-    let server = Server::start(vec![ok(headers, data.len(), &data[..1000]), partial(headers, 1000, &data)]);
+    let server = Server::in_order(vec![ok(headers, data.len(), &data[..1000]), partial(headers, 1000, &data)]);
     let (found, result, _) = fetch(&options(server.address));
     result.unwrap();
     assert!(found == data);
-    let request = server.requests().remove(1);
-    assert!(request.to_ascii_lowercase().contains("if-range: tue, 01 sep 2026 10:00:00 gmt\r\n"), "{request}");
+    let request = heads(server).remove(1);
+    assert!(request.contains("if-range: tue, 01 sep 2026 10:00:00 gmt\r\n"), "{request}");
 }
 
 #[test]
 fn server_without_ranges_sends_all_again() {
     let data = sample();
     let again = || ok("", data.len(), &data);
-    let server = Server::start(vec![ok("", data.len(), &data[..200_000]), ok("", data.len(), &data[..5000]), again()]);
+    let server =
+        Server::in_order(vec![ok("", data.len(), &data[..200_000]), ok("", data.len(), &data[..5000]), again()]);
     let (found, result, retries) = fetch(&options(server.address));
     result.unwrap();
     assert!(found == data);
     assert_eq!(retries.iter().map(|retry| retry.offset).collect::<Vec<_>>(), [200_000, 200_000]);
-    assert!(server.requests().iter().all(|request| !request.to_ascii_lowercase().contains("range:")));
+    assert!(heads(server).iter().all(|head| !head.contains("range:")));
 }
 
 #[test]
@@ -160,7 +116,7 @@ fn other_content_is_noticed() {
     let mut other = data.clone();
     other[10] ^= 1;
     let cut = |headers| ok(headers, data.len(), &data[..200_000]);
-    let table: Vec<(Vec<Reply>, &str)> = vec![
+    let table: Vec<(Vec<Vec<u8>>, &str)> = vec![
         (vec![cut(""), ok("", data.len(), &other)], "what came before"),
         (vec![cut(""), ok("", data.len() + 1, &data)], "its length"),
         (vec![cut(TAG), ok("ETag: \"v2\"\r\n", data.len(), &data)], "its ETag"),
@@ -169,43 +125,43 @@ fn other_content_is_noticed() {
         (vec![cut(TAG), status(416)], "its length"),
     ];
     for (replies, expected) in table {
-        let server = Server::start(replies);
+        let server = Server::in_order(replies);
         match fetch(&options(server.address)).1 {
             Err(SourceError::Changed { what, offset: 200_000, .. }) => assert_eq!(what, expected),
             other => panic!("{expected}: {other:?}"),
         }
-        server.requests();
+        server.finish();
     }
 }
 
 #[test]
 fn passing_statuses_are_retried_and_others_are_not() {
     let data = sample();
-    let server = Server::start(vec![status(503), status(429), ok(TAG, data.len(), &data)]);
+    let server = Server::in_order(vec![status(503), status(429), ok(TAG, data.len(), &data)]);
     let (found, result, retries) = fetch(&options(server.address));
     result.unwrap();
     assert!(found == data && retries.len() == 2);
-    server.requests();
+    server.finish();
     for code in [400, 401, 403, 404, 206] {
-        let server = Server::start(vec![status(code)]);
+        let server = Server::in_order(vec![status(code)]);
         let (_, result, retries) = fetch(&options(server.address));
         assert!(matches!(result, Err(SourceError::Status { status, offset: 0, .. }) if status == code));
         assert!(retries.is_empty());
-        assert_eq!(server.requests().len(), 1);
+        assert_eq!(server.finish().len(), 1);
     }
 }
 
 #[test]
 fn server_that_goes_and_returns_is_waited_for() {
     let data = sample();
-    let first = Server::start(vec![ok(TAG, data.len(), &data[..100_000])]);
+    let first = Server::in_order(vec![ok(TAG, data.len(), &data[..100_000])]);
     let address = first.address;
     let half = data.clone();
     let second = thread::spawn(move || {
         // The port is closed until the first server is done, and for a while after.
-        first.requests();
+        first.finish();
         thread::sleep(Duration::from_secs(2));
-        Server::on(TcpListener::bind(address).unwrap(), vec![partial(TAG, 100_000, &half)]).requests()
+        Server::in_order_on(TcpListener::bind(address).unwrap(), [partial(TAG, 100_000, &half)]).finish()
     });
     let (found, result, retries) = fetch(&options(address));
     result.unwrap();
@@ -216,7 +172,7 @@ fn server_that_goes_and_returns_is_waited_for() {
 #[test]
 fn silence_is_bounded_and_says_where_it_began() {
     let data = sample();
-    let server = Server::start(vec![ok(TAG, data.len(), &data[..1234])]);
+    let server = Server::in_order(vec![ok(TAG, data.len(), &data[..1234])]);
     let options = InstallOptions { stall_timeout: Duration::from_secs(1), ..options(server.address) };
     let (found, result, _) = fetch(&options);
     assert_eq!(found.len(), 1234);
@@ -252,7 +208,7 @@ fn retries_are_counted_until_the_server_has_answered() {
     }
     // Afterwards it alone has.
     let data = sample();
-    let server = Server::start(vec![ok(TAG, data.len(), &data[..1000]), partial(TAG, 1000, &data)]);
+    let server = Server::in_order(vec![ok(TAG, data.len(), &data[..1000]), partial(TAG, 1000, &data)]);
     let counted = InstallOptions { retries: Retries::Count(0), ..options(server.address) };
     let (found, result, retries) = fetch(&counted);
     result.unwrap();
@@ -262,7 +218,7 @@ fn retries_are_counted_until_the_server_has_answered() {
 #[test]
 fn forever_outlasts_every_silence() {
     let data = sample();
-    let server = Server::start(vec![ok(TAG, data.len(), &data[..1000]), partial(TAG, 1000, &data)]);
+    let server = Server::in_order(vec![ok(TAG, data.len(), &data[..1000]), partial(TAG, 1000, &data)]);
     let options =
         InstallOptions { retries: Retries::Forever, stall_timeout: Duration::ZERO, ..options(server.address) };
     let (found, result, _) = fetch(&options);
@@ -287,14 +243,15 @@ fn cancelling_ends_a_pause() {
 
 #[test]
 fn chunked_body_ends_where_it_says() {
-    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
     let body = |tail: &str| format!("5\r\nhello\r\n{tail}");
-    let server = Server::start(vec![raw(head, body("").as_bytes()), raw(head, body("1\r\n!\r\n0\r\n\r\n").as_bytes())]);
+    let replies = ["", "1\r\n!\r\n0\r\n\r\n"].map(|tail| (head.to_owned() + &body(tail)).into_bytes());
+    let server = Server::in_order(replies);
     let (found, result, retries) = fetch(&options(server.address));
     result.unwrap();
     assert_eq!(found, b"hello!");
     assert_eq!(retries.len(), 1);
-    server.requests();
+    server.finish();
 }
 
 #[test]

@@ -267,14 +267,12 @@ fn silent_source_has_stalled_and_a_slow_one_has_not() {
     let (send, source) = mpsc::channel();
     let pump = live(source).unwrap();
     send.send(1).unwrap();
-    let begun = Instant::now();
     match collect(&pump) {
         Err(DecodeError::Source(error @ SourceError::Silent { offset: 1, .. })) => {
             assert!(error.to_string().contains("stalled"), "{error}");
         }
         other => panic!("{other:?}"),
     }
-    assert!(begun.elapsed() < Duration::from_secs(5));
     drop(pump);
     drop(send);
 }

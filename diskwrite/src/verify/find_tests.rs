@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use std::thread;
-use std::{io::Write, net::TcpListener};
+use testkit::http::Server;
 
 fn from(source: Source) -> InstallOptions {
     InstallOptions { source, retries: Retries::Count(1), ..Default::default() }
@@ -38,33 +37,14 @@ fn file_may_be_missing_only_beside_the_image() {
     assert!(matches!(read(&options, &at), Err(VerifyError::TooLong { .. })));
 }
 
-/// Answers each connection with the next of `answers`.
-fn serve(answers: Vec<Vec<u8>>) -> (SignatureAt, thread::JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/a.sig", listener.local_addr().unwrap());
-    let run = move || {
-        for answer in answers {
-            let (mut stream, _) = listener.accept().unwrap();
-            let _ = stream.read(&mut [0; 4096]).unwrap();
-            // One that is too long is not read to its end.
-            let _ = stream.write_all(&answer);
-        }
-    };
-    (SignatureAt::Url(url), thread::spawn(run))
-}
-
-fn answer(status: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-    [head.as_bytes(), body].concat()
-}
-
 #[test]
 fn server_without_it_is_no_failure() {
     let options = from(Source::default());
-    let get = |answers| {
-        let (at, server) = serve(answers);
-        let found = read(&options, &at).unwrap();
-        server.join().unwrap();
+    let answer = |status, body: &[u8]| testkit::http::reply(status, "", body);
+    let get = |answers: Vec<Vec<u8>>| {
+        let server = Server::in_order(answers);
+        let found = read(&options, &SignatureAt::Url(server.url("/a.sig"))).unwrap();
+        server.finish();
         found
     };
     assert_eq!(get(vec![answer("200 OK", b"sig")]).unwrap(), b"sig");

@@ -1,16 +1,13 @@
 //! Signatures that gpg and minisign made.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../tests/common/gpg.rs"]
-mod gpg;
-
 use super::{keyring, openpgp::OpenPgp, *};
 use crate::options::{InstallOptions, Source};
 use crate::trust::{SignatureAt, Trust};
-use gpg::{Gpg, lacks};
 use pgp::composed::{Deserializable, SignedPublicKey};
 use sha2::Digest;
 use std::{path::Path, process::Command};
+use testkit::gpg::{Gpg, lacks};
 
 const DATA: &[u8] = b"an image\r\nof two lines\n";
 
@@ -31,7 +28,7 @@ fn signatures_of_gpg_are_good_or_bad() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let file = gpg.file("image", DATA);
     let stranger = gpg.key("Stranger <s@example.com>", "ed25519", "sign,cert", "never", &[]);
     for (algorithm, digest) in
@@ -79,7 +76,7 @@ fn one_good_signature_suffices_but_no_bad_one() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let (file, other) = (gpg.file("image", DATA), gpg.file("other", b"other"));
     let [ours, second, stranger] =
         ["Ours", "Second", "Stranger"].map(|name| gpg.key(name, "ed25519", "sign,cert", "never", &[]));
@@ -99,7 +96,7 @@ fn weak_and_other_signatures_are_refused() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let file = gpg.file("image", DATA);
     let key = gpg.key("Ours", "rsa2048", "sign,cert", "never", &[]);
     let ring = gpg.export(&[&key], false);
@@ -137,7 +134,7 @@ fn keys_that_may_not_sign() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let file = gpg.file("image", DATA);
     let refused = |signature: &[u8], ring: &[u8], word: &str| {
         let error = check(signature, ring, DATA).unwrap_err();
@@ -160,7 +157,7 @@ fn subkeys_sign_where_both_keys_say_so() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let file = gpg.file("image", DATA);
     let owner = gpg.key("Owner", "rsa2048", "cert", "never", &[]);
     for algorithm in ["rsa2048", "ed25519"] {
@@ -192,7 +189,7 @@ fn damaged_keys_and_signatures_vouch_for_nothing() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let file = gpg.file("image", DATA);
     let mut random = fastrand::Rng::with_seed(7);
     for armored in [false, true] {
@@ -226,7 +223,7 @@ fn of_the_systems_keys_only_coreos_are_trusted() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let [signs, other] = ["Signs", "Other"].map(|name| gpg.key(name, "ed25519", "sign,cert", "never", &[]));
     let dir = gpg.path("keys");
     std::fs::create_dir_all(dir.join("sub")).unwrap();
@@ -247,7 +244,7 @@ fn keys_of_key_rings_are_trusted_beside_those_of_coreos() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let key = gpg.key("Ours", "ed25519", "sign,cert", "never", &[]);
     let ring = gpg.file("ring", &gpg.export(&[&key], true));
     let trusted = |keyrings: &[&PathBuf], keyrings_only: bool| -> Vec<String> {
@@ -339,7 +336,7 @@ fn what_is_required_must_be_there() {
     if lacks("gpg") {
         return;
     }
-    let gpg = Gpg::new();
+    let gpg = Gpg::default();
     let file = gpg.file("image", DATA);
     let key = gpg.key("Ours", "ed25519", "sign,cert", "never", &[]);
     let ring = gpg.file("ring", &gpg.export(&[&key], true));

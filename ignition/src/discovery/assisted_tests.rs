@@ -4,6 +4,7 @@ use super::*;
 use crate::data_url;
 use api::Proxy;
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use testkit::tree::put;
 
 fn discovery() -> Discovery {
     Discovery {
@@ -192,11 +193,7 @@ fn time_sources_are_added_once_or_stand_alone() {
 /// A root with these interfaces, with hosts' settings, and with programs that take no time or tell how they were called.
 fn live_root(interfaces: &[(&str, &str)], settings: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let put = |path: &str, text: &str| {
-        let path = dir.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
+    let put = |path: &str, text: &str| put(dir.path(), path, text);
     for (name, mac) in interfaces {
         put(&format!("sys/class/net/{name}/address"), mac);
     }

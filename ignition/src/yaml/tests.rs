@@ -50,7 +50,7 @@ fn real_manifests_pass() {
     check(dashboard.as_bytes(), MAX).unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/crd");
     let Ok(entries) = std::fs::read_dir(&data) else {
-        return skip::because(format_args!("{} is missing", data.display()));
+        return testkit::skip::because(format_args!("{} is missing", data.display()));
     };
     let mut count = 0;
     let mut folders = vec![entries];

@@ -167,7 +167,7 @@ impl Real {
         let is_root = nix::unistd::geteuid().is_root();
         let Some(binary) = binary.ok().filter(|_| is_root && missing.is_empty()) else {
             let why = format!("it needs root, {} (make setup unpacks it) and {missing:?}", unpacked.display());
-            skip::because(why);
+            testkit::skip::because(why);
             return None;
         };
         let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
 //! What configs refer to, fetched from real servers on loopback.
 #![allow(clippy::unwrap_used)]
 
+mod certificates;
 mod fetch;
 mod oracle;
 mod render;
-mod server;
 
 use flate2::{Compression, write::GzEncoder};
 use ignition::model::Document;

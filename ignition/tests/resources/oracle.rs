@@ -1,6 +1,6 @@
 //! Configs as Ignition itself renders them, and as we do. It is Debian's 2.14, which knows versions up to 3.3.
 
-use crate::server::{Certificates, Server, ok, response};
+use crate::certificates::Certificates;
 use crate::{gzip, sha512, told};
 use ignition::{
     data_url,
@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use testkit::http::{Server, ok, reply};
 
 /// Ignition, if it can be asked: it keeps its state below /run, where a mount of our own must cover the host's.
 fn program() -> Option<PathBuf> {
@@ -20,7 +21,7 @@ fn program() -> Option<PathBuf> {
     let may_mount = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
     let is_there = unpacked.is_file();
     if !(is_there && may_mount) {
-        skip::because("Ignition is not there (make setup unpacks it), or there are no mount namespaces");
+        testkit::skip::because("Ignition is not there (make setup unpacks it), or there are no mount namespaces");
         return None;
     }
     Some(unpacked)
@@ -278,11 +279,11 @@ fn configs_are_rendered_as_ignition_renders_them() {
     let served = Server::start(|request| match request.path() {
         "/plain" => ok(r#"{"ignition":{"version":"3.0.0"},"storage":{"files":[{"path":"/plain"}]}}"#),
         "/packed" => ok(gzip(b"{\"ignition\":{\"version\":\"3.1.0\"}}")),
-        "/empty" => response("204 No Content", "", b""),
-        "/moved" => response("308 Permanent Redirect", "Location: ./down/../plain?x\r\n", b""),
-        _ => response("404 Not Found", "", b""),
+        "/empty" => reply("204 No Content", "", ""),
+        "/moved" => reply("308 Permanent Redirect", "Location: ./down/../plain?x\r\n", ""),
+        _ => reply("404 Not Found", "", ""),
     });
-    let secure = Server::start_tls(&certificates, |_| {
+    let secure = Server::with_tls(certificates.server.clone(), |_| {
         ok(r#"{"ignition":{"version":"3.3.0"},"systemd":{"units":[{"name":"s.service"}]}}"#)
     });
     let directory = tempfile::tempdir().unwrap();

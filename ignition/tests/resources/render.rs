@@ -1,12 +1,13 @@
 //! Whole configs.
 
-use crate::server::{Certificates, Server, ok, response};
+use crate::certificates::Certificates;
 use crate::{gzip, sha512, told};
 use ignition::{
     data_url,
     fetch::{Fetcher, Options},
 };
 use serde_json::{Value, json};
+use testkit::http::{Server, ok, reply};
 
 /// A config with this `ignition.config`, and a file by which it is known.
 fn config(name: &str, references: Value) -> Value {
@@ -66,7 +67,7 @@ fn the_newest_version_is_that_of_all() {
 #[test]
 fn what_is_fetched_later_is_fetched_as_the_configs_so_far_say() {
     let certificates = Certificates::new();
-    let secure = Server::start_tls(&certificates, |_| ok(config("secure", json!({})).to_string()));
+    let secure = Server::with_tls(certificates.server.clone(), |_| ok(config("secure", json!({})).to_string()));
     let secured = json!({"source": secure.url("/")});
     let mut trusting = config("trusting", json!({}));
     trusting["ignition"]["security"] = json!({"tls": {"certificateAuthorities":
@@ -91,9 +92,9 @@ fn what_is_fetched_later_is_fetched_as_the_configs_so_far_say() {
 fn packed_and_verified() {
     let child = config("child", json!({})).to_string();
     let (packed, hash) = (gzip(child.as_bytes()), sha512(child.as_bytes()));
-    let server = Server::start(move |request| match request.header("authorization").as_str() {
+    let server = Server::start(move |request| match request.header("authorization").unwrap_or_default() {
         "Bearer hunter2" => ok(&packed),
-        _ => response("403 Forbidden", "", b""),
+        _ => reply("403 Forbidden", "", ""),
     });
     let reference = json!({"source": server.url("/child?hunter2"), "compression": "gzip", "verification": {"hash": hash},
         "httpHeaders": [{"name": "Authorization", "value": "Bearer hunter2"}]});
@@ -171,17 +172,21 @@ fn configs_without_end_come_to_one() {
     let server = Server::start(|request| {
         let next = |count: usize| {
             let merge: Vec<_> = (0..count)
-                .map(|place| json!({"source": format!("http://{}/wide/{place}", request.header("host"))}))
+                .map(|place| json!({"source": format!("http://{}/wide/{place}", request.header("host").unwrap())}))
                 .collect();
             json!({"merge": merge})
         };
         let config = match request.path() {
-            "/self" => {
-                config("self", json!({"replace": {"source": format!("http://{}/self", request.header("host"))}}))
-            }
+            "/self" => config(
+                "self",
+                json!({"replace": {"source": format!("http://{}/self", request.header("host").unwrap())}}),
+            ),
             "/deep" => {
-                let deeper =
-                    format!("http://{}/deep?{}x", request.header("host"), request.target.trim_start_matches("/deep?"));
+                let deeper = format!(
+                    "http://{}/deep?{}x",
+                    request.header("host").unwrap(),
+                    request.target().trim_start_matches("/deep?")
+                );
                 config("deep", json!({"replace": {"source": deeper}}))
             }
             "/many" => config("many", next(300)),

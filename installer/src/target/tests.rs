@@ -8,35 +8,17 @@ use kernel::Cancel;
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
-    net::TcpListener,
+    io::Write,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
-    thread::{self, JoinHandle},
     time::Duration,
 };
+use testkit::http::Server;
 
 const QUICK: Pace =
     Pace { retry: Duration::from_millis(1), poll: Duration::from_millis(1), patience: Duration::from_secs(60) };
 
-/// Answers one connection after the other; what each asked for comes back.
-fn server(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/config/master", listener.local_addr().unwrap());
-    let serve = move || {
-        let asked = answers.into_iter().map(|answer| {
-            let (mut stream, _) = listener.accept().unwrap();
-            let lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
-            let request: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-            stream.write_all(answer.as_bytes()).unwrap();
-            request.join("\n")
-        });
-        asked.collect()
-    };
-    (url, thread::spawn(serve))
-}
-
-fn answer(status: u16, body: &str) -> String {
-    format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+fn answer(status: u16, body: &str) -> Vec<u8> {
+    testkit::http::reply(&format!("{status} x"), "", body)
 }
 
 fn data(text: &[u8]) -> String {
@@ -66,20 +48,20 @@ fn good() -> Value {
 
 #[test]
 fn the_server_is_asked_until_it_answers() {
-    let (url, server) = server(vec![
+    let server = Server::in_order([
         answer(500, "starting"),
-        "nonsense\r\n\r\n".into(),
+        b"nonsense\r\nConnection: close\r\n\r\n".to_vec(),
         answer(200, &json!({"storage": {"files": []}}).to_string()),
         // The status says nothing.
         answer(503, &good().to_string()),
     ]);
-    let found = machine_config::wait(&pointer(&url), &QUICK, &Cancel::default()).unwrap();
+    let found = machine_config::wait(&pointer(&server.url("/config/master")), &QUICK, &Cancel::default()).unwrap();
     let kernel_arguments = vec!["a=1".to_owned(), "b".into()];
     assert_eq!(found, MachineConfig { os_image_url: "quay.io/os@sha256:1".into(), kernel_arguments });
-    let asked = server.join().unwrap();
-    assert!(asked[0].starts_with("GET /config/master HTTP/1.1\n"), "{}", asked[0]);
-    let accept = "accept: application/vnd.coreos.ignition+json; version=3.4.0";
-    assert!(asked.iter().all(|asked| asked.lines().any(|line| line.eq_ignore_ascii_case(accept))), "{asked:?}");
+    let asked = server.finish();
+    assert_eq!((asked[0].method(), asked[0].target()), ("GET", "/config/master"));
+    let accept = Some("application/vnd.coreos.ignition+json; version=3.4.0");
+    assert!(asked.iter().all(|asked| asked.header("accept") == accept), "{asked:?}");
 }
 
 #[test]

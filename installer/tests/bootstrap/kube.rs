@@ -170,16 +170,13 @@ proptest! {
 mod tls {
     use super::*;
     use rustls::{
-        RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+        RootCertStore, ServerConfig,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
         server::WebPkiClientVerifier,
     };
-    use std::{
-        io::{BufRead, BufReader, Write},
-        net::{TcpListener, TcpStream},
-        process::Command,
-    };
+    use std::process::Command;
+    use testkit::http::{Server, ok};
 
     struct Pki {
         dir: tempfile::TempDir,
@@ -215,8 +212,8 @@ mod tls {
             STANDARD.encode(self.read(name))
         }
 
-        /// Takes clients of its authority only, and answers each with an empty list. Its thread ends with the process.
-        fn serve(&self) -> String {
+        /// Takes clients of its authority only, and answers each with an empty list.
+        fn serve(&self) -> Server {
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_slice(&self.read("ca.pem")).unwrap()).unwrap();
             let provider = Arc::new(ring::default_provider());
@@ -225,36 +222,16 @@ mod tls {
             let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
             let chain = vec![CertificateDer::from_pem_slice(&self.read("server.pem")).unwrap()];
             let key = PrivateKeyDer::from_pem_slice(&self.read("server.key")).unwrap();
-            let config = Arc::new(config.with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap());
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let url = format!("https://{}", listener.local_addr().unwrap());
-            thread::spawn(move || {
-                for stream in listener.incoming() {
-                    let _ = answer(stream.unwrap(), config.clone());
-                }
-            });
-            url
+            let config = config.with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap();
+            Server::with_tls(Arc::new(config), |_| ok(r#"{"items":[]}"#))
         }
-    }
-
-    fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
-        let mut stream = BufReader::new(StreamOwned::new(connection, stream));
-        let mut line = String::new();
-        while stream.read_line(&mut line)? > 2 {
-            line.clear();
-        }
-        let body = r#"{"items":[]}"#;
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
-        stream.get_mut().write_all(head.as_bytes())?;
-        stream.get_mut().flush()
     }
 
     #[test]
     fn both_sides_are_known_by_their_certificates() {
         let pki = Pki::new();
-        let server = pki.serve();
+        let running = pki.serve();
+        let server = running.url("");
         let nodes = |cluster: Value, user: Value| {
             let config = Kubeconfig::parse(&pki.dir.path().join("kubeconfig"), kubeconfig(cluster, user).as_bytes())?;
             Client::new(&config, Duration::from_secs(20), &Cancel::default())?.nodes("l")

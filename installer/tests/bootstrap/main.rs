@@ -22,7 +22,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 const CLUSTER: &str = "11111111-2222-3333-4444-555555555555";
@@ -99,7 +99,7 @@ fn mode(host: &FakeHost<'_>, at: &str) -> u32 {
     fs::metadata(path(host, at)).unwrap().permissions().mode() & 0o7777
 }
 
-/// Runs `wait`, cancels it a while after it is `there`, and sees that it ends soon.
+/// Runs `wait`, cancels it a while after it is `there`, and sees that it ends; by itself it would not for hours.
 fn ends_when_cancelled(there: impl Fn() -> bool + Send + 'static, wait: impl FnOnce(&Cancel) -> bool) {
     let cancel = Cancel::default();
     let canceller = cancel.clone();
@@ -109,12 +109,9 @@ fn ends_when_cancelled(there: impl Fn() -> bool + Send + 'static, wait: impl FnO
         }
         thread::sleep(Duration::from_millis(60));
         canceller.cancel();
-        Instant::now()
     });
-    let was_cancelled = wait(&cancel);
-    let (cancelled, ended) = (thread.join().unwrap(), Instant::now());
-    assert!(was_cancelled);
-    assert!(ended.saturating_duration_since(cancelled) < Duration::from_secs(1));
+    assert!(wait(&cancel));
+    thread.join().unwrap();
 }
 
 /// Hosts of a cluster as the service tells of them.

@@ -224,17 +224,13 @@ fn members(root: &Root, kind: &str) -> Vec<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::symlink};
+    use std::fs;
+    use testkit::tree::Tree;
 
-    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, content) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        let root = Root::open(dir.path()).unwrap();
-        (dir, root)
+    fn tree(files: &[(&str, &str)]) -> (Tree, Root) {
+        let tree = Tree::new(files);
+        let root = Root::open(tree.path()).unwrap();
+        (tree, root)
     }
 
     #[test]
@@ -297,8 +293,7 @@ mod tests {
             ("dev/disk/by-id/other", ""),
             ("sys/class/block/x", ""),
         ]);
-        symlink("../../devices/x/sda", dir.path().join("sys/class/block/sda")).unwrap();
-        symlink("../../sda", dir.path().join("dev/disk/by-id/disk")).unwrap();
+        dir.link("sys/class/block/sda", "../../devices/x/sda").link("dev/disk/by-id/disk", "../../sda");
         let usage = Usage::read(&root).unwrap();
         assert!(usage.mountinfo.starts_with("1 2 8:1"), "{}", usage.mountinfo);
         let disk = DevNumber { major: 8, minor: 0 };

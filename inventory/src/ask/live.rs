@@ -14,7 +14,7 @@ use std::{
 /// with the thread.
 fn in_namespace(test: fn(&Root)) {
     let exists = |tool: &str| Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !skip::unless("root and ethtool", nix::unistd::geteuid().is_root() && exists("ethtool").is_ok()) {
+    if !testkit::skip::unless("root and ethtool", nix::unistd::geteuid().is_root() && exists("ethtool").is_ok()) {
         return;
     }
     let inside = move || {

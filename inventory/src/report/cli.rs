@@ -344,7 +344,7 @@ mod tests {
     /// A recorded machine, unpacked until dropped, and its path.
     fn recorded(name: &str) -> Option<(tempfile::TempDir, String)> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/machines").join(name);
-        if !skip::unless(path.display(), path.exists()) {
+        if !testkit::skip::unless(path.display(), path.exists()) {
             return None;
         }
         let (dir, root) = crate::capture::unpack(&path).unwrap();

@@ -8,64 +8,15 @@ use nix::{
 };
 use serde_json::Value;
 use std::{
-    fmt, fs,
-    os::unix::fs::symlink,
+    fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
     thread,
 };
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
-
-/// Everything that is logged while a thread has this as its subscriber, a line an event.
-#[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    pub fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.push_str(&format!(" {field}={value:?}"));
-    }
-}
 
 /// A file or directory beside the repository, that not everyone has.
 pub fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(path);
-    skip::unless(format_args!("{}, of the recordings beside the repository", path.display()), path.exists())
+    testkit::skip::unless(format_args!("{}, of the recordings beside the repository", path.display()), path.exists())
         .then_some(path)
 }
 
@@ -90,39 +41,9 @@ pub fn recorded_inventories() -> Vec<Value> {
         .to_vec()
 }
 
-/// A made-up machine in a temporary directory.
-pub struct Tree(tempfile::TempDir);
-
-impl Tree {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    /// In memory where that can be had: for trees of very many files.
-    pub fn in_memory() -> Self {
-        Self(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
-    }
-
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    pub fn add(&self, path: &str, content: impl AsRef<[u8]>) {
-        let path = self.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    pub fn link(&self, path: &str, target: &str) {
-        let path = self.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        symlink(target, path).unwrap();
-    }
-}
-
 /// Runs with mounts of its own that nobody else sees. They end with the thread.
 pub fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
-    if !skip::unless("root, for namespaces", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root, for namespaces", nix::unistd::geteuid().is_root()) {
         return;
     }
     let inside = move || {

@@ -109,7 +109,7 @@ pub fn dmidecode(dump: &[u8]) -> Option<BTreeMap<(u8, u16), Block>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), dump).unwrap();
     let Some(output) = run(file.path()) else {
-        skip::because("there is no dmidecode");
+        testkit::skip::because("there is no dmidecode");
         return None;
     };
     let mut blocks = BTreeMap::new();

@@ -58,7 +58,7 @@ fn agrees(dump: &[u8]) -> Option<usize> {
 fn a_recorded_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/smbios/minisforum-um790pro.dmi");
     let Ok(dump) = fs::read(&path) else {
-        return skip::because(format_args!("{} is not there", path.display()));
+        return testkit::skip::because(format_args!("{} is not there", path.display()));
     };
     if let Some(compared) = agrees(&dump) {
         assert!(compared >= 20, "{compared}");
@@ -73,7 +73,7 @@ fn the_table_of_this_machine() {
         return;
     }
     let (Ok(head), Ok(table)) = (fs::read(tables.join("smbios_entry_point")), fs::read(tables.join("DMI"))) else {
-        return skip::because("the SMBIOS table cannot be read");
+        return testkit::skip::because("the SMBIOS table cannot be read");
     };
     agrees(&joined(head, &table));
 }

@@ -1,9 +1,5 @@
 //! A network to break: we, a gateway, and behind it whatever a test wants there.
 
-use crate::common::{
-    Host, Segment,
-    server::{Server, command, listens, packages},
-};
 use netcheck::doctor::{Options, ProxyVariables, Report, diagnose};
 use serde_json::json;
 use std::{
@@ -20,6 +16,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 use tempfile::TempDir;
+use testkit::net::{
+    Host, Segment,
+    programs::{Server, command, listens, packages},
+};
 use time::{OffsetDateTime, macros::format_description};
 
 pub const OUR_MAC: &str = "52:54:00:aa:bb:01";

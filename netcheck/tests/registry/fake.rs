@@ -1,14 +1,9 @@
 //! A server that answers as it is told, one request a connection.
 
 use super::Authority;
-use crate::common::Host;
-use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
@@ -17,6 +12,8 @@ use std::{
     thread::{self, JoinHandle, sleep},
     time::Duration,
 };
+use testkit::net::Host;
+use testkit::tls::server_config_of_files;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Nobody is served for longer, so that no thread outlives its test by much.
@@ -72,7 +69,7 @@ impl FakeRegistry {
     ) -> Self {
         let listener = host.namespace.enter(|| TcpListener::bind(("0.0.0.0", port))).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let tls = authority.map(configuration);
+        let tls = authority.map(|of| server_config_of_files(&of.server_certificate, &of.server_key));
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
         let (handler, log, ended): (Arc<Handler>, _, _) = (Arc::new(handler), seen.clone(), stop.clone());
         let acceptor = thread::spawn(move || {
@@ -107,15 +104,6 @@ impl Drop for FakeRegistry {
     }
 }
 
-fn configuration(authority: &Authority) -> Arc<ServerConfig> {
-    let chain =
-        CertificateDer::pem_file_iter(&authority.server_certificate).unwrap().collect::<Result<_, _>>().unwrap();
-    let key = PrivateKeyDer::from_pem_file(&authority.server_key).unwrap();
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    Arc::new(builder.with_single_cert(chain, key).unwrap())
-}
-
 fn serve(
     stream: TcpStream,
     tls: Option<Arc<ServerConfig>>,
@@ -137,22 +125,11 @@ fn serve(
 
 fn talk(stream: impl Read + Write, handler: &Handler, log: &Mutex<Vec<Request>>, ended: &AtomicBool) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
-    let mut line = String::new();
-    stream.read_line(&mut line)?;
-    let Some(path) = line.split(' ').nth(1).map(str::to_owned) else { return Ok(()) };
-    let mut request = Request { path, authorization: None };
-    loop {
-        line.clear();
-        if stream.read_line(&mut line)? == 0 || line.trim().is_empty() {
-            break;
-        }
-        match line.split_once(':') {
-            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
-                request.authorization = Some(value.trim().to_owned());
-            }
-            _ => {}
-        }
-    }
+    let Some(request) = testkit::http::Request::read(&mut stream)? else { return Ok(()) };
+    let request = Request {
+        path: request.target().to_owned(),
+        authorization: request.header("authorization").map(str::to_owned),
+    };
     log.lock().unwrap().push(request.clone());
     let answer = handler(&request);
     while answer.silent && !ended.load(Ordering::Relaxed) {

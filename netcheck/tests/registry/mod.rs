@@ -2,7 +2,6 @@
 
 mod fake;
 
-use crate::common::{Host, server};
 use base64::{Engine, prelude::BASE64_STANDARD};
 pub use fake::{Answer, FakeRegistry};
 use netcheck::image::reference::Digest;
@@ -12,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use testkit::net::{Host, programs};
 
 pub const USER: &str = "tester";
 pub const PASSWORD: &str = "right horse";
@@ -98,12 +98,12 @@ impl Image {
 pub struct RealRegistry<'a> {
     host: &'a Host,
     agent: ureq::Agent,
-    _server: server::Server,
+    _server: programs::Server,
 }
 
 impl<'a> RealRegistry<'a> {
     pub fn start(host: &'a Host, authority: &Authority, directory: &Path) -> Option<Self> {
-        let packages = server::packages()?;
+        let packages = programs::packages()?;
         let passwords = directory.join("htpasswd");
         fs::write(&passwords, format!("{USER}:{HASH}\n")).unwrap();
         // JSON is YAML.
@@ -116,10 +116,10 @@ impl<'a> RealRegistry<'a> {
         });
         let file = directory.join("registry.yml");
         fs::write(&file, configuration.to_string()).unwrap();
-        let mut command = server::command(&packages, &host.namespace, "usr/bin/docker-registry");
+        let mut command = programs::command(&packages, &host.namespace, "usr/bin/docker-registry");
         command.arg("serve").arg(file);
-        let mut server = server::Server::start(command, &directory.join("registry.log"));
-        server.await_ready(|| server::listens(&host.namespace, ADDRESS.parse().unwrap()));
+        let mut server = programs::Server::start(command, &directory.join("registry.log"));
+        server.await_ready(|| programs::listens(&host.namespace, ADDRESS.parse().unwrap()));
         let configuration = api::http::configuration(std::slice::from_ref(&authority.certificate), false).unwrap();
         let agent = api::http::build(configuration, api::proxy::ProxyVariables::default());
         Some(Self { host, agent, _server: server })

@@ -219,7 +219,7 @@ mod tests {
         match store::packages("root") {
             Ok(_) => Some(live_iso(&LiveIso::default()).unwrap()),
             Err(reason) => {
-                skip::because(format_args!("{reason:#}"));
+                testkit::skip::because(format_args!("{reason:#}"));
                 None
             }
         }
@@ -257,7 +257,7 @@ mod tests {
         let installer =
             |args: &[&str]| Command::new("coreos-installer").args(args).arg(dir.path().join("live.iso")).output();
         if installer(&["--version"]).is_err() {
-            return skip::because("there is no coreos-installer on PATH");
+            return testkit::skip::because("there is no coreos-installer on PATH");
         }
         fs::copy(&iso, dir.path().join("live.iso")).unwrap();
         let config = dir.path().join("config.ign");

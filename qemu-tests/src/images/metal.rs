@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn installers_find_what_they_look_for() {
         if let Err(reason) = store::packages("root") {
-            return skip::because(format_args!("{reason:#}"));
+            return testkit::skip::because(format_args!("{reason:#}"));
         }
         for sector in [SectorSize::B512, SectorSize::B4096] {
             let image = metal_image(sector, Compression::Raw, Drivers::Cloud).unwrap();

@@ -331,7 +331,7 @@ pub fn qemu_version() -> String {
 pub fn is_complete() -> bool {
     let is_complete =
         qemu_version().split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 9);
-    skip::unless("QEMU 9.0 or newer, for the igb interface and SMBIOS slots", is_complete)
+    testkit::skip::unless("QEMU 9.0 or newer, for the igb interface and SMBIOS slots", is_complete)
 }
 
 /// Interfaces that this QEMU has.

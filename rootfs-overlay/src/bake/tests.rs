@@ -238,7 +238,7 @@ fn xorriso_iso(directory: &Path) -> Option<PathBuf> {
     match command.arg(&tree).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
         Err(error) => {
-            skip::because(format_args!("xorriso cannot be started: {error}"));
+            testkit::skip::because(format_args!("xorriso cannot be started: {error}"));
             return None;
         }
     }
@@ -279,7 +279,7 @@ fn other_programs_find_the_new_initrd_in_each_tree_and_both_partition_tables_hol
             let problems = |text: &str| text.lines().filter(|line| line.contains("Problem")).count();
             assert!(problems(&said) <= problems(&before), "before:\n{before}\nafter:\n{said}");
         }
-        Err(error) => skip::because(format_args!("sgdisk cannot be started: {error}")),
+        Err(error) => testkit::skip::because(format_args!("sgdisk cannot be started: {error}")),
     }
     let removed = written(&IsoFile::open(&baked).unwrap().removed().unwrap(), &directory.path().join("removed"));
     assert!(removed == fs::read(&base).unwrap());
@@ -331,7 +331,7 @@ fn recorded_live_isos_come_back() {
     for name in ["embed-areas-2021-12.iso", "embed-areas-2022-02.iso", "embed-areas-2023-07.x86_64.iso"] {
         let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/iso").join(format!("{name}.xz"));
         let Ok(file) = fs::File::open(packed) else {
-            return skip::because(format_args!("{name} is not there"));
+            return testkit::skip::because(format_args!("{name} is not there"));
         };
         let base = directory.path().join(name);
         let mut unpacked = fs::File::create(&base).unwrap();

@@ -53,7 +53,7 @@ fn real_isos_have_room_in_every_boot_loader() {
     for name in ["2021-12.iso", "2022-02.iso", "2023-07.x86_64.iso"] {
         let path = folder.join(format!("embed-areas-{name}.xz"));
         let Ok(packed) = File::open(&path) else {
-            skip::because(format_args!("{} is not there", path.display()));
+            testkit::skip::because(format_args!("{} is not there", path.display()));
             continue;
         };
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -12,7 +12,7 @@ pub const SYNTHETIC: &str = "synthetic.iso";
 pub fn iso(name: &str, directory: &Path) -> Option<PathBuf> {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/iso").join(format!("{name}.xz"));
     let Ok(file) = std::fs::File::open(&packed) else {
-        skip::because(format_args!("{} is not there", packed.display()));
+        testkit::skip::because(format_args!("{} is not there", packed.display()));
         return None;
     };
     let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ struct Published {
 fn published() -> Option<BTreeMap<String, Published>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/contract/events.tsv");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        skip::because(format_args!("{} is not there", path.display()));
+        testkit::skip::because(format_args!("{} is not there", path.display()));
         return None;
     };
     let rows = text.lines().skip(1).map(|line| {

@@ -83,7 +83,7 @@ fn wire(level: Level) -> String {
 #[test]
 fn every_level_and_exclusion_is_the_recorded_one() {
     let Some(rows) = recorded() else {
-        return skip::because("the recorded table is not beside the workspace");
+        return testkit::skip::because("the recorded table is not beside the workspace");
     };
     let mut leaves = 0;
     for row in rows.iter().filter(|row| row["group"] != "architecture") {

@@ -212,7 +212,7 @@ pub fn recorded(folder: &str) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    skip::because(format_args!("the recorded traffic is not at {}", path.display()));
+    testkit::skip::because(format_args!("the recorded traffic is not at {}", path.display()));
     None
 }
 

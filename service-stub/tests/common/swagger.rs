@@ -45,7 +45,7 @@ pub fn description() -> Option<&'static Value> {
     let load = || {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/contract/swagger.yaml");
         let Ok(text) = std::fs::read_to_string(&path) else {
-            skip::because(format_args!("{} is not there", path.display()));
+            testkit::skip::because(format_args!("{} is not there", path.display()));
             return None;
         };
         Some(serde_norway::from_str(&text).unwrap())

@@ -33,7 +33,7 @@ fn packages() -> Option<PathBuf> {
     let places = [target.join("vm/packages/servers"), target.join("../vm/packages/servers")];
     let found = places.into_iter().find(|place| place.join(".done").exists());
     if found.is_none() {
-        skip::because("the servers' packages are not there (make setup unpacks them)");
+        testkit::skip::because("the servers' packages are not there (make setup unpacks them)");
     }
     found
 }

@@ -23,7 +23,7 @@ fn tree() -> Option<PathBuf> {
     if tree.join("usr/lib/chromium/chromium-headless-shell").is_file() {
         return Some(tree);
     }
-    skip::because(format_args!("there is no browser at {}: .ci/setup fetches it", tree.display()));
+    testkit::skip::because(format_args!("there is no browser at {}: .ci/setup fetches it", tree.display()));
     None
 }
 

@@ -119,7 +119,8 @@ fn an_open_page_is_told_of_changes_and_ends_with_the_service() {
     assert!(data().is_some());
     world.put(&world.machines[0], HostStage::StartingInstallation, "").unwrap();
     assert!(data().is_some());
-    let began = std::time::Instant::now();
     drop(world);
-    assert!(began.elapsed() < Duration::from_secs(3), "a stream holds up no stop");
+    // A stream that had held up the stop would be cut off in the end, without its last chunk.
+    let rest: Vec<String> = lines.map_while(Result::ok).filter(|line| !line.is_empty()).collect();
+    assert_eq!(rest.last().map(String::as_str), Some("0"), "{rest:?}");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    net::server::Server,
+    net::programs::Server,
     service::Options,
     site::{AGENT_IMAGE, SERVER},
 };

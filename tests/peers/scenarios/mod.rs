@@ -11,7 +11,6 @@ mod single_node;
 mod three_hosts;
 
 use crate::{
-    net::wire::assert_fits,
     report::{Peers, begin, line, traces},
     service::IMAGE_URL,
     site::Site,
@@ -28,6 +27,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::wire::assert_fits;
 
 /// A host is asked once a minute; this is some of those.
 pub const PATIENCE: Duration = Duration::from_secs(420);

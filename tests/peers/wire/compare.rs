@@ -107,7 +107,7 @@ pub fn wire() -> Option<PathBuf> {
 pub fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row]) -> Comparison {
     let mut comparison = Comparison { exchanges: seen.len(), ..Comparison::default() };
     let Some(wire) = wire() else {
-        skip::because("the recorded traffic is not beside the workspace");
+        testkit::skip::because("the recorded traffic is not beside the workspace");
         return comparison;
     };
     let pool = |directories: &[&str]| {

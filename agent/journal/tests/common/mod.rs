@@ -28,7 +28,7 @@ pub fn can_run() -> bool {
     } else {
         return true;
     };
-    skip::because(why);
+    testkit::skip::because(why);
     false
 }
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::common::osmet as made;
 use proptest::prelude::*;
+use testkit::disk::osmet as made;
 
 const SUM: [u8; 32] = [7; 32];
 

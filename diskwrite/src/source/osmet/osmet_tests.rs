@@ -1,6 +1,6 @@
 use super::*;
-use crate::common::osmet as made;
 use proptest::prelude::*;
+use testkit::disk::osmet as made;
 
 /// An osmet file over an image with two objects, one of them cut off and filled with zeros.
 struct Made {
@@ -92,17 +92,17 @@ fn puts_the_image_together() {
 
 #[test]
 fn real_coreos_installer_unpacks_the_same() {
-    if crate::common::skipped() {
+    if testkit::disk::skipped() {
         return;
     }
     let program = std::env::var_os("COREOS_INSTALLER").unwrap_or_else(|| "coreos-installer".into());
     let made = make();
     // It writes to block devices only.
-    let out = crate::common::LoopDisk::new(8 << 20, 512, false);
+    let out = testkit::disk::LoopDisk::new(8 << 20, 512, false);
     let mut command = std::process::Command::new(program);
     command.args(["dev", "extract", "osmet", "--osmet"]).arg(made.file()).arg(made.dir.path().join("repo"));
     match command.arg(out.path()).output() {
-        Err(error) => skip::because(format_args!("coreos-installer: {error}")),
+        Err(error) => testkit::skip::because(format_args!("coreos-installer: {error}")),
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             let image = made.unpack(65536).0;

@@ -36,7 +36,7 @@ impl Drop for Loop {
 
 #[test]
 fn boot_signatures_are_read_from_the_device() {
-    if !skip::unless("root, for loop devices", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root, for loop devices", nix::unistd::geteuid().is_root()) {
         return;
     }
     let mut content = vec![0; 1 << 20];
@@ -55,14 +55,14 @@ fn boot_signatures_are_read_from_the_device() {
 /// Loop devices are not reported, but who uses one is found out as it is of disks. Mounted where only this thread sees it.
 #[test]
 fn what_is_mounted_is_in_use() {
-    if !skip::unless("root, for loop devices and mounts", nix::unistd::geteuid().is_root()) {
+    if !testkit::skip::unless("root, for loop devices and mounts", nix::unistd::geteuid().is_root()) {
         return;
     }
     let image = tempfile::NamedTempFile::new().unwrap();
     image.as_file().set_len(4 << 20).unwrap();
     match Command::new("mkfs.ext4").arg("-q").arg(image.path()).status() {
         Ok(status) => assert!(status.success()),
-        Err(error) => return skip::because(format_args!("mkfs.ext4: {error}")),
+        Err(error) => return testkit::skip::because(format_args!("mkfs.ext4: {error}")),
     }
     let (used, free) = (Loop::over(&fs::read(image.path()).unwrap()), Loop::over(&[0; 4096]));
     let node = used.node.clone();

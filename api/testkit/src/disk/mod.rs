@@ -2,13 +2,16 @@
 //!
 //! Nothing here takes a path from outside: a [`LoopDisk`] is made over a file of the test's own, and is looked at again
 //! before every use.
-#![allow(dead_code, clippy::unwrap_used)]
 
 pub mod osmet;
 
+use crate::{
+    http::{self, Request},
+    skip,
+};
 use std::{
     fs::{self, File},
-    io::{Read, Write},
+    io::{BufReader, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -256,19 +259,14 @@ impl Image {
     }
 }
 
-/// The next client that asks for an image, and its request in lower case. There is no signature.
-pub fn accept(listener: &TcpListener) -> (TcpStream, String) {
+/// The next client that asks for an image, and its request. There is no signature.
+pub fn accept(listener: &TcpListener) -> (TcpStream, Request) {
     loop {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut request = Vec::new();
-        let mut byte = [0];
-        while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
-            request.push(byte[0].to_ascii_lowercase());
-        }
-        let request = String::from_utf8(request).unwrap();
-        if !request.lines().next().unwrap_or_default().contains(".sig ") {
+        let request = Request::read(&mut BufReader::new(&stream)).unwrap().unwrap();
+        if !request.path().ends_with(".sig") {
             return (stream, request);
         }
-        stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+        stream.write_all(&http::reply("404 Not Found", "", "")).unwrap();
     }
 }

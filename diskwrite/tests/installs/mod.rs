@@ -1,7 +1,6 @@
 //! Installations as the tests run them, and what must be on the disk after a good one.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use crate::common::{ENTRY, Image, LoopDisk, MIB, accept};
 use diskwrite::{Event, Failure, InstallError, InstallOptions, Installed, Source, install};
 use std::{
     fs,
@@ -9,6 +8,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
 };
+use testkit::disk::{ENTRY, Image, LoopDisk, MIB, accept};
 
 pub const IGNITION: &[u8] = br#"{"ignition":{"version":"3.2.0"}}"#;
 
@@ -77,18 +77,8 @@ pub fn assert_configured(disk: &LoopDisk, image: &Image) {
 /// Serves `data` from `from` on, of which `len` bytes come, to one client.
 pub fn serve_once(listener: &TcpListener, data: &[u8], len: usize) {
     let (mut stream, request) = accept(listener);
-    let from: usize = request
-        .split("range: bytes=")
-        .nth(1)
-        .and_then(|range| range.split('-').next())
-        .map_or(0, |first| first.parse().unwrap());
-    let (total, last) = (data.len(), data.len() - 1);
-    let status = if from > 0 { "206 Partial Content" } else { "200 OK" };
-    let range = if from > 0 { format!("Content-Range: bytes {from}-{last}/{total}\r\n") } else { String::new() };
-    let length = total - from;
-    let head = format!("HTTP/1.1 {status}\r\nETag: \"1\"\r\n{range}Content-Length: {length}\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(&data[from..total.min(from + len)]).unwrap();
+    let end = data.len().min(request.range_start().unwrap_or(0) + len);
+    stream.write_all(&testkit::http::resumed(&request, data, end)).unwrap();
 }
 
 pub fn from_server(disk: &LoopDisk, address: SocketAddr) -> InstallOptions {

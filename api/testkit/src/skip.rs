@@ -56,7 +56,7 @@ mod tests {
     /// How the example ends, and what it prints on standard error though it passes.
     fn run(no_skips: bool) -> (bool, String) {
         let mut command = Command::new(env::current_exe().expect("this program has a path"));
-        command.args(["--exact", "tests::example", "--ignored", "--test-threads=2"]).env_remove(NO_SKIPS);
+        command.args(["--exact", "skip::tests::example", "--ignored", "--test-threads=2"]).env_remove(NO_SKIPS);
         if no_skips {
             command.env(NO_SKIPS, "1");
         }
@@ -68,13 +68,13 @@ mod tests {
     fn a_skip_is_one_line_that_no_harness_captures() {
         let (passed, stderr) = run(false);
         assert!(passed, "{stderr}");
-        assert!(stderr.lines().any(|line| line == "skipped tests::example: it needs a unicorn"), "{stderr}");
+        assert!(stderr.lines().any(|line| line == "skipped skip::tests::example: it needs a unicorn"), "{stderr}");
     }
 
     #[test]
     fn a_skip_is_a_failure_where_none_is_allowed() {
         let (passed, stderr) = run(true);
-        assert!(!passed && !stderr.contains("skipped tests::example"), "{stderr}");
+        assert!(!passed && !stderr.contains("skipped skip::tests::example"), "{stderr}");
     }
 
     /// What `.ci/test-all` does with the output of its tests.
@@ -93,7 +93,7 @@ mod tests {
             (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
         };
         let (_, skip) = run(false);
-        let line = "skipped tests::example: it needs a unicorn\n";
+        let line = "skipped skip::tests::example: it needs a unicorn\n";
         assert_eq!(count(&skip, false), (true, format!("{line}test: 1 skipped\n")));
         // With one thread the harness has written the test's name before.
         let two = format!("test tests::example ... {skip}ok\n{skip}");
@@ -127,10 +127,10 @@ mod tests {
         let others: Vec<_> = found
             .iter()
             .filter(|(path, text)| {
-                !path.ends_with("api/skip/src/lib.rs") && signs.iter().any(|sign| text.contains(sign))
+                !path.ends_with("api/testkit/src/skip.rs") && signs.iter().any(|sign| text.contains(sign))
             })
             .map(|(path, _)| path)
             .collect();
-        assert!(others.is_empty(), "use the crate skip: {others:#?}");
+        assert!(others.is_empty(), "use testkit::skip: {others:#?}");
     }
 }

@@ -1,6 +1,6 @@
 //! A name server that does what a test says, over UDP and TCP.
 
-use crate::common::Namespace;
+use super::Namespace;
 use hickory_proto::{
     op::{Message, MessageType, ResponseCode},
     rr::{Name, RData, Record, RecordType, rdata},

@@ -1,7 +1,6 @@
-//! Checks documents against the published description of the service.
+//! The published description of the service, and what it was seen to send.
 
-#![allow(clippy::unwrap_used)]
-
+use crate::skip;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -93,4 +92,23 @@ impl Swagger {
             self.check(&schema["items"], value, &format!("{at}[]"), faults);
         }
     }
+}
+
+/// Panics unless the document is as the service defines it. Proves nothing where the description is absent.
+pub fn assert_fits(definition: &str, document: &Value) {
+    if let Some(swagger) = Swagger::read() {
+        assert_eq!(swagger.faults(definition, document), Vec::<String>::new(), "{document}");
+    }
+}
+
+/// The only argument of a step, as the real service sent it; `None`, with the reason printed, where there is no recording.
+pub fn recorded_argument(step_type: &str) -> Option<String> {
+    let Some(path) = shared(&format!("data/wire/steps/step-{step_type}.json")) else {
+        skip::because("there is no recorded traffic here");
+        return None;
+    };
+    let recorded: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let steps = recorded["instructions"].as_array().unwrap();
+    let step = steps.iter().find(|step| step["step_type"] == step_type).unwrap();
+    Some(step["args"][0].as_str().unwrap().to_owned())
 }

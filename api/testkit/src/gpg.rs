@@ -1,6 +1,6 @@
 //! Keys and signatures as GnuPG makes them, in a directory of their own.
-#![allow(dead_code, clippy::unwrap_used)]
 
+use crate::skip;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -18,12 +18,14 @@ pub struct Gpg {
     home: TempDir,
 }
 
-impl Gpg {
-    pub fn new() -> Self {
+impl Default for Gpg {
+    fn default() -> Self {
         // A socket's path must be short.
         Self { home: tempfile::Builder::new().prefix("gpg-").tempdir_in("/tmp").unwrap() }
     }
+}
 
+impl Gpg {
     pub fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }

@@ -1,11 +1,10 @@
 //! Network namespaces on one virtual switch, removed when dropped. Nothing outside them is touched.
 
-#![allow(dead_code)] // each test binary uses a part of it
-
-pub mod server;
+pub mod name_server;
+pub mod programs;
 pub mod time_server;
-pub mod wire;
 
+use crate::skip;
 use nix::{
     ifaddrs::getifaddrs,
     mount::{MsFlags, mount},
@@ -61,15 +60,25 @@ impl Namespace {
 
     /// Runs `work` on a thread of its own inside this namespace.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        thread::scope(|scope| {
-            let inside = scope.spawn(|| {
-                setns(File::open(format!("/run/netns/{}", self.0)).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
-                assert_isolated();
-                work()
-            });
-            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        in_namespace(&self.0, work)
     }
+}
+
+/// Moves the calling thread into a namespace of ours, where it stays.
+pub fn enter_for_good(namespace: &str) {
+    setns(File::open(format!("/run/netns/{namespace}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+    assert_isolated();
+}
+
+/// Runs `work` on a thread of its own inside.
+pub fn in_namespace<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            enter_for_good(namespace);
+            work()
+        });
+        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Covers /etc/resolv.conf by another file for this thread and the processes it starts. It ends with them.

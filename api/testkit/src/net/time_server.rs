@@ -1,7 +1,6 @@
 //! Servers of time that say what a test wants, without a clock being touched.
 
 use super::Namespace;
-use netcheck::codec::sntp::{Packet, Timestamp};
 use std::{
     net::{IpAddr, UdpSocket},
     sync::{
@@ -9,8 +8,46 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+/// Seconds from NTP's epoch, 1900, to that of Unix.
+const UNIX_EPOCH_S: u64 = 2_208_988_800;
+
+/// What a test may want otherwise in an answer. Times are NTP's: seconds in the upper half, a fraction in the lower.
+pub struct TimeAnswer {
+    pub leap: u8,
+    pub stratum: u8,
+    pub reference_id: [u8; 4],
+    pub reference: u64,
+    pub origin: u64,
+    pub receive: u64,
+    pub transmit: u64,
+}
+
+impl TimeAnswer {
+    /// As RFC 5905 has it, in the version of the request.
+    fn encode(&self, request: &[u8]) -> Vec<u8> {
+        const SERVER: u8 = 4;
+        const PRECISION: u8 = 0xEC;
+        let flags = (self.leap << 6) | (request[0] & 0b0011_1000) | SERVER;
+        let mut bytes = vec![flags, self.stratum, request[2], PRECISION];
+        for field in [0, 64_u32] {
+            bytes.extend(field.to_be_bytes());
+        }
+        bytes.extend(self.reference_id);
+        for time in [self.reference, self.origin, self.receive, self.transmit] {
+            bytes.extend(time.to_be_bytes());
+        }
+        bytes
+    }
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let fraction = (u64::from(now.subsec_nanos()) << 32) / 1_000_000_000;
+    ((now.as_secs() + UNIX_EPOCH_S) << 32) | fraction
+}
 
 /// Answers at port 123 until dropped.
 pub struct TimeServer {
@@ -24,13 +61,13 @@ impl TimeServer {
         Self::start(namespace, address, move |answer| {
             let shift = ahead_s.cast_unsigned() << 32;
             for time in [&mut answer.receive, &mut answer.transmit, &mut answer.reference] {
-                *time = Timestamp(time.0.wrapping_add(shift));
+                *time = time.wrapping_add(shift);
             }
         })
     }
 
     /// Serves this machine's time in answers that `spoil` has changed.
-    pub fn start(namespace: &Namespace, address: &str, spoil: impl Fn(&mut Packet) + Send + 'static) -> Self {
+    pub fn start(namespace: &Namespace, address: &str, spoil: impl Fn(&mut TimeAnswer) + Send + 'static) -> Self {
         let address: IpAddr = address.parse().unwrap();
         // A socket stays in the namespace it was made in.
         let socket = namespace.enter(|| UdpSocket::bind((address, 123)).unwrap());
@@ -41,25 +78,20 @@ impl TimeServer {
             let mut buffer = [0; 512];
             while !end.load(Ordering::Relaxed) {
                 let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
-                let Some(request) = Packet::decode(&buffer[..length]) else { continue };
-                let now = Timestamp::from_system(SystemTime::now());
-                let mut answer = Packet {
+                let request = &buffer[..length];
+                let Some(origin) = request.get(40..48) else { continue };
+                let now = now();
+                let mut answer = TimeAnswer {
                     leap: 0,
-                    version: request.version,
-                    mode: 4,
                     stratum: 2,
-                    poll: request.poll,
-                    precision: -20,
-                    root_delay: 0,
-                    root_dispersion: 64,
                     reference_id: [192, 0, 2, 1],
                     reference: now,
-                    origin: request.transmit,
+                    origin: u64::from_be_bytes(origin.try_into().unwrap()),
                     receive: now,
                     transmit: now,
                 };
                 spoil(&mut answer);
-                let _ = socket.send_to(&answer.encode(), client);
+                let _ = socket.send_to(&answer.encode(request), client);
             }
         });
         Self { ended, thread: Some(thread) }

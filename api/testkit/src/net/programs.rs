@@ -1,6 +1,7 @@
 //! Real servers, from packages that `make setup` unpacks beside the build. Each runs in a namespace of ours and ends with its test.
 
 use super::Namespace;
+use crate::skip;
 use std::{
     ffi::OsStr,
     fs::File,
@@ -18,9 +19,10 @@ pub fn packages() -> Option<PathBuf> {
 
 /// The same of another group of packages.
 pub fn packages_of(group: &str) -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let places = ["vm", "../vm"].map(|vm| target.join(vm).join("packages").join(group));
-    let found = places.into_iter().find(|place| place.join(".done").exists());
+    // A test's program lies in the directory that all is built in.
+    let program = std::env::current_exe().unwrap();
+    let mut places = program.ancestors().map(|directory| directory.join("vm/packages").join(group));
+    let found = places.find(|place| place.join(".done").exists());
     if found.is_none() {
         skip::because("the servers' packages are not there (make setup unpacks them)");
     }

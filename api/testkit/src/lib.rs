@@ -1,0 +1,14 @@
+//! What tests of several crates need: loop devices and images, network namespaces, servers, certificates, logs, and the decision whether a
+//! test may be skipped.
+#![allow(clippy::unwrap_used)]
+
+pub mod disk;
+pub mod gpg;
+pub mod http;
+pub mod log;
+pub mod net;
+pub mod process;
+pub mod skip;
+pub mod tls;
+pub mod tree;
+pub mod wire;
