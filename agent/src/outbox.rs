@@ -212,9 +212,10 @@ mod tests {
     use super::*;
     use api::{ClientConfig, RetryPolicy};
     use std::{
-        io::{BufRead, BufReader, Read, Write},
+        io::{BufReader, Write},
         net::{TcpListener, TcpStream},
     };
+    use testkit::http::Request;
 
     fn reply(kind: StepType, exit_code: i64, output: &str) -> StepReply {
         StepReply { error: String::new(), exit_code, output: output.into(), step_id: "x-1".into(), step_type: kind }
@@ -260,20 +261,11 @@ mod tests {
         assert_eq!(state.waiting[0].reply.step_type, StepType::ConnectivityCheck);
     }
 
-    /// Waits for a request and reads it whole.
+    /// The next request's connection and body.
     fn next_request(listener: &TcpListener) -> (TcpStream, String) {
         let (stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let (mut line, mut length) = (String::new(), 0);
-        while reader.read_line(&mut line).unwrap() > 2 {
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            line.clear();
-        }
-        let mut body = String::new();
-        reader.take(length).read_to_string(&mut body).unwrap();
-        (stream, body)
+        let request = Request::read(&mut BufReader::new(&stream)).unwrap().unwrap();
+        (stream, String::from_utf8(request.body).unwrap())
     }
 
     #[test]
