@@ -9,17 +9,23 @@ fn boot(image: &Image) -> Partition {
     Partition { number: 3, name: "boot".into(), start: image.boot_start, len: image.boot_len }
 }
 
+/// An image on a disk that nobody holds.
+fn with_image(sector: u32) -> (Image, LoopDisk, Disk) {
+    let image = Image::new(sector);
+    let disk = LoopDisk::new(64 * MIB, sector, false);
+    disk.write(0, &image.data);
+    let mut opened = Disk::open(&disk.path()).unwrap();
+    opened.release().unwrap();
+    (image, disk, opened)
+}
+
 #[test]
 fn partition_without_a_node_is_mounted_through_a_loop_device() {
     if skipped() {
         return;
     }
     for sector in [512, 4096] {
-        let image = Image::new(sector);
-        let disk = LoopDisk::new(64 * MIB, sector, false);
-        disk.write(0, &image.data);
-        let mut opened = Disk::open(&disk.path()).unwrap();
-        opened.release().unwrap();
+        let (image, disk, opened) = with_image(sector);
         assert_eq!(partitions::node_of(&opened, &boot(&image)), None);
         let device = PartitionDevice::open(&opened, &boot(&image)).unwrap();
         assert!(device.path.to_string_lossy().starts_with("/dev/loop") && device._bound.is_some());
@@ -43,11 +49,7 @@ fn mount_is_seen_by_one_thread_which_sees_nothing_else() {
     if skipped() {
         return;
     }
-    let image = Image::new(512);
-    let disk = LoopDisk::new(64 * MIB, 512, false);
-    disk.write(0, &image.data);
-    let mut opened = Disk::open(&disk.path()).unwrap();
-    opened.release().unwrap();
+    let (image, _disk, opened) = with_image(512);
     let device = PartitionDevice::bind(&opened, &boot(&image)).unwrap();
     let mark = device.path.to_string_lossy().into_owned();
     let (inside, entered) = channel();
@@ -78,11 +80,7 @@ fn a_device_that_somebody_holds_for_a_moment_is_waited_for() {
     if skipped() {
         return;
     }
-    let image = Image::new(512);
-    let disk = LoopDisk::new(64 * MIB, 512, false);
-    disk.write(0, &image.data);
-    let mut opened = Disk::open(&disk.path()).unwrap();
-    opened.release().unwrap();
+    let (image, _disk, opened) = with_image(512);
     let device = PartitionDevice::open(&opened, &boot(&image)).unwrap();
     let exclusively = OFlag::O_RDONLY | OFlag::O_EXCL | OFlag::O_CLOEXEC;
     let held = open(device.path(), exclusively, Mode::empty()).unwrap();
