@@ -2,9 +2,10 @@
 
 use crate::buffer::{Block, Buffer};
 use crate::decode::DecodeError;
+use crate::ends::HEAD_BYTES;
 use crate::options::InstallOptions;
 use crate::source::SourceError;
-use crate::stream::{HEAD_BYTES, LOOK_AROUND, Message, Packing, Pump};
+use crate::stream::{LOOK_AROUND, Message, Packing, Pump};
 use crate::trust::SignatureAt;
 use crate::verify::{self, VerifyError};
 use std::{fs::File, io, os::unix::fs::FileExt};

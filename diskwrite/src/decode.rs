@@ -1,14 +1,42 @@
 //! Tells formats apart by their first bytes, and unpacks gzip and zstd in bounded memory.
 
-use crate::event::Format;
 use crate::source::SourceError;
 use crate::verify::VerifyError;
 use flate2::bufread::GzDecoder;
-use std::io::{self, BufRead, Read};
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt,
+    io::{self, BufRead, Read},
+};
 use zstd::stream::read::Decoder as ZstdDecoder;
 
 /// Windows up to 128 MiB, the format's recommended limit and what `zstd --ultra -22` makes.
 const ZSTD_WINDOW_LOG: u32 = 27;
+
+/// How an image is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Not at all.
+    Raw,
+    /// gzip, one member.
+    Gzip,
+    /// xz, one stream of any number of blocks.
+    Xz,
+    /// Zstandard, any number of frames.
+    Zstd,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Raw => "raw",
+            Self::Gzip => "gzip",
+            Self::Xz => "xz",
+            Self::Zstd => "zstd",
+        })
+    }
+}
 
 /// Why no (more) of the image can be unpacked.
 #[derive(Debug, thiserror::Error)]

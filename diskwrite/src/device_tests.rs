@@ -69,7 +69,7 @@ fn write(make: Make, file: &File, image: &[u8], sector: u32) -> Record {
     let mut writer = Writer::new(make(file).unwrap(), "disk".into(), size, sector);
     writer.finish(&ends).unwrap();
     drop(writer);
-    ReadBack::new(make(file).unwrap(), "disk".into(), ends.record()).finish().unwrap();
+    ReadBack::new(make(file).unwrap(), "disk".into(), Record::ends(&ends)).finish().unwrap();
     record.unwrap()
 }
 

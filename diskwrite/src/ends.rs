@@ -2,12 +2,10 @@
 
 use crate::buffer::Buffer;
 use crate::flight::bytes;
-use crate::record::Record;
-use crate::stream::HEAD_BYTES;
-use crate::write::RUN_BYTES;
-use crate::zeros::runs;
 use std::ops::Range;
 
+/// The start of an image that is held back, and the unit of alignment of all else.
+pub(crate) const HEAD_BYTES: usize = 1 << 20;
 /// The entries of a table (UEFI 2.10 §5.3.2): no image and no disk in the field has room for more.
 const ENTRIES_BYTES: usize = 16_384;
 
@@ -69,17 +67,6 @@ impl Ends {
         }
         let end = header.end.saturating_add(ENTRIES_BYTES).min(all);
         HeadParts { before_tail: [0..sector, end..all], entries: header.end..end, last: header }
-    }
-
-    /// What must be read back where they are. The head comes first: without it the tail is no harm.
-    pub fn record(&self) -> Record {
-        let mut record = Record::default();
-        for (offset, end) in [(0, &self.head), (self.tail_offset, &self.tail)] {
-            for (_, run) in runs(end, RUN_BYTES) {
-                record.data(offset.saturating_add(bytes(run.start)), &end[run]);
-            }
-        }
-        record
     }
 }
 

@@ -1,36 +1,12 @@
 //! What an installation tells while it runs.
 
+use crate::decode::Format;
 use crate::saved::SavedPartition;
 use serde::{Deserialize, Serialize};
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
 };
-
-/// How an image is packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// Not at all.
-    Raw,
-    /// gzip, one member.
-    Gzip,
-    /// xz, one stream of any number of blocks.
-    Xz,
-    /// Zstandard, any number of frames.
-    Zstd,
-}
-
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Raw => "raw",
-            Self::Gzip => "gzip",
-            Self::Xz => "xz",
-            Self::Zstd => "zstd",
-        })
-    }
-}
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,8 @@ use std::{collections::VecDeque, io, sync::Arc, thread, time::Duration};
 
 /// Enough of a few MiB each to keep any disk busy. The memory is the caller's, and bounded by its pool.
 pub(crate) const DEPTH: usize = 16;
+/// No more than this is written, hashed or read back at once; also the smallest range that an error can name.
+pub(crate) const RUN_BYTES: usize = 4 << 20;
 /// Zeros written at once where the kernel has no better way.
 const ZERO_BYTES: usize = 1 << 20;
 /// A disk or kernel out of memory for requests gets this long to find some: ten seconds in all.

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::disk::Disk;
 use crate::ends::Ends;
 use crate::flight::bytes;
-use crate::record::ReadBack;
+use crate::record::{ReadBack, Record};
 use crate::write::Writer;
 use std::{
     error::Error,
@@ -89,7 +89,7 @@ pub fn write(target: &Path, image: &Path, how: How) -> Result<u64, Box<dyn Error
     }
     Writer::new(device()?, target.to_owned(), size_bytes, sector_bytes).finish(&ends)?;
     if how.read_back {
-        ReadBack::new(device()?, target.to_owned(), ends.record()).finish()?;
+        ReadBack::new(device()?, target.to_owned(), Record::ends(&ends)).finish()?;
     }
     Ok(written)
 }

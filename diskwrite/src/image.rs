@@ -1,8 +1,8 @@
 //! What an image's first MiB tells, and whether it fits a disk; all before anything is written.
 
 use crate::disk::Geometry;
+use crate::ends::HEAD_BYTES;
 use crate::gpt::{Partition, TableError, backup_end, image_sector_bytes, partitions};
-use crate::stream::HEAD_BYTES;
 
 /// GPT name of the partition with kernels, boot loader entries and the Ignition config.
 const BOOT: &str = "boot";

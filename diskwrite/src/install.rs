@@ -1,13 +1,13 @@
 //! The installation from first check to last flush.
 
 use crate::boot::console::console_hint;
-use crate::boot::{BootError, configure, label};
+use crate::boot::{BootConfig, BootError, configure, label};
 use crate::buffer::Buffer;
-use crate::decode::DecodeError;
+use crate::decode::{DecodeError, Format};
 use crate::device::Device;
 use crate::disk::{Disk, DiskError, Geometry};
 use crate::ends::Ends;
-use crate::event::{Event, Format, Meter, PROGRESS_INTERVAL, Phase};
+use crate::event::{Event, Meter, PROGRESS_INTERVAL, Phase};
 use crate::filter::Filters;
 use crate::flight::bytes;
 use crate::gpt::Partition;
@@ -16,7 +16,7 @@ use crate::mount::{MountError, PartitionDevice};
 use crate::options::InstallOptions;
 use crate::own_source;
 use crate::partitions::{self, PartitionError};
-use crate::prepare::{BootConfig, OptionsError, prepare};
+use crate::prepare::{OptionsError, prepare};
 use crate::record::{ReadBack, Record};
 use crate::saved::{NewTable, Saved, SavedError};
 use crate::source::SourceError;
@@ -235,7 +235,7 @@ fn run(
     on_event(Event::Phase { phase: Phase::Finishing });
     writer(disk)?.finish(&ends)?;
     if options.read_back {
-        reader(disk, ends.record())?.finish()?;
+        reader(disk, Record::ends(&ends))?.finish()?;
     }
 
     on_event(Event::Phase { phase: Phase::RereadingTable });

@@ -1,20 +1,21 @@
 //! What an installation would do, for `--dry-run`: the same checks of options and disk, no byte written.
 
+use crate::boot::BootConfig;
 use crate::boot::console::Console;
-use crate::decode::DecodeError;
+use crate::decode::{DecodeError, Format};
 use crate::disk::{Disk, Geometry, Inspection};
-use crate::event::Format;
+use crate::ends::HEAD_BYTES;
 use crate::filter::Filters;
 use crate::gpt::FindError;
 use crate::identity::DiskIdentity;
 use crate::install::{DiskState, Failure, InstallError, fit};
 use crate::options::{InstallOptions, Retries, Source};
 use crate::own_source;
-use crate::prepare::{BootConfig, prepare};
+use crate::prepare::prepare;
 use crate::probe::{PartitionContents, Signature};
 use crate::saved::{Saved, SavedError, SavedPartition};
 use crate::source::SourceError;
-use crate::stream::{HEAD_BYTES, LOOK_AROUND, Message, Pump};
+use crate::stream::{LOOK_AROUND, Message, Pump};
 use crate::verify::signature_at;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -406,8 +407,8 @@ fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig, options
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot::Ignition;
     use crate::boot::kargs::KargEdits;
-    use crate::prepare::Ignition;
 
     #[test]
     fn table_comes_after_everything_else() {

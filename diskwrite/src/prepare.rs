@@ -1,13 +1,13 @@
 //! Reads and checks all that a caller wants on the boot file system, before the disk is touched.
 
-use crate::boot::console::{Console, ConsoleError};
+use crate::boot::console::ConsoleError;
 use crate::boot::kargs::KargEdits;
 use crate::boot::platform::METAL;
+use crate::boot::{BootConfig, Ignition, NetworkFile};
 use crate::ignition_hash::{IgnitionHash, IgnitionHashError};
 use crate::options::InstallOptions;
 use serde::de::IgnoredAny;
 use std::{
-    ffi::OsString,
     fs::{self, File, Permissions},
     io::{self, Read},
     os::unix::fs::PermissionsExt,
@@ -44,35 +44,6 @@ pub enum OptionsError {
     /// Not keyfiles, from the size of it.
     #[error("{} is too much for network keyfiles: at most {MAX_FILES} files of {MAX_FILE_BYTES} bytes are copied", path.display())]
     NetworkSize { path: PathBuf },
-}
-
-/// A file for the boot file system.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct NetworkFile {
-    pub name: OsString,
-    pub content: Vec<u8>,
-    pub permissions: Permissions,
-}
-
-/// An Ignition config; not to be shown.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Ignition {
-    pub config: Vec<u8>,
-    /// What it must have, compared again when it is written.
-    pub hash: Option<IgnitionHash>,
-}
-
-/// What to do on the boot file system.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct BootConfig {
-    pub ignition: Option<Ignition>,
-    /// Another than `metal`.
-    pub platform: Option<String>,
-    pub consoles: Vec<Console>,
-    pub firstboot_args: Option<String>,
-    pub kargs: KargEdits,
-    /// Some, if possibly empty, when a directory was named.
-    pub network: Option<Vec<NetworkFile>>,
 }
 
 /// Reads the keyfiles and checks everything.

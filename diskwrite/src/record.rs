@@ -1,10 +1,11 @@
 //! What was written, to be read back and compared.
 
 use crate::buffer::Buffer;
-use crate::flight::{Flight, bytes};
+use crate::ends::Ends;
+use crate::flight::{Flight, RUN_BYTES, bytes};
 use crate::request::{Request, Target, Work};
-use crate::write::{RUN_BYTES, WriteError, describe};
-use crate::zeros::is_zero;
+use crate::write::{WriteError, describe};
+use crate::zeros::{is_zero, runs};
 use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -39,6 +40,17 @@ impl Run {
 }
 
 impl Record {
+    /// What must be read back at the ends of a disk. The head comes first: without it the tail is no harm.
+    pub fn ends(ends: &Ends) -> Self {
+        let mut record = Self::default();
+        for (offset, end) in [(0, &ends.head), (ends.tail_offset, &ends.tail)] {
+            for (_, run) in runs(end, RUN_BYTES) {
+                record.data(offset.saturating_add(bytes(run.start)), &end[run]);
+            }
+        }
+        record
+    }
+
     /// `data`, at most [`RUN_BYTES`], goes to `offset`.
     pub fn data(&mut self, offset: u64, data: &[u8]) {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);

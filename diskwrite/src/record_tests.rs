@@ -84,12 +84,12 @@ fn ends_are_compared_as_they_are() {
     let ends = Ends { head: filled(&[7; MIB]), tail_offset: 7 << 20, tail: filled(&[0; 4096]), first: None };
     let finished = |disk: &mut FakeDisk| Writer::new(disk, "fake".into(), 8 << 20, 4096).finish(&ends).unwrap();
     finished(&mut disk);
-    read_back(&mut disk, ends.record()).unwrap();
+    read_back(&mut disk, Record::ends(&ends)).unwrap();
     disk.bytes[0] = 6;
-    assert!(matches!(read_back(&mut disk, ends.record()), Err(WriteError::ReadBack { offset: 0, .. })));
+    assert!(matches!(read_back(&mut disk, Record::ends(&ends)), Err(WriteError::ReadBack { offset: 0, .. })));
     finished(&mut disk);
     disk.bytes[7 * MIB + 4095] = 1;
-    let error = read_back(&mut disk, ends.record()).unwrap_err();
+    let error = read_back(&mut disk, Record::ends(&ends)).unwrap_err();
     assert!(matches!(error, WriteError::ReadBack { offset: 7_340_032, len: 4096, .. }), "{error}");
 }
 

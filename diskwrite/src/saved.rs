@@ -3,13 +3,12 @@
 
 use crate::buffer::Buffer;
 use crate::disk::Geometry;
-use crate::ends::{End, Ends, zeros};
+use crate::ends::{End, Ends, HEAD_BYTES, zeros};
 use crate::filter::{FilterError, Filters};
 use crate::gpt::{
     BOOT_CODE_BYTES, Entry, FindError, LayoutError, Partition, SECTOR_SIZES, Table, TableError, Which, find, has_mbr,
     image_sector_bytes, image_table, put_protective,
 };
-use crate::stream::HEAD_BYTES;
 use serde::{Deserialize, Serialize};
 use std::{fmt, fs::File, io, os::unix::fs::FileExt, path::PathBuf};
 use uuid::Uuid;

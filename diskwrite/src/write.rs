@@ -5,11 +5,10 @@
 //! caller adds those with [`Writer::finish`] when everything else is right, the sector that makes a table of them last.
 
 use crate::buffer::{Block, Buffer};
-use crate::ends::{End, Ends};
-use crate::flight::{Failed, Flight, Kind, bytes};
+use crate::ends::{End, Ends, HEAD_BYTES};
+use crate::flight::{Failed, Flight, Kind, RUN_BYTES, bytes};
 use crate::record::Record;
 use crate::request::{Request, Target, Work};
-use crate::stream::HEAD_BYTES;
 use crate::zeros::runs;
 use std::{
     io,
@@ -17,9 +16,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// No more than this is written, hashed or read back at once; also the bound of what an error can be told to.
-pub(crate) const RUN_BYTES: usize = 4 << 20;
 
 /// Zeroed at once: few requests for a large run, and where the kernel has to write the zeros no endless one.
 const ZERO_RUN_BYTES: u64 = 64 << 20;

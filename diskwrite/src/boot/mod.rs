@@ -7,11 +7,11 @@ pub(crate) mod kargs;
 pub(crate) mod label;
 pub(crate) mod platform;
 
-use crate::ignition_hash::IgnitionHashError;
-use crate::prepare::{BootConfig, Ignition, NetworkFile};
+use crate::ignition_hash::{IgnitionHash, IgnitionHashError};
 use kargs::{EntryError, KargEdits, edit_entry};
 use platform::{METAL, Platforms};
 use std::{
+    ffi::OsString,
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
@@ -28,6 +28,35 @@ const NETWORK: &str = "coreos-firstboot-network";
 const GRUB: [&str; 2] = ["grub2/console.cfg", "grub2/grub.cfg"];
 /// Entries, platforms and the boot loader's configuration have a few kilobytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// A file for the boot file system.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct NetworkFile {
+    pub name: OsString,
+    pub content: Vec<u8>,
+    pub permissions: Permissions,
+}
+
+/// An Ignition config; not to be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Ignition {
+    pub config: Vec<u8>,
+    /// What it must have, compared again when it is written.
+    pub hash: Option<IgnitionHash>,
+}
+
+/// What to do on the boot file system.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct BootConfig {
+    pub ignition: Option<Ignition>,
+    /// Another than `metal`.
+    pub platform: Option<String>,
+    pub consoles: Vec<console::Console>,
+    pub firstboot_args: Option<String>,
+    pub kargs: KargEdits,
+    /// Some, if possibly empty, when a directory was named.
+    pub network: Option<Vec<NetworkFile>>,
+}
 
 /// Why the boot file system can't be made ready. Paths are as seen from its root.
 #[derive(Debug, thiserror::Error)]

@@ -166,6 +166,12 @@ pub(crate) fn open(options: &InstallOptions, on_retry: OnRetry) -> Result<Opened
     }
 }
 
+impl Read for OsmetReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.next(buf).map_err(|error| io::Error::other(SourceError::from(error)))
+    }
+}
+
 /// A file or standard input.
 struct Local<R> {
     inner: R,

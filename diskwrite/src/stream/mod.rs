@@ -15,8 +15,9 @@ mod watch;
 pub(crate) mod xz;
 
 use crate::buffer::{Block, Buffer, Pool, Waited};
-use crate::decode::DecodeError;
-use crate::event::{Format, Waits};
+use crate::decode::{DecodeError, Format};
+use crate::ends::HEAD_BYTES;
+use crate::event::Waits;
 use crate::options::{InstallOptions, Source};
 use crate::source::{self, OnRetry, Opened, Retry, SourceError};
 use crate::verify::Tap;
@@ -31,8 +32,6 @@ use std::{
 };
 use watch::Watch;
 
-/// The start of the image that is held back, and the unit of alignment of all else.
-pub(crate) const HEAD_BYTES: usize = 1 << 20;
 /// Large enough that a write costs more than its system call, on any disk.
 const BLOCK_BYTES: usize = 4 << 20;
 /// One being filled, some being written, and slack for jitter on either side.

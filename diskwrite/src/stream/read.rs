@@ -2,10 +2,10 @@
 
 use super::chunk::{Chunk, Feed};
 use super::taps::Taps;
-use super::{BLOCK_BYTES, CHUNK_BYTES, Flow, HEAD_BYTES, Message, Output, Packing, gone, xz};
+use super::{BLOCK_BYTES, CHUNK_BYTES, Flow, Message, Output, Packing, gone, xz};
 use crate::buffer::{Block, Buffer};
-use crate::decode::{DecodeError, Decoder, classify, detect};
-use crate::event::Format;
+use crate::decode::{DecodeError, Decoder, Format, classify, detect};
+use crate::ends::HEAD_BYTES;
 use crate::source::{OnRetry, Opened, SourceError};
 use crate::verify::Tap;
 use std::{

@@ -2,7 +2,6 @@
 
 pub(crate) mod format;
 
-use super::SourceError;
 use format::{Index, Mapping};
 use kernel::hex;
 use liblzma::{bufread::XzDecoder, stream::Stream};
@@ -99,7 +98,7 @@ impl fmt::Display for Osmet {
 
 /// The image for this architecture and sector size among the osmet files directly in `dir`; a live system has them in
 /// `/run/coreos-installer/osmet`. None if there is no such directory or none of them fits.
-pub fn osmet(dir: &Path, architecture: &str, sector_bytes: u32) -> Result<Option<Osmet>, SourceError> {
+pub fn osmet(dir: &Path, architecture: &str, sector_bytes: u32) -> Result<Option<Osmet>, OsmetError> {
     let error = |source| OsmetError::Read { path: dir.to_owned(), source };
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -178,7 +177,8 @@ impl OsmetReader {
         self.size_bytes
     }
 
-    fn next(&mut self, buf: &mut [u8]) -> Result<usize, OsmetError> {
+    /// The next bytes; none at the end of the image.
+    pub fn next(&mut self, buf: &mut [u8]) -> Result<usize, OsmetError> {
         while self.mappings.last().is_some_and(|next| next.start.saturating_add(next.len) <= self.offset) {
             self.mappings.pop();
             self.object = None;
@@ -250,12 +250,6 @@ impl OsmetReader {
         let found = hex::lower(self.hasher.finalize_reset());
         let expected = hex::lower(self.expected);
         if found == expected { Ok(()) } else { Err(OsmetError::Sum { path: self.path.clone(), found, expected }) }
-    }
-}
-
-impl Read for OsmetReader {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.next(buf).map_err(|error| io::Error::other(SourceError::from(error)))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::buffer::{ALIGN, Block, Buffer, lock};
 use crate::decode::DecodeError;
-use crate::stream::{HEAD_BYTES, Message, Output, gone};
+use crate::ends::HEAD_BYTES;
+use crate::stream::{Message, Output, gone};
 use std::{
     collections::BTreeMap,
     mem,

@@ -3,7 +3,7 @@
 use super::format::{BlockHeader, stream_header};
 use super::workers::{Plan, dictionary_limit};
 use crate::decode::DecodeError;
-use crate::event::Format;
+use crate::decode::Format;
 use crate::stream::tests::{large, sample, unpack, xz, xz_blocks};
 use liblzma::stream::Check;
 use proptest::prelude::*;
