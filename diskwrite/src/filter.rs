@@ -40,11 +40,14 @@ pub(crate) struct Filters(Vec<Filter>);
 
 impl Filters {
     pub fn parse(options: &InstallOptions) -> Result<Self, FilterError> {
-        let labels = options.save_partlabels.iter().map(|glob| {
+        let labels = options.changes.save_partlabels.iter().map(|glob| {
             let pattern = Pattern::new(glob);
             pattern.map(Filter::Label).map_err(|source| FilterError::Label { glob: glob.clone(), source })
         });
-        labels.chain(options.save_partindexes.iter().map(|range| numbers(range))).collect::<Result<_, _>>().map(Self)
+        labels
+            .chain(options.changes.save_partindexes.iter().map(|range| numbers(range)))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -92,11 +95,14 @@ fn number(index: &str) -> Result<Option<NonZeroU32>, FilterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Changes;
 
     fn parse(labels: &[&str], ranges: &[&str]) -> Result<Filters, FilterError> {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let options =
-            InstallOptions { save_partlabels: own(labels), save_partindexes: own(ranges), ..Default::default() };
+        let options = InstallOptions {
+            changes: Changes { save_partlabels: own(labels), save_partindexes: own(ranges), ..Default::default() },
+            ..Default::default()
+        };
         Filters::parse(&options)
     }
 

@@ -182,7 +182,7 @@ fn run(
     on_event(Event::Phase { phase: Phase::Checking });
     let config = prepare(options)?;
     let filters = Filters::parse(options).map_err(SavedError::from)?;
-    if let Some(hint) = console_hint(&options.append_kargs) {
+    if let Some(hint) = console_hint(&options.changes.append_kargs) {
         tracing::warn!("{hint}");
     }
     let disk = Disk::open(&options.device)?;

@@ -68,7 +68,7 @@ pub use in_use::Use;
 pub use install::{DiskState, Failure, InstallError, Installed, install};
 pub use layout::{Layout, LayoutPartition, ReadLayoutError, open_layout};
 pub use mount::MountError;
-pub use options::{InstallOptions, Retries, Source};
+pub use options::{Changes, InstallOptions, Retries, Source};
 pub use partitions::PartitionError;
 pub use plan::{Fate, OldPartition, PLAN_SCHEMA, Plan, Step, plan};
 pub use prepare::OptionsError;

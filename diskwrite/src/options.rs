@@ -5,6 +5,7 @@ use crate::source::osmet::Osmet;
 use crate::trust::Trust;
 use api::http::{HttpConfig, public_url};
 use kernel::Cancel;
+use serde::Serialize;
 use std::{fmt, path::PathBuf, time::Duration};
 
 /// Where an image comes from.
@@ -44,6 +45,21 @@ pub enum Retries {
     Forever,
 }
 
+/// What the first boot is to find changed, and what of the disk stays: that much a service may ask for as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Kernel arguments to append, in order, each as it should stand on the command line.
+    pub append_kargs: Vec<String>,
+    /// Kernel arguments to remove, each compared as a whole; removed before any is appended.
+    pub delete_kargs: Vec<String>,
+    /// Directory whose regular files, NetworkManager keyfiles, are copied to the boot file system for the first boot.
+    pub network_dir: Option<PathBuf>,
+    /// Partitions to keep, by GPT name: shell patterns.
+    pub save_partlabels: Vec<String>,
+    /// Partitions to keep, by number: `N`, `A-B`, `A-`, `-B`.
+    pub save_partindexes: Vec<String>,
+}
+
 /// One installation.
 #[derive(Clone)]
 pub struct InstallOptions {
@@ -67,16 +83,8 @@ pub struct InstallOptions {
     pub consoles: Vec<String>,
     /// Kernel arguments for the first boot only.
     pub firstboot_args: Option<String>,
-    /// Kernel arguments to append, in order, each as it should stand on the command line.
-    pub append_kargs: Vec<String>,
-    /// Kernel arguments to remove, each compared as a whole; removed before any is appended.
-    pub delete_kargs: Vec<String>,
-    /// Directory whose regular files, NetworkManager keyfiles, are copied to the boot file system for the first boot.
-    pub network_dir: Option<PathBuf>,
-    /// Partitions to keep, by GPT name: shell patterns.
-    pub save_partlabels: Vec<String>,
-    /// Partitions to keep, by number: `N`, `A-B`, `A-`, `-B`.
-    pub save_partindexes: Vec<String>,
+    /// What the first boot is to find changed, and what of the disk stays.
+    pub changes: Changes,
     /// Give the disk a random GUID in place of the image's, which is the same on every disk, and put the backup table at the
     /// disk's end; first boot does both otherwise.
     pub new_disk_guid: bool,
@@ -97,9 +105,9 @@ impl InstallOptions {
             || self.platform.as_deref().is_some_and(|platform| platform != METAL)
             || !self.consoles.is_empty()
             || self.firstboot_args.is_some()
-            || self.network_dir.is_some()
-            || !self.append_kargs.is_empty()
-            || !self.delete_kargs.is_empty()
+            || self.changes.network_dir.is_some()
+            || !self.changes.append_kargs.is_empty()
+            || !self.changes.delete_kargs.is_empty()
     }
 
     pub(crate) fn cancelled(&self) -> bool {
@@ -122,11 +130,7 @@ impl Default for InstallOptions {
             platform: None,
             consoles: Vec::new(),
             firstboot_args: None,
-            append_kargs: Vec::new(),
-            delete_kargs: Vec::new(),
-            network_dir: None,
-            save_partlabels: Vec::new(),
-            save_partindexes: Vec::new(),
+            changes: Changes::default(),
             new_disk_guid: false,
             read_back: true,
             preserve_on_error: false,
@@ -150,11 +154,7 @@ impl fmt::Debug for InstallOptions {
             .field("platform", &self.platform)
             .field("consoles", &self.consoles)
             .field("firstboot_args", &self.firstboot_args)
-            .field("append_kargs", &self.append_kargs)
-            .field("delete_kargs", &self.delete_kargs)
-            .field("network_dir", &self.network_dir)
-            .field("save_partlabels", &self.save_partlabels)
-            .field("save_partindexes", &self.save_partindexes)
+            .field("changes", &self.changes)
             .field("new_disk_guid", &self.new_disk_guid)
             .field("read_back", &self.read_back)
             .field("preserve_on_error", &self.preserve_on_error)

@@ -64,18 +64,19 @@ pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsErr
     if let Some(args) = options.firstboot_args.as_deref().filter(|args| broken(args)) {
         return Err(OptionsError::FirstbootArgs { args: args.to_owned() });
     }
-    for karg in options.append_kargs.iter().chain(&options.delete_kargs) {
+    for karg in options.changes.append_kargs.iter().chain(&options.changes.delete_kargs) {
         if karg.trim().is_empty() || broken(karg) {
             return Err(OptionsError::Karg { karg: karg.clone() });
         }
     }
+    let changes = &options.changes;
     Ok(BootConfig {
         ignition: options.ignition.clone().map(|config| Ignition { config, hash }),
         platform: options.platform.clone().filter(|platform| platform != METAL),
         consoles,
         firstboot_args: options.firstboot_args.clone(),
-        kargs: KargEdits { delete: options.delete_kargs.clone(), append: options.append_kargs.clone(), platform: None },
-        network: options.network_dir.as_deref().map(network_files).transpose()?,
+        kargs: KargEdits { delete: changes.delete_kargs.clone(), append: changes.append_kargs.clone(), platform: None },
+        network: changes.network_dir.as_deref().map(network_files).transpose()?,
     })
 }
 
@@ -112,6 +113,7 @@ fn network_files(dir: &Path) -> Result<Vec<NetworkFile>, OptionsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Changes;
 
     #[test]
     fn refuses_what_cannot_be_right() {
@@ -121,7 +123,10 @@ mod tests {
             assert!(matches!(prepare(&ignition(bad)), Err(OptionsError::Ignition(_))), "{bad}");
         }
         for bad in ["", "  ", "a\nb"] {
-            let options = InstallOptions { append_kargs: vec![bad.into()], ..Default::default() };
+            let options = InstallOptions {
+                changes: Changes { append_kargs: vec![bad.into()], ..Default::default() },
+                ..Default::default()
+            };
             assert!(matches!(prepare(&options), Err(OptionsError::Karg { .. })));
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::buffer::Block;
 use crate::fake_disk::{FakeDisk, Op};
-use crate::options::InstallOptions;
+use crate::options::{Changes, InstallOptions};
 use crate::write::Writer;
 use fastrand::Rng;
 use proptest::prelude::*;
@@ -153,7 +153,10 @@ fn find_in(disk: &[u8], sector: usize, filters: &Filters) -> Result<Saved, Saved
 
 fn filters(labels: &[&str], numbers: &[&str]) -> Filters {
     let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-    let options = InstallOptions { save_partlabels: own(labels), save_partindexes: own(numbers), ..Default::default() };
+    let options = InstallOptions {
+        changes: Changes { save_partlabels: own(labels), save_partindexes: own(numbers), ..Default::default() },
+        ..Default::default()
+    };
     Filters::parse(&options).unwrap()
 }
 

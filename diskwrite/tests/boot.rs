@@ -2,7 +2,7 @@
 
 mod installs;
 
-use diskwrite::{Failure, ImageError, InstallOptions, OptionsError, Source, osmet};
+use diskwrite::{Changes, Failure, ImageError, InstallOptions, OptionsError, Source, osmet};
 use installs::*;
 use testkit::disk::{ENTRY, GRUB, Image, LoopDisk, MIB, osmet as made, skipped};
 
@@ -29,9 +29,12 @@ fn every_setting_of_the_first_boot() {
             platform: Some("qemu".into()),
             consoles: vec!["tty0".into(), "ttyS0,115200".into()],
             firstboot_args: Some("rd.neednet=1 ip=dhcp".into()),
-            append_kargs: vec!["nosmt".into()],
-            delete_kargs: vec!["console=tty0".into()],
-            network_dir: Some(network.path().to_owned()),
+            changes: Changes {
+                append_kargs: vec!["nosmt".into()],
+                delete_kargs: vec!["console=tty0".into()],
+                network_dir: Some(network.path().to_owned()),
+                ..Default::default()
+            },
             ..from_file(&disk, &image.packed(None))
         };
         go(&options).0.unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use diskwrite::probe::Kind;
-use diskwrite::{Fate, InstallError, InstallOptions, Plan, Source, plan};
+use diskwrite::{Changes, Fate, InstallError, InstallOptions, Plan, Source, plan};
 use std::{fs, path::PathBuf};
 use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
 
@@ -114,7 +114,11 @@ fn image_is_looked_at_before_anything_is_done_with_it() {
     // What is kept must not lie where the image goes.
     run("sgdisk", &["--new=7:2M:+2M", "--change-name=7:data", &disk.path().display().to_string()]);
     let source = Source::File(image.packed(None));
-    let keeping = InstallOptions { source, save_partlabels: vec!["data".into()], ..options(disk.path()) };
+    let keeping = InstallOptions {
+        source,
+        changes: Changes { save_partlabels: vec!["data".into()], ..Default::default() },
+        ..options(disk.path())
+    };
     let refusals = plan(&keeping).unwrap().refusals;
     assert_eq!(refusals, ["collision with partition 7 (\"data\") at offset 2097152"]);
 }

@@ -3,7 +3,7 @@
 
 mod installs;
 
-use diskwrite::{DiskState, Event, Failure, InstallOptions, LayoutError, Phase, SavedError, install, plan};
+use diskwrite::{Changes, DiskState, Event, Failure, InstallOptions, LayoutError, Phase, SavedError, install, plan};
 use installs::*;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
@@ -58,8 +58,11 @@ fn assert_data(disk: &LoopDisk, sector: u32) {
 
 fn keeping(disk: &LoopDisk, image: &Path) -> InstallOptions {
     InstallOptions {
-        save_partlabels: vec!["data-[27]".into()],
-        save_partindexes: vec!["9-".into()],
+        changes: Changes {
+            save_partlabels: vec!["data-[27]".into()],
+            save_partindexes: vec!["9-".into()],
+            ..Default::default()
+        },
         ..from_file(disk, image)
     }
 }
@@ -78,7 +81,7 @@ fn kept_partitions_survive_and_are_renumbered() {
                 disk.write(offset, &vec![0; usize::try_from(sector).unwrap()]);
             }
             let options = InstallOptions {
-                save_partlabels: vec!["data-*".into()],
+                changes: Changes { save_partlabels: vec!["data-*".into()], ..Default::default() },
                 ..full(&disk, &image.packed(Some("zstd")), network.path())
             };
             let step = plan(&options).unwrap().steps[1].to_string();
@@ -180,8 +183,10 @@ fn image_that_reaches_a_kept_partition_is_refused() {
             [(20 * MIB, None), (20 * MIB, Some("xz")), (32 * MIB - 4096, None), (512 << 10, Some("xz"))]
         {
             let (disk, before) = place(offset);
-            let options =
-                InstallOptions { save_partindexes: vec!["6".into()], ..from_file(&disk, &image.packed(tool)) };
+            let options = InstallOptions {
+                changes: Changes { save_partindexes: vec!["6".into()], ..Default::default() },
+                ..from_file(&disk, &image.packed(tool))
+            };
             let (error, cause) = fail(&options);
             assert_eq!(cause.to_string(), format!("collision with partition 6 (\"data\") at offset {offset}"));
             assert!(matches!(error.disk, DiskState::Untouched), "{error}");
@@ -190,8 +195,10 @@ fn image_that_reaches_a_kept_partition_is_refused() {
         // Behind the image's last partition, where its own backup table is: only its end shows that.
         let (disk, _) = place(32 * MIB - 4096);
         disk.write(32 * MIB - 4096, &[7; 4096]);
-        let options =
-            InstallOptions { save_partindexes: vec!["6".into()], ..from_file(&disk, &image.packed(Some("xz"))) };
+        let options = InstallOptions {
+            changes: Changes { save_partindexes: vec!["6".into()], ..Default::default() },
+            ..from_file(&disk, &image.packed(Some("xz")))
+        };
         let (error, cause) = fail(&options);
         assert!(matches!(cause, Failure::Saved(SavedError::Collision { number: 6, .. })), "{cause}");
         assert!(matches!(error.disk, DiskState::OnlySaved { partitions: 1 }), "{error}");
@@ -242,7 +249,10 @@ fn table_that_cannot_be_restored_is_refused_before_the_first_byte() {
     assert!(plan(&options).is_err());
     assert!(disk.read(0, MIB) == before);
     // Neither of them kept: nothing to restore.
-    let options = InstallOptions { save_partlabels: vec![], save_partindexes: vec!["9".into()], ..options };
+    let options = InstallOptions {
+        changes: Changes { save_partlabels: vec![], save_partindexes: vec!["9".into()], ..Default::default() },
+        ..options
+    };
     go(&options).0.unwrap();
     assert_sound(&disk);
 }
@@ -254,7 +264,10 @@ fn nothing_kept_is_a_plain_installation() {
     }
     let image = Image::new(512);
     let disk = old_disk(512);
-    let options = InstallOptions { save_partlabels: vec!["other".into()], ..from_file(&disk, &image.packed(None)) };
+    let options = InstallOptions {
+        changes: Changes { save_partlabels: vec!["other".into()], ..Default::default() },
+        ..from_file(&disk, &image.packed(None))
+    };
     go(&options).0.unwrap();
     assert_installed(&disk, &image);
     // With a GUID of its own, and the backup where it belongs.

@@ -2,26 +2,15 @@
 //!
 //! The words are coreos-installer's; the list and the characters a value may hold are those of docs/compatibility.md#install-step.
 
-use crate::plan::Image;
+use crate::{cli::config::InstallConfig, plan::Image};
 use api::{INSTALLER_FLAGS, is_installer_value_char};
-use std::path::PathBuf;
-
-/// Where NetworkManager keeps the profiles that `--copy-network` copies.
-pub const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections";
+use clap::{Arg, Args, Command, FromArgMatches};
+use diskwrite::Changes;
 
 /// What the arguments ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstallerArgs {
-    /// Kernel arguments to add, in order.
-    pub append_kargs: Vec<String>,
-    /// Kernel arguments to remove, in order.
-    pub delete_kargs: Vec<String>,
-    /// Directory of network profiles to copy to the new system, when asked for.
-    pub network_dir: Option<PathBuf>,
-    /// Partitions to keep, by GPT name.
-    pub save_partlabels: Vec<String>,
-    /// Partitions to keep, by number.
-    pub save_partindexes: Vec<String>,
+    pub changes: Changes,
     /// Where the image comes from, when said.
     pub image: Option<Image>,
 }
@@ -55,6 +44,9 @@ pub enum ArgsError {
     /// Both an URL and a file, or one of them twice.
     #[error("installer_args name more than one image; give one --image-url or one --image-file")]
     TwoImages,
+    /// A value that the command line would not take either.
+    #[error(transparent)]
+    Line(#[from] clap::Error),
 }
 
 /// Reads `text`, the JSON list inside `installer_args`; absent and empty mean no arguments.
@@ -66,36 +58,39 @@ pub fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
     for (index, word) in words.iter().enumerate() {
         check(index + 1, word)?;
     }
-    let mut args = InstallerArgs::default();
-    let mut copy_network = false;
-    let mut network_dir = None;
+    // What a flag means, and whether a value follows, is the command line's to say.
+    let mut command =
+        InstallConfig::augment_args(Command::new("install").no_binary_name(true).args_override_self(true));
+    command.build();
+    let takes_value = |flag: &str| {
+        let names = |arg: &&Arg| {
+            arg.get_long().is_some_and(|long| flag == format!("--{long}"))
+                || arg.get_short().is_some_and(|short| flag == format!("-{short}"))
+        };
+        command.get_arguments().find(names).is_none_or(|arg| arg.get_action().takes_values())
+    };
+    let mut image = None;
+    let mut others = Vec::new();
     let mut words = words.into_iter();
     while let Some(flag) = words.next() {
-        match flag.as_str() {
-            "-n" | "--copy-network" => {
-                copy_network = true;
-                continue;
-            }
-            value if !value.starts_with('-') => return Err(ArgsError::Stray { value: flag }),
-            _ => {}
+        if !flag.starts_with('-') {
+            return Err(ArgsError::Stray { value: flag });
+        }
+        if !takes_value(&flag) {
+            others.push(flag);
+            continue;
         }
         let value = words.next().filter(|value| !value.starts_with('-'));
         let Some(value) = value else { return Err(ArgsError::NoValue { flag }) };
         match flag.as_str() {
-            "--append-karg" => args.append_kargs.push(value),
-            "--delete-karg" => args.delete_kargs.push(value),
-            "--save-partlabel" => args.save_partlabels.extend(value.split(',').map(str::to_owned)),
-            "--save-partindex" => args.save_partindexes.extend(value.split(',').map(str::to_owned)),
-            "--network-dir" => network_dir = Some(PathBuf::from(value)),
-            "--image-url" if args.image.is_none() => args.image = Some(Image::Url(value)),
-            "--image-file" if args.image.is_none() => args.image = Some(Image::File(value.into())),
-            _ => return Err(ArgsError::TwoImages),
+            "--image-url" | "--image-file" if image.is_some() => return Err(ArgsError::TwoImages),
+            "--image-url" => image = Some(Image::Url(value)),
+            "--image-file" => image = Some(Image::File(value.into())),
+            _ => others.extend([flag, value]),
         }
     }
-    if copy_network {
-        args.network_dir = Some(network_dir.unwrap_or_else(|| NETWORK_DIR.into()));
-    }
-    Ok(args)
+    let matches = command.try_get_matches_from(others)?;
+    Ok(InstallerArgs { changes: InstallConfig::from_arg_matches(&matches)?.changes(), image })
 }
 
 fn check(position: usize, word: &str) -> Result<(), ArgsError> {
@@ -114,19 +109,20 @@ fn check(position: usize, word: &str) -> Result<(), ArgsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::NETWORK_DIR;
 
     #[test]
     fn what_the_service_sends_is_understood() {
         let args = parse(Some(r#"["--append-karg","ip=52-54-00-aa-bb-00:dhcp","--append-karg","rw"]"#)).unwrap();
-        assert_eq!(args.append_kargs, ["ip=52-54-00-aa-bb-00:dhcp", "rw"]);
-        assert_eq!(args.network_dir, None);
+        assert_eq!(args.changes.append_kargs, ["ip=52-54-00-aa-bb-00:dhcp", "rw"]);
+        assert_eq!(args.changes.network_dir, None);
         let args =
             parse(Some(r#"["-n","--delete-karg","quiet","--image-url","http://10.0.0.1:8080/i.raw.gz"]"#)).unwrap();
-        assert_eq!(args.network_dir.as_deref(), Some(NETWORK_DIR.as_ref()));
-        assert_eq!(args.delete_kargs, ["quiet"]);
+        assert_eq!(args.changes.network_dir.as_deref(), Some(NETWORK_DIR.as_ref()));
+        assert_eq!(args.changes.delete_kargs, ["quiet"]);
         assert_eq!(args.image, Some(Image::Url("http://10.0.0.1:8080/i.raw.gz".into())));
         let args = parse(Some(r#"["--network-dir","/etc/nm","--copy-network","--image-file","/run/i.raw"]"#)).unwrap();
-        assert_eq!(args.network_dir, Some("/etc/nm".into()));
+        assert_eq!(args.changes.network_dir, Some("/etc/nm".into()));
         assert_eq!(args.image, Some(Image::File("/run/i.raw".into())));
         for none in [None, Some(""), Some("null"), Some("[]")] {
             assert_eq!(parse(none).unwrap(), InstallerArgs::default(), "{none:?}");
@@ -138,13 +134,13 @@ mod tests {
         let args =
             parse(Some(r#"["--save-partlabel","data*,var","--save-partindex","5-,2","--save-partlabel","home"]"#))
                 .unwrap();
-        assert_eq!(args.save_partlabels, ["data*", "var", "home"]);
-        assert_eq!(args.save_partindexes, ["5-", "2"]);
+        assert_eq!(args.changes.save_partlabels, ["data*", "var", "home"]);
+        assert_eq!(args.changes.save_partindexes, ["5-", "2"]);
     }
 
     #[test]
     fn a_network_dir_without_copy_network_copies_nothing() {
-        assert_eq!(parse(Some(r#"["--network-dir","/etc/nm"]"#)).unwrap().network_dir, None);
+        assert_eq!(parse(Some(r#"["--network-dir","/etc/nm"]"#)).unwrap().changes.network_dir, None);
     }
 
     #[test]

@@ -113,11 +113,7 @@ impl LiveHost {
             http: self.http.clone(),
             device: write.device.clone(),
             ignition: ignition.map(Into::into),
-            append_kargs: write.append_kargs.clone(),
-            delete_kargs: write.delete_kargs.clone(),
-            network_dir: write.network_dir.clone(),
-            save_partlabels: write.save_partlabels.clone(),
-            save_partindexes: write.save_partindexes.clone(),
+            changes: write.changes.clone(),
             preserve_on_error: write.preserve_on_error,
             cancel: cancel.clone(),
             ..InstallOptions::default()
@@ -238,8 +234,8 @@ mod tests {
             _ => None,
         });
         let options = host.options(write.unwrap(), None, &Cancel::default());
-        assert_eq!(options.save_partlabels, ["data*"]);
-        assert_eq!(options.save_partindexes, ["5-", "2"]);
+        assert_eq!(options.changes.save_partlabels, ["data*"]);
+        assert_eq!(options.changes.save_partindexes, ["5-", "2"]);
     }
 
     #[test]

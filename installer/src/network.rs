@@ -4,7 +4,6 @@
 //! A service that knows of a static network says so itself, with `--copy-network` or `ip=` (docs/compatibility.md#install-request); then
 //! nothing is added.
 
-use crate::args::NETWORK_DIR;
 use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags};
 use std::{
     fs::{self, File},
@@ -14,6 +13,8 @@ use std::{
     time::Duration,
 };
 
+/// Where NetworkManager keeps the profiles that `--copy-network` copies.
+pub const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections";
 /// A larger profile is none.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 /// For the service's name.

@@ -1,7 +1,7 @@
 //! Installations as the tests run them, and what must be on the disk after a good one.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use diskwrite::{Event, Failure, InstallError, InstallOptions, Installed, Source, install};
+use diskwrite::{Changes, Event, Failure, InstallError, InstallOptions, Installed, Source, install};
 use std::{
     fs,
     io::Write,
@@ -19,9 +19,12 @@ pub fn from_file(disk: &LoopDisk, image: &Path) -> InstallOptions {
 pub fn full(disk: &LoopDisk, image: &Path, network: &Path) -> InstallOptions {
     InstallOptions {
         ignition: Some(IGNITION.to_vec()),
-        append_kargs: vec!["ip=dhcp".into(), "console=ttyS0".into()],
-        delete_kargs: vec!["quiet".into()],
-        network_dir: Some(network.to_owned()),
+        changes: Changes {
+            append_kargs: vec!["ip=dhcp".into(), "console=ttyS0".into()],
+            delete_kargs: vec!["quiet".into()],
+            network_dir: Some(network.to_owned()),
+            ..Default::default()
+        },
         ..from_file(disk, image)
     }
 }

@@ -46,6 +46,7 @@ pub enum Voice {
 #[derive(Debug, clap::Args)]
 #[command(
     args_override_self = true,
+    mut_arg("dest_device", |disk| disk.required_unless_present_any(["config_file", "disk", "live", "request", "role", "stop"])),
     after_help = "\
 Exit codes:
   0    installed (or the plan was printed)

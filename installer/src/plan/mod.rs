@@ -7,7 +7,7 @@ use crate::{
     network::{FirstBoot, LiveNetwork},
 };
 use api::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, InstallRequest};
-use diskwrite::Source;
+use diskwrite::{Changes, Source};
 use serde::{Serialize, Serializer};
 use std::{
     path::{Path, PathBuf},
@@ -44,16 +44,8 @@ pub struct ImageWrite {
     pub device: PathBuf,
     /// Source.
     pub image: Image,
-    /// Kernel arguments to add.
-    pub append_kargs: Vec<String>,
-    /// Kernel arguments to remove.
-    pub delete_kargs: Vec<String>,
-    /// Network profiles to copy.
-    pub network_dir: Option<PathBuf>,
-    /// Partitions to keep, by GPT name.
-    pub save_partlabels: Vec<String>,
-    /// Partitions to keep, by number.
-    pub save_partindexes: Vec<String>,
+    #[serde(flatten)]
+    pub changes: Changes,
     /// Leave a half-written disk as it is.
     pub preserve_on_error: bool,
     /// Attempts in all when the cause may pass.
@@ -220,7 +212,7 @@ pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> R
     let coreos_image = request.coreos_image.clone().filter(|image| !image.is_empty());
     let device = || PathBuf::from(&request.boot_device);
     // Their signatures are not to be wiped, whether the service says so too or not.
-    let keeps_partitions = !(args.save_partlabels.is_empty() && args.save_partindexes.is_empty());
+    let keeps_partitions = !(args.changes.save_partlabels.is_empty() && args.changes.save_partindexes.is_empty());
     let cluster_id = request.cluster_id;
     let report = |stage, info: &str| Action::Report { stage, info: info.to_owned() };
     let mut actions = Vec::new();
@@ -257,7 +249,7 @@ pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> R
     }
     if coreos_image.is_none() {
         if request.enable_skip_mco_reboot {
-            actions.push(Action::SkipMcoReboot { device: device(), append_kargs: args.append_kargs });
+            actions.push(Action::SkipMcoReboot { device: device(), append_kargs: args.changes.append_kargs });
         }
         actions.push(Action::SetBootOrder { device: device() });
         if matches!(request.role, HostRole::Bootstrap | HostRole::Master) {
@@ -278,7 +270,7 @@ impl Plan {
     /// Lets the installed system have the address by which the service knows this host. Says what was added and why.
     pub fn keep_address(&mut self, live: &LiveNetwork) -> Option<String> {
         self.actions.iter_mut().find_map(|action| match action {
-            Action::WriteImage(ImageWrite { append_kargs, network_dir, .. })
+            Action::WriteImage(ImageWrite { changes: Changes { append_kargs, network_dir, .. }, .. })
             | Action::DeployToRoot(RootDeploy { append_kargs, network_dir, .. }) => {
                 live.carry_over(FirstBoot { append_kargs, network_dir })
             }
@@ -291,11 +283,7 @@ fn write_image(device: PathBuf, args: &InstallerArgs) -> Action {
     Action::WriteImage(ImageWrite {
         device,
         image: args.image.clone().unwrap_or(Image::Live),
-        append_kargs: args.append_kargs.clone(),
-        delete_kargs: args.delete_kargs.clone(),
-        network_dir: args.network_dir.clone(),
-        save_partlabels: args.save_partlabels.clone(),
-        save_partindexes: args.save_partindexes.clone(),
+        changes: args.changes.clone(),
         preserve_on_error: false,
         attempts: WRITE_ATTEMPTS,
     })
@@ -304,9 +292,9 @@ fn write_image(device: PathBuf, args: &InstallerArgs) -> Action {
 fn deploy_to_root(image: &str, args: &InstallerArgs) -> Action {
     Action::DeployToRoot(RootDeploy {
         image: image.to_owned(),
-        append_kargs: args.append_kargs.clone(),
-        delete_kargs: args.delete_kargs.clone(),
-        network_dir: args.network_dir.clone(),
+        append_kargs: args.changes.append_kargs.clone(),
+        delete_kargs: args.changes.delete_kargs.clone(),
+        network_dir: args.changes.network_dir.clone(),
         attempts: WRITE_ATTEMPTS,
     })
 }

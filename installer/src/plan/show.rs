@@ -1,8 +1,8 @@
 //! Plans for people: a line for each action.
 
 use super::{Action, Image, ImageWrite, Plan, RootDeploy};
-use diskwrite::Source;
-use std::fmt;
+use diskwrite::{Changes, Source};
+use std::{fmt, path::Path};
 
 impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,31 +17,34 @@ impl fmt::Display for Image {
 impl fmt::Display for ImageWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DESTROY the contents of {}", self.device.display())?;
-        let labels = self.save_partlabels.iter().map(|label| format!("named '{label}'"));
-        let kept: Vec<_> = labels.chain(self.save_partindexes.iter().map(|index| format!("number {index}"))).collect();
+        let labels = self.changes.save_partlabels.iter().map(|label| format!("named '{label}'"));
+        let kept: Vec<_> =
+            labels.chain(self.changes.save_partindexes.iter().map(|index| format!("number {index}"))).collect();
         if !kept.is_empty() {
             write!(f, " except partitions {}", kept.join(" or "))?;
         }
         write!(f, ": write {}", self.image)?;
-        self.append_kargs.iter().try_for_each(|karg| write!(f, ", add '{karg}'"))?;
-        self.delete_kargs.iter().try_for_each(|karg| write!(f, ", remove '{karg}'"))?;
-        match &self.network_dir {
-            Some(dir) => write!(f, ", copy {}", dir.display()),
-            None => Ok(()),
-        }
+        let Changes { append_kargs, delete_kargs, network_dir, .. } = &self.changes;
+        changes(f, append_kargs, delete_kargs, network_dir.as_deref())
     }
 }
 
 impl fmt::Display for RootDeploy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "deploy {} to the running system's root", self.image)?;
-        self.append_kargs.iter().try_for_each(|karg| write!(f, ", add '{karg}'"))?;
-        self.delete_kargs.iter().try_for_each(|karg| write!(f, ", remove '{karg}'"))?;
-        match &self.network_dir {
-            Some(dir) => write!(f, ", copy {}", dir.display()),
-            None => Ok(()),
-        }
+        changes(f, &self.append_kargs, &self.delete_kargs, self.network_dir.as_deref())
     }
+}
+
+fn changes(
+    f: &mut fmt::Formatter<'_>,
+    append: &[String],
+    delete: &[String],
+    network_dir: Option<&Path>,
+) -> fmt::Result {
+    append.iter().try_for_each(|karg| write!(f, ", add '{karg}'"))?;
+    delete.iter().try_for_each(|karg| write!(f, ", remove '{karg}'"))?;
+    network_dir.map_or(Ok(()), |dir| write!(f, ", copy {}", dir.display()))
 }
 
 impl fmt::Display for Action {
