@@ -10,7 +10,7 @@ use crate::confine::{
     SIGNALS_BY_FILE, SYNC,
 };
 use api::StepType;
-use assist::Program;
+use assist::{INSTALLATION_DIRECTORY, INSTALLATION_LOCK, Program};
 use assistants::{CLEANS_UP, GATHERS, INSTALLS, PULLS, WRITES_BOOT_RECORD};
 use caps::Capability::{self, *};
 use libc::c_long;
@@ -259,7 +259,7 @@ const NTP: Rules =
 /// The running installation's lock and process.
 const STOP: Rules = Rules {
     reads_of_processes: &["stat"],
-    writes: &["/dev/null", "/run/landfall-install.lock"],
+    writes: &["/dev/null", INSTALLATION_LOCK],
     signals_others: true,
     calls: Calls::Only(&[SIGNAL]),
     ..NOTHING
@@ -338,9 +338,9 @@ const INSTALLATION: Rules = Rules {
     reads_of_processes: &["comm", "mountinfo", "stat"],
     reads_disks: true,
     writes: &["/dev/null", "/dev/mapper/control", "/sys/fs/selinux/enforce"],
-    makes: &["/run/landfall-install.lock"],
+    makes: &[INSTALLATION_LOCK],
     // Mounts; logs that are gathered, and what their scripts have made.
-    trees: &["/run/landfall/installation", "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
+    trees: &[INSTALLATION_DIRECTORY, "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
     takes: &["/root"],
     writes_its_disks: true,
     takes_down: true,

@@ -4,7 +4,7 @@
 use crate::disk::Disk;
 use crate::gpt::Partition;
 use crate::partitions;
-use assist::PrivateMounts;
+use assist::{INSTALLATION_DIRECTORY, PrivateMounts};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::mount::MsFlags;
@@ -23,8 +23,6 @@ use tempfile::TempDir;
 /// Something may look at the disk or the mount for a moment, as udev's helpers do: as patient as the installer this replaces.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
-/// Where there is no such thing, and none can be made, the directory for temporary files serves.
-const PRIVATE: &str = "/run/landfall/installation";
 
 /// Why the file system can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -152,8 +150,9 @@ fn while_busy<T>(action: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
 fn mount_point() -> Result<TempDir, MountError> {
     let mut names = tempfile::Builder::new();
     names.prefix("landfall-boot-");
-    let has_private = DirBuilder::new().recursive(true).mode(0o700).create(PRIVATE).is_ok();
-    step("making a directory", if has_private { names.tempdir_in(PRIVATE) } else { names.tempdir() })
+    // Where it can't be made, the directory for temporary files serves.
+    let has_private = DirBuilder::new().recursive(true).mode(0o700).create(INSTALLATION_DIRECTORY).is_ok();
+    step("making a directory", if has_private { names.tempdir_in(INSTALLATION_DIRECTORY) } else { names.tempdir() })
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub const LOCK_FILE: &str = "/run/landfall-install.lock";
 /// More than a process id and a time have.
 const MAX_FILE_BYTES: u64 = 64;
 const LOOK: Duration = Duration::from_millis(20);

@@ -3,7 +3,7 @@
 use super::{Assistant, When};
 use crate::confine::OF_INSTALLATIONS;
 use api::proxy;
-use assist::Program;
+use assist::{INSTALLATION_DIRECTORY, Program, TRANSPOSE_SCRIPT};
 
 /// podman, which pulls and keeps images.
 pub(super) const PULLS: Assistant = Assistant {
@@ -94,11 +94,7 @@ pub(super) const INSTALLS: Assistant = Assistant {
         // A medium that carries a registry.
         (
             When::There("/mnt/agentdata"),
-            &[Program {
-                name: "/bin/sh",
-                arguments: &[&["/run/landfall/installation/transposefs.sh", "*"]],
-                variables: &PROXIES,
-            }],
+            &[Program { name: "/bin/sh", arguments: &[&[TRANSPOSE_SCRIPT, "*"]], variables: &PROXIES }],
         ),
         (
             When::LiveSystemChanges,
@@ -150,7 +146,7 @@ pub(super) const INSTALLS: Assistant = Assistant {
         ),
     ],
     remounts: &["boot", "sysroot"],
-    mount_points: &["/mnt", "/run/landfall/installation"],
+    mount_points: &["/mnt", INSTALLATION_DIRECTORY],
     forbidden: &[],
 };
 

@@ -4,9 +4,10 @@ use super::Install;
 use crate::{
     flow::{self, News, Pace},
     host::LiveHost,
-    running::{LOCK_FILE, Stopped, lock, stop},
+    running::{Stopped, lock, stop},
 };
 use api::{Document, InstallDocument};
+use assist::INSTALLATION_LOCK;
 use logs::{Places, Wanted};
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -19,7 +20,7 @@ const EXIT_ALREADY_RUNNING: u8 = 125;
 
 impl Install {
     pub(super) fn run_stop(&self) -> anyhow::Result<ExitCode> {
-        let stopped = stop(Path::new(LOCK_FILE), STOP_GRACE)?;
+        let stopped = stop(Path::new(INSTALLATION_LOCK), STOP_GRACE)?;
         match stopped {
             Stopped::Nothing => tracing::info!("no installation is running"),
             Stopped::Complete => {
@@ -46,7 +47,7 @@ impl Install {
             let plan = flow::planned(document, Path::new("/"))?;
             return self.print(&plan, &plan.to_string());
         }
-        let Some(lock) = lock(Path::new(LOCK_FILE))? else {
+        let Some(lock) = lock(Path::new(INSTALLATION_LOCK))? else {
             tracing::error!(
                 "another installation is running on this host (in the service's words: the container name \
                  \"assisted-installer\" is already in use)"

@@ -7,6 +7,7 @@ use super::{
     space::{Steps, free_percent},
 };
 use crate::{host::Host, programs::Program};
+use assist::TRANSPOSE_SCRIPT;
 use diskwrite::{WrittenDisk, grow_xfs};
 use kernel::Cancel;
 use std::{
@@ -23,8 +24,6 @@ const SOURCE: &str = "mnt/agentdata";
 const DESTINATION: &str = "ostree/deploy/rhcos/var/lib/iri-registry";
 /// Moves the contents of the root file system away, makes a new one, and puts them back.
 const TRANSPOSE: &str = "usr/lib/dracut/modules.d/40ignition-ostree/ignition-ostree-transposefs.sh";
-/// Of the script of ours that does it whatever the file system's shape.
-const SCRIPT: &str = "run/landfall/installation/transposefs.sh";
 
 /// Copies it. `on_percent` gets what is worth reporting.
 pub fn copy_registry_data(
@@ -76,7 +75,7 @@ pub fn copy_registry_data(
 fn transpose(host: &dyn Host, pace: &Pace, cancel: &Cancel) -> Result<(), TargetError> {
     let path = host.root().join(TRANSPOSE);
     let script = fs::read_to_string(&path).map_err(failed("read", &path))?;
-    let changed = host.root().join(SCRIPT);
+    let changed = host.root().join(TRANSPOSE_SCRIPT.trim_start_matches('/'));
     if let Some(directory) = changed.parent() {
         fs::create_dir_all(directory).map_err(failed("make", directory))?;
     }
