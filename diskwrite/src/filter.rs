@@ -2,7 +2,7 @@
 
 use crate::options::InstallOptions;
 use glob::Pattern;
-use std::num::{NonZeroU32, ParseIntError};
+use std::{num::ParseIntError, ops::RangeInclusive};
 
 /// Why a filter means nothing.
 #[derive(Debug, thiserror::Error)]
@@ -30,8 +30,7 @@ pub fn check_filters(options: &InstallOptions) -> Result<(), FilterError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Filter {
     Label(Pattern),
-    /// Both ends inclusive, at least one there.
-    Numbers(Option<NonZeroU32>, Option<NonZeroU32>),
+    Numbers(RangeInclusive<u32>),
 }
 
 /// A partition is kept that any of these matches.
@@ -62,34 +61,33 @@ impl Filters {
     pub fn matches(&self, number: u32, name: &str) -> bool {
         self.0.iter().any(|filter| match filter {
             Filter::Label(pattern) => pattern.matches(name),
-            Filter::Numbers(first, last) => {
-                first.is_none_or(|first| first.get() <= number) && last.is_none_or(|last| number <= last.get())
-            }
+            Filter::Numbers(numbers) => numbers.contains(&number),
         })
     }
 }
 
-fn numbers(range: &str) -> Result<Filter, FilterError> {
-    let own = || range.to_owned();
-    let (first, last) = match range.split('-').collect::<Vec<_>>()[..] {
-        [only] => (number(only)?, number(only)?),
-        [first, last] => (number(first)?, number(last)?),
-        _ => return Err(FilterError::Range { range: own() }),
-    };
-    match (first, last) {
-        (None, None) => Err(FilterError::Open { range: own() }),
-        (Some(first), Some(last)) if first > last => Err(FilterError::Backwards { range: own() }),
-        _ => Ok(Filter::Numbers(first, last)),
+fn numbers(text: &str) -> Result<Filter, FilterError> {
+    let range = text.to_owned();
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    if last.contains('-') {
+        return Err(FilterError::Range { range });
     }
+    if first.is_empty() && last.is_empty() {
+        return Err(FilterError::Open { range });
+    }
+    let numbers = number(first, 1)?..=number(last, u32::MAX)?;
+    if numbers.is_empty() { Err(FilterError::Backwards { range }) } else { Ok(Filter::Numbers(numbers)) }
 }
 
-/// One end of a range; nothing is an open one.
-fn number(index: &str) -> Result<Option<NonZeroU32>, FilterError> {
-    if index.is_empty() {
-        return Ok(None);
+/// One end of a range; where it is open, `all`.
+fn number(index: &str, all: u32) -> Result<u32, FilterError> {
+    match index {
+        "" => Ok(all),
+        _ => match index.parse() {
+            Ok(0) => Err(FilterError::Zero),
+            number => number.map_err(|source| FilterError::Index { index: index.to_owned(), source }),
+        },
     }
-    let number = index.parse().map_err(|source| FilterError::Index { index: index.to_owned(), source })?;
-    NonZeroU32::new(number).map(Some).ok_or(FilterError::Zero)
 }
 
 #[cfg(test)]

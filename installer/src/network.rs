@@ -23,18 +23,18 @@ const LOOKUP_LIMIT: Duration = Duration::from_secs(30);
 const MAX_FILES: usize = 256;
 /// Kernel arguments that make a network before the root file system is there (dracut.cmdline(7)).
 const NETWORK_KARGS: [&str; 12] = [
-    "ip",
-    "ifname",
-    "rd.route",
-    "bootdev",
     "BOOTIF",
-    "rd.bootif",
-    "nameserver",
-    "rd.peerdns",
-    "vlan",
     "bond",
-    "team",
+    "bootdev",
     "bridge",
+    "ifname",
+    "ip",
+    "nameserver",
+    "rd.bootif",
+    "rd.peerdns",
+    "rd.route",
+    "team",
+    "vlan",
 ];
 
 /// What there is of the live host's network.

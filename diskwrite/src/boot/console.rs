@@ -28,17 +28,32 @@ pub enum ConsoleError {
     Unknown { spec: String },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parity {
-    None,
-    Odd,
-    Even,
+/// Devices that are a screen to the boot loader; they have no settings.
+const SCREENS: [&str; 3] = ["hvc0", "tty0", "ttysclp0"];
+/// Drivers whose devices are serial lines.
+const SERIAL_DRIVERS: [&str; 2] = ["ttyAMA", "ttyS"];
+/// What a line without settings has, in bits a second.
+const DEFAULT_SPEED: &str = "9600";
+/// The kernel's letter for a parity, and the boot loader's word.
+const PARITIES: [(char, &str); 3] = [('e', "even"), ('n', "no"), ('o', "odd")];
+
+/// Where the kernel writes its messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Console {
+    /// Name of the device below `/dev`.
+    device: String,
+    /// None for a screen.
+    line: Option<Line>,
 }
 
+/// How a serial line is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Console {
-    Graphical { device: &'static str },
-    Serial { prefix: &'static str, port: u8, speed: u32, parity: Parity, data_bits: u8 },
+struct Line {
+    unit: u8,
+    speed: u32,
+    /// One of [`PARITIES`].
+    parity: (char, &'static str),
+    data_bits: u8,
 }
 
 impl Console {
@@ -46,39 +61,13 @@ impl Console {
     pub fn karg(&self) -> String {
         format!("{KARG}{self}")
     }
-
-    /// For the boot loader, where it needs to be told.
-    fn grub_command(&self) -> Option<String> {
-        let Self::Serial { port, speed, parity, data_bits, .. } = self else { return None };
-        let parity = match parity {
-            Parity::None => "no",
-            Parity::Odd => "odd",
-            Parity::Even => "even",
-        };
-        Some(format!("serial --unit={port} --speed={speed} --word={data_bits} --parity={parity}"))
-    }
-
-    fn grub_terminal(&self) -> &'static str {
-        match self {
-            Self::Graphical { .. } => "console",
-            Self::Serial { .. } => "serial",
-        }
-    }
 }
 
 impl fmt::Display for Console {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Graphical { device } => f.write_str(device),
-            Self::Serial { prefix, port, speed, parity, data_bits } => {
-                let parity = match parity {
-                    Parity::None => 'n',
-                    Parity::Odd => 'o',
-                    Parity::Even => 'e',
-                };
-                write!(f, "{prefix}{port},{speed}{parity}{data_bits}")
-            }
-        }
+        f.write_str(&self.device)?;
+        let Some(Line { speed, parity: (parity, _), data_bits, .. }) = self.line else { return Ok(()) };
+        write!(f, ",{speed}{parity}{data_bits}")
     }
 }
 
@@ -86,108 +75,125 @@ impl FromStr for Console {
     type Err = ConsoleError;
 
     fn from_str(spec: &str) -> Result<Self, Self::Err> {
-        for prefix in [KARG, "/dev/"] {
-            if spec.starts_with(prefix) {
-                return Err(ConsoleError::Prefix { spec: spec.to_owned(), prefix });
-            }
+        if let Some(prefix) = [KARG, "/dev/"].into_iter().find(|prefix| spec.starts_with(prefix)) {
+            return Err(ConsoleError::Prefix { spec: spec.to_owned(), prefix });
         }
-        if let Some(device) = ["tty0", "hvc0", "ttysclp0"].into_iter().find(|device| *device == spec) {
-            return Ok(Self::Graphical { device });
+        if SCREENS.contains(&spec) {
+            return Ok(Self { device: spec.to_owned(), line: None });
         }
+        let (name, settings) = spec.split_once(',').unwrap_or((spec, DEFAULT_SPEED));
+        let numbered = SERIAL_DRIVERS.into_iter().find_map(|driver| Some((driver, name.strip_prefix(driver)?)));
         let unknown = || ConsoleError::Unknown { spec: spec.to_owned() };
+        let (driver, unit) = numbered.filter(|(_, unit)| is_number(unit)).ok_or_else(unknown)?;
+        let (speed, [parity, data_bits]) = match settings.as_bytes() {
+            [.., parity @ b'a'..=b'z', bits @ b'5'..=b'8'] => (&settings[..settings.len() - 2], [*parity, *bits]),
+            [.., parity @ b'a'..=b'z'] => (&settings[..settings.len() - 1], [*parity, b'8']),
+            _ => (settings, *b"n8"),
+        };
+        let parity = PARITIES.into_iter().find(|(letter, _)| *letter == char::from(parity)).ok_or_else(unknown)?;
+        if !is_number(speed) {
+            return Err(unknown());
+        }
         let number = |field| move |_| ConsoleError::Number { spec: spec.to_owned(), field };
-        let serial = ["ttyS", "ttyAMA"].into_iter().find_map(|prefix| Some((prefix, spec.strip_prefix(prefix)?)));
-        let (prefix, rest) = serial.ok_or_else(unknown)?;
-        let (port, settings) = match rest.split_once(',') {
-            Some((port, settings)) => (port, Some(settings)),
-            None => (rest, None),
-        };
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits(port) {
-            return Err(unknown());
-        }
-        let settings = settings.unwrap_or("9600");
-        let end = settings.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(settings.len());
-        let (speed, line) = settings.split_at(end);
-        if !digits(speed) {
-            return Err(unknown());
-        }
-        let mut line = line.chars();
-        let parity = match line.next() {
-            None | Some('n') => Parity::None,
-            Some('o') => Parity::Odd,
-            Some('e') => Parity::Even,
-            Some(_) => return Err(unknown()),
-        };
-        let data_bits = match line.next() {
-            None => 8,
-            Some('5') => 5,
-            Some('6') => 6,
-            Some('7') => 7,
-            Some('8') => 8,
-            Some(_) => return Err(unknown()),
-        };
-        if line.next().is_some() {
-            return Err(unknown());
-        }
-        let port = port.parse().map_err(number("port"))?;
+        let unit: u8 = unit.parse().map_err(number("port"))?;
         let speed = speed.parse().map_err(number("speed"))?;
-        Ok(Self::Serial { prefix, port, speed, parity, data_bits })
+        let line = Line { unit, speed, parity, data_bits: data_bits - b'0' };
+        Ok(Self { device: format!("{driver}{unit}"), line: Some(line) })
     }
 }
 
-/// What the boot loader must be told for these consoles.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// What the boot loader must be told for these consoles: each serial line, then where it reads and writes.
 pub(crate) fn grub_commands(consoles: &[Console]) -> Vec<String> {
-    let mut commands: Vec<_> = consoles.iter().filter_map(Console::grub_command).collect();
-    let mut terminals: Vec<_> = consoles.iter().map(Console::grub_terminal).collect();
-    terminals.sort_unstable();
-    terminals.dedup();
-    let terminals = terminals.join(" ");
-    commands.extend(["input", "output"].map(|direction| format!("terminal_{direction} {terminals}")));
+    let mut commands = Vec::new();
+    for Line { unit, speed, parity: (_, parity), data_bits } in
+        consoles.iter().filter_map(|console| console.line.as_ref())
+    {
+        commands.push(format!("serial --unit={unit} --speed={speed} --word={data_bits} --parity={parity}"));
+    }
+    let terminals = match commands.len() {
+        0 => "console",
+        lines if lines == consoles.len() => "serial",
+        _ => "console serial",
+    };
+    commands.extend([format!("terminal_input {terminals}"), format!("terminal_output {terminals}")]);
     commands
 }
 
 /// Advice for whoever sets the kernel's consoles as kernel arguments: the boot loader learns nothing of them. None if no
 /// argument is a console, or one is of a kind that only the kernel knows.
 pub fn console_hint(append_kargs: &[String]) -> Option<String> {
-    let specs: Vec<_> = append_kargs.iter().filter_map(|karg| karg.strip_prefix(KARG)).collect();
-    if specs.is_empty() || specs.iter().any(|spec| spec.parse::<Console>().is_err()) {
-        return None;
+    let (mut better, mut given) = (Vec::new(), Vec::new());
+    for spec in append_kargs.iter().filter_map(|karg| karg.strip_prefix(KARG)) {
+        spec.parse::<Console>().ok()?;
+        better.push(format!("--console {spec}"));
+        given.push(format!("--append-karg {KARG}{spec}"));
     }
-    let options = |option: &str| specs.iter().map(|spec| format!("{option}{spec}")).collect::<Vec<_>>().join(" ");
-    Some(format!(
-        "Note: consider using \"{}\" instead of \"{}\" to configure both kernel and bootloader consoles.",
-        options("--console "),
-        options("--append-karg console=")
-    ))
+    let (better, given) = (better.join(" "), given.join(" "));
+    let hint = || {
+        format!(
+            "Note: consider using \"{better}\" instead of \"{given}\" to configure both kernel and bootloader consoles."
+        )
+    };
+    (!better.is_empty()).then(hint)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn kernel_argument(spec: &str) -> String {
+        spec.parse::<Console>().unwrap().karg()
+    }
+
+    /// The boot loader's commands for one console.
+    fn commands(spec: &str) -> Vec<String> {
+        grub_commands(&[spec.parse().unwrap()])
+    }
+
     #[test]
-    fn reads_every_form() {
-        let table = [
-            ("hvc0", "hvc0", None),
-            ("tty0", "tty0", None),
-            ("ttysclp0", "ttysclp0", None),
-            // Without settings: 9600 bits a second, no parity, 8 bits.
-            ("ttyS0", "ttyS0,9600n8", Some((0, 9600, 8, "no"))),
-            ("ttyAMA10", "ttyAMA10,9600n8", Some((10, 9600, 8, "no"))),
-            ("ttyS255,57600", "ttyS255,57600n8", Some((255, 57_600, 8, "no"))),
-            ("ttyAMA0,38400o", "ttyAMA0,38400o8", Some((0, 38_400, 8, "odd"))),
-            ("ttyS4,4294967295n5", "ttyS4,4294967295n5", Some((4, u32::MAX, 5, "no"))),
-            ("ttyS5,110e6", "ttyS5,110e6", Some((5, 110, 6, "even"))),
-            ("ttyS6,1o7", "ttyS6,1o7", Some((6, 1, 7, "odd"))),
-            ("ttyS042,0057600e8", "ttyS42,57600e8", Some((42, 57_600, 8, "even"))),
-        ];
-        for (spec, karg, command) in table {
-            let console: Console = spec.parse().unwrap();
-            let command = command.map(|(unit, speed, word, parity): (u8, u32, u8, &str)| {
-                format!("serial --unit={unit} --speed={speed} --word={word} --parity={parity}")
-            });
-            assert_eq!((console.karg(), console.grub_command()), (format!("console={karg}"), command), "{spec}");
+    fn screens_have_no_settings() {
+        for spec in ["hvc0", "tty0", "ttysclp0"] {
+            assert_eq!(kernel_argument(spec), format!("console={spec}"));
+            assert_eq!(commands(spec), ["terminal_input console", "terminal_output console"], "{spec}");
+        }
+    }
+
+    #[test]
+    fn settings_that_are_not_given_are_9600n8() {
+        for (spec, full) in [
+            ("ttyS0", "ttyS0,9600n8"),
+            ("ttyAMA10", "ttyAMA10,9600n8"),
+            ("ttyS255,57600", "ttyS255,57600n8"),
+            ("ttyAMA0,38400o", "ttyAMA0,38400o8"),
+            ("ttyS4,4294967295n5", "ttyS4,4294967295n5"),
+            ("ttyS5,110e6", "ttyS5,110e6"),
+            ("ttyS6,1o7", "ttyS6,1o7"),
+            ("ttyS042,0057600e8", "ttyS42,57600e8"),
+        ] {
+            assert_eq!(kernel_argument(spec), format!("console={full}"));
+            assert_eq!(commands(spec), commands(full), "{spec}");
+        }
+    }
+
+    #[test]
+    fn the_boot_loader_is_told_a_lines_settings_in_its_own_words() {
+        for (spec, settings) in [
+            ("ttyS0", "--unit=0 --speed=9600 --word=8 --parity=no"),
+            ("ttyAMA10", "--unit=10 --speed=9600 --word=8 --parity=no"),
+            ("ttyS255,57600", "--unit=255 --speed=57600 --word=8 --parity=no"),
+            ("ttyAMA0,38400o", "--unit=0 --speed=38400 --word=8 --parity=odd"),
+            ("ttyS4,4294967295n5", "--unit=4 --speed=4294967295 --word=5 --parity=no"),
+            ("ttyS5,110e6", "--unit=5 --speed=110 --word=6 --parity=even"),
+            ("ttyS6,1o7", "--unit=6 --speed=1 --word=7 --parity=odd"),
+            ("ttyS042,0057600e8", "--unit=42 --speed=57600 --word=8 --parity=even"),
+        ] {
+            let expected =
+                [format!("serial {settings}"), "terminal_input serial".into(), "terminal_output serial".into()];
+            assert_eq!(commands(spec), expected, "{spec}");
         }
     }
 

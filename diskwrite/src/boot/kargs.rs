@@ -1,5 +1,7 @@
 //! Kernel arguments in a Boot Loader Specification entry.
 
+/// How the line with the kernel arguments starts.
+const OPTIONS: &str = "options ";
 /// What images for bare metal have among their kernel arguments.
 const PLATFORM: &str = "ignition.platform.id=";
 const METAL: &str = " ignition.platform.id=metal ";
@@ -29,21 +31,16 @@ pub enum EntryError {
 
 /// The entry with edited kernel arguments; blanks at the ends of lines go.
 pub(crate) fn edit_entry(entry: &str, edits: &KargEdits) -> Result<String, EntryError> {
-    let mut out = String::with_capacity(entry.len() + 256);
-    let mut found = false;
-    for line in entry.lines() {
-        match line.strip_prefix("options ") {
-            Some(_) if found => return Err(EntryError::ManyOptions),
-            Some(args) => {
-                found = true;
-                out.push_str("options ");
-                out.push_str(&edit_args(args, edits)?);
-            }
-            None => out.push_str(line.trim_end()),
-        }
-        out.push('\n');
+    let mut found = entry.lines().filter_map(|line| line.strip_prefix(OPTIONS));
+    let args = edit_args(found.next().ok_or(EntryError::NoOptions)?, edits)?;
+    if found.next().is_some() {
+        return Err(EntryError::ManyOptions);
     }
-    if found { Ok(out) } else { Err(EntryError::NoOptions) }
+    let edited = |line: &str| match line.starts_with(OPTIONS) {
+        true => format!("{OPTIONS}{args}\n"),
+        false => format!("{}\n", line.trim_end()),
+    };
+    Ok(entry.lines().map(edited).collect())
 }
 
 /// Arguments are compared as text between blanks, so that one which itself holds a blank can be deleted. Repeated ones

@@ -16,28 +16,28 @@ const KERNEL_ARGUMENTS: &str = "proc/cmdline";
 
 /// Arguments about the network, of the kernel and dracut, that the first boot gets too.
 const FIRST_BOOT: [&str; 19] = [
+    "BOOTIF",
+    "biosdevname",
+    "bond",
+    "bootdev",
+    "bridge",
+    "coreos.force_persist_ip",
+    "coreos.no_persist_ip",
+    "ifname",
+    "ip",
     "ipv6.disable",
+    "nameserver",
     "net.ifnames",
     "net.naming-scheme",
-    "ip",
-    "ifname",
-    "rd.route",
-    "bootdev",
-    "BOOTIF",
     "rd.bootif",
-    "nameserver",
-    "rd.peerdns",
-    "biosdevname",
-    "vlan",
-    "bond",
-    "team",
-    "bridge",
     "rd.net.timeout.carrier",
-    "coreos.no_persist_ip",
-    "coreos.force_persist_ip",
+    "rd.peerdns",
+    "rd.route",
+    "team",
+    "vlan",
 ];
 /// Arguments about the devices of IBM Z, that every boot gets.
-const EVERY_BOOT: [&str; 5] = ["rd.dasd", "rd.zfcp", "rd.znet", "zfcp.allow_lun_scan", "cio_ignore"];
+const EVERY_BOOT: [&str; 5] = ["cio_ignore", "rd.dasd", "rd.zfcp", "rd.znet", "zfcp.allow_lun_scan"];
 /// Arguments that are an option with the same value.
 const COPIED: [(&str, &str); 5] = [
     ("coreos.inst.image_url", "image-url"),
