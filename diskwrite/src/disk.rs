@@ -436,10 +436,10 @@ impl Disk {
         if DevNumber::from_raw(file.metadata().map_err(error)?.rdev()) != self.number {
             return Err(error(io::Error::other("the device node changed during the installation")));
         }
-        let mut left = LOCK_TRIES;
+        let mut tries = LOCK_TRIES;
         // The lock is a courtesy: without it things go well but for unlucky moments.
-        while file.try_lock().is_err() && left > 0 {
-            left -= 1;
+        while file.try_lock().is_err() && tries > 0 {
+            tries -= 1;
             thread::sleep(LOCK_PAUSE);
         }
         self.file = file;

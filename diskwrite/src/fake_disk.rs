@@ -96,13 +96,13 @@ impl FakeDisk {
         if self.picky {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let (at, left) = (usize::try_from(request.position()).unwrap(), request.left());
+        let (at, remaining) = (usize::try_from(request.position()).unwrap(), request.left());
         let short = self.ops % self.short_every == self.short_every - 1;
         let result = self.op();
         let zero = matches!(request.work, Work::Zero(_));
         // A request that fails may still have changed some of what it was meant to.
-        let half = (left / 2).next_multiple_of(512).min(left);
-        let len = if result.is_err() || short && !zero { half } else { left };
+        let half = (remaining / 2).next_multiple_of(512).min(remaining);
+        let len = if result.is_err() || short && !zero { half } else { remaining };
         match &mut request.work {
             Work::Write(..) => self.bytes[at..at + len].copy_from_slice(&request.source()[..len]),
             Work::Zero(_) => self.bytes[at..at + len].fill(0),

@@ -96,9 +96,9 @@ mod tests {
     use crate::options::Changes;
 
     fn parse(labels: &[&str], ranges: &[&str]) -> Result<Filters, FilterError> {
-        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let options = InstallOptions {
-            changes: Changes { save_partlabels: own(labels), save_partindexes: own(ranges), ..Default::default() },
+            changes: Changes { save_partlabels: owned(labels), save_partindexes: owned(ranges), ..Default::default() },
             ..Default::default()
         };
         Filters::parse(&options)

@@ -137,8 +137,8 @@ impl<T: Target> Flight<T> {
         }
         let Some(Answer { mut request, result }) = self.target.next() else {
             self.under_way = 0;
-            let lost = Request::new(0, Work::Zero(0));
-            self.fail(&lost, io::Error::other("requests were lost"));
+            let missing = Request::new(0, Work::Zero(0));
+            self.fail(&missing, io::Error::other("requests were lost"));
             return false;
         };
         self.under_way -= 1;

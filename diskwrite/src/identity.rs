@@ -125,14 +125,14 @@ impl DiskIdentity {
 
     /// What differs in `now`, which should be the same disk: each thing with what it was and is.
     pub fn changes(&self, now: &Self) -> Vec<Change> {
-        let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
         let seq = |seq: Option<u64>| seq.map_or_else(|| "none".to_owned(), |seq| seq.to_string());
         let all = [
             ("device number", self.number.clone(), now.number.clone()),
             ("size", self.size_bytes.to_string(), now.size_bytes.to_string()),
             ("sector size", self.sector_bytes.to_string(), now.sector_bytes.to_string()),
-            ("serial number", shown(&self.serial), shown(&now.serial)),
-            ("WWN", shown(&self.wwn), shown(&now.wwn)),
+            ("serial number", or_none(&self.serial), or_none(&now.serial)),
+            ("WWN", or_none(&self.wwn), or_none(&now.wwn)),
             ("disk sequence number", seq(self.diskseq), seq(now.diskseq)),
         ];
         let changed = all.into_iter().filter(|(_, was, is)| was != is);

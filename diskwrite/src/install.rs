@@ -162,7 +162,7 @@ pub fn install(options: &InstallOptions, on_event: &mut dyn FnMut(Event)) -> Res
             let disk = match touched {
                 None => DiskState::Untouched,
                 Some((disk, _)) if disk.is_gone() => DiskState::Gone,
-                Some((disk, saved)) if options.preserve_on_error => kept(&disk, &saved),
+                Some((disk, saved)) if options.preserve_on_error => preserved(&disk, &saved),
                 Some((disk, saved)) => {
                     on_event(Event::Phase { phase: Phase::Clearing });
                     clear(&disk, &saved)
@@ -309,13 +309,14 @@ fn read_back(
 ) -> Result<(), Failure> {
     let total_bytes = record.len();
     let mut reader = reader(disk, record)?;
-    let mut told = None::<Instant>;
+    let mut last_event = None::<Instant>;
     while let Some(checked_bytes) = reader.step()? {
         if options.cancelled() {
             return Err(Failure::Cancelled { written_bytes });
         }
-        if checked_bytes == total_bytes || told.is_none_or(|told| told.elapsed() >= PROGRESS_INTERVAL) {
-            told = Some(Instant::now());
+        if checked_bytes == total_bytes || last_event.is_none_or(|last_event| last_event.elapsed() >= PROGRESS_INTERVAL)
+        {
+            last_event = Some(Instant::now());
             on_event(Event::ReadBack { checked_bytes, total_bytes });
         }
     }
@@ -442,7 +443,7 @@ fn clear(disk: &Disk, saved: &Saved) -> DiskState {
     }
 }
 
-fn kept(disk: &Disk, saved: &Saved) -> DiskState {
+fn preserved(disk: &Disk, saved: &Saved) -> DiskState {
     // Those to keep had to be forgotten, and may be looked at again.
     if let Err(error) = partitions::announce(disk, saved.partitions()) {
         tracing::warn!(%error, "the kernel does not list the partitions to keep");

@@ -10,7 +10,7 @@ pub(crate) fn available_bytes() -> Option<u64> {
     let machine = from_meminfo(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    Some(left_in(Path::new(CGROUPS), Path::new(group)).into_iter().fold(machine, u64::min))
+    Some(available_in(Path::new(CGROUPS), Path::new(group)).into_iter().fold(machine, u64::min))
 }
 
 fn from_meminfo(text: &str) -> Option<u64> {
@@ -19,13 +19,13 @@ fn from_meminfo(text: &str) -> Option<u64> {
 }
 
 /// What `group` below `root`, and each group around it that has a limit, has left.
-fn left_in(root: &Path, group: &Path) -> Vec<u64> {
+fn available_in(root: &Path, group: &Path) -> Vec<u64> {
     let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let left = |group: &Path| {
+    let available = |group: &Path| {
         let dir = root.join(group);
         Some(number(&dir.join("memory.max"))?.saturating_sub(number(&dir.join("memory.current"))?))
     };
-    group.ancestors().filter_map(left).collect()
+    group.ancestors().filter_map(available).collect()
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
         put(&inner, "memory.current", "10\n");
         put(&root.path().join("a"), "memory.max", "1000\n");
         put(&root.path().join("a"), "memory.current", "400\n");
-        assert_eq!(left_in(root.path(), Path::new("a/b")), [600]);
-        assert_eq!(left_in(root.path(), Path::new("")), Vec::<u64>::new());
+        assert_eq!(available_in(root.path(), Path::new("a/b")), [600]);
+        assert_eq!(available_in(root.path(), Path::new("")), Vec::<u64>::new());
     }
 }

@@ -136,10 +136,10 @@ pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
 
 /// Does it again as long as the device is somebody else's.
 fn while_busy<T>(action: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
-    let mut left = BUSY_TRIES;
+    let mut tries = BUSY_TRIES;
     loop {
         match action() {
-            Err(Errno::EBUSY) if left > 0 => left -= 1,
+            Err(Errno::EBUSY) if tries > 0 => tries -= 1,
             result => return result,
         }
         thread::sleep(BUSY_PAUSE);

@@ -169,11 +169,11 @@ mod tests {
 
     #[test]
     fn shown_url_holds_no_secret() {
-        let shown = |url: &str| Source::Url(url.into()).to_string();
-        assert_eq!(shown("https://u:p@host:8443/a/b.xz?sig=x#y"), "https://host:8443/a/b.xz");
-        assert_eq!(shown("http://host"), "http://host");
-        assert_eq!(shown("http://host/a@b"), "http://host/a@b");
-        assert_eq!(shown("nonsense"), "nonsense");
+        let displayed = |url: &str| Source::Url(url.into()).to_string();
+        assert_eq!(displayed("https://u:p@host:8443/a/b.xz?sig=x#y"), "https://host:8443/a/b.xz");
+        assert_eq!(displayed("http://host"), "http://host");
+        assert_eq!(displayed("http://host/a@b"), "http://host/a@b");
+        assert_eq!(displayed("nonsense"), "nonsense");
     }
 
     #[test]

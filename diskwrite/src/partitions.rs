@@ -103,10 +103,10 @@ pub(crate) fn node_of(disk: &Disk, partition: &Partition) -> Option<PathBuf> {
 }
 
 fn while_busy(mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-    let mut left = TRIES;
+    let mut tries = TRIES;
     loop {
         match attempt() {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && left > 0 => left -= 1,
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries > 0 => tries -= 1,
             result => return result,
         }
         thread::sleep(PAUSE);

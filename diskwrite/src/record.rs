@@ -79,7 +79,7 @@ pub(crate) struct ReadBack<T> {
     flight: Flight<T>,
     device: PathBuf,
     /// Last first.
-    left: Vec<Run>,
+    remaining: Vec<Run>,
     under_way: Vec<Run>,
     spare: Vec<Buffer>,
     checked: u64,
@@ -90,9 +90,9 @@ impl<T: Target> ReadBack<T> {
     pub fn new(target: T, device: PathBuf, record: Record) -> Self {
         let mut flight = Flight::new(target);
         flight.forget_cache();
-        let mut left = record.runs;
-        left.sort_unstable_by_key(|run| std::cmp::Reverse(run.offset));
-        Self { flight, device, left, under_way: Vec::new(), spare: Vec::new(), checked: 0 }
+        let mut remaining = record.runs;
+        remaining.sort_unstable_by_key(|run| std::cmp::Reverse(run.offset));
+        Self { flight, device, remaining, under_way: Vec::new(), spare: Vec::new(), checked: 0 }
     }
 
     /// Compares some more. Returns how many bytes were compared so far; None if that is all.
@@ -126,12 +126,12 @@ impl<T: Target> ReadBack<T> {
 
     /// The next run; of zeros as much as a buffer takes.
     fn next_run(&mut self) -> Option<Run> {
-        let run = self.left.pop()?;
+        let run = self.remaining.pop()?;
         let Expected::Zeros { len } = run.expected else { return Some(run) };
         let now = len.min(bytes(RUN_BYTES));
         if now < len {
             let rest = Expected::Zeros { len: len - now };
-            self.left.push(Run { offset: run.offset.saturating_add(now), expected: rest });
+            self.remaining.push(Run { offset: run.offset.saturating_add(now), expected: rest });
         }
         Some(Run { expected: Expected::Zeros { len: now }, ..run })
     }

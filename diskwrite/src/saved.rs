@@ -149,7 +149,7 @@ impl Saved {
 
     /// The same for telling, before the image is known.
     pub fn list(&self) -> Vec<SavedPartition> {
-        self.partitions.iter().map(|partition| told(partition, None)).collect()
+        self.partitions.iter().map(|partition| numbered(partition, None)).collect()
     }
 
     /// Refuses what would write up to `end`, a byte's offset, if a saved partition starts before that.
@@ -208,7 +208,7 @@ impl Saved {
         for ((number, entry), partition) in entries.iter().zip(&self.partitions) {
             next = next.max(*number);
             table.set(next, entry).map_err(SavedError::Merge)?;
-            saved.push(told(partition, Some(next)));
+            saved.push(numbered(partition, Some(next)));
             next = next.saturating_add(1);
         }
         table.check().map_err(SavedError::Merge)?;
@@ -249,7 +249,7 @@ fn reads(disk: &File) -> impl FnMut(u64, usize) -> io::Result<Vec<u8>> {
     }
 }
 
-fn told(partition: &Partition, new_number: Option<u32>) -> SavedPartition {
+fn numbered(partition: &Partition, new_number: Option<u32>) -> SavedPartition {
     let Partition { number, name, start, len } = partition.clone();
     SavedPartition { number, name, new_number, offset: start, len }
 }

@@ -37,14 +37,14 @@ fn geometry(disk: &[u8], sector: usize) -> (usize, usize, usize) {
     (all, entries, all - entries - 2)
 }
 
-fn header(disk: &[u8], sector: usize, entries: &Entries, own: usize, other: usize, at: usize) -> Vec<u8> {
+fn header(disk: &[u8], sector: usize, entries: &Entries, here: usize, other: usize, at: usize) -> Vec<u8> {
     let (_, count, last) = geometry(disk, sector);
     let mut array = vec![0; 16384];
     for (number, entry) in entries {
         array[index((*number - 1).into()) * 128..][..128].copy_from_slice(entry);
     }
     let mut header = [b"EFI PART".as_slice(), &[0, 0, 1, 0], &92u32.to_le_bytes(), &[0; 8]].concat();
-    for value in [own, other, 2 + count, last] {
+    for value in [here, other, 2 + count, last] {
         header.extend(wide(value).to_le_bytes());
     }
     header.extend([0xD1; 16]);
@@ -53,7 +53,7 @@ fn header(disk: &[u8], sector: usize, entries: &Entries, own: usize, other: usiz
     let crc = crc32fast::hash(&header).to_le_bytes();
     header[16..20].copy_from_slice(&crc);
     header.resize(sector, 0);
-    if own < other { [header, array].concat() } else { [array, header].concat() }
+    if here < other { [header, array].concat() } else { [array, header].concat() }
 }
 
 /// Puts both copies of a table on a disk.
@@ -152,9 +152,9 @@ fn find_in(disk: &[u8], sector: usize, filters: &Filters) -> Result<Saved, Saved
 }
 
 fn filters(labels: &[&str], numbers: &[&str]) -> Filters {
-    let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let options = InstallOptions {
-        changes: Changes { save_partlabels: own(labels), save_partindexes: own(numbers), ..Default::default() },
+        changes: Changes { save_partlabels: owned(labels), save_partindexes: owned(numbers), ..Default::default() },
         ..Default::default()
     };
     Filters::parse(&options).unwrap()
@@ -208,33 +208,33 @@ proptest! {
         let wanted = |number: u32, entry: &[u8]| {
             if by_label { name_of(entry) == label } else { (from..=to).contains(&number) }
         };
-        let kept: Entries = old.clone().into_iter().filter(|(number, entry)| wanted(*number, entry)).collect();
+        let preserved: Entries = old.clone().into_iter().filter(|(number, entry)| wanted(*number, entry)).collect();
 
         let saved = find_in(&disk, sector, &filters).unwrap();
-        prop_assert_eq!(saved.partitions().len(), kept.len());
+        prop_assert_eq!(saved.partitions().len(), preserved.len());
         let before = disk.clone();
         apply(&mut disk, &saved.ends());
-        let intact = |disk: &[u8]| kept.values().all(|entry| {
+        let intact = |disk: &[u8]| preserved.values().all(|entry| {
             let (first, last) = extent(entry);
             // The image never gets to what starts in the first MiB.
             let bytes = (index(first) * sector).max(MIB)..(index(last + 1) * sector).max(MIB);
             disk[bytes.clone()] == before[bytes]
         });
         prop_assert!(intact(&disk));
-        let limit = kept.values().map(|entry| extent(entry).0 * wide(sector)).min();
+        let limit = preserved.values().map(|entry| extent(entry).0 * wide(sector)).min();
         let ok_up_to = |end: u64| saved.check_reach(end).is_ok();
         prop_assert!(limit.map_or(ok_up_to(u64::MAX), |limit| ok_up_to(limit) && !ok_up_to(limit + 1)));
-        if kept.is_empty() {
+        if preserved.is_empty() {
             prop_assert!(saved.merge(&head, false).unwrap().is_none());
             prop_assert!(disk[..MIB].iter().chain(&disk[disk.len() - MIB..]).all(|byte| *byte == 0));
             return Ok(());
         }
-        prop_assert_eq!(read_gpt(&disk, sector).1, kept.clone());
+        prop_assert_eq!(read_gpt(&disk, sector).1, preserved.clone());
         prop_assert!(disk[..446].iter().all(|byte| *byte == 0));
 
         let mut expected = new.clone();
         let mut next = new.keys().max().map_or(1, |number| number + 1);
-        for (number, entry) in &kept {
+        for (number, entry) in &preserved {
             next = next.max(*number);
             expected.insert(next, entry.clone());
             next += 1;
@@ -256,7 +256,7 @@ proptest! {
             prop_assert_eq!(&disk[(2 + count) * sector..MIB], &head[(2 + count) * sector..]);
             prop_assert_eq!(merged.partitions.len(), expected.len());
             for partition in &merged.saved {
-                prop_assert_eq!(&expected[&partition.new_number.unwrap()], &kept[&partition.number]);
+                prop_assert_eq!(&expected[&partition.new_number.unwrap()], &preserved[&partition.number]);
             }
         }
     }
@@ -410,10 +410,10 @@ fn moves_are_told_as_coreos_installer_tells_them() {
     let saved = find_in(&disk, 512, &filters(&[], &["-7"])).unwrap();
     let new = Entries::from([(4, entry(rng, "root", 2048, 4000))]);
     let head = image_head(rng, 512, 4 * MIB, &new);
-    let told: Vec<_> =
+    let listed: Vec<_> =
         saved.merge(&head, false).unwrap().unwrap().saved.iter().map(SavedPartition::to_string).collect();
     assert_eq!(
-        told,
+        listed,
         [
             "Saving partition 1 (\"data\") to new partition 5",
             "Saving partition 6 (\"logs\") to new partition 6",

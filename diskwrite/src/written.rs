@@ -85,9 +85,9 @@ impl WrittenDisk {
         let entry = entry.ok_or_else(|| WrittenError::NoPartition { device: device(), number })?;
         let starts = table.entries().map(|(_, other)| other.first_lba());
         let next = starts.filter(|start| *start > entry.first_lba()).min();
-        let kept = u64::try_from(u128::from(size) * u128::from(free_percent.min(100)) / 100).unwrap_or(size);
+        let reserved = u64::try_from(u128::from(size) * u128::from(free_percent.min(100)) / 100).unwrap_or(size);
         let end =
-            table.usable_end().min(next.unwrap_or(u64::MAX)).saturating_mul(sector).min(size.saturating_sub(kept));
+            table.usable_end().min(next.unwrap_or(u64::MAX)).saturating_mul(sector).min(size.saturating_sub(reserved));
         let last_lba = (end / ALIGNMENT_BYTES * ALIGNMENT_BYTES / sector).saturating_sub(1);
         let len = |last_lba: u64| last_lba.saturating_add(1).saturating_sub(entry.first_lba()).saturating_mul(sector);
         if last_lba <= entry.last_lba() {

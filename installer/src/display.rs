@@ -74,11 +74,11 @@ pub struct Lines {
 impl Display {
     /// The display for this process, of an image on its way to a disk.
     pub fn new(style: Style) -> Self {
-        Self::of(style, "disk")
+        Self::named(style, "disk")
     }
 
     /// The display for this process, where `name` is read.
-    pub fn of(style: Style, name: &str) -> Self {
+    pub fn named(style: Style, name: &str) -> Self {
         let bar = || {
             let bar = ProgressBar::no_length();
             bar.set_message(name.to_owned());

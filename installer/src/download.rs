@@ -114,8 +114,8 @@ impl Download {
         let mut images = match &self.image_url {
             Some(url) => {
                 let source = Source::Url(url.clone());
-                let shown = public_url(url);
-                note(&format!("Downloading image from {shown}\nDownloading signature from {shown}.sig"));
+                let public = public_url(url);
+                note(&format!("Downloading image from {public}\nDownloading signature from {public}.sig"));
                 vec![self.image(DISK, url, Trust::default(), source)]
             }
             None => self.of_stream()?,
@@ -210,7 +210,7 @@ impl Download {
         };
         unsigned();
         let file = File::create(path).with_context(|| format!("opening {}", path.display()))?;
-        let mut display = Display::of(Style::Auto, &image.name);
+        let mut display = Display::named(Style::Auto, &image.name);
         let source_total = copy.total();
         let result = copy.write(Some(&file), &mut |source_bytes_read| {
             let percent = source_total

@@ -86,22 +86,22 @@ pub fn fetch(
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     let hash: Option<IgnitionHash> = hash.map(str::parse).transpose()?;
     let anybody = insecure || hash.is_some();
-    let shown = public_url(url);
+    let public = public_url(url);
     match scheme.as_deref() {
         Some("https") => {}
         Some("http") if anybody => {}
         Some("http") => return Err(IgnitionSourceError::Insecure),
-        _ => return Err(IgnitionSourceError::Protocol { url: shown }),
+        _ => return Err(IgnitionSourceError::Protocol { url: public }),
     }
     let agent = api::http::agent(http)?;
     let started = Instant::now();
     let mut failures = 0u32;
     let config = loop {
         if cancel.is_cancelled() {
-            return Err(IgnitionSourceError::Cancelled { url: shown });
+            return Err(IgnitionSourceError::Cancelled { url: public });
         }
         let https_only = scheme.as_deref() == Some("https") && hash.is_none();
-        let error = match attempt(&agent, url, &shown, https_only) {
+        let error = match attempt(&agent, url, &public, https_only) {
             Ok(config) => break config,
             Err(error) if may_pass(&error) => error,
             Err(error) => return Err(error),
@@ -110,9 +110,9 @@ pub fn fetch(
         let again = match retries {
             Retries::Count(count) => failures < count,
             Retries::UntilStalled => {
-                let left = PATIENCE.saturating_sub(started.elapsed());
-                wait = wait.min(left);
-                !left.is_zero()
+                let remaining = PATIENCE.saturating_sub(started.elapsed());
+                wait = wait.min(remaining);
+                !remaining.is_zero()
             }
             Retries::Forever => true,
         };
@@ -122,27 +122,27 @@ pub fn fetch(
         failures = failures.saturating_add(1);
         tracing::warn!(error = %kernel::in_full(&error), wait_ms = wait.as_millis(), "the Ignition config is fetched again");
         if cancel.sleep(wait) {
-            return Err(IgnitionSourceError::Cancelled { url: shown });
+            return Err(IgnitionSourceError::Cancelled { url: public });
         }
     };
     hash.map_or(Ok(()), |hash| hash.check(&config))?;
     Ok(config)
 }
 
-fn attempt(agent: &ureq::Agent, url: &str, shown: &str, https_only: bool) -> Result<Vec<u8>, IgnitionSourceError> {
-    let transport = |source| IgnitionSourceError::Transport { url: shown.to_owned(), source: Box::new(source) };
+fn attempt(agent: &ureq::Agent, url: &str, public: &str, https_only: bool) -> Result<Vec<u8>, IgnitionSourceError> {
+    let transport = |source| IgnitionSourceError::Transport { url: public.to_owned(), source: Box::new(source) };
     // As it is: the hash is over the bytes on the server.
     let request = agent.get(url).header(header::ACCEPT_ENCODING, "identity");
     let request = request.config().https_only(https_only).timeout_recv_response(Some(SILENCE));
     let response = request.timeout_per_read(Some(SILENCE)).build().call().map_err(transport)?;
     let status = response.status().as_u16();
     if status != 200 {
-        return Err(IgnitionSourceError::Status { url: shown.to_owned(), status });
+        return Err(IgnitionSourceError::Status { url: public.to_owned(), status });
     }
     let mut config = Vec::new();
     let mut body = response.into_body().into_reader().take(MAX_BYTES + 1);
     body.read_to_end(&mut config).map_err(|error| transport(ureq::Error::from(error)))?;
-    bounded(config, || shown.to_owned())
+    bounded(config, || public.to_owned())
 }
 
 /// Whether the next attempt may fare better. An unknown name and a certificate nobody trusts stay so.

@@ -203,8 +203,8 @@ mod tests {
         let mut append_kargs = kargs.iter().map(|karg| (*karg).to_owned()).collect();
         let mut network_dir = dir.map(PathBuf::from);
         let first_boot = FirstBoot { append_kargs: &mut append_kargs, network_dir: &mut network_dir };
-        let said = live.carry_over(first_boot).is_some();
-        (append_kargs, network_dir, said)
+        let carried_over = live.carry_over(first_boot).is_some();
+        (append_kargs, network_dir, carried_over)
     }
 
     #[test]
@@ -229,9 +229,9 @@ mod tests {
         let line =
             "coreos.liveiso=x ip=192.0.2.7::192.0.2.1:255.255.255.0:node-7:eth0:none nameserver=192.0.2.53 quiet";
         let live = LiveNetwork { command_line: line.into(), ..live() };
-        let (kargs, dir, said) = carried(&live, &[DHCP, "rw"], None);
+        let (kargs, dir, carried_over) = carried(&live, &[DHCP, "rw"], None);
         assert_eq!(kargs, ["rw", "ip=192.0.2.7::192.0.2.1:255.255.255.0:node-7:eth0:none", "nameserver=192.0.2.53"]);
-        assert!(dir.is_none() && said);
+        assert!(dir.is_none() && carried_over);
         let six = LiveNetwork {
             address: "2001:db8::7".parse().ok(),
             command_line: "ip=[2001:db8::7]::[2001:db8::1]:64::eth0:none".into(),

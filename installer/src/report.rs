@@ -218,11 +218,11 @@ impl Reporter {
         let mut mailbox = self.shared.lock();
         while mailbox.sending || !mailbox.letters.is_empty() {
             let patience = if cancel.is_cancelled() { patience.min(Duration::from_secs(5)) } else { patience };
-            let left = patience.saturating_sub(start.elapsed());
-            if left.is_zero() {
+            let remaining = patience.saturating_sub(start.elapsed());
+            if remaining.is_zero() {
                 return false;
             }
-            let wait = self.shared.changed.wait_timeout(mailbox, left.min(Duration::from_millis(200)));
+            let wait = self.shared.changed.wait_timeout(mailbox, remaining.min(Duration::from_millis(200)));
             mailbox = wait.unwrap_or_else(PoisonError::into_inner).0;
         }
         true
@@ -297,9 +297,9 @@ mod tests {
         for (info, stage) in [("", HostStage::Installing), ("25%", HostStage::WritingImageToDisk)] {
             write_stage(&path, &HostProgress { current_stage: stage, progress_info: info.into() }, None).unwrap();
         }
-        let told: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!((&told["stage"], &told["info"]), (&"Writing image to disk".into(), &"25%".into()));
-        assert_eq!(told["image"], serde_json::Value::Null);
+        let written: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!((&written["stage"], &written["info"]), (&"Writing image to disk".into(), &"25%".into()));
+        assert_eq!(written["image"], serde_json::Value::Null);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
@@ -307,11 +307,11 @@ mod tests {
     fn a_rate_is_told_once_a_second() {
         let (mut rate, start) = (Rate::default(), Instant::now());
         let after = |ms| start + Duration::from_millis(ms);
-        let told: Vec<_> = [(0, 0), (500, 100), (2000, 600), (2500, 700), (3000, 700), (4000, 10), (6000, 4010)]
+        let written: Vec<_> = [(0, 0), (500, 100), (2000, 600), (2500, 700), (3000, 700), (4000, 10), (6000, 4010)]
             .into_iter()
             .map(|(ms, bytes)| rate.per_second(bytes, after(ms)))
             .collect();
-        assert_eq!(told, [Some(0), None, Some(300), None, Some(100), Some(0), Some(2000)], "the sixth starts again");
+        assert_eq!(written, [Some(0), None, Some(300), None, Some(100), Some(0), Some(2000)], "the sixth starts again");
     }
 
     #[test]

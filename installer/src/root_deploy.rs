@@ -94,8 +94,8 @@ pub fn deploy(host: &dyn Host, deploy: &RootDeploy, ignition: &[u8], cancel: &Ca
 
 fn run(host: &dyn Host, program: Program, args: &[&str], cancel: &Cancel) -> Result<(), DeployError> {
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
-    let said = host.run(program, &args, cancel).map_err(HostError::from)?;
-    tracing::debug!(program = program.path(), said);
+    let output = host.run(program, &args, cancel).map_err(HostError::from)?;
+    tracing::debug!(program = program.path(), said = output);
     Ok(())
 }
 

@@ -242,19 +242,19 @@ fn fetch(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Res
 
 /// One request; with a failure goes whether it may pass.
 fn ask(agent: &ureq::Agent, url: &str) -> Result<Vec<u8>, (StreamError, bool)> {
-    let shown = || public_url(url);
+    let public = || public_url(url);
     let request = agent.get(url).config().timeout_global(Some(ANSWER_TIME)).build();
     let mut response = request.call().map_err(|error| {
         // An address that stays wrong is not worth another try.
         let passes = !matches!(error, ureq::Error::BadUri(_) | ureq::Error::Tls(_) | ureq::Error::Rustls(_));
-        (StreamError::Transport { url: shown(), source: Box::new(error) }, passes)
+        (StreamError::Transport { url: public(), source: Box::new(error) }, passes)
     })?;
     let status = response.status();
     if status != StatusCode::OK {
         let passes = matches!(status.as_u16(), 408 | 429 | 500..=599);
-        return Err((StreamError::Status { url: shown(), status: status.as_u16() }, passes));
+        return Err((StreamError::Status { url: public(), status: status.as_u16() }, passes));
     }
-    read_body(&mut response, METADATA_BYTES).map_err(|source| (StreamError::Body { url: shown(), source }, true))
+    read_body(&mut response, METADATA_BYTES).map_err(|source| (StreamError::Body { url: public(), source }, true))
 }
 
 fn select(metadata: Metadata, query: &StreamQuery<'_>) -> Result<StreamImage, StreamError> {

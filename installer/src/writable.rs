@@ -24,13 +24,13 @@ pub fn make_writable(path: &Path) -> Result<(), WritableError> {
         return Ok(());
     }
     // What else the mount has is kept by those flags alone that are named.
-    let kept = [
+    let preserved = [
         (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
         (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
         (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
     ];
-    let kept = kept.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, flag)| flag);
-    let flags = kept.fold(MsFlags::MS_REMOUNT, |flags, flag| flags | flag);
+    let preserved = preserved.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, flag)| flag);
+    let flags = preserved.fold(MsFlags::MS_REMOUNT, |flags, flag| flags | flag);
     assist::remount(path, flags).map_err(fail)?;
     // What was waiting to be written when it was made read-only.
     nix::unistd::sync();

@@ -67,9 +67,9 @@ impl FakeHost {
 
 impl Host for FakeHost {
     fn make_writable(&self, boot: &Path) -> Result<(), HostError> {
-        let left = self.read_only_times.get();
-        self.read_only_times.set(left.saturating_sub(1));
-        if left > 0 {
+        let remaining = self.read_only_times.get();
+        self.read_only_times.set(remaining.saturating_sub(1));
+        if remaining > 0 {
             let error = WritableError { path: boot.into(), source: std::io::Error::from_raw_os_error(30) };
             return Err(error.into());
         }
@@ -129,8 +129,8 @@ impl Node {
             entry.contains("'coreos.live.rootfs_url=https://s.example/rootfs?arch=x86_64&version=4.22'\n"),
             "{entry}"
         );
-        let left = |dir: &str| fs::read_dir(self.root().join(dir)).unwrap().count();
-        assert_eq!((left("boot/discovery"), left("boot/loader/entries")), (2, 1), "no draft is left");
+        let remaining = |dir: &str| fs::read_dir(self.root().join(dir)).unwrap().count();
+        assert_eq!((remaining("boot/discovery"), remaining("boot/loader/entries")), (2, 1), "no draft is left");
     }
 }
 
@@ -147,8 +147,8 @@ fn the_entry_is_the_real_agents_for_both_kinds_of_machine() {
                    coreos.live.rootfs_url=http://s/r";
     assert!(z.contains(&format!("\noptions {options}\n")), "{z}");
     let line = FakeHost::default().command_line().unwrap();
-    let kept = "ip=a nameserver=9.9.9.9 rd.znet=y rd.zfcp=x rd.dasd=0.0.1";
-    assert_eq!(zipl_options(&z, &line).unwrap(), format!("{options} {kept}"));
+    let preserved = "ip=a nameserver=9.9.9.9 rd.znet=y rd.zfcp=x rd.dasd=0.0.1";
+    assert_eq!(zipl_options(&z, &line).unwrap(), format!("{options} {preserved}"));
     assert!(zipl_options("title x\n", &line).is_err());
     for url in ["http://s/r' init=/bin/sh '", "http://s/r\nlinux /evil", "http://s/ü", "http://s/\"", "http://s/ r"] {
         let error = loader_entry(url, Architecture::Other).unwrap_err().to_string();
@@ -296,9 +296,9 @@ impl Node {
 
 fn run(command: &mut Command) {
     let output = command.output().unwrap();
-    let mut said = String::new();
-    let _ = output.stderr.as_slice().read_to_string(&mut said);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let mut log = String::new();
+    let _ = output.stderr.as_slice().read_to_string(&mut log);
+    assert!(output.status.success(), "{command:?}: {log}");
 }
 
 /// What an ordinary user of the node can do before: the directory is there already, with a kernel in it.

@@ -88,8 +88,8 @@ pub(crate) fn labelled(device: &mut (impl Read + Seek), partitions: &[Partition]
 }
 
 /// Which of `devices` hold such a file system, one of each UUID and none of `own`.
-fn others<D: Read + Seek>(devices: impl IntoIterator<Item = (PathBuf, D)>, own: &[[u8; 16]]) -> Vec<PathBuf> {
-    let mut seen = own.to_vec();
+fn others<D: Read + Seek>(devices: impl IntoIterator<Item = (PathBuf, D)>, excluded: &[[u8; 16]]) -> Vec<PathBuf> {
+    let mut seen = excluded.to_vec();
     let mut found = Vec::new();
     for (path, mut device) in devices {
         if let Some(uuid) = boot_uuid(&mut device).filter(|uuid| !seen.contains(uuid)) {
@@ -111,13 +111,13 @@ fn boot_uuid(device: &mut (impl Read + Seek)) -> Option<[u8; 16]> {
 pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
     let Ok(root) = Root::open("/") else { return Vec::new() };
     let usage = Usage::read(&root).unwrap_or_default();
-    let mut own = Vec::new();
+    let mut excluded = Vec::new();
     let mut candidates = Vec::new();
     for name in root.list("/sys/block") {
         let Ok(nodes) = nodes(&root, &Path::new("/sys/block").join(&name)) else { continue };
         let devices = nodes.iter().map(|node| Path::new("/dev").join(node.name.replace('!', "/")));
         if nodes.first().is_some_and(|node| DevNumber::of_block_device(disk) == Some(node.number)) {
-            own = devices.filter_map(|path| boot_uuid(&mut File::open(path).ok()?)).collect();
+            excluded = devices.filter_map(|path| boot_uuid(&mut File::open(path).ok()?)).collect();
             continue;
         }
         // Devices that lie on it have their own file systems.
@@ -126,7 +126,7 @@ pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
             candidates.extend(devices);
         }
     }
-    others(candidates.into_iter().filter_map(|path| Some((path.clone(), File::open(&path).ok()?))), &own)
+    others(candidates.into_iter().filter_map(|path| Some((path.clone(), File::open(&path).ok()?))), &excluded)
 }
 
 #[cfg(test)]

@@ -244,8 +244,8 @@ fn append_firstboot_args(root: &Path, args: &str) -> Result<(), BootError> {
 }
 
 fn set_grub_commands(root: &Path, commands: &[String]) -> Result<(), BootError> {
-    let [own, shared] = GRUB.map(|name| root.join(name));
-    let path = if own.exists() { own } else { shared };
+    let [separate, shared] = GRUB.map(|name| root.join(name));
+    let path = if separate.exists() { separate } else { shared };
     let text = read_text(&path)?.ok_or_else(|| failed("read", &path)(io::ErrorKind::NotFound.into()))?;
     match grub::with_commands(&text, commands) {
         Some(text) => rewrite(&path, &text),

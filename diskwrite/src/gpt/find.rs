@@ -108,8 +108,8 @@ struct Attempt {
 fn entries(header: &Header, sector_bytes: u32, disk_bytes: u64) -> Result<(u64, usize), TableError> {
     let len = header.entries_len()?;
     let (start, end) = header.entries(sector_bytes);
-    let own = header.own_lba.saturating_mul(sector_bytes.into());
-    let over_header = start < own.saturating_add(sector_bytes.into()) && own < end;
+    let header_offset = header.own_lba.saturating_mul(sector_bytes.into());
+    let over_header = start < header_offset.saturating_add(sector_bytes.into()) && header_offset < end;
     if header.entries_lba < 2 || end > disk_bytes || over_header {
         return Err(TableError::EntriesMisplaced { start, end, disk_bytes });
     }

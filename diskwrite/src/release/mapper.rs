@@ -182,14 +182,14 @@ impl Mapper {
 
     /// Removes a device that nobody has open, after a last look whether it is the one that was meant.
     pub fn remove(&self, device: &Mapped) -> io::Result<()> {
-        let mut left = REMOVE_TRIES;
+        let mut tries = REMOVE_TRIES;
         loop {
             let result = self.check(device).and_then(|()| {
                 let mut buffer = question(Some(device))?;
                 ask(&self.control, Command::Remove, &mut buffer)
             });
             match result {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && left > 0 => left -= 1,
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries > 0 => tries -= 1,
                 // Somebody else was faster.
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(()),
                 result => return result,

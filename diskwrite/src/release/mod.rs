@@ -293,10 +293,10 @@ fn stop_array(layer: &Device, kernel: &dyn Kernel, cancel: &Cancel) -> io::Resul
             layer.elsewhere.join(", ")
         )));
     }
-    let mut left = STOP_TRIES;
+    let mut tries = STOP_TRIES;
     loop {
         match kernel.write(&file, "clear") {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && left > 0 => left -= 1,
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries > 0 => tries -= 1,
             // Gone meanwhile.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => return Ok(()),
             result => return result,

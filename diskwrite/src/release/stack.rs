@@ -90,8 +90,8 @@ impl Stack {
     pub fn read(root: &Root, disk: &Path) -> io::Result<Self> {
         let disk = root.resolve(disk).ok_or(io::ErrorKind::NotFound)?;
         let mut devices = BTreeMap::new();
-        let mut left = vec![(disk.clone(), None)];
-        while let Some((dir, from)) = left.pop() {
+        let mut queue = vec![(disk.clone(), None)];
+        while let Some((dir, from)) = queue.pop() {
             let family = nodes(root, &dir)?;
             let whole = family.first().map(|node| node.number);
             for node in family {
@@ -112,7 +112,7 @@ impl Stack {
                     elsewhere: Vec::new(),
                     node,
                 };
-                left.extend(above.into_iter().map(|dir| (dir, Some(device.node.number))));
+                queue.extend(above.into_iter().map(|dir| (dir, Some(device.node.number))));
                 devices.insert(device.node.number, device);
             }
         }
@@ -150,10 +150,10 @@ impl Stack {
 /// Layers, each after its holders and those of its partitions.
 fn order(devices: &BTreeMap<DevNumber, Device>) -> Vec<DevNumber> {
     let above = |number: DevNumber| {
-        let own = devices.values().filter(move |device| {
+        let matching = devices.values().filter(move |device| {
             device.node.number == number || (device.node.partition.is_some() && device.from == Some(number))
         });
-        own.flat_map(|device| device.holders.iter().copied()).collect::<Vec<_>>()
+        matching.flat_map(|device| device.holders.iter().copied()).collect::<Vec<_>>()
     };
     let mut done = Vec::new();
     let mut seen = BTreeSet::new();

@@ -22,7 +22,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(headers: &HeaderMap, total: Option<u64>) -> Self {
+    fn new(headers: &HeaderMap, total: Option<u64>) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         Self { total, etag: text(header::ETAG), modified: text(header::LAST_MODIFIED) }
     }
@@ -70,7 +70,7 @@ enum Attempt {
 pub(super) struct HttpReader {
     agent: ureq::Agent,
     url: String,
-    shown: String,
+    public_url: String,
     /// Whether nothing but the server's certificate speaks for the image, so that no other may take its place.
     https_only: bool,
     cancel: Cancel,
@@ -94,15 +94,15 @@ pub(super) struct HttpReader {
 impl HttpReader {
     /// Waits for an answer, for as long as failures are of the kind that passes.
     pub fn open(url: &str, options: &InstallOptions, on_retry: OnRetry) -> Result<Self, SourceError> {
-        let shown = Source::Url(url.to_owned()).to_string();
+        let public_url = Source::Url(url.to_owned()).to_string();
         let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         if !host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !host.contains(char::is_whitespace)) {
-            return Err(SourceError::Url { url: shown });
+            return Err(SourceError::Url { url: public_url });
         }
         let mut reader = Self {
             agent: api::http::agent(&options.http)?,
             url: url.to_owned(),
-            shown,
+            public_url,
             https_only: is_https_only(url, options),
             cancel: options.cancel.clone(),
             stall_timeout: options.stall_timeout,
@@ -150,15 +150,18 @@ impl HttpReader {
                 let patient = self.retries == Retries::Forever && may_pass_one_day(&error);
                 let is_refused = matches!(error, ureq::Error::RequireHttpsOnly(_));
                 let passes = !is_refused && (self.identity.is_some() || may_pass(&error) || patient);
-                let error =
-                    SourceError::Transport { url: self.shown.clone(), offset: self.offset, source: Box::new(error) };
+                let error = SourceError::Transport {
+                    url: self.public_url.clone(),
+                    offset: self.offset,
+                    source: Box::new(error),
+                };
                 if passes { Ok(Attempt::Later(error)) } else { Err(error) }
             }
         }
     }
 
     fn accept(&mut self, response: Response<ureq::Body>) -> Result<Attempt, SourceError> {
-        let changed = |what| SourceError::Changed { url: self.shown.clone(), what, offset: self.offset };
+        let changed = |what| SourceError::Changed { url: self.public_url.clone(), what, offset: self.offset };
         let status = response.status().as_u16();
         let total = match (status, &self.identity) {
             (200, _) => response.body().content_length(),
@@ -168,12 +171,12 @@ impl HttpReader {
             },
             (416, Some(_)) => return Err(changed("its length")),
             _ => {
-                let error = SourceError::Status { url: self.shown.clone(), status, offset: self.offset };
+                let error = SourceError::Status { url: self.public_url.clone(), status, offset: self.offset };
                 let passes = matches!(status, 408 | 425 | 429 | 500..=599);
                 return if passes { Ok(Attempt::Later(error)) } else { Err(error) };
             }
         };
-        let identity = Identity::of(response.headers(), total);
+        let identity = Identity::new(response.headers(), total);
         match &self.identity {
             None => self.identity = Some(identity),
             Some(known) => {
@@ -194,7 +197,7 @@ impl HttpReader {
     fn wait_after(&mut self, error: SourceError) -> Result<(), SourceError> {
         self.body = None;
         let silent = self.progress.elapsed();
-        let left = match self.retries {
+        let patience = match self.retries {
             Retries::Forever => Duration::MAX,
             Retries::Count(count) if self.identity.is_none() => {
                 if self.failures >= count {
@@ -204,16 +207,16 @@ impl HttpReader {
             }
             Retries::Count(_) | Retries::UntilStalled => self.stall_timeout.saturating_sub(silent),
         };
-        if left.is_zero() {
+        if patience.is_zero() {
             return Err(SourceError::Stalled {
-                url: self.shown.clone(),
+                url: self.public_url.clone(),
                 offset: self.offset,
                 total: self.total(),
                 silent,
                 source: Box::new(error),
             });
         }
-        let wait = backoff(self.failures).min(left);
+        let wait = backoff(self.failures).min(patience);
         self.failures = self.failures.saturating_add(1);
         if !(self.on_retry)(Retry { error: kernel::in_full(&error), wait, offset: self.offset }) {
             return Err(SourceError::Cancelled { offset: self.offset });
@@ -236,7 +239,7 @@ impl HttpReader {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
             Err(source) => {
-                let error = SourceError::Body { url: self.shown.clone(), offset: self.offset, source };
+                let error = SourceError::Body { url: self.public_url.clone(), offset: self.offset, source };
                 return self.wait_after(error).map(|()| None);
             }
         };
@@ -246,7 +249,7 @@ impl HttpReader {
             if self.skip == 0 && expected <= self.offset {
                 return Ok(Some(0));
             }
-            let error = SourceError::Short { name: self.shown.clone(), expected, found: self.offset };
+            let error = SourceError::Short { name: self.public_url.clone(), expected, found: self.offset };
             return self.wait_after(error).map(|()| None);
         }
         if self.skip > 0 {
@@ -254,7 +257,7 @@ impl HttpReader {
             self.skip -= bytes;
             if self.skip == 0 && self.skipped.clone().finalize() != self.delivered.clone().finalize() {
                 return Err(SourceError::Changed {
-                    url: self.shown.clone(),
+                    url: self.public_url.clone(),
                     what: "what came before",
                     offset: self.offset,
                 });

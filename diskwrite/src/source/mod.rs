@@ -70,7 +70,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// The server kept failing for too long.
-    #[error("{url} gave nothing new for {} s, after byte {offset}{}", silent.as_secs(), of(total))]
+    #[error("{url} gave nothing new for {} s, after byte {offset}{}", silent.as_secs(), expected_size(total))]
     Stalled {
         /// Without secrets.
         url: String,
@@ -112,7 +112,7 @@ pub enum SourceError {
     },
 }
 
-fn of(total: &Option<u64>) -> String {
+fn expected_size(total: &Option<u64>) -> String {
     total.map(|total| format!(" of {total}")).unwrap_or_default()
 }
 

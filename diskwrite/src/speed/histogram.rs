@@ -55,9 +55,9 @@ fn bucket(ns: u64) -> usize {
     if top_bit <= BITS {
         return usize::try_from(ns).unwrap_or(BUCKETS - 1);
     }
-    let lost = top_bit - BITS;
-    let group = usize::try_from(lost + 1).unwrap_or(BUCKETS) << BITS;
-    let offset = usize::try_from(ns >> lost).unwrap_or(0) & (GROUP - 1);
+    let dropped_bits = top_bit - BITS;
+    let group = usize::try_from(dropped_bits + 1).unwrap_or(BUCKETS) << BITS;
+    let offset = usize::try_from(ns >> dropped_bits).unwrap_or(0) & (GROUP - 1);
     (group + offset).min(BUCKETS - 1)
 }
 
@@ -66,8 +66,8 @@ fn middle(index: usize) -> u64 {
     if index < GROUP << 1 {
         return exact;
     }
-    let lost = (exact >> BITS) - 1;
-    (1 << (lost + u64::from(BITS))) + ((exact % (1 << BITS)) << lost) + (1 << (lost - 1))
+    let dropped_bits = (exact >> BITS) - 1;
+    (1 << (dropped_bits + u64::from(BITS))) + ((exact % (1 << BITS)) << dropped_bits) + (1 << (dropped_bits - 1))
 }
 
 #[cfg(test)]

@@ -63,13 +63,13 @@ impl<'a> Saved<'a> {
     }
 
     fn put_back(&self) -> Result<(), SpeedError> {
-        let mut left = TRIES;
+        let mut tries = TRIES;
         loop {
             match self.try_once() {
                 Ok(()) => return Ok(()),
-                Err(error) if left > 1 => {
+                Err(error) if tries > 1 => {
                     tracing::warn!(%error, "putting the contents back failed, trying again");
-                    left -= 1;
+                    tries -= 1;
                     thread::sleep(PAUSE);
                 }
                 Err(source) => {

@@ -66,7 +66,7 @@ pub(super) fn read(options: &InstallOptions, at: &SignatureAt) -> Result<Option<
 
 /// What the server gives, or why it gives nothing; whether that will do, others decide.
 pub(super) fn fetch(options: &InstallOptions, url: &str) -> Result<Vec<u8>, String> {
-    let shown = public_url(url);
+    let public_url = public_url(url);
     let agent = agent(&options.http).map_err(|error| error.to_string())?;
     let started = Instant::now();
     let mut failures = 0;
@@ -85,7 +85,7 @@ pub(super) fn fetch(options: &InstallOptions, url: &str) -> Result<Vec<u8>, Stri
         }
         let wait = backoff(failures);
         failures = failures.saturating_add(1);
-        tracing::warn!("cannot fetch the signature {shown}: {error}; trying again in {:.1} s", wait.as_secs_f32());
+        tracing::warn!("cannot fetch the signature {public_url}: {error}; trying again in {:.1} s", wait.as_secs_f32());
         options.cancel.sleep(wait);
     }
 }

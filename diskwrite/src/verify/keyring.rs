@@ -129,12 +129,12 @@ pub(super) fn is_strong(hash: HashAlgorithm) -> bool {
 
 /// The keys that may have signed an image: those of CoreOS and those of the key rings, or the latter alone.
 pub(super) fn trusted(trust: &Trust) -> Result<Vec<Key>, VerifyError> {
-    let own = read_all(&trust.keyrings)?;
+    let named = read_all(&trust.keyrings)?;
     if trust.keyrings_only {
-        return Ok(own);
+        return Ok(named);
     }
     let mut keys = of_coreos();
-    own.into_iter().for_each(|key| add(&mut keys, key));
+    named.into_iter().for_each(|key| add(&mut keys, key));
     Ok(keys)
 }
 
@@ -293,59 +293,61 @@ fn may_sign(signature: &Signature) -> Option<bool> {
 /// The latest of the key's signatures of itself decides. That one of them is by SHA-1, as with keys of 2009, does no harm: the
 /// key itself is trusted for its file or fingerprint, and made them with its own hand.
 fn primary(key: &SignedPublicKey) -> Key {
-    let own = &key.primary_key;
+    let primary_key = &key.primary_key;
     let of_key = |kind, signatures: &[Signature]| -> Vec<Signature> {
-        let valid = |signature: &&Signature| signature.typ() == Some(kind) && signature.verify_key(own).is_ok();
+        let valid = |signature: &&Signature| signature.typ() == Some(kind) && signature.verify_key(primary_key).is_ok();
         signatures.iter().filter(valid).cloned().collect()
     };
     let revoked = !of_key(SignatureType::KeyRevocation, &key.details.revocation_signatures).is_empty();
-    let mut said = of_key(SignatureType::Key, &key.details.direct_signatures);
+    let mut signatures = of_key(SignatureType::Key, &key.details.direct_signatures);
     let mut users = Vec::new();
     for user in &key.details.users {
-        let valid = |signature: &&Signature| signature.verify_certification(own, Tag::UserId, &user.id).is_ok();
+        let valid = |signature: &&Signature| signature.verify_certification(primary_key, Tag::UserId, &user.id).is_ok();
         // A later revocation takes a user id out, whatever was said before.
         let latest = user.signatures.iter().filter(valid).max_by_key(|signature| created(signature));
         if let Some(latest) = latest.filter(|signature| signature.typ() != Some(SignatureType::CertRevocation)) {
             users.push((latest.is_primary(), created(latest), String::from_utf8_lossy(user.id.id()).into_owned()));
-            said.push(latest.clone());
+            signatures.push(latest.clone());
         }
     }
-    let latest = said.iter().max_by_key(|signature| created(signature));
+    let latest = signatures.iter().max_by_key(|signature| created(signature));
     let flaw = match latest {
         _ if revoked => Some("its owner has revoked it"),
         None => Some("it has no valid signature of its own (self-signature)"),
-        Some(_) if !matches!(own.version(), KeyVersion::V4 | KeyVersion::V6) => Some("it is of an outdated version"),
+        Some(_) if !matches!(primary_key.version(), KeyVersion::V4 | KeyVersion::V6) => {
+            Some("it is of an outdated version")
+        }
         Some(signature) if may_sign(signature) == Some(false) => Some("its owner says that it is not for signing data"),
         Some(_) => None,
     };
     let user = users.into_iter().max_by_key(|(primary, created, _)| (*primary, *created));
     Key {
-        part: Part::Primary(own.clone()),
-        primary: capitals(own),
-        fingerprint: capitals(own),
+        part: Part::Primary(primary_key.clone()),
+        primary: capitals(primary_key),
+        fingerprint: capitals(primary_key),
         user: user.map_or_else(|| "no user id".into(), |(_, _, id)| printable(&id)),
-        created: i64::from(own.created_at().as_secs()),
-        expires: latest.and_then(|signature| expiry(signature, own)),
+        created: i64::from(primary_key.created_at().as_secs()),
+        expires: latest.and_then(|signature| expiry(signature, primary_key)),
         flaw,
     }
 }
 
 /// A subkey signs for its primary key only where both say so: the primary key's binding, and in it the subkey's own.
 fn subkey(key: &SignedPublicKey, sub: &SignedPublicSubKey, primary: &Key) -> Key {
-    let (own, owner) = (&sub.key, &key.primary_key);
+    let (subkey, owner) = (&sub.key, &key.primary_key);
     let valid = |signature: &&Signature| {
-        signature.hash_alg().is_some_and(is_strong) && signature.verify_subkey_binding(owner, own).is_ok()
+        signature.hash_alg().is_some_and(is_strong) && signature.verify_subkey_binding(owner, subkey).is_ok()
     };
     let is_revocation = |signature: &&Signature| signature.typ() == Some(SignatureType::SubkeyRevocation);
     // To stop something, the weakest digest will do.
     let mut revocations = sub.signatures.iter().filter(is_revocation);
-    let revoked = revocations.any(|signature| signature.verify_subkey_binding(owner, own).is_ok());
+    let revoked = revocations.any(|signature| signature.verify_subkey_binding(owner, subkey).is_ok());
     let bindings = sub.signatures.iter().filter(|signature| !is_revocation(signature)).filter(valid);
     let binding = bindings.max_by_key(|signature| created(signature));
     let signed_back = |signature: &Signature| {
         let back = signature.embedded_signature();
         back.is_some_and(|back| {
-            back.hash_alg().is_some_and(is_strong) && back.verify_primary_key_binding(own, owner).is_ok()
+            back.hash_alg().is_some_and(is_strong) && back.verify_primary_key_binding(subkey, owner).is_ok()
         })
     };
     let of_owner = match primary.flaw {
@@ -362,13 +364,13 @@ fn subkey(key: &SignedPublicKey, sub: &SignedPublicSubKey, primary: &Key) -> Key
         Some(binding) if !signed_back(binding) => Some("this subkey has not signed its primary key (back-signature)"),
         Some(_) => None,
     };
-    let expires = binding.and_then(|signature| expiry(signature, own));
+    let expires = binding.and_then(|signature| expiry(signature, subkey));
     Key {
-        part: Part::Sub(own.clone()),
+        part: Part::Sub(subkey.clone()),
         primary: primary.primary.clone(),
-        fingerprint: capitals(own),
+        fingerprint: capitals(subkey),
         user: primary.user.clone(),
-        created: i64::from(own.created_at().as_secs()),
+        created: i64::from(subkey.created_at().as_secs()),
         expires: expires.into_iter().chain(primary.expires).min(),
         flaw,
     }

@@ -22,7 +22,7 @@ pub(super) fn signatures(work: &Work<'_>) -> Result<Outcome, WipeError> {
     let mut erased = BTreeSet::new();
     for _ in 0..ROUNDS {
         work.check_cancelled(0)?;
-        let mut spans = left(work);
+        let mut spans = remaining(work);
         if spans.is_empty() {
             let bytes = erased.iter().map(|span: &Span| span.len).sum();
             return Ok(Outcome::Done { bytes, verified_bytes: bytes, how: None });
@@ -42,12 +42,12 @@ pub(super) fn signatures(work: &Work<'_>) -> Result<Outcome, WipeError> {
         flushed?;
         erased.append(&mut spans);
     }
-    let left = left(work).len();
-    Err(WipeError::StillThere { device: work.device(), left, rounds: ROUNDS })
+    let remaining = remaining(work).len();
+    Err(WipeError::StillThere { device: work.device(), remaining, rounds: ROUNDS })
 }
 
 /// What to erase next, as the medium has it.
-fn left(work: &Work<'_>) -> BTreeSet<Span> {
+fn remaining(work: &Work<'_>) -> BTreeSet<Span> {
     let disk_bytes = work.geometry.size_bytes;
     let contents = probe(work.disk.file(), disk_bytes, work.geometry.sector_bytes);
     next(&contents, disk_bytes, |span| {
@@ -59,7 +59,7 @@ fn left(work: &Work<'_>) -> BTreeSet<Span> {
 /// The same of what was found; `ends_as_boot_sector` looks at the disk.
 fn next(contents: &Contents, disk_bytes: u64, ends_as_boot_sector: impl Fn(&Span) -> bool) -> BTreeSet<Span> {
     let whole = Span { offset: 0, len: disk_bytes };
-    let own_end = boot_signature(whole, disk_bytes);
+    let boot_end = boot_signature(whole, disk_bytes);
     let inner = |firmware_only: bool| {
         let wanted = move |name: Option<&str>| !firmware_only || name == Some(FIRMWARE_TYPE);
         let parts = contents.partitions.iter().filter(move |part| wanted(part.type_name.as_deref()));
@@ -68,21 +68,21 @@ fn next(contents: &Contents, disk_bytes: u64, ends_as_boot_sector: impl Fn(&Span
         let mut spans = magics(signatures.flat_map(|signature| &signature.magics), disk_bytes);
         spans.extend(starts.filter_map(|part| boot_signature(part.span, disk_bytes)).filter(&ends_as_boot_sector));
         // A partition over the table itself must not hide it.
-        spans.retain(|span| Some(*span) != own_end);
+        spans.retain(|span| Some(*span) != boot_end);
         spans
     };
     let mut spans = inner(true);
     let has = |kind| contents.signatures.iter().any(|signature| signature.kind == kind);
     // A GPT is found without the mark of the MBR that protects it; other tables are not.
     if has(Kind::Gpt) && !has(Kind::Mbr) {
-        spans.extend(own_end.filter(&ends_as_boot_sector));
+        spans.extend(boot_end.filter(&ends_as_boot_sector));
     }
     if spans.is_empty() {
         spans = inner(false);
     }
     if spans.is_empty() {
         spans = magics(contents.signatures.iter().flat_map(|signature| &signature.magics), disk_bytes);
-        spans.extend(own_end.filter(&ends_as_boot_sector));
+        spans.extend(boot_end.filter(&ends_as_boot_sector));
     }
     spans
 }

@@ -46,11 +46,11 @@ pub enum WipeError {
         /// Of the first sample that is as before.
         offset: u64,
     },
-    #[error("{left} signatures are still on {} after {rounds} rounds of erasing: does it drop writes?", device.display())]
+    #[error("{remaining} signatures are still on {} after {rounds} rounds of erasing: does it drop writes?", device.display())]
     StillThere {
         device: PathBuf,
         /// Places of magic numbers that are left.
-        left: usize,
+        remaining: usize,
         /// How often it was tried.
         rounds: u32,
     },

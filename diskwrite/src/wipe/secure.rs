@@ -173,8 +173,8 @@ fn wait(disk: &mut dyn Controller, way: Way, look: Duration, progress: &mut dyn 
             Sanitizing::Running(part) => progress(part),
             Sanitizing::Done => return Ok(()),
             Sanitizing::Failed => {
-                let left: Result<_, _> = disk.admin(&nvme::exit_failure_mode(), &mut []);
-                return Err(failed(format!("the disk says that it failed; leaving the failure mode: {left:?}")));
+                let ended: Result<_, _> = disk.admin(&nvme::exit_failure_mode(), &mut []);
+                return Err(failed(format!("the disk says that it failed; leaving the failure mode: {ended:?}")));
             }
             other @ (Sanitizing::Never | Sanitizing::Unknown(_)) => {
                 return Err(failed(format!("the disk says {other:?} of an operation it took")));

@@ -20,12 +20,12 @@ const GPT: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// A node is longer than what is left, or shorter than its own header.
-    #[error("the node at byte {offset} of the device path has a length of {len}, and {left} bytes are left")]
+    #[error("the node at byte {offset} of the device path has a length of {len}, and {remaining} bytes are left")]
     Node {
         offset: usize,
         len: usize,
         /// What there is, header included.
-        left: usize,
+        remaining: usize,
     },
     /// Nothing says that it ends.
     #[error("the device path has no end")]
@@ -204,7 +204,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Node>, &[u8]), PathError> {
         let len = usize::from(u16::from_le_bytes([low, high]));
         let split = rest.split_at_checked(len).filter(|_| len >= HEADER_BYTES);
         let offset = bytes.len().saturating_sub(rest.len());
-        let (node, after) = split.ok_or(PathError::Node { offset, len, left: rest.len() })?;
+        let (node, after) = split.ok_or(PathError::Node { offset, len, remaining: rest.len() })?;
         rest = after;
         if (kind, sub) == (END, END_ENTIRE) {
             return Ok((nodes, rest));

@@ -13,7 +13,7 @@ pub enum Architecture {
 
 impl Architecture {
     /// Of this program, which is the machine's; None where no UEFI is met.
-    pub fn own() -> Option<Self> {
+    pub fn current() -> Option<Self> {
         match std::env::consts::ARCH {
             "x86_64" => Some(Self::X86_64),
             "aarch64" => Some(Self::Aarch64),

@@ -78,7 +78,7 @@ struct Entry {
 
 impl Entry {
     fn is_called(&self, name: &str) -> bool {
-        [Some(&self.short), self.long.as_ref()].into_iter().flatten().any(|own| own.eq_ignore_ascii_case(name))
+        [Some(&self.short), self.long.as_ref()].into_iter().flatten().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
@@ -211,7 +211,7 @@ fn entries(bytes: &[u8]) -> Vec<Entry> {
             let low = u32::from(u16::from_le_bytes([record[26], record[27]]));
             found.push(Entry {
                 short: short_name(record),
-                long: std::mem::take(&mut long).of(record),
+                long: std::mem::take(&mut long).name_for(record),
                 is_directory: record[11] & DIRECTORY != 0,
                 cluster: high << 16 | low,
             });
@@ -258,7 +258,7 @@ impl LongName {
     }
 
     /// The name, if it is whole and belongs to this entry.
-    fn of(self, record: &[u8; ENTRY_BYTES]) -> Option<String> {
+    fn name_for(self, record: &[u8; ENTRY_BYTES]) -> Option<String> {
         let name = record.get(..11).unwrap_or_default();
         let sum = name.iter().fold(0u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte));
         (self.awaited == 0 && !self.units.is_empty() && self.checksum == sum)

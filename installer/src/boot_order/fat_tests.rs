@@ -63,7 +63,7 @@ fn what_is_no_fat_is_refused_and_damage_ends() {
     assert_eq!(open(&good), None);
     assert!(open(&[0; 600]).unwrap().ends_with("its signature is 0"));
     assert!(open(&good[..100]).unwrap().starts_with("cannot read 512 bytes at byte 0 of"));
-    for (at, value, said) in [
+    for (at, value, expected) in [
         (11, 7, "sector size"),
         (13, 3, "sectors in a cluster"),
         (16, 0, "tables is 0"),
@@ -71,7 +71,7 @@ fn what_is_no_fat_is_refused_and_damage_ends() {
     ] {
         let mut bytes = good.clone();
         (bytes[at], bytes[20]) = (value, 0);
-        assert!(open(&bytes).unwrap().contains(said), "{said}: {:?}", open(&bytes));
+        assert!(open(&bytes).unwrap().contains(expected), "{expected}: {:?}", open(&bytes));
     }
     // Any few bytes changed: an answer or an error, soon.
     let mut random = fastrand::Rng::with_seed(11);

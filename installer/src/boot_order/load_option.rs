@@ -15,8 +15,8 @@ pub enum LoadOptionError {
     /// No NUL.
     #[error("its description has no end")]
     Description,
-    #[error("its device paths are to have {len} bytes, and {left} are left")]
-    Paths { len: usize, left: usize },
+    #[error("its device paths are to have {len} bytes, and {remaining} are left")]
+    Paths { len: usize, remaining: usize },
     #[error(transparent)]
     Path(#[from] PathError),
 }
@@ -56,7 +56,7 @@ impl LoadOption {
         let after = units.len().saturating_add(1).saturating_mul(2);
         let rest = rest.get(after..).ok_or(LoadOptionError::Description)?;
         let len = usize::from(u16::from_le_bytes([low, high]));
-        let paths = rest.split_at_checked(len).ok_or(LoadOptionError::Paths { len, left: rest.len() });
+        let paths = rest.split_at_checked(len).ok_or(LoadOptionError::Paths { len, remaining: rest.len() });
         let (paths, optional_data) = paths?;
         let (path, more_paths) = device_path::parse(paths)?;
         Ok(Self {

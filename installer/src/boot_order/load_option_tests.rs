@@ -58,7 +58,7 @@ fn what_is_cut_off_is_no_entry() {
     }
     assert_eq!(LoadOption::parse(&whole[..5]), Err(LoadOptionError::Short(5)));
     assert_eq!(LoadOption::parse(&whole[..14]), Err(LoadOptionError::Description));
-    assert_eq!(LoadOption::parse(&whole[..40]), Err(LoadOptionError::Paths { len: 98, left: 24 }));
+    assert_eq!(LoadOption::parse(&whole[..40]), Err(LoadOptionError::Paths { len: 98, remaining: 24 }));
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn nodes_that_lie_about_their_length_end_the_reading() {
         LoadOption::parse(&[&[1, 0, 0, 0], &len[..], &[0, 0], &path].concat())
     };
     assert_eq!(entry("7fff0400").unwrap().path, []);
-    assert_eq!(entry("04030000 7fff0400"), Err(PathError::Node { offset: 0, len: 0, left: 8 }.into()));
+    assert_eq!(entry("04030000 7fff0400"), Err(PathError::Node { offset: 0, len: 0, remaining: 8 }.into()));
     assert_eq!(
         entry("01010600 0000 0401ffff 7fff0400"),
-        Err(PathError::Node { offset: 6, len: 65535, left: 8 }.into())
+        Err(PathError::Node { offset: 6, len: 65535, remaining: 8 }.into())
     );
     assert_eq!(entry("01010600 0000"), Err(PathError::Endless.into()));
     assert_eq!(entry(""), Err(PathError::Endless.into()));

@@ -96,8 +96,8 @@ pub fn set(host: &dyn Host, device: &Path, dry_run: bool, cancel: &Cancel) -> Re
         if !dry_run {
             let words = ["-m", "normal", "-o"].map(OsStr::new);
             let args = [words.as_slice(), &[device.as_os_str()]].concat();
-            let said = host.run(Program::Bootlist, &args, cancel)?;
-            tracing::info!(device = %device.display(), said, "the firmware's boot list is set");
+            let output = host.run(Program::Bootlist, &args, cancel)?;
+            tracing::info!(device = %device.display(), said = output, "the firmware's boot list is set");
         }
         return Ok(Done::Bootlist);
     }
@@ -109,7 +109,7 @@ pub fn set(host: &dyn Host, device: &Path, dry_run: bool, cancel: &Cancel) -> Re
         );
         return Ok(Done::Nothing { firmware });
     };
-    let architecture = Architecture::own().ok_or(BootOrderError::Architecture)?;
+    let architecture = Architecture::current().ok_or(BootOrderError::Architecture)?;
     let disk = Source::open(device)?;
     let partitions = partitions(host.root(), device, &disk.layout);
     set_uefi(&variables, &disk, &partitions, architecture, dry_run)
@@ -132,7 +132,7 @@ impl<'a> Source<'a> {
 /// The GUIDs of all partitions there are: entries that lead to others lead nowhere.
 fn partitions(root: &Path, device: &Path, layout: &Layout) -> Partitions {
     let guids = |layout: &Layout| layout.partitions.iter().map(|partition| partition.guid).collect::<Vec<_>>();
-    let mut found = Partitions { own: guids(layout).into_iter().collect(), ..Partitions::default() };
+    let mut found = Partitions { target: guids(layout).into_iter().collect(), ..Partitions::default() };
     let device = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
     let all = kernel::Root::open(root).map_or_else(|_| Vec::new(), |root| disks(&root));
     for disk in all {

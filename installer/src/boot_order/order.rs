@@ -98,7 +98,7 @@ impl Target {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partitions {
     /// Of the disk to be started.
-    pub own: BTreeSet<[u8; 16]>,
+    pub target: BTreeSet<[u8; 16]>,
     /// Of all others.
     pub others: BTreeSet<[u8; 16]>,
     /// Whether there may be others that could not be read.
@@ -214,9 +214,10 @@ pub fn plan(state: &BootState, target: &Target, partitions: &Partitions) -> Resu
 fn is_stale(entry: &LoadOption, target: &Target, partitions: &Partitions) -> bool {
     let Some(guid) = entry.partition().and_then(HardDrive::guid) else { return false };
     let same_label = entry.description == target.label;
-    let is_loader = |path: &str| esp::all_paths(target.architecture).iter().any(|own| own.eq_ignore_ascii_case(path));
+    let is_loader =
+        |path: &str| esp::all_paths(target.architecture).iter().any(|loader| loader.eq_ignore_ascii_case(path));
     let is_ours = esp::all_labels().any(|label| entry.description == label) || entry.loader().is_some_and(is_loader);
-    if partitions.own.contains(&guid) {
+    if partitions.target.contains(&guid) {
         return same_label || is_ours;
     }
     // A partition that nobody sees may be on a disk that can't be read just now.

@@ -15,7 +15,7 @@ fn target() -> Target {
 }
 
 fn disks(others: &[u8], unknown: bool) -> Partitions {
-    Partitions { own: [[1; 16]].into(), others: others.iter().map(|guid| [*guid; 16]).collect(), unknown }
+    Partitions { target: [[1; 16]].into(), others: others.iter().map(|guid| [*guid; 16]).collect(), unknown }
 }
 
 fn state(order: &[u16], entries: &[(u16, LoadOption)]) -> BootState {
@@ -121,8 +121,8 @@ fn another_loader_of_the_same_partition_was_the_overwritten_systems() {
     let planned = changes(&state(&[2], &[(2, before)]), &disks(&[1], false));
     assert!(planned[0].ends_with("(in place of Fedora CoreOS)"), "{planned:?}");
     // Even of the same disk, only what is ours.
-    let own = LoadOption::file("UEFI VIRTIO", partition(1), r"\EFI\BOOT\BOOTX64.EFI");
-    assert_eq!(changes(&state(&[2], &[(2, own)]), &disks(&[], false))[1], "set BootOrder to 0000,0002");
+    let virtio = LoadOption::file("UEFI VIRTIO", partition(1), r"\EFI\BOOT\BOOTX64.EFI");
+    assert_eq!(changes(&state(&[2], &[(2, virtio)]), &disks(&[], false))[1], "set BootOrder to 0000,0002");
 }
 
 #[test]

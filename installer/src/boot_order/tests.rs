@@ -81,12 +81,15 @@ fn disk<'a>(dir: &'a Path, files: &[&str]) -> Source<'a> {
     Source { path: dir, file: File::open(&image).unwrap(), layout }
 }
 
-fn own(disk: &Source<'_>) -> Partitions {
-    Partitions { own: disk.layout.partitions.iter().map(|partition| partition.guid).collect(), ..Partitions::default() }
+fn partitions(disk: &Source<'_>) -> Partitions {
+    Partitions {
+        target: disk.layout.partitions.iter().map(|partition| partition.guid).collect(),
+        ..Partitions::default()
+    }
 }
 
 fn set_disk(machine: &Machine, disk: &Source<'_>) -> Result<Done, BootOrderError> {
-    set_uefi(&machine.variables, disk, &own(disk), Architecture::X86_64, false)
+    set_uefi(&machine.variables, disk, &partitions(disk), Architecture::X86_64, false)
 }
 
 fn changes(done: &Done) -> Vec<String> {
@@ -104,7 +107,7 @@ fn a_disk_comes_before_the_medium_and_a_second_time_changes_nothing() {
     machine.put("Boot0001", &cd.to_bytes());
     machine.put("BootCurrent", &[3, 0]);
     let hd = r"HD(2,GPT,04030201-0605-0807-090a-0b0c0d0e0f10,0x1000,0x3f800)/\EFI\redhat\shimx64.efi";
-    let planned = set_uefi(&machine.variables, &disk, &own(&disk), Architecture::X86_64, true).unwrap();
+    let planned = set_uefi(&machine.variables, &disk, &partitions(&disk), Architecture::X86_64, true).unwrap();
     assert_eq!(machine.state().next, None);
     let done = set_disk(&machine, &disk).unwrap();
     assert_eq!(done, planned);

@@ -50,11 +50,11 @@ impl Watcher {
         let mut watch = Watch {
             client: ctx.brief.clone(),
             cluster: ctx.request.cluster_id,
-            own: ctx.request.host_id,
+            this_host: ctx.request.host_id,
             dir: below(root, LOG_DIR),
             hosts: None,
             seen: BTreeSet::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             positions: BTreeMap::new(),
         };
         let (poll, ends) = (ctx.pace.configuring_poll, [cancel.clone(), stop.clone()]);
@@ -85,27 +85,27 @@ impl Watcher {
 /// Until one of two is cancelled.
 fn sleep(duration: Duration, ends: &[Cancel; 2]) {
     let [first, second] = ends;
-    let mut left = duration;
-    while !left.is_zero() && !second.is_cancelled() {
-        let part = left.min(LOOK);
+    let mut remaining = duration;
+    while !remaining.is_zero() && !second.is_cancelled() {
+        let part = remaining.min(LOOK);
         if first.sleep(part) {
             return;
         }
-        left = left.saturating_sub(part);
+        remaining = remaining.saturating_sub(part);
     }
 }
 
 struct Watch {
     client: Client,
     cluster: ClusterId,
-    own: HostId,
+    this_host: HostId,
     dir: PathBuf,
     /// Asked for once.
     hosts: Option<Hosts>,
     /// Addresses that have asked for a config.
     seen: BTreeSet<IpAddr>,
     /// Hosts that the service knows about.
-    told: BTreeSet<HostId>,
+    reported: BTreeSet<HostId>,
     /// How far each log has been read.
     positions: BTreeMap<PathBuf, Position>,
 }
@@ -123,7 +123,7 @@ impl Watch {
     fn look(&mut self) -> bool {
         if self.hosts.is_none() {
             match self.client.session().cluster(self.cluster) {
-                Ok(cluster) => self.hosts = Some(Hosts::of(&cluster)),
+                Ok(cluster) => self.hosts = Some(Hosts::new(&cluster)),
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn Error, "cannot ask for the hosts, trying again");
                     return true;
@@ -138,24 +138,24 @@ impl Watch {
         let hosts = self.hosts.as_ref();
         let waiting: Vec<_> =
             hosts.iter().flat_map(|hosts| hosts.iter()).filter(|host| self.is_waiting(host)).collect();
-        let mut left = waiting.len();
+        let mut remaining = waiting.len();
         let asked = |host: &&&KnownHost| host.addresses.iter().any(|address| self.seen.contains(address));
         for host in waiting.iter().filter(asked) {
             let current_stage = stage_of(host.role);
             tracing::info!(host = %host.id, name = host.name, stage = %current_stage, "a host has fetched its config");
             let progress = HostProgress { current_stage, progress_info: String::new() };
             if is_told(&self.client.session().put_progress(host.infra_env, host.id, &progress)) {
-                self.told.insert(host.id);
-                left -= 1;
+                self.reported.insert(host.id);
+                remaining -= 1;
             }
         }
-        left > 0
+        remaining > 0
     }
 
     fn is_waiting(&self, host: &KnownHost) -> bool {
         use HostStage::{Configuring, Done, Joined, WaitingForIgnition};
         let is_past = matches!(host.stage, Some(Configuring | Joined | Done | WaitingForIgnition));
-        host.id != self.own && !is_past && !self.told.contains(&host.id)
+        host.id != self.this_host && !is_past && !self.reported.contains(&host.id)
     }
 
     /// Of every container of the server: it may have been started more than once.

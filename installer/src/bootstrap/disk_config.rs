@@ -31,8 +31,8 @@ pub fn single_node_ignition(host: &dyn Host, ctx: &Context<'_>, cancel: &Cancel)
         }
     };
     let (infra_env, id) = (ctx.request.infra_env_id, ctx.request.host_id);
-    let own = payload::fetch(ctx, HOST, |client| client.host_ignition(infra_env, id), cancel)?;
-    let config = merge(&base, &own)?;
+    let host = payload::fetch(ctx, HOST, |client| client.host_ignition(infra_env, id), cancel)?;
+    let config = merge(&base, &host)?;
     files::write(&merged, &config, 0o600)?;
     Ok(config)
 }
@@ -44,10 +44,10 @@ pub(super) fn clear(root: &Path) -> Result<(), BootstrapError> {
 }
 
 /// Versions may differ; the result is of the newer, and valid.
-fn merge(base: &[u8], own: &[u8]) -> Result<Vec<u8>, BootstrapError> {
+fn merge(base: &[u8], host: &[u8]) -> Result<Vec<u8>, BootstrapError> {
     let invalid = |source: TranslateError| BootstrapError::Merge { what: HOST, source };
     let (mut config, _, report) =
-        ignition::parse(own).map_err(|source| BootstrapError::NotIgnition { what: HOST, len: own.len(), source })?;
+        ignition::parse(host).map_err(|source| BootstrapError::NotIgnition { what: HOST, len: host.len(), source })?;
     if report.is_fatal() {
         return Err(invalid(TranslateError::Invalid(report)));
     }
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn merged(base: Value, own: Value) -> Value {
-        serde_json::from_slice(&merge(base.to_string().as_bytes(), own.to_string().as_bytes()).unwrap()).unwrap()
+    fn merged(base: Value, host: Value) -> Value {
+        serde_json::from_slice(&merge(base.to_string().as_bytes(), host.to_string().as_bytes()).unwrap()).unwrap()
     }
 
     #[test]
@@ -76,9 +76,9 @@ mod tests {
         let file = |path, text| json!({"path": path, "contents": {"source": format!("data:,{text}")}});
         let base = json!({"ignition": {"version": "3.1.0", "config": {"merge": [{"source": "http://keep/"}]}},
             "storage": {"files": [file("/a", "base"), file("/b", "base")]}});
-        let own = json!({"ignition": {"version": "3.4.0", "config": {"merge": [{"source": "http://drop/"}],
+        let host = json!({"ignition": {"version": "3.4.0", "config": {"merge": [{"source": "http://drop/"}],
             "replace": {"source": null}}}, "storage": {"files": [file("/b", "own")]}});
-        let config = merged(base, own);
+        let config = merged(base, host);
         assert_eq!(config["ignition"]["version"], "3.4.0", "the newer");
         assert_eq!(config["ignition"]["config"], json!({"merge": [{"source": "http://keep/"}]}));
         let files = &config["storage"]["files"];
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn what_is_no_config_is_told_by_name() {
         let good = br#"{"ignition":{"version":"3.2.0"}}"#;
-        let name = |base: &[u8], own: &[u8]| merge(base, own).unwrap_err().to_string();
+        let name = |base: &[u8], host: &[u8]| merge(base, host).unwrap_err().to_string();
         assert!(name(good, b"data").contains(HOST));
         assert!(name(b"data", good).contains(MERGED));
         let invalid = br#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"a"}]}}"#;

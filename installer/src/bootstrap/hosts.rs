@@ -23,7 +23,7 @@ pub(super) struct KnownHost {
 }
 
 impl KnownHost {
-    fn of(host: &Host) -> Self {
+    fn new(host: &Host) -> Self {
         // A host without one is known by its name.
         let inventory: Inventory = serde_json::from_str(&host.inventory).unwrap_or_default();
         let name = if host.requested_hostname.is_empty() { &inventory.hostname } else { &host.requested_hostname };
@@ -52,9 +52,9 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub fn of(cluster: &Cluster) -> Self {
+    pub fn new(cluster: &Cluster) -> Self {
         let taking_part = cluster.hosts.iter().filter(|host| host.status != DISABLED);
-        let mut hosts = Self { hosts: taking_part.map(KnownHost::of).collect(), ..Self::default() };
+        let mut hosts = Self { hosts: taking_part.map(KnownHost::new).collect(), ..Self::default() };
         for (at, host) in hosts.hosts.iter().enumerate() {
             if !host.name.is_empty() {
                 hosts.by_name.insert(host.name.clone(), at);
@@ -98,7 +98,7 @@ mod tests {
             host(4, "node-4", "installing", "not JSON".into()),
         ]}))
         .unwrap();
-        let hosts = Hosts::of(&cluster);
+        let hosts = Hosts::new(&cluster);
         let find = |name: &str, addresses: &[&str]| {
             let addresses = addresses.iter().map(|address| address.parse().unwrap());
             hosts.find(name, addresses).map(|host| host.id.to_string().pop().unwrap())

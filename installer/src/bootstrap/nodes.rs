@@ -199,7 +199,7 @@ impl Joining {
     fn hosts(&mut self, ctx: &Context<'_>) -> Option<Hosts> {
         if self.hosts.is_none() {
             match ctx.brief.session().cluster(ctx.request.cluster_id) {
-                Ok(cluster) => self.hosts = Some(Hosts::of(&cluster)),
+                Ok(cluster) => self.hosts = Some(Hosts::new(&cluster)),
                 Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot ask for the hosts, trying again"),
             }
         }

@@ -97,14 +97,14 @@ pub(super) fn apply(host: &dyn Host, config: &Document<'_>, cancel: &Cancel) -> 
 
 fn try_apply(root: &Path, config: &Document<'_>) -> Result<Running, ApplyError> {
     let root = Root::open(root).map_err(|source| ApplyError::Root { path: root.to_owned(), source })?;
-    let (actions, left) = plan(&root, config)?;
+    let (actions, skipped) = plan(&root, config)?;
     tracing::info!(actions = actions.len(), "applying bootstrap.ign to this system");
     for action in &actions {
         tracing::debug!(%action, "bootstrap.ign");
     }
     // Labels are those of the directories, which is what the scripts and units in there have to live with in either case.
-    for left in &left {
-        tracing::warn!(at = left.at, why = left.why, "not done of bootstrap.ign");
+    for skipped in &skipped {
+        tracing::warn!(at = skipped.at, why = skipped.why, "not done of bootstrap.ign");
     }
     apply_running(&root, config.clone(), &Now::read(), &Fetcher::new(Options::default()))
 }

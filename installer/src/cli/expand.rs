@@ -45,7 +45,7 @@ pub fn expand(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
     }
     let mut words = Vec::new();
     for config in &all {
-        words.extend(own_words(config)?);
+        words.extend(words_for(config)?);
     }
     Ok(words)
 }
@@ -66,7 +66,7 @@ fn read(path: &Path) -> Result<InstallConfig, ExpandError> {
 }
 
 /// The words for each option that is set, config files aside, in the order of the struct.
-pub fn own_words(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
+pub fn words_for(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
     let mut words = Vec::new();
     let Value::Mapping(fields) = serde_norway::to_value(config).map_err(ExpandError::Words)? else {
         return Ok(words);

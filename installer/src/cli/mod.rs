@@ -146,7 +146,7 @@ impl Install {
     /// The options of this command line behind those of the live system.
     fn read_live(&self) -> anyhow::Result<InstallConfig> {
         let mut words = live::words(&self.root)?;
-        words.extend(expand::own_words(&self.config)?);
+        words.extend(expand::words_for(&self.config)?);
         self.say(&format!("coreos-installer install {}", words.join(" ")));
         let mut config = parse(&words).context("processing what the live system says")?;
         config.config_file.extend_from_slice(&self.config.config_file);

@@ -291,9 +291,9 @@ fn decode<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, KubeError
 /// The text in a `Status` object, or the start of what came in its place.
 fn message(answer: &[u8]) -> String {
     let status = serde_json::from_slice::<serde_json::Value>(answer).ok();
-    let said = status.as_ref().and_then(|status| status.get("message")?.as_str());
+    let message = status.as_ref().and_then(|status| status.get("message")?.as_str());
     let start = answer.get(..answer.len().min(4 * MAX_MESSAGE_CHARS)).unwrap_or_default();
-    let text = said.map_or_else(|| String::from_utf8_lossy(start).into_owned(), str::to_owned);
+    let text = message.map_or_else(|| String::from_utf8_lossy(start).into_owned(), str::to_owned);
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE_CHARS).collect()
 }
 

@@ -185,7 +185,7 @@ enum Part {
 }
 
 impl Part {
-    fn of(role: HostRole, control_plane_count: u32) -> Result<Self, PlanError> {
+    fn new(role: HostRole, control_plane_count: u32) -> Result<Self, PlanError> {
         match (role, control_plane_count) {
             (HostRole::AutoAssign, _) => Err(PlanError::Role(role)),
             // A worker of a single-node cluster exists: the count says nothing about it.
@@ -207,7 +207,7 @@ pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> R
     for disk in &request.disks_to_format {
         check_device("disks_to_format", disk)?;
     }
-    let part = Part::of(request.role, request.control_plane_count)?;
+    let part = Part::new(request.role, request.control_plane_count)?;
     let args = args::parse(request.installer_args.as_deref())?;
     let coreos_image = request.coreos_image.clone().filter(|image| !image.is_empty());
     let device = || PathBuf::from(&request.boot_device);

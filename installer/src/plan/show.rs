@@ -18,10 +18,10 @@ impl fmt::Display for ImageWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DESTROY the contents of {}", self.device.display())?;
         let labels = self.changes.save_partlabels.iter().map(|label| format!("named '{label}'"));
-        let kept: Vec<_> =
+        let preserved: Vec<_> =
             labels.chain(self.changes.save_partindexes.iter().map(|index| format!("number {index}"))).collect();
-        if !kept.is_empty() {
-            write!(f, " except partitions {}", kept.join(" or "))?;
+        if !preserved.is_empty() {
+            write!(f, " except partitions {}", preserved.join(" or "))?;
         }
         write!(f, ": write {}", self.image)?;
         let Changes { append_kargs, delete_kargs, network_dir, .. } = &self.changes;

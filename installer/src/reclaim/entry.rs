@@ -67,6 +67,6 @@ pub fn zipl_options(entry: &str, command_line: &str) -> Result<String, EntryErro
         let mut words = command_line.split_ascii_whitespace();
         words.find(|word| word.split_once('=').is_some_and(|(key, _)| key == name))
     };
-    let kept = KEPT_ON_S390X.iter().filter_map(|name| named(name));
-    Ok(std::iter::once(options.trim()).chain(kept).collect::<Vec<_>>().join(" "))
+    let preserved = KEPT_ON_S390X.iter().filter_map(|name| named(name));
+    Ok(std::iter::once(options.trim()).chain(preserved).collect::<Vec<_>>().join(" "))
 }

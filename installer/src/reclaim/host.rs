@@ -37,13 +37,13 @@ pub enum HostError {
     Space { path: PathBuf, source: io::Error },
     #[error("cannot run the node's {program}")]
     Start { program: &'static str, source: io::Error },
-    #[error("the node's {program} failed ({status}): {said}")]
+    #[error("the node's {program} failed ({status}): {output}")]
     Failed {
         program: &'static str,
         /// As the system says it.
         status: String,
         /// The end of its log.
-        said: String,
+        output: String,
     },
     #[error("cannot read /proc/cmdline")]
     CommandLine { source: io::Error },

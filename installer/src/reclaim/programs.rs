@@ -32,8 +32,8 @@ fn run(program: &'static str, command: &Command, place: Place) -> Result<(), Hos
     let mut child = assist::start(command, place, ends).map_err(start)?;
     let status = outputs.follow(Duration::MAX, || child.try_wait(), |_| false).map_err(start)?;
     let Some(status) = status.filter(|status| !status.success()) else { return Ok(()) };
-    let [said] = outputs.texts();
-    let excess = said.chars().count().saturating_sub(MAX_SAID_CHARS);
-    let said = said.trim().chars().skip(excess).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    Err(HostError::Failed { program, status: status.to_string(), said })
+    let [output] = outputs.texts();
+    let excess = output.chars().count().saturating_sub(MAX_SAID_CHARS);
+    let output = output.trim().chars().skip(excess).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    Err(HostError::Failed { program, status: status.to_string(), output })
 }

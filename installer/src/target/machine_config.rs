@@ -116,18 +116,18 @@ pub(super) fn fetch(ignition: &[u8]) -> Result<MachineConfig, MachineConfigError
 }
 
 fn get(config: &Value, url: &str) -> Result<Vec<u8>, MachineConfigError> {
-    let shown = || public_url(url);
+    let public = || public_url(url);
     let agent = if url.starts_with("https://") {
         let authority = config.pointer("/ignition/security/tls/certificateAuthorities/0/source");
         let authority = authority.and_then(Value::as_str).unwrap_or_default();
         let pem = decoded("the certificate authority", authority)?;
-        agent_trusting_only(&pem).ok_or_else(|| MachineConfigError::NoAuthority(shown()))?
+        agent_trusting_only(&pem).ok_or_else(|| MachineConfigError::NoAuthority(public()))?
     } else if url.starts_with("http://") {
         build(ureq::Agent::config_builder().proxy(None), ProxyVariables::default())
     } else {
-        return Err(MachineConfigError::Scheme(shown()));
+        return Err(MachineConfigError::Scheme(public()));
     };
-    let failed = |source| MachineConfigError::Fetch { url: shown(), source: Box::new(source) };
+    let failed = |source| MachineConfigError::Fetch { url: public(), source: Box::new(source) };
     let request = agent.get(url).config().http_status_as_error(false).timeout_global(Some(REQUEST_LIMIT)).build();
     let mut answer = request.header("Accept", ACCEPT).call().map_err(failed)?;
     // Whatever the status: what has no machine config in it is no answer.

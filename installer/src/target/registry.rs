@@ -48,7 +48,7 @@ pub fn copy_registry_data(
     transpose(host, pace, cancel)?;
     let disk = thrice(pace, cancel, || WrittenDisk::open(device))?;
     let at = host.root().join("mnt/root");
-    let (news, told) = mpsc::channel();
+    let (news, percents) = mpsc::channel();
     let (source, at) = (&source, &at);
     let disk = &disk;
     let run = move || {
@@ -66,7 +66,7 @@ pub fn copy_registry_data(
     // Who is told stays in this thread; the mounts are another's.
     thread::scope(|scope| {
         let copying = scope.spawn(run);
-        told.into_iter().for_each(on_percent);
+        percents.into_iter().for_each(on_percent);
         copying.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -91,20 +91,20 @@ fn a_config_may_be_in_its_own_address() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let said = |config: &[u8]| machine_config::fetch(config).unwrap_err().to_string();
-    let merged = |config: Value| said(&pointer(&data(config.to_string().as_bytes())));
-    assert_eq!(said(b"{}"), "the host's Ignition config has no config to be merged");
-    assert_eq!(said(b"x"), "the host's Ignition config is not what it should be");
-    assert_eq!(said(&pointer("data:;base64,%")), "the config to be merged is no good data URL");
+    let error = |config: &[u8]| machine_config::fetch(config).unwrap_err().to_string();
+    let merged = |config: Value| error(&pointer(&data(config.to_string().as_bytes())));
+    assert_eq!(error(b"{}"), "the host's Ignition config has no config to be merged");
+    assert_eq!(error(b"x"), "the host's Ignition config is not what it should be");
+    assert_eq!(error(&pointer("data:;base64,%")), "the config to be merged is no good data URL");
     assert_eq!(
-        said(&pointer("s3://bucket/x?key=secret")),
+        error(&pointer("s3://bucket/x?key=secret")),
         "the host's Ignition config is merged with s3://bucket/x, which can't be fetched"
     );
-    assert_eq!(said(&pointer("https://h:22623/config/master")), "the certificate authority is no good data URL");
+    assert_eq!(error(&pointer("https://h:22623/config/master")), "the certificate authority is no good data URL");
     let mut config: Value = serde_json::from_slice(&pointer("https://h:22623/config/master")).unwrap();
     config["ignition"]["security"]["tls"]["certificateAuthorities"] = json!([{"source": "data:,none"}]);
     assert_eq!(
-        said(config.to_string().as_bytes()),
+        error(config.to_string().as_bytes()),
         "the host's Ignition config names no certificate authority for https://h:22623/config/master"
     );
     assert_eq!(merged(json!({})), "the cluster's config for this host has no machine config");
@@ -134,8 +134,8 @@ fn free_space_is_counted_as_the_real_installer_counts_it() {
 #[test]
 fn every_five_percent_are_told_and_the_last_once() {
     let mut steps = space::Steps::default();
-    let told: Vec<_> = (0..=1000).chain([1000, 1001]).filter_map(|done| steps.report(done, 1000)).collect();
-    assert_eq!(told, (1..=20).map(|step| step * 5).collect::<Vec<_>>());
+    let percents: Vec<_> = (0..=1000).chain([1000, 1001]).filter_map(|done| steps.report(done, 1000)).collect();
+    assert_eq!(percents, (1..=20).map(|step| step * 5).collect::<Vec<_>>());
     assert_eq!(space::Steps::default().report(0, 0), Some(100));
 }
 

@@ -45,15 +45,15 @@ impl<'a> FakeHost<'a> {
         }
     }
 
-    pub fn answer(&self, said: &str) {
-        self.answers.lock().unwrap().push_back(said.to_owned());
+    pub fn answer(&self, output: &str) {
+        self.answers.lock().unwrap().push_back(output.to_owned());
     }
 
     /// From now on commands that start so write this, whatever else is to be answered. The longest start counts.
-    pub fn says(&self, start: &str, said: &str) {
+    pub fn says(&self, start: &str, output: &str) {
         let mut says = self.says.lock().unwrap();
         says.retain(|(known, _)| known != start);
-        says.push((start.to_owned(), said.to_owned()));
+        says.push((start.to_owned(), output.to_owned()));
     }
 
     /// The next `times` commands that start so fail.
@@ -85,10 +85,10 @@ impl Host for FakeHost<'_> {
             return Err(ProgramError::Start { program, source: std::io::ErrorKind::NotFound.into() });
         }
         let says = self.says.lock().unwrap();
-        if let Some((_, said)) =
+        if let Some((_, output)) =
             says.iter().filter(|(start, _)| line.starts_with(start)).max_by_key(|(start, _)| start.len())
         {
-            return Ok(said.clone());
+            return Ok(output.clone());
         }
         Ok(self.answers.lock().unwrap().pop_front().unwrap_or_default())
     }

@@ -145,7 +145,7 @@ struct Object {
     file: File,
     path: PathBuf,
     /// What is left of the file; beyond it the image has zeros.
-    left: u64,
+    remaining: u64,
 }
 
 impl OsmetReader {
@@ -229,7 +229,7 @@ impl OsmetReader {
                 none.insert(object)
             }
         };
-        let room = usize::try_from(object.left).unwrap_or(usize::MAX).min(buf.len());
+        let room = usize::try_from(object.remaining).unwrap_or(usize::MAX).min(buf.len());
         if room == 0 {
             buf.fill(0);
             return Ok(buf.len());
@@ -238,7 +238,7 @@ impl OsmetReader {
         if count == 0 {
             return Err(error(&object.path)(io::ErrorKind::UnexpectedEof.into()));
         }
-        object.left = object.left.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
+        object.remaining = object.remaining.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
         Ok(count)
     }
 
@@ -269,7 +269,7 @@ fn open_object(path: &Path, at: u64) -> io::Result<Object> {
         return Err(io::Error::other("it is no regular file"));
     }
     file.seek(SeekFrom::Start(at))?;
-    Ok(Object { file, path: path.to_owned(), left: meta.len().saturating_sub(at) })
+    Ok(Object { file, path: path.to_owned(), remaining: meta.len().saturating_sub(at) })
 }
 
 /// As ostree names a file by its checksum: `objects/ab/cdef….file`.

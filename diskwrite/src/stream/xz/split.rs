@@ -163,13 +163,13 @@ impl Splitter {
                     self.state = State::Data(packed);
                 }
             }
-            State::Data(left) => {
-                self.state = match skip(rest, left) {
+            State::Data(remaining) => {
+                self.state = match skip(rest, remaining) {
                     0 => State::Control,
-                    left => State::Data(left),
+                    remaining => State::Data(remaining),
                 }
             }
-            State::Tail(left) => return Ok(self.tail(skip(rest, left))),
+            State::Tail(remaining) => return Ok(self.tail(skip(rest, remaining))),
             State::Index(_) => {
                 let Some(byte) = take(rest) else { return Ok(None) };
                 self.index_bytes = add(self.index_bytes, 1)?;
@@ -213,9 +213,9 @@ impl Splitter {
     }
 
     /// So much is left of the block.
-    fn tail(&mut self, left: u64) -> Option<Part> {
-        if left > 0 {
-            self.state = State::Tail(left);
+    fn tail(&mut self, remaining: u64) -> Option<Part> {
+        if remaining > 0 {
+            self.state = State::Tail(remaining);
             return None;
         }
         let unpadded = self.header_bytes.saturating_add(self.packed_bytes).saturating_add(self.check_bytes);
@@ -289,8 +289,8 @@ fn take(rest: &mut &[u8]) -> Option<u8> {
 }
 
 /// Passes up to `left` bytes; what is left then.
-fn skip(rest: &mut &[u8], left: u64) -> u64 {
-    let here = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+fn skip(rest: &mut &[u8], remaining: u64) -> u64 {
+    let here = usize::try_from(remaining).unwrap_or(usize::MAX).min(rest.len());
     *rest = rest.get(here..).unwrap_or_default();
-    left - u64::try_from(here).unwrap_or(0)
+    remaining - u64::try_from(here).unwrap_or(0)
 }

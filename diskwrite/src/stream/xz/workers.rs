@@ -199,8 +199,8 @@ impl Plan {
         let room = PEAK_BYTES.saturating_sub(FIXED_BYTES);
         let fit = room.saturating_sub(LEAST_HELD_BYTES) / worker_bytes;
         let workers = usize::try_from(fit).unwrap_or(usize::MAX).min(BLOCKS - 2).clamp(1, cores.max(1));
-        let left = room.saturating_sub(worker_bytes.saturating_mul(u64::try_from(workers).unwrap_or(u64::MAX)));
-        let ahead = usize::try_from(left.min(HELD_BYTES) / bytes(CHUNK_BYTES)).unwrap_or(usize::MAX).max(CHUNKS);
+        let remaining = room.saturating_sub(worker_bytes.saturating_mul(u64::try_from(workers).unwrap_or(u64::MAX)));
+        let ahead = usize::try_from(remaining.min(HELD_BYTES) / bytes(CHUNK_BYTES)).unwrap_or(usize::MAX).max(CHUNKS);
         Self { workers, chunks: if followed { ahead } else { CHUNKS }, ahead }
     }
 }
