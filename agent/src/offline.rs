@@ -103,7 +103,7 @@ fn line(host_id: HostId, kind: &'static str, step: &StepType, run: &Run) -> Line
     let document = match serde_json::from_str(&outcome.output) {
         Ok(document) if exit_code == 0 => Some(document),
         Err(cause) if exit_code == 0 => {
-            (exit_code, error) = (-1, format!("what it printed is no JSON: {cause}"));
+            (exit_code, error) = (-1, format!("what it printed is not JSON: {cause}"));
             None
         }
         _ => None,

@@ -165,7 +165,7 @@ fn names(registration: &HostRegistration, settings: &Settings, host_id: HostId) 
             Registered { infra_env_id, host_id, agent_version }
         }
         other => {
-            let reason = other.err().unwrap_or_else(|| "agent_version is no image reference".to_owned());
+            let reason = other.err().unwrap_or_else(|| "agent_version is not an image reference".to_owned());
             tracing::warn!(reason, "the registration came without a usable next_step_runner_command");
             Registered { infra_env_id: settings.infra_env_id, host_id, agent_version: settings.agent_version.clone() }
         }

@@ -33,7 +33,7 @@ pub enum UpgradeError {
     #[error("{} does not run", program.display())]
     Run { program: std::path::PathBuf, source: io::Error },
     /// It runs, and is not what it should be.
-    #[error("{} is no agent: asked for its version it {how}", program.display())]
+    #[error("{} is not an agent: asked for its version it {how}", program.display())]
     Unfit { program: std::path::PathBuf, how: String },
 }
 
@@ -86,7 +86,10 @@ mod tests {
     fn a_program_is_tried_before_it_is_trusted() {
         let text = |path: &str| try_out(Path::new(path)).unwrap_err().to_string();
         assert!(try_out(Path::new("/bin/true")).is_ok());
-        assert_eq!(text("/bin/false"), "/bin/false is no agent: asked for its version it ended with exit status: 1");
+        assert_eq!(
+            text("/bin/false"),
+            "/bin/false is not an agent: asked for its version it ended with exit status: 1"
+        );
         assert_eq!(text("/etc/passwd"), "/etc/passwd does not run");
         assert!(text("/usr/bin/yes-that-is-not-there").ends_with("does not run"));
     }

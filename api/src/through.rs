@@ -74,7 +74,7 @@ impl Connector<()> for ProxyConnector {
         let server = match self.variables.choose(details.uri) {
             Choice::Through(server) => server,
             Choice::Impossible { variable, url } => {
-                return Err(Error::ConnectProxyFailed(format!("{variable} names {url}, which is no HTTP proxy")));
+                return Err(Error::ConnectProxyFailed(format!("{variable} names {url}, which is not an HTTP proxy")));
             }
             _ => return Ok(None),
         };

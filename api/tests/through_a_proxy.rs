@@ -99,5 +99,5 @@ fn a_proxy_that_is_none_is_named() {
     let variables = ProxyVariables::from_pairs(&[("http_proxy", "socks5://user:secret@127.0.0.1:1")]);
     let agent = http::build(http::configuration(&[], true).unwrap(), variables);
     let error = agent.get("http://service.invalid/").call().unwrap_err().to_string();
-    assert_eq!(error, "CONNECT proxy failed: http_proxy names socks5://127.0.0.1:1, which is no HTTP proxy");
+    assert_eq!(error, "CONNECT proxy failed: http_proxy names socks5://127.0.0.1:1, which is not an HTTP proxy");
 }

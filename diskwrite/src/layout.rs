@@ -14,7 +14,7 @@ pub enum ReadLayoutError {
     /// Nothing there, or nothing that may be read.
     #[error("cannot open {}", path.display())]
     Open { path: PathBuf, source: io::Error },
-    #[error("{} is no block device", path.display())]
+    #[error("{} is not a block device", path.display())]
     NotABlockDevice { path: PathBuf },
     /// Both copies of the table.
     #[error("cannot read the partition table of {}", path.display())]

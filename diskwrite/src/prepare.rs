@@ -30,13 +30,13 @@ pub enum OptionsError {
     #[error(transparent)]
     Console(#[from] ConsoleError),
     /// Would be several kernel arguments, or none.
-    #[error("'{platform}' is no platform: it is empty or holds a blank, a line break or '='")]
+    #[error("'{platform}' is not a platform: it is empty or holds a blank, a line break or '='")]
     Platform { platform: String },
     /// Would break the line they go into.
     #[error("the first-boot arguments '{args}' hold a line break")]
     FirstbootArgs { args: String },
     /// Would break the line it goes into.
-    #[error("'{karg}' is no kernel argument: it is empty or holds a line break")]
+    #[error("'{karg}' is not a kernel argument: it is empty or holds a line break")]
     Karg { karg: String },
     /// The keyfiles can't be read.
     #[error("cannot read the network configuration in {}", path.display())]

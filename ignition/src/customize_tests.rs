@@ -142,7 +142,8 @@ fn programs_run_around_the_installer() {
 fn what_cant_be_is_refused_by_name() {
     let error = |customize: Customize| live_config(&customize).unwrap_err().to_string();
     let dest = |content: &str| Customize { dest_configs: vec![input("x.bu", content)], ..Customize::default() };
-    let expected = "x.bu is no Ignition config: it has no ignition.version (a Butane config must be translated first)";
+    let expected =
+        "x.bu is not an Ignition config: it has no ignition.version (a Butane config must be translated first)";
     for text in ["", "variant: fcos\nversion: 1.5.0\n", "{}", "[", r#"{"ignition":{"version":3}}"#] {
         assert_eq!(error(dest(text)), expected);
     }

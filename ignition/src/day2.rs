@@ -116,7 +116,7 @@ mod tests {
         );
         assert_eq!(
             error(&many),
-            "it can't be read: error: more than 65536 values, or more than 4 GiB: this is no config"
+            "it can't be read: error: more than 65536 values, or more than 4 GiB: this is not a config"
         );
         assert!(error("[]").starts_with("it can't be read: error at line 1 col"), "{}", error("[]"));
         let files = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":"secret"}}"#;

@@ -42,7 +42,7 @@ pub enum BuildError {
     #[error("a time source must be a host's name or address; one of {source_chars} characters is neither")]
     NtpSource { source_chars: usize },
     /// A file that is no config.
-    #[error("{name} is no Ignition config: it has no ignition.version (a Butane config must be translated first)")]
+    #[error("{name} is not an Ignition config: it has no ignition.version (a Butane config must be translated first)")]
     NoConfig { name: String },
     /// A name for which there is no unit.
     #[error("'{name}' can't be part of a unit's name; letters, digits and -_.: can")]

@@ -159,7 +159,7 @@ impl Download {
         let each = artifacts.iter().map(|(name, artifact)| {
             let sum = |text: &str| {
                 diskwrite::parse_sha256(text)
-                    .with_context(|| format!("stream {stream}: '{text}' is no SHA-256 in hexadecimal"))
+                    .with_context(|| format!("stream {stream}: '{text}' is not a SHA-256 in hexadecimal"))
             };
             let signature = artifact.signature.clone().filter(|url| !url.is_empty()).map(SignatureAt::Url);
             let sha256 = artifact.sha256.as_deref().map(sum).transpose()?;

@@ -62,7 +62,7 @@ pub enum StreamError {
     Config(#[from] HttpConfigError),
     /// Not a name that can be part of a URL's path.
     #[error(
-        "'{stream}' is no stream's name: letters, digits, '.', '_' and '-' make one, such as stable, testing or next"
+        "'{stream}' is not a stream's name: letters, digits, '.', '_' and '-' make one, such as stable, testing or next"
     )]
     Name { stream: String },
     /// Not a URL that can be fetched.
@@ -91,7 +91,7 @@ pub enum StreamError {
         url: String,
         source: BodyError,
     },
-    #[error("{url} is no CoreOS stream metadata")]
+    #[error("{url} is not CoreOS stream metadata")]
     Json {
         /// Without secrets.
         url: String,
@@ -122,7 +122,7 @@ pub enum StreamError {
     /// Neither none nor several can be written to one disk.
     #[error("{format} of stream {stream} has {} where one image was expected", list(artifacts))]
     Artifacts { stream: String, format: &'static str, artifacts: Vec<String> },
-    #[error("stream {stream}: '{found}' is no SHA-256 in hexadecimal")]
+    #[error("stream {stream}: '{found}' is not a SHA-256 in hexadecimal")]
     Sha256 {
         stream: String,
         /// As it stands there.

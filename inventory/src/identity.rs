@@ -157,7 +157,7 @@ fn operators(root: &Root) -> Option<(Uuid, Source)> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         let uuid = text.parse().ok();
         if uuid.is_none() {
-            tracing::warn!(%source, id = text, "the host id given is no UUID and is not used");
+            tracing::warn!(%source, id = text, "the host id given is not a UUID and is not used");
         }
         Some((uuid?, source))
     })

@@ -89,7 +89,7 @@ pub enum TangError {
     #[error("Get \"{url}\": the response is empty")]
     Empty { url: String },
     /// A 200 that is no advertisement.
-    #[error("Get \"{url}\": the response is no advertisement of a Tang server (line {}, column {})", cause.line(), cause.column())]
+    #[error("Get \"{url}\": the response is not an advertisement of a Tang server (line {}, column {})", cause.line(), cause.column())]
     NotAnAdvertisement {
         url: String,
         /// Why not. Only the place is told: serde's text quotes as much as the server likes.

@@ -303,7 +303,7 @@ fn what_cannot_work_is_refused_at_once() {
     );
     assert_eq!(
         error(&|request| request.interface = "lo".to_owned()),
-        "lo is no Ethernet interface: DHCP can't be spoken there with a MAC address"
+        "lo is not an Ethernet interface: DHCP can't be spoken there with a MAC address"
     );
     assert_eq!(
         error(&|request| request.api_vip_mac = Mac([1, 0, 0, 0, 0, 1])),
@@ -352,7 +352,7 @@ fn every_server_that_offers_is_listed_and_nothing_is_taken() {
     assert_eq!((found.interface.as_str(), found.mac), ("ens3", CLIENT.parse().unwrap()));
     assert_eq!(found.servers().len(), 2);
     for dnsmasq in &running {
-        assert!(dnsmasq.given().is_empty(), "an offer is no lease");
+        assert!(dnsmasq.given().is_empty(), "an offer is not a lease");
     }
     assert_eq!(ask(Some(API)).mac, API);
 }

@@ -284,7 +284,7 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
     assert_eq!(error.phase(), Phase::Layer);
     let text = error.to_string();
     assert!(text.contains(" the registry sends us to http://192.168.126.2:5004/cdn/sha256:"), "{text}");
-    assert!(text.ends_with(", which is no https URL") && !text.contains("signature"), "{text}");
+    assert!(text.ends_with(", which is not an https URL") && !text.contains("signature"), "{text}");
     assert!(clear.seen().is_empty(), "no password in the clear");
 }
 

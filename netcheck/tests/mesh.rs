@@ -177,13 +177,13 @@ fn an_odd_address_of_one_peer_is_told_as_lost_and_the_others_are_probed() {
     let mut report = check_with(&a, &hosts, &options());
     let failed = |text: &str| json!({"outgoing_nic": "ens3", "remote_ip_address": text});
     let mtu = json!({"b": [failed("10.0.0.300")], "c": [failed("no address")]});
-    assert_eq!(exact(&report), expected(mtu), "of 1500 only for what is no address");
+    assert_eq!(exact(&report), expected(mtu), "of 1500 only for what is not an address");
     assert_fits("connectivity-report", &serde_json::to_value(&report).unwrap());
     a.set_mtu(1400);
     report = check_with(&a, &hosts, &options());
     let passed = json!({"mtu_successful": true, "outgoing_nic": "ens3", "remote_ip_address": "10.0.0.2"});
     let mtu = json!({"b": [passed, failed("10.0.0.300")], "c": [failed("no address")]});
-    assert_eq!(exact(&report), expected(mtu), "what is no address can't pass");
+    assert_eq!(exact(&report), expected(mtu), "what is not an address can't pass");
 }
 
 #[test]

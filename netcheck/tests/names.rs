@@ -262,7 +262,7 @@ fn the_search_list_is_gone_through() {
     assert_eq!(
         lab.addresses(&names, "a..b"),
         Err("'a..b' is not a domain name".to_owned()),
-        "no server is asked for what is no name"
+        "no server is asked for what is not a name"
     );
 }
 

@@ -397,7 +397,7 @@ fn replies_that_are_none_are_told_apart() {
     let silent = "chronyd was timed out after 1 seconds: no answer to 2 N_SOURCES requests at /run/chrony/chronyd.sock";
     assert_eq!(error(|_| vec![]), silent);
     let garbage = error(|_| vec![vec![0; 7]]);
-    assert_eq!(garbage, format!("{silent}; what came last was 7 bytes that are no reply of chronyd"));
+    assert_eq!(garbage, format!("{silent}; what came last was 7 bytes that are not a reply of chronyd"));
     let other = error(|request| vec![answer(&[&request[..8], &[1, 2, 3, 4], &request[12..]].concat(), 2, 0, &[0; 4])]);
     let seen = "what came last was a reply to another request (command 14, sequence number 0x1020304)";
     assert_eq!(other, format!("{silent}; {seen}"));

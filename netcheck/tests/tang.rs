@@ -183,7 +183,7 @@ fn one_bad_server_spoils_the_reply_and_all_are_named() {
     wire::assert_fits("tang_connectivity_response", &document);
     let expected = "6 errors occurred:\n\
         \t* HTTP GET failure. Status Code: 404\n\
-        \t* Get \"http://10.9.2.1:81/adv/x\": the response is no advertisement of a Tang server \
+        \t* Get \"http://10.9.2.1:81/adv/x\": the response is not an advertisement of a Tang server \
         (line 1, column 10002)\n\
         \t* Get \"http://10.9.2.1:82/adv/x\": the response is empty\n\
         \t* Get \"http://10.9.2.1:83/adv/x\": timeout: global\n\

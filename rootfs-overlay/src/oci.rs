@@ -70,7 +70,7 @@ pub enum OciError {
     #[error("cannot read the program {}", path.display())]
     Program { path: PathBuf, source: io::Error },
     /// Not one that an image could start.
-    #[error("{} is no program for an image: {reason}", path.display())]
+    #[error("{} is not a program for an image: {reason}", path.display())]
     NotAProgram { path: PathBuf, reason: &'static str },
     #[error("cannot write the image")]
     Write {

@@ -91,7 +91,7 @@ fn file(format: Format, content: &Content, output: &Path) -> anyhow::Result<()> 
             bytes
         }
         Format::Ignition => content.config()?,
-        Format::Directory | Format::Containerfile => bail!("a directory is no file"),
+        Format::Directory | Format::Containerfile => bail!("a directory is not a file"),
     };
     match Output::of(Some(output)) {
         Output::NewFile(path) => {

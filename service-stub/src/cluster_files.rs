@@ -27,7 +27,7 @@ pub enum ClusterFilesError {
     #[error("{} is not there: a control plane needs {}", path.display(), REQUIRED.join(", "))]
     Missing { path: PathBuf },
     /// Ignition would not take it.
-    #[error("{} is no usable Ignition config: {reason}", path.display())]
+    #[error("{} is not a usable Ignition config: {reason}", path.display())]
     Config { path: PathBuf, reason: String },
 }
 
@@ -101,7 +101,7 @@ mod tests {
         write("master.ign", r#"{"ignition":{"version":"3.1.0"}}"#);
         assert!(told().contains("worker.ign is not there"), "{}", told());
         write("worker.ign", r#"{"ignition":{"version":"9.0.0"}}"#);
-        assert!(told().contains("worker.ign is no usable Ignition config"), "{}", told());
+        assert!(told().contains("worker.ign is not a usable Ignition config"), "{}", told());
         write("worker.ign", r#"{"ignition":{"version":"3.4.0"}}"#);
         let files = ClusterFiles::open(directory.path()).unwrap();
         assert_eq!(files.read("arbiter.ign").unwrap(), None);

@@ -61,14 +61,14 @@ pub fn take(
     }
     let mut found = Vec::new();
     for text in [&answer.api_vip_address, &answer.ingress_vip_address] {
-        let address: IpAddr = text.parse().map_err(|_| format!("'{text}' is no address"))?;
+        let address: IpAddr = text.parse().map_err(|_| format!("'{text}' is not an address"))?;
         if !networks.iter().any(|network| network.contains(address)) {
             return Err(format!("{address} is in no machine network of cluster {id}"));
         }
         found.push(address);
     }
     if let Some(bad) = [&answer.api_vip_lease, &answer.ingress_vip_lease].into_iter().find(|lease| !is_lease(lease)) {
-        return Err(format!("'{}' is no lease", bad.chars().take(80).collect::<String>()));
+        return Err(format!("'{}' is not a lease", bad.chars().take(80).collect::<String>()));
     }
     let has = |list: &[Value], address: &IpAddr| {
         list.len() == 1 && list.iter().any(|vip| vip["ip"].as_str().is_some_and(|ip| ip.parse() == Ok(*address)))
@@ -225,9 +225,9 @@ mod tests {
         changing(|change| {
             let mut record = cluster();
             for (bad, why) in [
-                (answer("", "192.0.2.10", LEASE), "is no address"),
+                (answer("", "192.0.2.10", LEASE), "is not an address"),
                 (answer("198.51.100.9", "192.0.2.10", LEASE), "is in no machine network"),
-                (answer("192.0.2.9", "192.0.2.10", "lease"), "is no lease"),
+                (answer("192.0.2.9", "192.0.2.10", "lease"), "is not a lease"),
             ] {
                 let told = take(change, &mut record, &networks, bad).unwrap_err();
                 assert!(told.contains(why), "{told}");

@@ -9,7 +9,7 @@ const FIELD: &str = "certificate-authority-data:";
 /// What can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KubeconfigError {
-    #[error("the ingress certificate is no PEM: it needs blocks from '{BEGIN}' to '{END}' with base64 between")]
+    #[error("the ingress certificate is not PEM: it needs blocks from '{BEGIN}' to '{END}' with base64 between")]
     Pem,
     /// The file it goes into.
     #[error("kubeconfig-noingress has no usable '{FIELD}' to add the ingress certificate to")]

@@ -80,10 +80,14 @@ impl std::str::FromStr for Retention {
             "m" => 60,
             "h" => 3600,
             "d" => 86_400,
-            _ => return Err("it is no time like 480h or 20d, and not 'never'".to_owned()),
+            _ => return Err("it is not a time like 480h or 20d, and not 'never'".to_owned()),
         };
         let number: i64 = number.parse().map_err(|_| "its number is none, or too large".to_owned())?;
-        number.checked_mul(seconds).filter(|s| *s > 0).map(|s| Self(Some(s))).ok_or_else(|| "it is no time".to_owned())
+        number
+            .checked_mul(seconds)
+            .filter(|s| *s > 0)
+            .map(|s| Self(Some(s)))
+            .ok_or_else(|| "it is not a time".to_owned())
     }
 }
 

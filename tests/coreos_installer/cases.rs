@@ -69,10 +69,10 @@ pub const CASES: &[Case] = &[
     same("iso ignition embed -i a.ign 2023.iso; iso ignition remove -o - 2023.iso"),
     but(
         &[Part::Stderr],
-        "we warn of what is no config",
+        "we warn of what is not a config",
         "iso ignition embed -i butane.bu 2023.iso; iso ignition show 2023.iso",
     ),
-    but(&[Part::Stderr], "we warn of what is no config", "iso ignition embed 2023.iso; iso ignition show 2023.iso"),
+    but(&[Part::Stderr], "we warn of what is not a config", "iso ignition embed 2023.iso; iso ignition show 2023.iso"),
     same("iso ignition show 2023.iso"),
     same("iso ignition remove 2023.iso"),
     same("iso ignition show missing.iso"),

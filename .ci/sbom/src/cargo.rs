@@ -37,7 +37,7 @@ pub type Linked = BTreeMap<Id, Package>;
 #[derive(Debug, Error)]
 pub enum CargoError {
     /// A line of the tree has another form.
-    #[error("line {line} of cargo's tree is no depth, name and version: {seen:?}")]
+    #[error("line {line} of cargo's tree is not a depth, name and version: {seen:?}")]
     Tree { line: usize, seen: String },
     /// The metadata is no JSON of the form we know.
     #[error("cargo's metadata can't be read")]

@@ -79,5 +79,5 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
     if !output.status.success() {
         bail!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    String::from_utf8(output.stdout).with_context(|| format!("{command:?} prints what is no text"))
+    String::from_utf8(output.stdout).with_context(|| format!("{command:?} prints what is not text"))
 }

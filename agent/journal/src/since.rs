@@ -8,7 +8,7 @@ const DAY: u64 = 86_400 * SECOND;
 /// A time that isn't understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{text}' is no time: give YYYY-MM-DD HH:MM:SS, HH:MM, @SECONDS, today, yesterday, now, -1h, or 10 minutes ago"
+    "'{text}' is not a time: give YYYY-MM-DD HH:MM:SS, HH:MM, @SECONDS, today, yesterday, now, -1h, or 10 minutes ago"
 )]
 pub struct SinceError {
     text: String,
@@ -183,7 +183,7 @@ mod tests {
         {
             assert!(parse_time(text, NOW).is_err(), "{text}");
         }
-        assert!(parse_time("soon", NOW).unwrap_err().to_string().starts_with("'soon' is no time: give "));
+        assert!(parse_time("soon", NOW).unwrap_err().to_string().starts_with("'soon' is not a time: give "));
     }
 
     proptest! {

@@ -132,7 +132,7 @@ impl Send {
             bail!("--url, --cluster-id and --host-id are needed");
         };
         let token = match &self.token_file {
-            Some(path) => String::from_utf8(read(path)?).context("the token is no text")?.trim_end().to_owned(),
+            Some(path) => String::from_utf8(read(path)?).context("the token is not text")?.trim_end().to_owned(),
             None => std::env::var("PULL_SECRET_TOKEN").unwrap_or_default(),
         };
         let What { since, bootstrap, installer_gather, masters_ips } = self.what;

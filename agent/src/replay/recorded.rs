@@ -24,7 +24,7 @@ pub enum RecordedError {
         source: io::Error,
     },
     /// Not JSON.
-    #[error("{} is no JSON", path.display())]
+    #[error("{} is not JSON", path.display())]
     Json { path: PathBuf, source: serde_json::Error },
     /// Neither an answer to a poll nor a step.
     #[error("there are no instructions in {}: an answer to a poll, a step, a list of steps or a recorded exchange is wanted", path.display())]

@@ -13,7 +13,7 @@ pub enum Withheld {
     #[error("{0} would act on the agent of this host, or send its logs away: it is never replayed")]
     ActsOnTheAgent(StepType),
     /// Its request can't be rewritten.
-    #[error("the request of {0} is no JSON object, so it can't be pointed elsewhere")]
+    #[error("the request of {0} is not a JSON object, so it can't be pointed elsewhere")]
     Form(StepType),
 }
 

@@ -122,7 +122,7 @@ impl Status {
         };
         anyhow::ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes, which no agent wrote", name());
         let text = fs::read(&path).with_context(|| format!("cannot read {}", name()))?;
-        serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is no status of an agent", name()))
+        serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is not a status of an agent", name()))
     }
 
     fn text(&self, view: &View, snapshot: &Snapshot, alive: bool) -> anyhow::Result<String> {

@@ -146,7 +146,7 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<Key>, VerifyError> {
             parse(&read(path).map_err(|source| VerifyError::ReadKey { path: path.clone(), source })?);
         match (keys.is_empty(), error) {
             (true, reason) => return Err(VerifyError::NoKey { path: path.clone(), reason }),
-            (false, Some(error)) => tracing::warn!("a part of {} is no public key: {error}", path.display()),
+            (false, Some(error)) => tracing::warn!("a part of {} is not a public key: {error}", path.display()),
             (false, None) => {}
         }
         all.extend(keys);

@@ -39,7 +39,7 @@ pub enum VerifyError {
     },
     #[error("cannot read the signature {}", path.display())]
     ReadSignature { path: PathBuf, source: io::Error },
-    #[error("{at} is no signature: it has more than {limit_bytes} bytes")]
+    #[error("{at} is not a signature: it has more than {limit_bytes} bytes")]
     TooLong { at: String, limit_bytes: u64 },
     #[error("{at} holds no detached signature")]
     NoSignature {

@@ -44,7 +44,7 @@ pub enum FetchFault {
     #[error("failed to fetch resource (HTTP status {status})")]
     Status { status: u16 },
     /// A redirect that leads nowhere.
-    #[error("the server redirects to what is no http: or https: URL")]
+    #[error("the server redirects to what is not an http: or https: URL")]
     Redirect,
     #[error("stopped after {count} redirects")]
     Redirects {

@@ -62,7 +62,7 @@ pub enum JsonError {
     #[error("exceeded max depth")]
     Depth { offset: usize },
     /// Too much for a config.
-    #[error("more than {max_values} values, or more than 4 GiB: this is no config")]
+    #[error("more than {max_values} values, or more than 4 GiB: this is not a config")]
     Size { max_values: usize },
 }
 

@@ -152,7 +152,7 @@ fn resolve_names<'a>(
             let capture =
                 inner.trim().strip_prefix("capture.").and_then(|rest| rest.strip_suffix(".interfaces.0.name"));
             let capture =
-                capture.ok_or_else(|| ResolveError::Shape(format!("{:?} is no name of a capture", inner.trim())))?;
+                capture.ok_or_else(|| ResolveError::Shape(format!("{:?} is not a name of a capture", inner.trim())))?;
             *text = find(capture)?.to_owned();
         }
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| resolve_names(item, find))?,

@@ -191,7 +191,7 @@ fn what_passes_is_tried_again() {
         ("/forbidden", 1, "failed to fetch resource (HTTP status 403)"),
         ("/gone", 1, "resource not found (HTTP status 404)"),
         ("/loop", 11, "stopped after 10 redirects"),
-        ("/away", 1, "the server redirects to what is no http: or https: URL"),
+        ("/away", 1, "the server redirects to what is not an http: or https: URL"),
     ] {
         let error = fetch_with(&once, &at(&server.url(&format!("{path}?hunter2")))).unwrap_err();
         assert_eq!(error, format!("cannot fetch {}: {expected}", server.url(path)));

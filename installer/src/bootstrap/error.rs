@@ -11,7 +11,7 @@ pub enum BootstrapError {
     /// The service did not give a file.
     #[error("cannot get {what} from the service")]
     Download { what: &'static str, source: ClientError },
-    #[error("what the service sent as {what} ({len} bytes) is no Ignition config")]
+    #[error("what the service sent as {what} ({len} bytes) is not an Ignition config")]
     NotIgnition { what: &'static str, len: usize, source: ParseError },
     #[error("{what} is not a valid Ignition config: {summary}")]
     Invalid { what: &'static str, summary: String },

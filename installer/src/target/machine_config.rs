@@ -35,7 +35,7 @@ pub enum MachineConfigError {
     #[error("the host's Ignition config has no {0}")]
     Missing(&'static str),
     /// A `data:` URL.
-    #[error("{what} is no good data URL")]
+    #[error("{what} is not a good data URL")]
     Data { what: &'static str, source: DataUrlError },
     /// Compressed badly, or too much.
     #[error("cannot unpack {what}")]

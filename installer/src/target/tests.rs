@@ -95,12 +95,12 @@ fn what_is_missing_is_named() {
     let merged = |config: Value| error(&pointer(&data(config.to_string().as_bytes())));
     assert_eq!(error(b"{}"), "the host's Ignition config has no config to be merged");
     assert_eq!(error(b"x"), "the host's Ignition config is not what it should be");
-    assert_eq!(error(&pointer("data:;base64,%")), "the config to be merged is no good data URL");
+    assert_eq!(error(&pointer("data:;base64,%")), "the config to be merged is not a good data URL");
     assert_eq!(
         error(&pointer("s3://bucket/x?key=secret")),
         "the host's Ignition config is merged with s3://bucket/x, which can't be fetched"
     );
-    assert_eq!(error(&pointer("https://h:22623/config/master")), "the certificate authority is no good data URL");
+    assert_eq!(error(&pointer("https://h:22623/config/master")), "the certificate authority is not a good data URL");
     let mut config: Value = serde_json::from_slice(&pointer("https://h:22623/config/master")).unwrap();
     config["ignition"]["security"]["tls"]["certificateAuthorities"] = json!([{"source": "data:,none"}]);
     assert_eq!(

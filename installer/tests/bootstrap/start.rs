@@ -331,8 +331,8 @@ fn what_is_no_bootstrap_config_changes_nothing() {
     bad_path["storage"]["files"][2]["path"] = "relative".into();
     let html = "<html>login</html>";
     for (text, expected) in [
-        (html.to_owned(), "is no Ignition config"),
-        ("data".to_owned(), "is no Ignition config"),
+        (html.to_owned(), "is not an Ignition config"),
+        ("data".to_owned(), "is not an Ignition config"),
         (bad_path.to_string(), "is not a valid Ignition config"),
         (no_credentials.to_string(), "has no file /root/.docker/config.json"),
     ] {

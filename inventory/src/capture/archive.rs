@@ -49,7 +49,7 @@ pub enum ArchiveError {
     )]
     TooLarge,
     /// A hard link to what is no file of the archive, or none yet.
-    #[error("its entry {} is a hard link to {}, which is no file before it in the archive", path.display(), target.display())]
+    #[error("its entry {} is a hard link to {}, which is not a file before it in the archive", path.display(), target.display())]
     HardLink {
         /// As written in the archive.
         path: PathBuf,
@@ -273,7 +273,7 @@ fn root_in(dir: &Path) -> io::Result<PathBuf> {
         }
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "the archive has neither sys nor proc at its top: it is no capture of a machine",
+            "the archive has neither sys nor proc at its top: it is not a capture of a machine",
         ));
     }
     Ok(dir.to_owned())

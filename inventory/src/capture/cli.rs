@@ -43,7 +43,7 @@ impl Capture {
     /// Runs the subcommand. What can't be read is missing from the file, as it is from an inventory.
     pub fn run(self) -> anyhow::Result<()> {
         let is_stdout = self.output == Path::new("-");
-        ensure!(!is_stdout || !stdout().is_terminal(), "a capture is no text: send it to a file with -o FILE");
+        ensure!(!is_stdout || !stdout().is_terminal(), "a capture is not text: send it to a file with -o FILE");
         let captured = Captured::take(Root::open(&self.root)?);
         let captured = if self.scrub { captured.scrub() } else { captured };
         if is_stdout {

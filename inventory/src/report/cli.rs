@@ -185,7 +185,7 @@ fn json(value: &impl Serialize, pretty: bool) -> anyhow::Result<String> {
 
 fn read_expectation(path: &Path, shape: &Shape<'_>) -> anyhow::Result<Expectation> {
     let bytes = File::open(path).and_then(bounded).with_context(|| format!("cannot read {}", path.display()))?;
-    let text = String::from_utf8(bytes).with_context(|| format!("{} is no text", path.display()))?;
+    let text = String::from_utf8(bytes).with_context(|| format!("{} is not text", path.display()))?;
     Expectation::parse(&text, shape).with_context(|| format!("cannot use {}", path.display()))
 }
 
@@ -199,11 +199,11 @@ fn read_report(path: &Path) -> anyhow::Result<Value> {
     } else {
         File::open(path).and_then(bounded).with_context(|| format!("cannot read {name}"))?
     };
-    let report: Value = serde_json::from_slice(&bytes).with_context(|| format!("{name} is no JSON"))?;
+    let report: Value = serde_json::from_slice(&bytes).with_context(|| format!("{name} is not JSON"))?;
     let version = report.get("schema_version").and_then(Value::as_u64);
     anyhow::ensure!(
         version == Some(super::SCHEMA_VERSION.into()),
-        "{name} is no report of schema version {}: make it anew with this landfall, by `report --json`, from the machine or \
+        "{name} is not a report of schema version {}: make it anew with this landfall, by `report --json`, from the machine or \
          its capture",
         super::SCHEMA_VERSION
     );
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(read[0], serde_json::json!({"path": "kernel.architecture", "before": "x86_64", "after": null}));
         assert!(run(&["diff", "-", "-"]).is_err());
         tree.add("other.json", "{\"disks\": []}").add("no.json", "{");
-        for (file, fault) in [("other.json", "is no report of schema version 1"), ("no.json", "is no JSON")] {
+        for (file, fault) in [("other.json", "is not a report of schema version 1"), ("no.json", "is not JSON")] {
             let error = format!("{:#}", run(&["diff", &path(file), root]).unwrap_err());
             assert!(error.contains(fault), "{error}");
         }

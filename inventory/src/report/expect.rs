@@ -454,7 +454,7 @@ mod tests {
             ("maker = '> 1'", "line 1: maker: `> 1` compares a text, which can only be equal or not (\"!= ...\")"),
             (
                 "[[memory.devices]]\ncount = 'x'",
-                "line 2: memory.devices.count: `x` is no number; write one, or conditions such as \">= 64\" or \"> 1, <= 4\"",
+                "line 2: memory.devices.count: `x` is not a number; write one, or conditions such as \">= 64\" or \"> 1, <= 4\"",
             ),
             ("maker.absent = 'x'", "line 1: maker: `absent` stands alone and is true or false"),
             ("maker = 2020-01-01", "line 1: maker is a text, but what is written here is datetime"),

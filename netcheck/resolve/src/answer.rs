@@ -108,7 +108,7 @@ impl fmt::Display for Cause {
             Self::Refused(code) => write!(f, "response code {code}"),
             Self::NoRecursion => f.write_str("it does not resolve names for others"),
             Self::Garbled => f.write_str("the answer is damaged"),
-            Self::NotAName => f.write_str("this is no domain name"),
+            Self::NotAName => f.write_str("this is not a domain name"),
         }
     }
 }

@@ -116,7 +116,7 @@ mod tests {
         let error = parse(&["--request", path.to_str().unwrap()]).unwrap().run().unwrap_err();
         let text = format!("{error:#}");
         let start =
-            "the request is no DHCP allocation request (interface, api_vip_mac, ingress_vip_mac): 'x' is not a MAC";
+            "the request is not a DHCP allocation request (interface, api_vip_mac, ingress_vip_mac): 'x' is not a MAC";
         assert!(text.starts_with(start), "{text}");
     }
 }

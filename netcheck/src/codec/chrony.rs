@@ -180,7 +180,7 @@ impl std::fmt::Display for Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// No reply of this protocol at all.
-    #[error("{length} bytes that are no reply of chronyd")]
+    #[error("{length} bytes that are not a reply of chronyd")]
     NotAReply { length: usize },
     #[error("a reply of protocol version {found}, not {VERSION}")]
     Version { found: u8 },

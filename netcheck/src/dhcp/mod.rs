@@ -112,7 +112,7 @@ impl fmt::Display for NoLease {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request can't be read.
-    #[error("the request is no DHCP allocation request (interface, api_vip_mac, ingress_vip_mac)")]
+    #[error("the request is not a DHCP allocation request (interface, api_vip_mac, ingress_vip_mac)")]
     Request { source: serde_json::Error },
     /// A hardware address that no station has.
     #[error("{0} is not the MAC address of one station")]
@@ -123,7 +123,7 @@ pub enum Error {
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
     /// An interface without Ethernet addresses.
-    #[error("{interface} is no Ethernet interface: DHCP can't be spoken there with a MAC address")]
+    #[error("{interface} is not an Ethernet interface: DHCP can't be spoken there with a MAC address")]
     NotEthernet { interface: String },
     /// The packet socket can't be had.
     #[error(transparent)]

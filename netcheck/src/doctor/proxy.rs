@@ -63,11 +63,11 @@ pub(super) fn judge(
             return Finding::not_needed(station, seen);
         }
         Choice::Overlooked { variable } => {
-            let seen = format!("the value of {variable} is no URL of a proxy; it is overlooked");
+            let seen = format!("the value of {variable} is not a URL of a proxy; it is overlooked");
             return Finding::warn(station, Code::ProxyUrl, seen, "set it to http://HOST:PORT, or unset it");
         }
         Choice::Impossible { variable, url } => {
-            let seen = format!("{variable} names {url}, which is no HTTP proxy");
+            let seen = format!("{variable} names {url}, which is not an HTTP proxy");
             let next = "use one that speaks HTTP (http:// or https://); SOCKS is not supported";
             return Finding::broken(station, Code::ProxyUrl, seen, next);
         }
@@ -129,14 +129,14 @@ pub(super) fn judge(
             Code::ProxyRefuses,
             format!("{proxy} refuses to connect us to {} ({status})", target.endpoint),
             format!(
-                "have the proxy allow {} {}; if it is no proxy but a web server, correct {variable}",
+                "have the proxy allow {} {}; if it is not a proxy but a web server, correct {variable}",
                 if target.is_https { "CONNECT to" } else { "requests to" },
                 target.endpoint
             ),
         ),
         Some(Tunnel::NotHttp(said)) => broken(
             Code::NotAProxy,
-            format!("{proxy} is no HTTP proxy: it answers '{said}'"),
+            format!("{proxy} is not an HTTP proxy: it answers '{said}'"),
             format!("correct host and port in {variable}"),
         ),
         Some(Tunnel::Silent) => broken(

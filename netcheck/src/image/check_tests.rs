@@ -135,7 +135,7 @@ b.io/d:1
     renew these credentials, or let the user read the repository
 
 \\u{1b}
-  NOT AVAILABLE: the name can't be read: '\u{fffd}' is no path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'
+  NOT AVAILABLE: the name can't be read: '\u{fffd}' is not a path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'
 ";
     assert_eq!(table::render(&findings, Path::new("/etc/containers/certs.d")), expected);
     let report = serde_json::to_value(findings.report()).unwrap();

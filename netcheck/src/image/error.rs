@@ -119,7 +119,7 @@ pub enum FetchError {
         source: ureq::Error,
     },
     /// A redirect leads out of TLS, or nowhere.
-    #[error("for {subject} the registry sends us to {url}, which is no https URL")]
+    #[error("for {subject} the registry sends us to {url}, which is not an https URL")]
     Redirect {
         /// What was being fetched.
         subject: Subject,
@@ -153,7 +153,7 @@ pub enum FetchError {
         authority: String,
     },
     /// Credentials would be seen by anybody.
-    #[error("the registry sends us for a token to {realm}, which is no https URL: no credentials are sent there")]
+    #[error("the registry sends us for a token to {realm}, which is not an https URL: no credentials are sent there")]
     Realm {
         /// As told, shortened.
         realm: String,

@@ -54,7 +54,7 @@ pub enum ManifestError {
     )]
     Schema1,
     /// Signatures, charts and so on.
-    #[error("'{media_type}' is no image")]
+    #[error("'{media_type}' is not an image")]
     Kind {
         /// As told by the document or the registry.
         media_type: String,
@@ -210,8 +210,8 @@ mod tests {
     fn what_is_no_image_is_named() {
         let error = |document: Value| read(None, &document).unwrap_err().to_string();
         assert!(error(json!({"schemaVersion": 1, "fsLayers": []})).starts_with("the manifest is of schema 1"));
-        assert_eq!(error(json!({"mediaType": "application/vnd.x"})), "'application/vnd.x' is no image");
-        assert_eq!(error(json!({"errors": []})), "'a document without config and layers' is no image");
+        assert_eq!(error(json!({"mediaType": "application/vnd.x"})), "'application/vnd.x' is not an image");
+        assert_eq!(error(json!({"errors": []})), "'a document without config and layers' is not an image");
         assert!(error(json!([])).starts_with("the manifest can't be read (line 1, column "));
         let long = error(json!({"layers": "x".repeat(1 << 20)}));
         assert_eq!(long, "the manifest can't be read (line 1, column 1048588)");

@@ -127,27 +127,27 @@ pub enum Name {
 /// Why a text is no name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    #[error("this is no name of an image: it has {bytes} bytes")]
+    #[error("this is not a name of an image: it has {bytes} bytes")]
     TooLong { bytes: usize },
     /// The part before the first slash.
-    #[error("'{registry}' is no registry: expected host or host:port")]
+    #[error("'{registry}' is not a registry: expected host or host:port")]
     Registry {
         /// What was found, shortened.
         registry: String,
     },
     #[error(
-        "'{path}' is no path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'"
+        "'{path}' is not a path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'"
     )]
     Path {
         /// What was found, shortened.
         path: String,
     },
-    #[error("'{tag}' is no tag: expected up to 128 letters, digits, '_', '.' and '-'")]
+    #[error("'{tag}' is not a tag: expected up to 128 letters, digits, '_', '.' and '-'")]
     Tag {
         /// What was found, shortened.
         tag: String,
     },
-    #[error("'{digest}' is no digest: expected sha256: and 64 lower-case hexadecimal digits")]
+    #[error("'{digest}' is not a digest: expected sha256: and 64 lower-case hexadecimal digits")]
     Digest {
         /// What was found, shortened.
         digest: String,

@@ -119,7 +119,7 @@ pub enum RegistriesFault {
 pub enum RegistriesError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} is no registries.conf", path.display())]
+    #[error("{} is not a registries.conf", path.display())]
     Form { path: PathBuf, source: RegistriesFault },
 }
 

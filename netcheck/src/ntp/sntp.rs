@@ -46,7 +46,7 @@ pub struct Offset {
 #[derive(Debug, thiserror::Error)]
 pub enum SntpError {
     /// Neither a name nor an address, with or without a port.
-    #[error("{server} is no server to ask for the time: NAME, ADDRESS, NAME:PORT or [ADDRESS]:PORT")]
+    #[error("{server} is not a server to ask for the time: NAME, ADDRESS, NAME:PORT or [ADDRESS]:PORT")]
     NotAServer { server: String },
     /// No address for its name.
     #[error("the name {server} could not be resolved")]

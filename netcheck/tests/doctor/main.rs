@@ -276,14 +276,14 @@ fn proxies_that_do_not_work() {
         (
             "http://203.0.113.8:22",
             Code::NotAProxy,
-            "http://203.0.113.8:22 (HTTP_PROXY) is no HTTP proxy: it answers 'SSH-2.0-OpenSSH_9.2p1'",
+            "http://203.0.113.8:22 (HTTP_PROXY) is not an HTTP proxy: it answers 'SSH-2.0-OpenSSH_9.2p1'",
             "correct host and port in HTTP_PROXY",
         ),
         (
             "http://203.0.113.8:3130",
             Code::ProxyRefuses,
             "http://203.0.113.8:3130 (HTTP_PROXY) refuses to connect us to 203.0.113.7:8090 (403)",
-            "have the proxy allow requests to 203.0.113.7:8090; if it is no proxy but a web server, correct HTTP_PROXY",
+            "have the proxy allow requests to 203.0.113.7:8090; if it is not a proxy but a web server, correct HTTP_PROXY",
         ),
     ] {
         let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", proxy), ("NO_PROXY", "other.example.com")]);

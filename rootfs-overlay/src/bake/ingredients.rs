@@ -101,7 +101,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(read(path)?).ok().with_context(|| format!("{} is no text in UTF-8", path.display()))
+    String::from_utf8(read(path)?).ok().with_context(|| format!("{} is not text in UTF-8", path.display()))
 }
 
 fn token(path: &Path) -> anyhow::Result<Secret> {
@@ -128,7 +128,7 @@ fn plan(directory: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
         for entry in fs::read_dir(&path).with_context(failed)? {
             let entry = entry.with_context(failed)?;
             let name = entry.file_name().into_string().ok();
-            let name = name.with_context(|| format!("the name of {} is no UTF-8", entry.path().display()))?;
+            let name = name.with_context(|| format!("the name of {} is not UTF-8", entry.path().display()))?;
             // As a link leads, for those who keep secrets elsewhere.
             let meta =
                 fs::metadata(entry.path()).with_context(|| format!("{} can't be read", entry.path().display()))?;

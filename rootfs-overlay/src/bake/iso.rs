@@ -52,7 +52,8 @@ impl IsoFile {
         let mut undo = Vec::new();
         let mut len = u64::MAX;
         if let Some(iso) = found.as_ref().and_then(|found| found.manifest.iso.as_ref()) {
-            let damaged = segment::SegmentError::Damaged { what: "the bytes to be put back are no hexadecimal digits" };
+            let damaged =
+                segment::SegmentError::Damaged { what: "the bytes to be put back are not hexadecimal digits" };
             undo = iso.undo.iter().map(Change::patch).collect::<Option<_>>().ok_or(damaged)?;
             undo.sort_by_key(|patch| patch.offset);
             len = iso.bytes;
@@ -186,7 +187,7 @@ fn initrd<R: std::io::Read + std::io::Seek>(iso: &mut Iso<R>, path: &Path) -> Re
         Ok(extent) => Ok(extent),
         Err(error) if error.is_absence() => Err(BakeError::Base {
             path: path.to_owned(),
-            what: format!("there is no {INITRD} in it, so it is no CoreOS-style live ISO"),
+            what: format!("there is no {INITRD} in it, so it is not a CoreOS-style live ISO"),
         }),
         Err(source) => Err(BakeError::Iso { path: path.to_owned(), source }),
     }

@@ -34,7 +34,7 @@ pub enum BakeError {
     #[error("{} can't be read", path.display())]
     Read { path: PathBuf, source: io::Error },
     /// A base can't be looked into.
-    #[error("{} is no image to bake into", path.display())]
+    #[error("{} is not an image to bake into", path.display())]
     Iso { path: PathBuf, source: crate::iso9660::IsoError },
     #[error("{} can't be baked into: {what}", path.display())]
     Base {

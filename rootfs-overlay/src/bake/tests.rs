@@ -170,7 +170,7 @@ fn what_can_not_be_baked_into_is_told() {
     };
     let content = content("http://a");
     assert!(told(&base_iso(), &content).contains("no images/pxeboot/initrd.img"));
-    assert!(told(b"x", &content).contains("is no image to bake into"));
+    assert!(told(b"x", &content).contains("is not an image to bake into"));
     let for_arm = Program::of(sample(1, 183)).unwrap();
     let content = Content::new(Ingredients { program: for_arm, ..ingredients("http://a") }).unwrap();
     let error = content.check_machine(Some(Machine::X86_64)).unwrap_err().to_string();

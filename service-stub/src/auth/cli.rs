@@ -70,7 +70,7 @@ impl FromStr for Expiry {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is no time: give a number with s, m, h or d, or never");
+        let bad = || format!("'{text}' is not a time: give a number with s, m, h or d, or never");
         if text == "never" {
             return Ok(Self(None));
         }

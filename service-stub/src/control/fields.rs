@@ -13,7 +13,7 @@ const SECRETS: [&str; 1] = ["pull_secret"];
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// No `=`.
-    #[error("'{0}' is no setting: write FIELD=VALUE, FIELD=@FILE or FIELD=null")]
+    #[error("'{0}' is not a setting: write FIELD=VALUE, FIELD=@FILE or FIELD=null")]
     Form(String),
     #[error("{0} is a secret, and others see this command line: write {0}=@FILE, or {0}=@- for standard input")]
     Secret(String),

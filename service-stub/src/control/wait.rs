@@ -269,7 +269,7 @@ pub fn on_interrupt(tidy: impl FnOnce() + Send + 'static) -> io::Result<OnInterr
 
 /// A time as people write it: `90m`, `2h`, `45s`, `1h30m`, or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("'{text}' is no time: write 45s, 90m, 2h or 1h30m");
+    let bad = || format!("'{text}' is not a time: write 45s, 90m, 2h or 1h30m");
     let mut seconds = 0_u64;
     let mut number = String::new();
     for c in text.chars() {

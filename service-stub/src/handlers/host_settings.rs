@@ -55,7 +55,7 @@ fn apply(
     if let Some(pool) = &params.machine_config_pool_name {
         if !pool.is_empty() && !is_pool(pool) {
             return Err(Refusal::invalid(format!(
-                "machine_config_pool_name '{}' is no name of a pool: use lower-case letters, digits and hyphens, at most 63",
+                "machine_config_pool_name '{}' is not a name of a pool: use lower-case letters, digits and hyphens, at most 63",
                 shortened(pool)
             )));
         }
@@ -153,11 +153,11 @@ fn is_pool(text: &str) -> bool {
 /// Values go into no message: they may be secrets.
 fn check_header(field: &str, name: &str, value: &str) -> Result<(), Refusal> {
     if HeaderName::try_from(name).is_err() {
-        return Err(Refusal::invalid(format!("{field}: '{}' is no name of an HTTP header", shortened(name))));
+        return Err(Refusal::invalid(format!("{field}: '{}' is not a name of an HTTP header", shortened(name))));
     }
     if value.len() > MAX_SECRET_BYTES || HeaderValue::from_str(value).is_err() {
         return Err(Refusal::invalid(format!(
-            "{field}: the value of '{}' is no text that an HTTP header can carry, of at most {MAX_SECRET_BYTES} bytes",
+            "{field}: the value of '{}' is not text that an HTTP header can carry, of at most {MAX_SECRET_BYTES} bytes",
             shortened(name)
         )));
     }
@@ -188,13 +188,13 @@ fn checked_labels(labels: &[NodeLabel]) -> Result<String, Refusal> {
     for NodeLabel { key, value } in labels {
         if !is_label_key(key) {
             return Err(Refusal::invalid(format!(
-                "node_labels: '{}' is no key of a label, which is [PREFIX/]NAME with at most 63 letters, digits, '-', '_' and '.'",
+                "node_labels: '{}' is not a key of a label, which is [PREFIX/]NAME with at most 63 letters, digits, '-', '_' and '.'",
                 shortened(key)
             )));
         }
         if !value.is_empty() && !is_label_text(value) {
             return Err(Refusal::invalid(format!(
-                "node_labels: '{}' is no value of a label, which has at most 63 letters, digits, '-', '_' and '.'",
+                "node_labels: '{}' is not a value of a label, which has at most 63 letters, digits, '-', '_' and '.'",
                 shortened(value)
             )));
         }

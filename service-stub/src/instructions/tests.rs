@@ -386,7 +386,7 @@ fn what_there_is_nothing_to_ask_by_is_left_out() {
 
     let mut world = World::new();
     world.cluster.kept.insert("ocp_release_image".into(), "192.0.2.1:5000/r:1".into());
-    assert!(!world.only_arg(T::DomainResolution).contains("192.0.2.1"), "an address is no name");
+    assert!(!world.only_arg(T::DomainResolution).contains("192.0.2.1"), "an address is not a name");
     world.settings.steps.disabled = vec![T::Inventory, T::NtpSynchronizer];
     world.record.state = HostState::KnownUnbound;
     assert_eq!(world.next().instructions, None);

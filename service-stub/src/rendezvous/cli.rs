@@ -59,7 +59,7 @@ impl RendezvousArgs {
     pub fn read(&self, version: Option<&str>, auth_key: Option<&Path>) -> anyhow::Result<Outcome> {
         let Some(path) = &self.rendezvous else { return Ok(Outcome::None) };
         let key = self.rendezvous_key.as_deref().or(auth_key).map(SigningKey::read).transpose()?.map(Arc::new);
-        let rack = directory(path, version).with_context(|| format!("{} is no plan of a rack", path.display()))?;
+        let rack = directory(path, version).with_context(|| format!("{} is not a plan of a rack", path.display()))?;
         if self.check {
             let rendezvous = Rendezvous { key, ..Rendezvous::new(rack, None) };
             let text = match self.json {

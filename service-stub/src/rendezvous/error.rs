@@ -21,7 +21,7 @@ pub enum PlanError {
         /// How much there may be.
         most: usize,
     },
-    #[error("{file} is no {kind}{}", line.map_or_else(String::new, |line| format!(": look at line {line}")))]
+    #[error("{file} is not {kind}{}", line.map_or_else(String::new, |line| format!(": look at line {line}")))]
     Syntax {
         file: String,
         /// What it should be.

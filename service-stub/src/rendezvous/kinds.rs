@@ -216,7 +216,7 @@ fn secret(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
         (Some(encoded), None) => {
             let compact: String = encoded.split_whitespace().collect();
             let decoded = BASE64_STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            Some(decoded.ok_or_else(|| data.error(FIELD, "is no base64 of a text"))?)
+            Some(decoded.ok_or_else(|| data.error(FIELD, "is not base64 of a text"))?)
         }
         (None, None) => None,
     };
@@ -298,7 +298,7 @@ fn bare_metal_host(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanErro
     let args: Option<Vec<String>> = args
         .map(|args| serde_json::from_str(&args))
         .transpose()
-        .map_err(|_| annotations.error(&format!("{BMAC}installer-args"), "is no JSON list of texts"))?;
+        .map_err(|_| annotations.error(&format!("{BMAC}installer-args"), "is not a JSON list of texts"))?;
     let role = role(&annotations, &format!("{BMAC}role"), role_text)?;
     annotations.all();
     metadata.all();

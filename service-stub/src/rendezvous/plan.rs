@@ -125,7 +125,7 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
             Some(parsed.map_err(|_| PlanError::Field {
                 file: place,
                 field: "rendezvousIP".to_owned(),
-                reason: format!("'{text}' is no IP address"),
+                reason: format!("'{text}' is not an IP address"),
             })?)
         }
     };

@@ -137,9 +137,9 @@ fn what_is_missing_wrong_or_contradictory_is_named() {
     let without = |text: &str, gone: &str| text.replace(gone, "");
     let agent = |text: &str| planned(&[("a.yaml", ZTP), ("b.yaml", text)]);
     let rows: Vec<(Result<Rack, String>, &str)> = vec![
-        (planned(&[("a.yaml", "a: [")]), "a.yaml is no YAML"),
-        (planned(&[("a.toml", "a = [")]), "a.toml is no TOML"),
-        (planned(&[("a.json", "{")]), "a.json is no JSON: look at line 1"),
+        (planned(&[("a.yaml", "a: [")]), "a.yaml is not YAML"),
+        (planned(&[("a.toml", "a = [")]), "a.toml is not TOML"),
+        (planned(&[("a.json", "{")]), "a.json is not JSON: look at line 1"),
         (planned(&[("a.yaml", "a: b")]), "a.yaml: kind: is missing"),
         (planned(&[("i.yaml", INSTALL)]), "no version to install"),
         (planned(&[("a.yaml", &without(ZTP, "  baseDomain: example.com\n"))]), "no base domain"),
@@ -204,5 +204,5 @@ fn a_plan_that_would_take_for_ever_to_read_is_refused() {
     let error = parse("install-config.yaml", &"{a: ".repeat(150_000)).unwrap_err().to_string();
     assert!(error.starts_with("install-config.yaml is refused: it is nested too deeply"), "{error}");
     let error = parse("install-config.yaml", "a: 1\nb: [").unwrap_err().to_string();
-    assert!(error.starts_with("install-config.yaml is no YAML: look at line"), "{error}");
+    assert!(error.starts_with("install-config.yaml is not YAML: look at line"), "{error}");
 }

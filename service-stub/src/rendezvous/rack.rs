@@ -22,7 +22,7 @@ const MAX_TEXT_CHARS: usize = 2000;
 pub fn tell(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let rendezvous = service.settings.rendezvous.as_deref();
     let rendezvous = rendezvous.ok_or_else(|| {
-        Refusal::not_found("this service is no rendezvous: it was started without --rendezvous".to_owned())
+        Refusal::not_found("this service is not a rendezvous: it was started without --rendezvous".to_owned())
     })?;
     let proof = match (call.query("nonce"), &rendezvous.key) {
         (Some(nonce), _) if !is_nonce(nonce) => {

@@ -29,7 +29,7 @@ fn image(text: &str) -> Result<String, String> {
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
     match starts_well && text.len() > 1 && text.chars().all(fits) {
         true => Ok(text.to_owned()),
-        false => Err("it is no image reference, like quay.io/organization/image:tag".to_owned()),
+        false => Err("it is not an image reference, like quay.io/organization/image:tag".to_owned()),
     }
 }
 

@@ -30,7 +30,7 @@ pub enum SealError {
     /// The key's file can't be read or written.
     #[error("cannot use the key file {}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} is no key for the store: it must be exactly {KEY_BYTES} bytes (head -c {KEY_BYTES} /dev/urandom makes one)", path.display())]
+    #[error("{} is not a key for the store: it must be exactly {KEY_BYTES} bytes (head -c {KEY_BYTES} /dev/urandom makes one)", path.display())]
     Key { path: PathBuf },
     /// The store has records of another key.
     #[error(

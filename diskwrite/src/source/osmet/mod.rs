@@ -266,7 +266,7 @@ fn open_object(path: &Path, at: u64) -> io::Result<Object> {
     let mut file = File::open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     file.seek(SeekFrom::Start(at))?;
     Ok(Object { file, path: path.to_owned(), remaining: meta.len().saturating_sub(at) })

@@ -410,7 +410,7 @@ fn check_fields(user: &PasswdUser<'_>) -> Result<(), Fault> {
     }
     for (field, path) in [("homeDir", &user.home_dir), ("shell", &user.shell)] {
         if path.as_deref().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
-            return Err(wrong(format!("{field} is no absolute path")));
+            return Err(wrong(format!("{field} is not an absolute path")));
         }
     }
     Ok(())
@@ -422,7 +422,7 @@ fn free_number(number: i64, used: &std::collections::BTreeSet<u32>) -> Result<u3
     let free = valid.filter(|number| !used.contains(number));
     free.ok_or_else(|| {
         wrong(if valid.is_none() {
-            format!("{number} is no valid number")
+            format!("{number} is not a valid number")
         } else {
             format!("the number {number} is taken")
         })

@@ -38,7 +38,7 @@ pub enum ApplyError {
     /// A line of the map that is no `MAC=name`.
     #[error("{}, line {line}: {reason}", path.display())]
     Map { path: PathBuf, line: usize, reason: String },
-    #[error("{} is no policy of captured MAC addresses: {reason}", path.display())]
+    #[error("{} is not a policy of captured MAC addresses: {reason}", path.display())]
     Policy { path: PathBuf, reason: String },
     #[error("{}: no interface of this machine has the MAC address {mac}, which the policy captures", path.display())]
     NotHere { path: PathBuf, mac: Mac },
