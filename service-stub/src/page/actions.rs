@@ -1,11 +1,13 @@
 //! What may be done from the page: asked for once more, and done only for who has seen the question.
 
 use super::answer::{Shared, answer, guarded};
-use super::html::{e, page};
+use super::html::{line, page};
+use crate::find::find_cluster;
 use crate::handlers::{Handler, clusters};
 use crate::http::call::call_of;
 use crate::http::work::{blocking, read_body};
 use crate::http::{Call, Refusal};
+use crate::model::HostRecord;
 use crate::service::Service;
 use crate::state::ClusterState;
 use api::ClusterId;
@@ -14,6 +16,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use maud::{Markup, display, html};
 use sha2::{Digest, Sha256};
 use std::sync::OnceLock;
 use uuid::Uuid;
@@ -90,8 +93,9 @@ impl Action {
 }
 
 /// Leads to the question.
-pub fn link(action: Action, cluster: ClusterId) -> String {
-    format!("<a class=\"button {0}\" href=\"/ui/clusters/{cluster}/{0}\">{1}…</a> ", action.path(), action.title())
+pub fn link(action: Action, cluster: ClusterId) -> Markup {
+    let path = action.path();
+    html! { a.button.(path) href={ "/ui/clusters/" (display(cluster)) "/" (path) } { (action.title()) "…" } " " }
 }
 
 /// Only who can read our pages has it: other sites can't. It ends with this process.
@@ -106,34 +110,35 @@ fn token(action: Action, cluster: ClusterId) -> String {
 }
 
 /// GET /ui/clusters/{id}/{action}: asks.
-pub fn ask(service: &Service, call: &Call) -> Result<String, Refusal> {
+pub fn ask(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
     let model = service.store.model();
-    let record = model.clusters.get(&id).ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))?;
-    let mut rows = String::new();
+    let record = find_cluster(&model, id)?;
     let mut hosts = model.hosts_of_cluster(id);
     hosts.sort_by_key(|host| super::host::name(host));
-    for host in hosts {
-        let disk = Some(host.host.installation_disk_path.as_str()).filter(|disk| !disk.is_empty());
-        let disk = disk.map(|disk| format!(", disk {disk}")).unwrap_or_default();
-        let line = format!("{}: {}{disk}", super::host::name(&host), host.state);
-        rows.push_str(&format!("<li>{}</li>", e(&line)));
-    }
+    let in_words = |host: &HostRecord| {
+        let disk = match host.host.installation_disk_path.as_str() {
+            "" => String::new(),
+            path => format!(", disk {path}"),
+        };
+        format!("{}: {}{disk}", super::host::name(host), host.state)
+    };
     let name = &record.cluster.name;
     let back = format!("/ui/clusters/{id}");
-    let main = format!(
-        "<h1>{title}: {name}?</h1><p><strong>{}</strong></p><p>The cluster is {}. Its hosts:</p><ul>{rows}</ul>\
-         <form method=\"post\" class=\"actions\"><input type=\"hidden\" name=\"token\" value=\"{}\">\
-         <button class=\"{path}\">{title}</button> <a class=\"button\" href=\"{back}\">No, go back</a></form>",
-        action.consequence(),
-        e(record.state.as_str()),
-        token(action, id),
-        title = action.title(),
-        name = e(name),
-        path = action.path(),
-    );
+    let main = html! {
+        h1 { (action.title()) ": " (line(name)) "?" }
+        p { strong { (action.consequence()) } }
+        p { "The cluster is " (line(record.state.as_str())) ". Its hosts:" }
+        ul { @for host in &hosts { li { (line(&in_words(host))) } } }
+        form method="post" class="actions" {
+            input type="hidden" name="token" value=(token(action, id));
+            button.(action.path()) { (action.title()) }
+            " "
+            a.button href=(back) { "No, go back" }
+        }
+    };
     let cluster = format!("Cluster {name}");
-    Ok(page(action.title(), &[("Overview", "/"), (&cluster, &back)], &main, None))
+    Ok(page(action.title(), &[("Overview", "/"), (&cluster, &back)], main, None))
 }
 
 /// POST /ui/clusters/{id}/{action}: does it, and leads back to the cluster. What another site's page sends is refused

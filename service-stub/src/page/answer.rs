@@ -1,6 +1,6 @@
 //! Pages as responses.
 
-use super::html::{e, page};
+use super::html::{line, page};
 use crate::http::Refusal;
 use crate::service::Service;
 use axum::{
@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
+use maud::{Markup, html};
 use std::sync::Arc;
 
 pub(super) type Shared = State<Arc<Service>>;
@@ -32,9 +33,9 @@ pub(super) fn guarded(mut response: Response) -> Response {
     response
 }
 
-pub(super) fn answer(shown: Result<String, Refusal>) -> Response {
-    guarded(match shown {
-        Ok(html) => Html(html).into_response(),
+pub(super) fn answer(page: Result<Markup, Refusal>) -> Response {
+    guarded(match page {
+        Ok(page) => Html(page.0).into_response(),
         Err(refusal) => sorry(&refusal).into_response(),
     })
 }
@@ -48,6 +49,6 @@ fn sorry(refusal: &Refusal) -> (StatusCode, Html<String>) {
         status if status.is_server_error() => "This failed",
         _ => "Not like this",
     };
-    let main = format!("<h1>{title}</h1><p class=\"refusal\">{}</p><p><a href=\"/\">Overview</a></p>", e(reason));
-    (*status, Html(page(title, &[("Overview", "/")], &main, None)))
+    let main = html! { h1 { (title) } p.refusal { (line(reason)) } p { a href="/" { "Overview" } } };
+    (*status, Html(page(title, &[("Overview", "/")], main, None).0))
 }

@@ -1,34 +1,27 @@
 //! Events of a cluster or a host, the newest first.
 
-use super::html::{Tone, badge, cell, e, moment, table};
+use super::html::{Tone, badge, line, moment, table};
 use crate::http::Refusal;
+use crate::model::Event;
 use crate::service::Service;
 use crate::store::EventQuery;
+use maud::{Markup, html};
 
-/// So many are shown; the API has all.
-const SHOWN: usize = 20;
+/// The page lists no more; the API has all.
+const LIMIT: usize = 20;
 
 /// Their table; `all` is where the API lists all of them.
-pub fn events(service: &Service, query: EventQuery, all: &str) -> Result<String, Refusal> {
-    let query = EventQuery { categories: Some(vec!["user".to_owned()]), descending: true, limit: SHOWN, ..query };
+pub fn events(service: &Service, query: EventQuery, all: &str) -> Result<Markup, Refusal> {
+    let query = EventQuery { categories: Some(vec!["user".to_owned()]), descending: true, limit: LIMIT, ..query };
     let page = service.store.events(&query)?;
-    let rows: Vec<String> = page
-        .events
-        .iter()
-        .map(|event| {
-            [
-                cell("Time", moment(event.event_time)),
-                cell("Severity", badge(Tone::of_severity(&event.severity), &event.severity)),
-                cell("Event", e(&event.message)),
-            ]
-            .concat()
-        })
-        .collect();
-    let more = match page.total > page.events.len() {
-        true => {
-            format!("<p>The newest {} of {}: <a href=\"{}\">all as JSON</a></p>", page.events.len(), page.total, e(all))
-        }
-        false => String::new(),
+    let row = |event: &Event| {
+        [moment(event.event_time), badge(Tone::of_severity(&event.severity), &event.severity), line(&event.message)]
     };
-    Ok(table("Events, the newest first", &["Time", "Severity", "Event"], &rows, "None yet.") + &more)
+    let rows: Vec<_> = page.events.iter().map(row).collect();
+    Ok(html! {
+        (table("Events, the newest first", ["Time", "Severity", "Event"], &rows, "None yet."))
+        @if page.total > rows.len() {
+            p { "The newest " (rows.len()) " of " (page.total) ": " a href=(all) { "all as JSON" } }
+        }
+    })
 }

@@ -1,13 +1,14 @@
 //! A host: state, hardware, validations, events.
 
-use super::events;
-use super::html::{Tone, badge, cell, e, list, moment, page, progress, section, table};
+use super::html::{Tone, badge, line, list, moment, none, page, progress, section, state_badge, table};
+use super::{cluster, events};
 use crate::http::{Call, Refusal};
 use crate::model::HostRecord;
 use crate::service::Service;
 use crate::store::{EventQuery, HostFilter};
 use crate::text::{self, binary_bytes, decimal_bytes};
-use api::{HostRole, Inventory};
+use api::{Disk, HostRole, Interface, Inventory};
+use maud::{Markup, display, html};
 
 /// Its name, or its id as long as it has none.
 pub fn name(record: &HostRecord) -> String {
@@ -15,9 +16,10 @@ pub fn name(record: &HostRecord) -> String {
 }
 
 /// Its name, leading to its page.
-pub fn link(record: &HostRecord) -> String {
+pub fn link(record: &HostRecord) -> Markup {
     let key = record.key();
-    format!("<a href=\"/ui/infra-envs/{}/hosts/{}\">{}</a>", key.infra_env, key.host, e(&name(record)))
+    let path = format!("/ui/infra-envs/{}/hosts/{}", key.infra_env, key.host);
+    html! { a href=(path) { (line(&name(record))) } }
 }
 
 /// Processors, memory, disks; empty before it has told of them.
@@ -46,44 +48,52 @@ pub fn stage(record: &HostRecord) -> String {
 }
 
 /// How far it is; empty before an installation.
-pub fn progress_of(record: &HostRecord) -> String {
+pub fn progress_of(record: &HostRecord) -> Markup {
     let begun = record.host.progress.as_ref().filter(|progress| progress.current_stage.is_some());
-    begun
-        .map(|begun| progress(&format!("Installation of {}", name(record)), begun.installation_percentage))
-        .unwrap_or_default()
+    html! {
+        @if let Some(begun) = begun {
+            (progress(&format!("Installation of {}", name(record)), begun.installation_percentage))
+        }
+    }
 }
 
-/// The validations of `whose`: those that stand in the way, and the others folded away.
-pub fn validations(whose: &str, info: &str) -> String {
+/// The validations of `whose`: those that stand in the way, and the others folded away. Nothing before there are any.
+pub fn validations(whose: &str, info: &str) -> Markup {
     let found = text::validations(info);
     if found.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let (wrong, right): (Vec<_>, Vec<_>) = found.iter().partition(|finding| finding.stands_in_the_way());
-    let items = |findings: &[&text::Validation]| -> String {
-        let item = |finding: &&text::Validation| {
-            let badge = badge(Tone::of_validation(&finding.status), &finding.status);
-            format!("<li>{badge} <strong>{}</strong> {}</li>", e(&finding.id), e(&finding.message))
-        };
-        findings.iter().map(item).collect()
+    let items = |findings: &[&text::Validation]| {
+        html! {
+            ul.findings {
+                @for finding in findings {
+                    li {
+                        (badge(Tone::of_validation(&finding.status), &finding.status)) " "
+                        strong { (line(&finding.id)) } " " (line(&finding.message))
+                    }
+                }
+            }
+        }
     };
-    let whose = e(whose);
-    let folded = |title: String, findings: &[&text::Validation]| {
-        format!("<details><summary>{title}</summary><ul class=\"findings\">{}</ul></details>", items(findings))
-    };
-    match (wrong.len(), right.len()) {
-        (0, count) => folded(format!("<h3>{whose}: all {count} pass</h3>"), &right),
-        (count, passing) => {
-            let all = found.len();
-            let head = format!("<h3>{whose}: {count} of {all} stand in the way</h3>");
-            let rest = if passing == 0 { String::new() } else { folded(format!("The {passing} that pass"), &right) };
-            format!("{head}<ul class=\"findings\">{}</ul>{rest}", items(&wrong))
+    html! {
+        @if wrong.is_empty() {
+            details {
+                summary { h3 { (line(whose)) ": all " (right.len()) " pass" } }
+                (items(&right))
+            }
+        } @else {
+            h3 { (line(whose)) ": " (wrong.len()) " of " (found.len()) " stand in the way" }
+            (items(&wrong))
+            @if !right.is_empty() {
+                details { summary { "The " (right.len()) " that pass" } (items(&right)) }
+            }
         }
     }
 }
 
 /// GET /ui/infra-envs/{id}/hosts/{id}.
-pub fn render(service: &Service, call: &Call) -> Result<String, Refusal> {
+pub fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let key = call.host_key()?;
     let model = service.store.model();
     let record = model.hosts.get(&key).ok_or_else(|| Refusal::not_found(format!("host {} was not found", key.host)))?;
@@ -92,116 +102,91 @@ pub fn render(service: &Service, call: &Call) -> Result<String, Refusal> {
     let all_events = format!("{}/v2/events?host_id={}", api::API_PATH, key.host);
     let these = HostFilter::Any { these: vec![key.host], none: false, other_than: None };
     let of_host = EventQuery { infra_env: Some(key.infra_env), hosts: these, ..EventQuery::default() };
-    let presence = service.store.presences().get(key);
+    let events = events::events(service, of_host, &all_events)?;
     let state = list(&[
-        ("State", badge(Tone::of_state(record.state.as_str()), record.state.as_str())),
-        ("Info", e(&record.host.status_info).to_string()),
-        ("Stage", e(&stage(record)).to_string()),
+        ("State", state_badge(record.state.as_str())),
+        ("Info", line(&record.host.status_info)),
+        ("Stage", line(&stage(record))),
         ("Progress", progress_of(record)),
-        ("Role", e(&role(record)).to_string()),
-        (
-            "Cluster",
-            cluster
-                .map(|c| format!("<a href=\"/ui/clusters/{}\">{}</a>", c.cluster.id, e(&c.cluster.name)))
-                .unwrap_or_default(),
-        ),
-        ("Installation disk", e(&record.host.installation_disk_path).to_string()),
-        ("Installer arguments", e(&record.host.installer_args).to_string()),
-        ("Last heard of", moment(presence.checked_in_at)),
+        ("Role", line(&role(record))),
+        ("Cluster", cluster.map(|record| cluster::link(record)).unwrap_or_default()),
+        ("Installation disk", line(&record.host.installation_disk_path)),
+        ("Installer arguments", line(&record.host.installer_args)),
+        ("Last heard of", moment(service.store.presences().get(key).checked_in_at)),
         ("Registered", moment(record.host.registered_at)),
-        ("Agent", e(&record.host.discovery_agent_version).to_string()),
-        ("Id", format!("<code>{}</code>", key.host)),
+        ("Agent", line(&record.host.discovery_agent_version)),
+        ("Id", html! { code { (display(key.host)) } }),
     ]);
     let found = validations(&name(record), &record.host.validations_info);
-    let found = if found.is_empty() { "<p class=\"none\">None yet.</p>".to_owned() } else { found };
-    let none = "<p class=\"none\">The host has not told of its hardware yet.</p>";
-    let hardware = record.facts().inventory.as_ref().map_or_else(|| none.to_owned(), hardware);
-    let main = format!(
-        "<h1>{}</h1>{}{}{}{}<p><a href=\"{api}\">All as JSON</a></p>",
-        e(&name(record)),
-        section("state", "State", &state),
-        section("validations", "Validations", &found),
-        section("hardware", "Hardware", &hardware),
-        section("events", "Events", &events::events(service, of_host, &all_events)?),
-    );
-    let path = cluster.map(|record| format!("/ui/clusters/{}", record.cluster.id));
-    let title = cluster.map(|record| format!("Cluster {}", record.cluster.name)).unwrap_or_default();
+    let found = if found.0.is_empty() { none("None yet.") } else { found };
+    let unknown = || none("The host has not told of its hardware yet.");
+    let main = html! {
+        h1 { (line(&name(record))) }
+        (section("state", "State", state))
+        (section("validations", "Validations", found))
+        (section("hardware", "Hardware", record.facts().inventory.as_ref().map_or_else(unknown, hardware)))
+        (section("events", "Events", events))
+        p { a href=(api) { "All as JSON" } }
+    };
+    let above = cluster.map(|record| &record.cluster);
+    let above = above.map(|cluster| (format!("Cluster {}", cluster.name), format!("/ui/clusters/{}", cluster.id)));
     let mut trail = vec![("Overview", "/")];
-    trail.extend(path.as_deref().map(|path| (title.as_str(), path)));
+    trail.extend(above.as_ref().map(|(title, path)| (title.as_str(), path.as_str())));
     let stream = format!("/ui/stream?infra_env_id={}&host_id={}", key.infra_env, key.host);
-    Ok(page(&format!("Host {}", name(record)), &trail, &main, Some(&stream)))
+    Ok(page(&format!("Host {}", name(record)), &trail, main, Some(&stream)))
 }
 
-fn hardware(inventory: &Inventory) -> String {
-    let (cpu, memory) = (inventory.cpu.as_ref(), inventory.memory.as_ref());
+fn hardware(inventory: &Inventory) -> Markup {
+    let serial_number = inventory.system_vendor.as_ref().map(|vendor| line(&vendor.serial_number));
+    let processors = inventory.cpu.as_ref().map(|cpu| format!("{} {} {}", cpu.count, cpu.architecture, cpu.model_name));
+    let memory = inventory.memory.as_ref().map(|memory| {
+        line(&format!("{}, {} usable", binary_bytes(memory.physical_bytes), binary_bytes(memory.usable_bytes)))
+    });
     let boot = inventory.boot.as_ref();
-    let facts = list(&[
-        ("Machine", e(&text::machine(inventory)).to_string()),
-        (
-            "Serial number",
-            inventory.system_vendor.as_ref().map(|v| e(&v.serial_number).to_string()).unwrap_or_default(),
-        ),
-        (
-            "Processors",
-            cpu.map(|cpu| e(format!("{} {} {}", cpu.count, cpu.architecture, cpu.model_name).trim()).to_string())
-                .unwrap_or_default(),
-        ),
-        (
-            "Memory",
-            memory
-                .map(|memory| {
-                    format!("{}, {} usable", binary_bytes(memory.physical_bytes), binary_bytes(memory.usable_bytes))
-                })
-                .unwrap_or_default(),
-        ),
-        ("Firmware", boot.map(|boot| e(&boot.current_boot_mode).to_string()).unwrap_or_default()),
-        ("Secure boot", boot.map(|boot| e(&boot.secure_boot_state).to_string()).unwrap_or_default()),
-        ("TPM", e(&inventory.tpm_version).to_string()),
-        ("Management controller", e(&text::bmc(inventory)).to_string()),
-    ]);
-    let disks: Vec<String> = inventory
-        .disks
-        .iter()
-        .map(|disk| {
-            let fit = match disk.installation_eligibility.eligible {
-                true => badge(Tone::Good, "fit"),
-                false => {
-                    let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default();
-                    format!("{} {}", badge(Tone::Plain, "not fit"), e(&reasons.join("; ")))
-                }
-            };
-            [
-                cell("Disk", e(&disk.path)),
-                cell("Kind", e(&disk.drive_type)),
-                cell("Size", decimal_bytes(disk.size_bytes)),
-                cell("Model", e(format!("{} {}", disk.vendor, disk.model).trim())),
-                cell("Serial number", e(&disk.serial)),
-                cell("Fit to install to", fit),
-            ]
-            .concat()
-        })
-        .collect();
-    let interfaces: Vec<String> = inventory
-        .interfaces
-        .iter()
-        .map(|nic| {
-            let addresses: Vec<&str> =
-                nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses).map(String::as_str).collect();
-            let speed = if nic.speed_mbps > 0 { format!("{} Mb/s", nic.speed_mbps) } else { String::new() };
-            [
-                cell("Interface", e(&nic.name)),
-                cell("MAC", e(&nic.mac_address)),
-                cell("Link", if nic.has_carrier { badge(Tone::Good, "up") } else { badge(Tone::Plain, "down") }),
-                cell("Speed", speed),
-                cell("MTU", nic.mtu),
-                cell("Addresses", e(&addresses.join(", "))),
-            ]
-            .concat()
-        })
-        .collect();
-    let disk_heads = ["Disk", "Kind", "Size", "Model", "Serial number", "Fit to install to"];
-    let nic_heads = ["Interface", "MAC", "Link", "Speed", "MTU", "Addresses"];
-    facts
-        + &table("Disks", &disk_heads, &disks, "No disk.")
-        + &table("Network interfaces", &nic_heads, &interfaces, "No interface.")
+    let disks: Vec<_> = inventory.disks.iter().map(disk).collect();
+    let interfaces: Vec<_> = inventory.interfaces.iter().map(interface).collect();
+    let disk_headers = ["Disk", "Kind", "Size", "Model", "Serial number", "Fit to install to"];
+    let interface_headers = ["Interface", "MAC", "Link", "Speed", "MTU", "Addresses"];
+    html! {
+        (list(&[
+            ("Machine", line(&text::machine(inventory))),
+            ("Serial number", serial_number.unwrap_or_default()),
+            ("Processors", line(&processors.unwrap_or_default())),
+            ("Memory", memory.unwrap_or_default()),
+            ("Firmware", boot.map(|boot| line(&boot.current_boot_mode)).unwrap_or_default()),
+            ("Secure boot", boot.map(|boot| line(&boot.secure_boot_state)).unwrap_or_default()),
+            ("TPM", line(&inventory.tpm_version)),
+            ("Management controller", line(&text::bmc(inventory))),
+        ]))
+        (table("Disks", disk_headers, &disks, "No disk."))
+        (table("Network interfaces", interface_headers, &interfaces, "No interface."))
+    }
+}
+
+fn disk(disk: &Disk) -> [Markup; 6] {
+    let eligibility = &disk.installation_eligibility;
+    let reasons = eligibility.not_eligible_reasons.as_deref().unwrap_or_default();
+    [
+        line(&disk.path),
+        line(&disk.drive_type),
+        line(&decimal_bytes(disk.size_bytes)),
+        line(&format!("{} {}", disk.vendor, disk.model)),
+        line(&disk.serial),
+        match eligibility.eligible {
+            true => badge(Tone::Good, "fit"),
+            false => html! { (badge(Tone::Plain, "not fit")) " " (line(&reasons.join("; "))) },
+        },
+    ]
+}
+
+fn interface(nic: &Interface) -> [Markup; 6] {
+    let addresses: Vec<&str> = nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses).map(String::as_str).collect();
+    [
+        line(&nic.name),
+        line(&nic.mac_address),
+        if nic.has_carrier { badge(Tone::Good, "up") } else { badge(Tone::Plain, "down") },
+        html! { @if nic.speed_mbps > 0 { (nic.speed_mbps) " Mb/s" } },
+        html! { (nic.mtu) },
+        line(&addresses.join(", ")),
+    ]
 }

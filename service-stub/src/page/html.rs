@@ -1,29 +1,10 @@
-//! HTML as text: everything that is not ours goes through [`Escaped`].
+//! HTML, escaped by construction: maud escapes every text, and what is HTML already has the type [`Markup`].
 
-use std::fmt::{self, Write};
+use maud::{DOCTYPE, Markup, html};
 
-/// Text as HTML shows it, in content and in quoted attributes. What would turn or break lines is gone.
-pub struct Escaped<'a>(pub &'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in crate::text::plain(self.0).chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Shorthand.
-pub fn e(text: &str) -> Escaped<'_> {
-    Escaped(text)
+/// Text of machines and clients: without what would turn or break its line.
+pub fn line(text: &str) -> Markup {
+    html! { (crate::text::plain(text)) }
 }
 
 /// How good a state is.
@@ -74,8 +55,8 @@ impl Tone {
         }
     }
 
-    /// A class, and a sign for whom colours say nothing.
-    fn shown(self) -> (&'static str, &'static str) {
+    /// A class, and a sign for those who do not see its colour.
+    fn class_and_sign(self) -> (&'static str, &'static str) {
         match self {
             Self::Good => ("good", "✓"),
             Self::Busy => ("busy", "…"),
@@ -86,95 +67,109 @@ impl Tone {
     }
 }
 
-/// A state with its sign.
-pub fn badge(tone: Tone, text: &str) -> String {
-    let (class, sign) = tone.shown();
-    format!("<span class=\"badge {class}\"><span aria-hidden=\"true\">{sign}</span> {}</span>", e(text))
+/// A word with the sign of its tone.
+pub fn badge(tone: Tone, text: &str) -> Markup {
+    let (class, sign) = tone.class_and_sign();
+    html! { span.badge.(class) { span aria-hidden="true" { (sign) } " " (line(text)) } }
+}
+
+/// The state of a host or a cluster.
+pub fn state_badge(state: &str) -> Markup {
+    badge(Tone::of_state(state), state)
 }
 
 /// A bar with its number.
-pub fn progress(what: &str, percent: u64) -> String {
+pub fn progress(what: &str, percent: u64) -> Markup {
     let percent = percent.min(100);
-    format!(
-        "<span class=\"progress\"><progress max=\"100\" value=\"{percent}\" aria-label=\"{}\"></progress> {percent} %</span>",
-        e(what)
-    )
-}
-
-/// A cell of a table that becomes a card on a narrow screen, where its header is shown beside it. `html` is HTML.
-pub fn cell(header: &str, html: impl fmt::Display) -> String {
-    let html = html.to_string();
-    match html.is_empty() {
-        true => format!("<td data-h=\"{}\"></td>", e(header)),
-        false => format!("<td data-h=\"{}\"><div>{html}</div></td>", e(header)),
+    html! {
+        span.progress { progress max="100" value=(percent) aria-label=(line(what)) {} " " (percent) " %" }
     }
 }
 
-/// A table in a section; `rows` are HTML. A table without rows says `none` instead.
-pub fn table(caption: &str, headers: &[&str], rows: &[String], none: &str) -> String {
+/// In place of what is not there.
+pub fn none(text: &str) -> Markup {
+    html! { p.none { (text) } }
+}
+
+/// A table that becomes cards on a narrow screen, where each cell has its header beside it. A table without rows is the text
+/// `nothing` instead.
+pub fn table<const N: usize>(caption: &str, headers: [&str; N], rows: &[[Markup; N]], nothing: &str) -> Markup {
     if rows.is_empty() {
-        return format!("<p class=\"none\">{}</p>", e(none));
+        return none(nothing);
     }
-    let mut html = format!("<table class=\"cards\"><caption>{}</caption><thead><tr>", e(caption));
-    for header in headers {
-        let _ = write!(html, "<th scope=\"col\">{}</th>", e(header));
+    html! {
+        table.cards {
+            caption { (caption) }
+            thead { tr { @for header in headers { th scope="col" { (header) } } } }
+            tbody {
+                @for row in rows {
+                    tr {
+                        @for (header, content) in headers.iter().zip(row) {
+                            td data-h=(header) { @if !content.0.is_empty() { div { (content) } } }
+                        }
+                    }
+                }
+            }
+        }
     }
-    html.push_str("</tr></thead><tbody>");
-    for row in rows {
-        let _ = write!(html, "<tr>{row}</tr>");
-    }
-    html.push_str("</tbody></table>");
-    html
 }
 
-/// Names and values; `pairs`' values are HTML, and those that are empty are left out.
-pub fn list(pairs: &[(&str, String)]) -> String {
-    let mut html = String::from("<dl>");
-    for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = write!(html, "<div><dt>{}</dt><dd>{value}</dd></div>", e(name));
+/// Names and values; those without a value are left out.
+pub fn list(pairs: &[(&str, Markup)]) -> Markup {
+    html! {
+        dl {
+            @for (name, value) in pairs.iter().filter(|(_, value)| !value.0.is_empty()) {
+                div { dt { (name) } dd { (value) } }
+            }
+        }
     }
-    html.push_str("</dl>");
-    html
 }
 
-/// A section that the script replaces when it changed. Its `id` is ours.
-pub fn section(id: &str, title: &str, html: &str) -> String {
-    format!(
-        "<section id=\"{id}\" data-live aria-labelledby=\"{id}-title\"><h2 id=\"{id}-title\">{}</h2>{html}</section>",
-        e(title)
-    )
+/// A section that the script replaces when it changed.
+pub fn section(id: &str, title: &str, content: Markup) -> Markup {
+    html! {
+        section #(id) data-live aria-labelledby={ (id) "-title" } { h2 id={ (id) "-title" } { (title) } (content) }
+    }
 }
 
-/// A point in time, without its fractions.
-pub fn moment(time: api::Timestamp) -> String {
-    if time.is_zero() {
-        return String::new();
-    }
+/// A point in time, without its fractions; nothing for one that has not come.
+pub fn moment(time: api::Timestamp) -> Markup {
     let text = time.to_string();
     let short = text.split('.').next().unwrap_or_default().replace('T', " ");
-    format!("<time datetime=\"{}\">{} UTC</time>", e(&text), e(&short))
+    html! { @if !time.is_zero() { time datetime=(text) { (short) " UTC" } } }
 }
 
-/// A whole page. `title` is text; `trail` leads here, `main` is HTML; `stream` is what the script listens to.
-pub fn page(title: &str, trail: &[(&str, &str)], main: &str, stream: Option<&str>) -> String {
-    let mut links = String::new();
-    for (text, href) in trail {
-        let _ = write!(links, "<a href=\"{}\">{}</a><span aria-hidden=\"true\"> › </span>", e(href), e(text));
+/// A whole page. `trail` leads here; `stream` is what the script listens to.
+pub fn page(title: &str, trail: &[(&str, &str)], main: Markup, stream: Option<&str>) -> Markup {
+    let title = line(title);
+    html! {
+        (DOCTYPE) "\n"
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Landfall" }
+                link rel="stylesheet" href="/ui/page.css";
+                link rel="icon" href="/ui/icon.svg" type="image/svg+xml";
+                script src="/ui/page.js" defer {}
+            }
+            body data-stream=[stream] {
+                a.skip href="#main" { "To the content" }
+                header {
+                    nav aria-label="Where you are" {
+                        @for (text, href) in trail {
+                            a href=(href) { (line(text)) } span aria-hidden="true" { " › " }
+                        }
+                        span aria-current="page" { (title) }
+                    }
+                    span #live role="status" {}
+                }
+                main #main { (main) }
+            }
+        }
+        "\n"
     }
-    let live = stream.map(|stream| format!(" data-stream=\"{}\"", e(stream))).unwrap_or_default();
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\">\
-         <title>{title} · Landfall</title>\
-         <link rel=\"stylesheet\" href=\"/ui/page.css\"><link rel=\"icon\" href=\"/ui/icon.svg\" type=\"image/svg+xml\">\
-         <script src=\"/ui/page.js\" defer></script></head>\
-         <body{live}><a class=\"skip\" href=\"#main\">To the content</a>\
-         <header><nav aria-label=\"Where you are\">{links}<span aria-current=\"page\">{title}</span></nav>\
-         <span id=\"live\" role=\"status\"></span></header>\
-         <main id=\"main\">{main}</main></body></html>\n",
-        title = e(title),
-    )
 }
 
 #[cfg(test)]
@@ -184,15 +179,16 @@ mod tests {
     #[test]
     fn nothing_gets_out_of_its_place() {
         let hostile = "<script>alert('x')</script>\" onload=\"x & y\u{202e}";
-        let shown = e(hostile).to_string();
-        assert_eq!(shown, "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot; onload=&quot;x &amp; y ");
-        for html in [
+        let text = line(hostile);
+        assert_eq!(text.0, "&lt;script&gt;alert('x')&lt;/script&gt;&quot; onload=&quot;x &amp; y ");
+        for maud::PreEscaped(html) in [
             badge(Tone::Bad, hostile),
-            cell(hostile, e(hostile)),
-            table(hostile, &[hostile], &[cell("x", e(hostile))], hostile),
-            list(&[("x", e(hostile).to_string())]),
-            section("x", hostile, ""),
-            page(hostile, &[(hostile, hostile)], "", Some(hostile)),
+            progress(hostile, 7),
+            none(hostile),
+            table(hostile, [hostile], &[[text.clone()]], hostile),
+            list(&[(hostile, text)]),
+            section("x", hostile, Markup::default()),
+            page(hostile, &[(hostile, hostile)], Markup::default(), Some(hostile)),
         ] {
             assert!(!html.contains("<script>") && !html.contains("\" onload"), "{html}");
         }
@@ -200,9 +196,9 @@ mod tests {
 
     #[test]
     fn states_have_a_sign_beside_their_colour() {
-        assert!(badge(Tone::of_state("installed"), "installed").contains("✓"));
-        assert!(badge(Tone::of_state("installing-pending-user-action"), "x").contains("!"));
-        assert!(badge(Tone::of_state("insufficient-unbound"), "x").contains("!"));
-        assert!(badge(Tone::of_state("installing"), "x").contains("…"));
+        assert!(state_badge("installed").0.contains("✓"));
+        assert!(state_badge("installing-pending-user-action").0.contains("!"));
+        assert!(state_badge("insufficient-unbound").0.contains("!"));
+        assert!(state_badge("installing").0.contains("…"));
     }
 }

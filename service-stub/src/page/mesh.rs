@@ -1,9 +1,10 @@
 //! Who reaches whom: the hosts' connectivity reports as a matrix.
 
 use super::host;
-use super::html::{Tone, e};
+use super::html::{Tone, badge, line, none};
 use crate::check::reach::Seen;
 use crate::model::HostRecord;
+use maud::{Markup, html};
 use std::{fmt::Write, sync::Arc};
 
 /// With more hosts than these a matrix is no longer read; then only what is wrong is listed.
@@ -25,7 +26,7 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn of(seen: &Seen) -> Self {
+    pub fn new(seen: &Seen) -> Self {
         let highest = |value: &dyn Fn(&crate::check::reach::Echo) -> f64| seen.l3.iter().map(value).fold(0.0, f64::max);
         Self {
             l2: seen.l2.iter().any(|neighbour| neighbour.successful),
@@ -59,67 +60,78 @@ impl Link {
         }
         text
     }
+
+    fn badge(&self) -> Markup {
+        badge(self.tone(), &self.text())
+    }
 }
 
 fn link(from: &HostRecord, to: &HostRecord) -> Option<Link> {
-    from.facts().reach.as_ref()?.of(to.host.id).map(Link::of)
+    from.facts().reach.as_ref()?.of(to.host.id).map(Link::new)
 }
 
 /// The matrix, or for many hosts the links that are wrong.
-pub fn matrix(hosts: &[Arc<HostRecord>]) -> String {
+pub fn matrix(hosts: &[Arc<HostRecord>]) -> Markup {
     if hosts.len() < 2 {
-        return "<p class=\"none\">There is nobody to reach.</p>".to_owned();
+        return none("There is nobody to reach.");
     }
     if hosts.len() > MATRIX {
         return troubles(hosts);
     }
-    let mut html =
-        "<p class=\"key\">What each host on the left reaches: L2 (ARP, NDP), L3 (echoes), round trip, loss</p>\
-        <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Links between hosts\">\
-        <table class=\"mesh\">\
-        <thead><tr><th scope=\"col\">from \\ to</th>"
-            .to_owned();
-    for host in hosts {
-        let _ = write!(html, "<th scope=\"col\">{}</th>", e(&host::name(host)));
-    }
-    html.push_str("</tr></thead><tbody>");
-    for from in hosts {
-        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", e(&host::name(from)));
-        for to in hosts {
-            html.push_str(&match link(from, to) {
-                _ if from.host.id == to.host.id => {
-                    "<td class=\"self\"><span aria-label=\"itself\">–</span></td>".to_owned()
+    html! {
+        p.key { "What each host on the left reaches: L2 (ARP, NDP), L3 (echoes), round trip, loss" }
+        div.wide tabindex="0" role="region" aria-label="Links between hosts" {
+            table.mesh {
+                thead {
+                    tr {
+                        th scope="col" { "from \\ to" }
+                        @for host in hosts { th scope="col" { (line(&host::name(host))) } }
+                    }
                 }
-                None => "<td><span class=\"badge plain\">no report</span></td>".to_owned(),
-                Some(link) => format!("<td>{}</td>", super::html::badge(link.tone(), &link.text())),
-            });
+                tbody {
+                    @for from in hosts {
+                        tr {
+                            th scope="row" { (line(&host::name(from))) }
+                            @for to in hosts { (cell(from, to)) }
+                        }
+                    }
+                }
+            }
         }
-        html.push_str("</tr>");
     }
-    html.push_str("</tbody></table></div>");
-    html
 }
 
-fn troubles(hosts: &[Arc<HostRecord>]) -> String {
-    let (mut items, mut wrong, mut silent) = (String::new(), 0_usize, 0_usize);
+fn cell(from: &HostRecord, to: &HostRecord) -> Markup {
+    match link(from, to) {
+        _ if from.host.id == to.host.id => html! { td.self { span aria-label="itself" { "–" } } },
+        None => html! { td { span.badge.plain { "no report" } } },
+        Some(link) => html! { td { (link.badge()) } },
+    }
+}
+
+fn troubles(hosts: &[Arc<HostRecord>]) -> Markup {
+    let (mut wrong, mut silent) = (Vec::new(), 0_usize);
     for from in hosts {
         for to in hosts.iter().filter(|to| to.host.id != from.host.id) {
             match link(from, to) {
                 None => silent += 1,
-                Some(link) if link.tone() != Tone::Good => {
-                    wrong += 1;
-                    if wrong <= LISTED {
-                        let shown = super::html::badge(link.tone(), &link.text());
-                        let _ = write!(items, "<li>{} → {}: {shown}</li>", e(&host::name(from)), e(&host::name(to)));
-                    }
-                }
+                Some(link) if link.tone() != Tone::Good => wrong.push((from, to, link)),
                 Some(_) => {}
             }
         }
     }
-    let links = hosts.len() * (hosts.len() - 1);
-    let more = if wrong > LISTED { format!("<p>The first {LISTED} are shown.</p>") } else { String::new() };
-    format!("<p>{links} links: {wrong} are not as they should be, {silent} have no report.</p><ul>{items}</ul>{more}")
+    html! {
+        p {
+            (hosts.len() * (hosts.len() - 1)) " links: " (wrong.len()) " are not as they should be, "
+            (silent) " have no report."
+        }
+        ul {
+            @for (from, to, link) in wrong.iter().take(LISTED) {
+                li { (line(&host::name(from))) " → " (line(&host::name(to))) ": " (link.badge()) }
+            }
+        }
+        @if wrong.len() > LISTED { p { "The first " (LISTED) " are shown." } }
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +149,7 @@ mod tests {
             })).collect::<Vec<_>>(),
         }]});
         let reach = Reach::from(serde_json::from_value::<api::ConnectivityReport>(report).unwrap());
-        Link::of(reach.of(host).unwrap())
+        Link::new(reach.of(host).unwrap())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The web page: HTML from this program alone, readable without JavaScript, live with it.
 //!
-//! [`html`] escapes; the other modules turn records into pages. Actions are forms that lead to a page which asks once more;
+//! [`html`] has what pages are made of; the other modules turn records into pages. Actions are forms that lead to a page which asks once more;
 //! only its form changes anything, and only when it comes from this very page (`actions`).
 
 mod actions;
@@ -25,21 +25,22 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use maud::Markup;
 use std::sync::Arc;
 
-type Render = fn(&Service, &Call) -> Result<String, Refusal>;
+type Render = fn(&Service, &Call) -> Result<Markup, Refusal>;
 
 pub fn routes() -> Router<Arc<Service>> {
-    let shown = |render: Render| {
+    let page = |render: Render| {
         get(move |State(service): Shared, params: RawPathParams, request: Request| {
             show(service, render, params, request)
         })
     };
     Router::new()
-        .route("/", shown(overview::render))
-        .route("/ui/clusters/{cluster_id}", shown(cluster::render))
-        .route("/ui/infra-envs/{infra_env_id}/hosts/{host_id}", shown(host::render))
-        .route("/ui/clusters/{cluster_id}/{action}", shown(actions::ask).post(actions::act))
+        .route("/", page(overview::render))
+        .route("/ui/clusters/{cluster_id}", page(cluster::render))
+        .route("/ui/infra-envs/{infra_env_id}/hosts/{host_id}", page(host::render))
+        .route("/ui/clusters/{cluster_id}/{action}", page(actions::ask).post(actions::act))
         .route("/ui/stream", get(stream::stream))
         .route("/ui/page.css", get(|| file("text/css; charset=utf-8", include_str!("page.css"))))
         .route("/ui/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("page.js"))))
@@ -52,9 +53,9 @@ async fn file(kind: &'static str, text: &'static str) -> Response {
 
 async fn show(service: Arc<Service>, render: Render, params: RawPathParams, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let shown = match call_of(&params, &parts) {
+    let page = match call_of(&params, &parts) {
         Ok(call) => blocking(move || render(&service, &call)).await,
         Err(refusal) => Err(refusal),
     };
-    answer(shown)
+    answer(page)
 }

@@ -7,20 +7,17 @@ use crate::model::{HostKey, Model};
 use crate::service::Service;
 use api::{ClusterId, HostId, InfraEnvId};
 use axum::{
-    body::{Body, Bytes},
+    body::Body,
     extract::{RawPathParams, Request, State},
     http::header,
     response::{IntoResponse, Response},
 };
-use http_body::{Body as HttpBody, Frame};
+use futures_util::stream::unfold;
 use std::{
     collections::hash_map::DefaultHasher,
     convert::Infallible,
-    future::Future,
     hash::{Hash, Hasher},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
     time::Duration,
 };
 use tokio::sync::watch;
@@ -41,7 +38,7 @@ enum Scope {
 }
 
 impl Scope {
-    fn of(call: &Call) -> Result<Self, Refusal> {
+    fn from_call(call: &Call) -> Result<Self, Refusal> {
         if let Some(cluster) = call.query_uuid("cluster_id")? {
             return Ok(Self::Cluster(ClusterId(cluster)));
         }
@@ -82,15 +79,14 @@ impl Scope {
 /// GET /ui/stream.
 pub async fn stream(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let scope = call_of(&params, &parts).and_then(|call| Scope::of(&call));
-    let scope = match scope {
+    let scope = match call_of(&params, &parts).and_then(|call| Scope::from_call(&call)) {
         Ok(scope) => scope,
         Err(refusal) => return refusal.into_response(),
     };
     let (changes, stopping) = (service.store.changes(), service.stopping.subscribe());
     let watcher = Watcher { service, changes, stopping, scope, seen: None };
-    let body = Body::new(Stream { next: Box::pin(watcher.next()) });
-    guarded(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+    let pieces = unfold(watcher, |watcher| watcher.next());
+    guarded(([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(pieces)).into_response())
 }
 
 struct Watcher {
@@ -98,17 +94,17 @@ struct Watcher {
     changes: watch::Receiver<u64>,
     stopping: watch::Receiver<bool>,
     scope: Scope,
-    /// What the page was told of last; none before the first time.
+    /// The state that the page was last sent; none before the first event.
     seen: Option<u64>,
 }
 
 impl Watcher {
     /// The next piece of the stream; none when the service stops.
-    async fn next(mut self) -> Option<(Self, Bytes)> {
+    async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
         // What changed between the page and its stream is told by the first event.
         if self.seen.is_none() {
             self.seen = Some(self.look());
-            return Some((self, Bytes::from(format!("retry: {RETRY_MS}\nevent: change\ndata: first\n\n"))));
+            return Some((Ok(format!("retry: {RETRY_MS}\nevent: change\ndata: first\n\n")), self));
         }
         loop {
             let changed = tokio::select! {
@@ -117,7 +113,7 @@ impl Watcher {
                 () = tokio::time::sleep(HEARTBEAT) => None,
             };
             match changed {
-                None => return Some((self, Bytes::from_static(b": alive\n\n"))),
+                None => return Some((Ok(": alive\n\n".to_owned()), self)),
                 Some(false) => return None,
                 Some(true) => {}
             }
@@ -127,7 +123,7 @@ impl Watcher {
             }
             let state = self.look();
             if self.seen.replace(state) != Some(state) {
-                return Some((self, Bytes::from(format!("event: change\ndata: {state:016x}\n\n"))));
+                return Some((Ok(format!("event: change\ndata: {state:016x}\n\n")), self));
             }
         }
     }
@@ -135,30 +131,5 @@ impl Watcher {
     fn look(&mut self) -> u64 {
         self.changes.mark_unchanged();
         self.scope.state(&self.service.store.model())
-    }
-}
-
-type Next = Pin<Box<dyn Future<Output = Option<(Watcher, Bytes)>> + Send>>;
-
-struct Stream {
-    next: Next,
-}
-
-impl HttpBody for Stream {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.next.as_mut().poll(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some((watcher, piece))) => {
-                self.next = Box::pin(watcher.next());
-                Poll::Ready(Some(Ok(Frame::data(piece))))
-            }
-        }
     }
 }
