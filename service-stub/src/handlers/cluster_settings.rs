@@ -3,9 +3,11 @@
 use super::new_cluster::{
     check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
 };
-use super::{cluster_networks, clusters::shown, operators, shapes, support_levels};
+use super::{cluster_networks, clusters::shown, models, operators, support_levels};
+use crate::check::cluster::NETWORK_TYPES;
 use crate::events::{self, kinds};
 use crate::find::find_cluster;
+use crate::http::body::{BodyShape, flag, form, integer, length, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::{ClusterRecord, HostRecord};
@@ -20,10 +22,49 @@ use std::{net::IpAddr, sync::Arc};
 /// Longest text a page keeps with a cluster, bytes.
 const MAX_UI_SETTINGS_BYTES: usize = 64 << 10;
 
+pub(crate) const BODY: BodyShape = shape(
+    "clusterUpdateParams",
+    "V2ClusterUpdateParams",
+    &[
+        text("additional_ntp_source").nullable(),
+        text("api_vip_dns_name").nullable(),
+        list("api_vips", &models::API_VIP).nullable(),
+        text("base_dns_domain").nullable(),
+        form("cluster_network_cidr", &models::NETWORK).nullable(),
+        integer("cluster_network_host_prefix", 1, 128).nullable(),
+        list("cluster_networks", &models::CLUSTER_NETWORK).nullable(),
+        integer("control_plane_count", i64::MIN, i64::MAX).nullable(),
+        object("disk_encryption", &models::DISK_ENCRYPTION),
+        text("http_proxy").nullable(),
+        text("https_proxy").nullable(),
+        one_of("hyperthreading", models::ROLES).nullable(),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT).undescribed(),
+        list("ingress_vips", &models::INGRESS_VIP).nullable(),
+        object("load_balancer", &models::LOAD_BALANCER),
+        form("machine_network_cidr", &models::NETWORK).nullable(),
+        list("machine_networks", &models::MACHINE_NETWORK).nullable(),
+        length("name", 1, 54).nullable(),
+        one_of("network_type", &NETWORK_TYPES).nullable(),
+        text("no_proxy").nullable(),
+        text("ntp_sources").nullable(),
+        list("olm_operators", &models::OPERATOR).undescribed(),
+        list("operator_bundles", &models::BUNDLE).undescribed(),
+        object("platform", &models::PLATFORM),
+        text("pull_secret").nullable(),
+        flag("schedulable_masters").undescribed(),
+        form("service_network_cidr", &models::NETWORK).nullable(),
+        list("service_networks", &models::SERVICE_NETWORK).nullable(),
+        text("ssh_public_key").nullable(),
+        text("tags").nullable(),
+        flag("user_managed_networking").nullable(),
+        flag("vip_dhcp_allocation").undescribed(),
+    ],
+);
+
 /// PATCH /v2/clusters/{id}.
 pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let params: ClusterUpdateParams = call.json(&shapes::UPDATE_CLUSTER)?;
+    let params: ClusterUpdateParams = call.json(&BODY)?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         let hosts = change.model().hosts_of_cluster(id);

@@ -1,9 +1,10 @@
 //! POST /v2/clusters: what a new cluster is, or why there can be none of that kind.
 
 use super::cluster_settings::{Lists, ips, owned_vips};
-use super::{clusters::shown, operators, shapes, support_levels};
-use crate::check::cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6};
+use super::{clusters::shown, models, operators, support_levels};
+use crate::check::cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, NETWORK_TYPES};
 use crate::events::{self, kinds};
+use crate::http::body::{BodyShape, flag, form, integer, length, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::ClusterRecord;
@@ -32,6 +33,47 @@ const LARGE_CONTROL_PLANE: &str = "4.18";
 /// Two control-plane hosts, with an arbiter, are possible since.
 const ARBITERS: &str = "4.19";
 
+pub(crate) const BODY: BodyShape = shape(
+    "newClusterParams",
+    "ClusterCreateParams",
+    &[
+        text("additional_ntp_source").nullable(),
+        list("api_vips", &models::API_VIP),
+        text("base_dns_domain"),
+        form("cluster_network_cidr", &models::NETWORK),
+        integer("cluster_network_host_prefix", 1, 128).or_zero(),
+        list("cluster_networks", &models::CLUSTER_NETWORK).nullable(),
+        integer("control_plane_count", i64::MIN, i64::MAX).nullable(),
+        one_of("cpu_architecture", &support_levels::ARCHITECTURES).or_zero(),
+        object("disk_encryption", &models::DISK_ENCRYPTION),
+        one_of("high_availability_mode", &["Full", "None"]),
+        text("http_proxy").nullable(),
+        text("https_proxy").nullable(),
+        one_of("hyperthreading", models::ROLES),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT).undescribed(),
+        list("ingress_vips", &models::INGRESS_VIP),
+        object("load_balancer", &models::LOAD_BALANCER),
+        list("machine_networks", &models::MACHINE_NETWORK).nullable(),
+        length("name", 1, 54).required(),
+        one_of("network_type", &NETWORK_TYPES).nullable(),
+        text("no_proxy").nullable(),
+        text("ntp_sources").nullable(),
+        text("ocp_release_image"),
+        list("olm_operators", &models::OPERATOR).undescribed(),
+        text("openshift_version").required(),
+        list("operator_bundles", &models::BUNDLE).undescribed(),
+        object("platform", &models::PLATFORM).nullable(),
+        text("pull_secret").required(),
+        flag("schedulable_masters").undescribed(),
+        form("service_network_cidr", &models::NETWORK),
+        list("service_networks", &models::SERVICE_NETWORK).nullable(),
+        text("ssh_public_key"),
+        text("tags").nullable(),
+        flag("user_managed_networking").nullable(),
+        flag("vip_dhcp_allocation").undescribed(),
+    ],
+);
+
 /// POST /v2/clusters.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     create_as(service, call, ClusterId::random())
@@ -39,7 +81,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 
 /// As [`create`], under an id of our own.
 pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
-    let params: ClusterCreateParams = call.json(&shapes::NEW_CLUSTER)?;
+    let params: ClusterCreateParams = call.json(&BODY)?;
     let record = plan(service.settings.catalogue.as_deref(), params, id)?;
     refuse_unserved(service, &record)?;
     service.change(call.request_id(), |change| {
