@@ -14,7 +14,7 @@ use crate::model::{ClusterRecord, HostRecord};
 use crate::pass;
 use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::Vips};
 use crate::service::Service;
-use api::{ClusterId, ClusterNetwork, ClusterUpdateParams, MachineNetwork, Platform, Proxy};
+use api::{Cluster, ClusterId, ClusterNetwork, ClusterUpdateParams, MachineNetwork, Platform, Proxy};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use std::{net::IpAddr, sync::Arc};
@@ -243,17 +243,24 @@ fn check_given(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(
         rules::ssh_key::check(key.trim())?;
     }
     params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked)?;
-    let user_balanced = match &params.load_balancer {
-        Some(balancer) => is_user_balanced(Some(balancer)),
-        None => record.user_balanced(),
-    };
-    let was_dual = networks_of(record).are_dual_stack();
-    given_networks(params).check_stacks(&Stacks { was_dual, user_balanced, openshift_version: &own.openshift_version })
+    given_networks(params).check_stacks(&Stacks {
+        was_dual: Networks::of_cluster(own).are_dual_stack(),
+        user_balanced: user_balanced_after(record, params),
+        openshift_version: &own.openshift_version,
+    })
 }
 
-fn networks_of(record: &ClusterRecord) -> Networks<'_> {
-    let own = &record.cluster;
-    Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks }
+fn user_balanced_after(record: &ClusterRecord, params: &ClusterUpdateParams) -> bool {
+    params.load_balancer.as_ref().map_or_else(|| record.user_balanced(), |balancer| is_user_balanced(Some(balancer)))
+}
+
+/// The networks that are given, and the cluster's where none are.
+pub(super) fn networks_after<'a>(cluster: &'a Cluster, params: &'a ClusterUpdateParams) -> Networks<'a> {
+    Networks {
+        machine: params.machine_networks.as_deref().unwrap_or(&cluster.machine_networks),
+        service: params.service_networks.as_deref().unwrap_or(&cluster.service_networks),
+        cluster: params.cluster_networks.as_deref().unwrap_or(&cluster.cluster_networks),
+    }
 }
 
 fn check_vips(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(), String> {
@@ -272,22 +279,13 @@ fn check_vips(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<()
     if params.user_managed_networking == Some(true) {
         check_user_managed(record, params)?;
     }
-    let networks = Networks {
-        machine: params.machine_networks.as_deref().unwrap_or(&own.machine_networks),
-        service: params.service_networks.as_deref().unwrap_or(&own.service_networks),
-        cluster: params.cluster_networks.as_deref().unwrap_or(&own.cluster_networks),
-    };
-    let user_balanced = match &params.load_balancer {
-        Some(balancer) => is_user_balanced(Some(balancer)),
-        None => record.user_balanced(),
-    };
     let vips = Vips {
         api: &api,
         ingress: &ingress,
-        networks,
+        networks: networks_after(own, params),
         user_managed: params.user_managed_networking == Some(true),
         by_dhcp: params.vip_dhcp_allocation == Some(true),
-        user_balanced,
+        user_balanced: user_balanced_after(record, params),
         openshift_version: &own.openshift_version,
     };
     vips.check()

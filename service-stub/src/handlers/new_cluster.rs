@@ -9,12 +9,12 @@ use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::ClusterRecord;
 use crate::releases::{Catalogue, DEFAULT_ARCHITECTURE, MULTI, version};
-use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::Vips};
+use crate::rules::{self, networks::Networks, platform, vips::Vips};
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::info};
 use api::{
-    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, ClusterProgressInfo, MachineNetwork, Platform,
-    ServiceNetwork, Timestamp, is_zero,
+    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, ClusterProgressInfo, Platform, ServiceNetwork, Timestamp,
+    is_zero,
 };
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn plan(
     let (platform, user_managed) =
         platform::of_new_cluster(params.platform.take(), params.user_managed_networking, masters, &asked_architecture)
             .map_err(Refusal::invalid)?;
-    check_settings(&params, &platform, user_managed, mode, masters)?;
+    let endpoint = check_settings(&params, &platform, user_managed, masters)?;
     let release = release(catalogue, &params, &asked_architecture).map_err(Refusal::invalid)?;
     check_sizes(&params)?;
     rules::text::pull_secret(params.pull_secret.expose())
@@ -131,12 +131,6 @@ fn plan(
         rules::ssh_key::check(&ssh_public_key).map_err(Refusal::invalid)?;
     }
 
-    let endpoint = params.ignition_endpoint.as_ref().map(ignition_endpoint::checked).transpose();
-    let endpoint = endpoint.map_err(Refusal::invalid)?.flatten();
-    let owned = |networks: Option<Vec<MachineNetwork>>| -> Vec<MachineNetwork> {
-        let networks = networks.unwrap_or_default().into_iter();
-        networks.map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
-    };
     let cluster_networks = params.cluster_networks.take().unwrap_or_default().into_iter();
     let default_network = || match version::older(&asked_version, OVN_BY_DEFAULT) && masters != 1 {
         true => "OpenShiftSDN",
@@ -155,14 +149,14 @@ fn plan(
         image_info: json!({"created_at": Timestamp::ZERO, "expires_at": Timestamp::ZERO}),
         ingress_vips: owned_vips(params.ingress_vips.as_deref(), id),
         kind: "Cluster".into(),
-        machine_networks: owned(params.machine_networks.take()),
+        machine_networks: rules::networks::owned(params.machine_networks.take(), id),
         name: params.name.clone(),
         network_type: params.network_type.clone().unwrap_or_else(|| default_network().into()),
         openshift_version: release.version,
         platform: Some(platform),
         progress: Some(ClusterProgressInfo::default()),
         pull_secret_set: !params.pull_secret.is_empty(),
-        service_networks: owned(params.service_networks.take()),
+        service_networks: rules::networks::owned(params.service_networks.take(), id),
         ssh_public_key,
         status_info: info::INSUFFICIENT.into(),
         user_managed_networking: user_managed.unwrap_or(masters == 1),
@@ -185,8 +179,7 @@ fn plan(
 /// The family that comes first in a cluster with both.
 pub(super) fn primary(record: &ClusterRecord) -> Result<Option<rules::networks::Family>, String> {
     let own = &record.cluster;
-    let networks =
-        Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks };
+    let networks = Networks::of_cluster(own);
     if !networks.are_dual_stack() {
         return Ok(None);
     }
@@ -248,20 +241,17 @@ fn check_given(params: &ClusterCreateParams, mode: &str, masters: i64) -> Result
     }
     check_control_plane(mode, masters, &params.openshift_version)?;
     check_vip_families([api.len(), ingress.len()], &params.openshift_version)?;
-    let user_balanced = is_user_balanced(params.load_balancer.as_ref());
     let vips = Vips {
         api: &api,
         ingress: &ingress,
         networks,
         user_managed: params.user_managed_networking == Some(true),
         by_dhcp: params.vip_dhcp_allocation == Some(true),
-        user_balanced,
+        user_balanced: is_user_balanced(params.load_balancer.as_ref()),
         openshift_version: &params.openshift_version,
     };
     vips.check()?;
-    networks.check_cidrs()?;
-    let stacks = Stacks { was_dual: false, user_balanced, openshift_version: &params.openshift_version };
-    networks.check_stacks(&stacks)
+    networks.check_cidrs()
 }
 
 pub(super) fn is_user_balanced(balancer: Option<&Value>) -> bool {
@@ -301,14 +291,13 @@ fn check_sizes(params: &ClusterCreateParams) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Everything else, once the platform is known.
+/// Everything else, once the platform is known. Gives the Ignition endpoint.
 fn check_settings(
     params: &ClusterCreateParams,
     platform: &Platform,
     user_managed: Option<bool>,
-    mode: &str,
     masters: i64,
-) -> Result<(), Refusal> {
+) -> Result<Option<Value>, Refusal> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let own_version = &params.openshift_version;
     rules::proxy::check(
@@ -327,7 +316,8 @@ fn check_settings(
             "Invalid OCP version ({own_version}) for Nutanix, Nutanix integration is supported for version 4.11 and above"
         )));
     }
-    params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked).map_err(Refusal::invalid)?;
+    let endpoint = params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked);
+    let endpoint = endpoint.map_err(Refusal::invalid)?;
     let (additional, only) = (text(&params.additional_ntp_source), text(&params.ntp_sources));
     if !additional.is_empty() {
         rules::text::ntp_sources(&additional).map_err(Refusal::invalid)?;
@@ -340,7 +330,7 @@ fn check_settings(
     }
     rules::text::tags(&text(&params.tags)).map_err(Refusal::invalid)?;
     platform::check_single_node(masters, platform).map_err(Refusal::invalid)?;
-    check_control_plane(mode, masters, own_version).map_err(Refusal::invalid)
+    Ok(endpoint)
 }
 
 fn check_single_node(params: &ClusterCreateParams, user_managed: Option<bool>) -> Result<(), String> {
