@@ -89,7 +89,18 @@ impl HostStage {
         Self::Failed,
     ];
 
-    pub fn as_str(&self) -> &'static str {
+    /// Their texts, in the same order.
+    pub const NAMES: [&'static str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut index = 0;
+        while index < names.len() {
+            names[index] = Self::ALL[index].as_str();
+            index += 1;
+        }
+        names
+    };
+
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::StartingInstallation => "Starting installation",
             Self::WaitingForControlPlane => "Waiting for control plane",

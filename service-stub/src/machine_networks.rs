@@ -46,9 +46,7 @@ pub fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]) {
         let vip = addresses(&own.api_vips).nth(index).or_else(|| addresses(&own.ingress_vips).nth(index));
         vip.and_then(|vip| holding(hosts, vip)).map(|network| network.to_string())
     });
-    let all =
-        Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks };
-    let waits = found[0].is_none() && all.are_dual_stack();
+    let waits = found[0].is_none() && Networks::of_cluster(own).are_dual_stack();
     let [first, second] = &found;
     if waits || (*first == current[0] && (second.is_none() || *second == current[1])) {
         return;

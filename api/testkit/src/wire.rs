@@ -1,13 +1,13 @@
 //! The published description of the service, and what it was seen to send.
 
 use crate::skip;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::{
-    collections::BTreeMap,
     fs,
     net::{Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
 };
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// What lies beside the repository, wherever in it the test's crate is.
 pub fn shared(name: &str) -> Option<PathBuf> {
@@ -26,34 +26,57 @@ pub fn document<T: serde::de::DeserializeOwned>() -> Option<T> {
 }
 
 /// The definitions of a Swagger 2 document.
-#[derive(serde::Deserialize)]
 pub struct Swagger {
-    definitions: BTreeMap<String, Value>,
+    pub definitions: Value,
+    /// A list may be null: the service's language makes that of an empty one.
+    pub null_lists: bool,
+}
+
+/// What a schema refers to.
+fn referred(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str()?.strip_prefix("#/definitions/")
 }
 
 impl Swagger {
     /// Those of the published description, where this machine has it.
     pub fn read() -> Option<Self> {
-        document()
+        Some(Self { definitions: document::<Value>()?["definitions"].take(), null_lists: true })
     }
 
     /// All that is wrong with a value.
     pub fn faults(&self, definition: &str, value: &Value) -> Vec<String> {
         let mut faults = Vec::new();
-        self.check(&self.definitions[definition], value, definition, &mut faults);
+        let schema = &self.definitions[definition];
+        assert!(!schema.is_null(), "no definition {definition}");
+        self.check(schema, value, definition, &mut faults);
         faults
     }
 
-    fn check(&self, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
-        if let Some(reference) = schema["$ref"].as_str() {
-            let name = reference.strip_prefix("#/definitions/").unwrap();
-            return self.check(&self.definitions[name], value, at, faults);
+    /// The same of a schema; members are named from their definition on.
+    pub fn check(&self, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
+        if let Some(name) = referred(schema) {
+            let inner = &self.definitions[name];
+            let at = if inner["type"] == "object" || inner.get("allOf").is_some() { name } else { at };
+            return self.check(inner, value, at, faults);
         }
-        let kind = schema["type"].as_str().unwrap_or("object");
+        if let Some(parts) = schema["allOf"].as_array() {
+            let parts = parts.iter().map(|part| referred(part).map_or(part, |name| &self.definitions[name]));
+            let properties: Map<String, Value> =
+                parts.filter_map(|part| part["properties"].as_object().cloned()).flatten().collect();
+            return self.check(&json!({"type": "object", "properties": properties}), value, at, faults);
+        }
+        let kind = schema["type"].as_str().unwrap_or(if schema.get("properties").is_some() { "object" } else { "" });
+        if value.is_null() {
+            // `deleted_at` has no type at all.
+            if kind != "" && schema["x-nullable"] != true && !(kind == "array" && self.null_lists) {
+                faults.push(format!("{at}: null"));
+            }
+            return;
+        }
         let fits = match kind {
+            "" => true,
             "object" => value.is_object(),
-            // The service's language makes null of an empty list.
-            "array" => value.is_array() || value.is_null(),
+            "array" => value.is_array(),
             "string" => value.is_string(),
             "boolean" => value.is_boolean(),
             "number" => value.is_number(),
@@ -62,34 +85,51 @@ impl Swagger {
             other => panic!("{at}: a type of schema that is not known here: {other}"),
         };
         if !fits {
-            faults.push(format!("{at} is no {kind}: {value}"));
+            return faults.push(format!("{at}: {value} is no {kind}"));
         }
-        let formatted = match (schema["format"].as_str(), value.as_str()) {
-            (Some("ipv4"), Some(text)) => text.parse::<Ipv4Addr>().is_ok(),
-            (Some("ipv6"), Some(text)) => text.parse::<Ipv6Addr>().is_ok(),
+        if let Some(texts) = schema["enum"].as_array().filter(|texts| !texts.contains(value)) {
+            faults.push(format!("{at}: {value} is not one of {texts:?}"));
+        }
+        let text = value.as_str().unwrap_or_default();
+        let has_format = match schema["format"].as_str() {
+            Some("ipv4") => text.parse::<Ipv4Addr>().is_ok(),
+            Some("ipv6") => text.parse::<Ipv6Addr>().is_ok(),
+            Some("uuid") => text.parse::<uuid::Uuid>().is_ok(),
+            Some("date-time") => OffsetDateTime::parse(text, &Rfc3339).is_ok(),
             _ => true,
         };
-        if !formatted {
-            faults.push(format!("{at} is not of its format: {value}"));
+        if !has_format {
+            faults.push(format!("{at}: {value} is no {}", schema["format"]));
         }
-        if let Some(known) = schema["enum"].as_array()
-            && !known.contains(value)
-        {
-            faults.push(format!("{at} is none of its enum: {value}"));
-        }
-        for key in schema["required"].as_array().into_iter().flatten() {
-            if value.get(key.as_str().unwrap()).is_none() {
-                faults.push(format!("{at} lacks {key}"));
+        for (bound, above) in [("minimum", false), ("maximum", true)] {
+            if let (Some(bound), Some(number)) = (schema[bound].as_f64(), value.as_f64())
+                && (if above { number > bound } else { number < bound })
+            {
+                faults.push(format!("{at}: {value} is beyond {bound}"));
             }
         }
-        for (key, value) in value.as_object().into_iter().flatten() {
-            match schema["properties"].get(key) {
-                Some(property) => self.check(property, value, &format!("{at}.{key}"), faults),
-                None => faults.push(format!("{at}.{key} is not in the schema")),
+        for item in value.as_array().into_iter().flatten() {
+            self.check(&schema["items"], item, &format!("{at}[]"), faults);
+        }
+        if kind == "object" {
+            self.check_members(schema, value, at, faults);
+        }
+    }
+
+    fn check_members(&self, schema: &Value, object: &Value, at: &str, faults: &mut Vec<String>) {
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if object.get(name).is_none() {
+                faults.push(format!("{at}.{name}: required and absent"));
             }
         }
-        for value in value.as_array().into_iter().flatten() {
-            self.check(&schema["items"], value, &format!("{at}[]"), faults);
+        let properties = schema.get("properties");
+        for (name, value) in object.as_object().into_iter().flatten() {
+            match (properties.and_then(|known| known.get(name)), schema.get("additionalProperties")) {
+                (Some(member), _) => self.check(member, value, &format!("{at}.{name}"), faults),
+                (None, Some(member)) => self.check(member, value, &format!("{at}.*"), faults),
+                (None, None) if properties.is_some() => faults.push(format!("{at}.{name}: not described")),
+                (None, None) => {}
+            }
         }
     }
 }

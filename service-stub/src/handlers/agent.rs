@@ -1,10 +1,11 @@
 //! What agents, installers and installed nodes say: registration, polls, replies, progress.
 
-use super::{replies, shapes};
+use super::{models, replies};
 use crate::auth::Auth;
 use crate::check::disks;
 use crate::events::{self, kinds};
 use crate::find::{find_cluster, find_host};
+use crate::http::body::{BodyShape, any, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
 use crate::infra_env::DISCONNECTED_ISO;
 use crate::instructions::{self, Situation};
@@ -31,10 +32,13 @@ const MAX_VERSION_CHARS: usize = 512;
 /// The real service's column for it.
 const MAX_PROGRESS_INFO_CHARS: usize = 2048;
 
+pub(crate) const NEW_HOST: BodyShape =
+    shape("newHostParams", "HostCreateParams", &[uuid("host_id").required(), text("discovery_agent_version")]);
+
 /// POST /v2/infra-envs/{id}/hosts.
 pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let infra_env = call.infra_env_id()?;
-    let params: HostCreateParams = call.json(&shapes::NEW_HOST)?;
+    let params: HostCreateParams = call.json(&NEW_HOST)?;
     let key = HostKey { infra_env, host: params.host_id };
     let version: String = params.discovery_agent_version.chars().take(MAX_VERSION_CHARS).collect();
     let found = service.store.model().infra_envs.contains_key(&infra_env);
@@ -215,10 +219,19 @@ fn tell_formatting(change: &mut Change, record: &HostRecord) {
     }
 }
 
+pub(crate) const PROGRESS: BodyShape = shape(
+    "hostProgress",
+    "HostProgress",
+    &[
+        one_of("current_stage", &HostStage::NAMES).required().described("@host-stage"),
+        any("progress_info").described("string"),
+    ],
+);
+
 /// PUT …/progress.
 pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
-    let HostProgress { current_stage, progress_info } = call.json(&shapes::PROGRESS)?;
+    let HostProgress { current_stage, progress_info } = call.json(&PROGRESS)?;
     service.change(call.request_id(), |change| report(service, change, key, current_stage, &progress_info))?;
     Ok(Answer::empty(StatusCode::OK))
 }
@@ -267,15 +280,21 @@ pub fn report(
     Ok(())
 }
 
+pub(crate) const LOGS_PROGRESS: BodyShape = shape(
+    "logsProgressParams",
+    "LogsProgressParams",
+    &[one_of("logs_state", models::LOGS_STATES).required().described("@logs_state")],
+);
+
 #[derive(Deserialize)]
-struct LogsProgress {
-    logs_state: String,
+pub(super) struct LogsProgress {
+    pub(super) logs_state: String,
 }
 
 /// PUT …/logs-progress.
 pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
-    let LogsProgress { logs_state } = call.json(&shapes::LOGS_PROGRESS)?;
+    let LogsProgress { logs_state } = call.json(&LOGS_PROGRESS)?;
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
         if logs_state == "requested" {

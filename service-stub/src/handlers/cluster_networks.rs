@@ -1,7 +1,6 @@
 //! Networks and virtual addresses that an update of a cluster sets: who looks after them decides what may be given.
 
-use super::cluster_settings::{ips, owned_vips};
-use super::new_cluster::is_user_balanced;
+use super::cluster_settings::{ips, networks_after, owned_vips};
 use crate::check::cluster::is_free;
 use crate::course::DhcpVips;
 use crate::http::Refusal;
@@ -9,7 +8,7 @@ use crate::machine_networks;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::releases::version;
-use crate::rules::{networks, networks::Networks, vips, vips::Vips};
+use crate::rules::{networks, networks::Networks, vips};
 use api::{Cluster, ClusterUpdateParams, MachineNetwork};
 use std::{net::IpAddr, sync::Arc};
 
@@ -107,20 +106,14 @@ fn set_given(
     params: &mut ClusterUpdateParams,
 ) -> Result<(), String> {
     let own = &record.cluster;
-    let networks = Networks {
-        machine: params.machine_networks.as_deref().unwrap_or(&own.machine_networks),
-        service: params.service_networks.as_deref().unwrap_or(&own.service_networks),
-        cluster: params.cluster_networks.as_deref().unwrap_or(&own.cluster_networks),
-    };
+    let networks = networks_after(own, params);
     let dual = networks.are_dual_stack();
-    let user_balanced = is_user_balanced(record.kept.get("load_balancer"));
+    let user_balanced = record.user_balanced();
     if params.machine_networks.as_ref().is_some_and(|given| !given.is_empty()) && !dual && !user_balanced {
         return Err("Setting the Machine Network CIDR is forbidden when the cluster is neither in VIP DHCP allocation mode nor using a user-managed load balancer".to_owned());
     }
     let api = ips(Some(params.api_vips.as_deref().unwrap_or(&own.api_vips)));
     let ingress = ips(Some(params.ingress_vips.as_deref().unwrap_or(&own.ingress_vips)));
-    vips::readable(&api, &ingress)?;
-    vips::no_duplicates(&api, &ingress, user_balanced)?;
     if params.api_vips.is_none() && params.ingress_vips.is_none() {
         return Ok(());
     }
@@ -139,17 +132,8 @@ fn set_given(
         return Ok(());
     }
     if user_balanced {
-        let vips = Vips {
-            api: &api,
-            ingress: &ingress,
-            networks,
-            user_managed: false,
-            by_dhcp: false,
-            user_balanced,
-            openshift_version: &own.openshift_version,
-        };
-        vips.check_in_some_network(&at(&api, 0), "api-vip")?;
-        return vips.check_in_some_network(&at(&ingress, 0), "ingress-vip");
+        vips::check_in_some_network(networks, &at(&api, 0), "api-vip")?;
+        return vips::check_in_some_network(networks, &at(&ingress, 0), "ingress-vip");
     }
     let Some(vip) = api.first().or(ingress.first()) else { return Ok(()) };
     let address: IpAddr =
@@ -174,14 +158,15 @@ fn set_networks(record: &mut ClusterRecord, hosts: usize, params: &mut ClusterUp
             own.cluster_networks = wanted;
         }
     }
-    let owned = |networks: Vec<MachineNetwork>| -> Vec<MachineNetwork> {
-        networks.into_iter().map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
-    };
-    if let Some(wanted) = params.service_networks.take().map(owned).filter(|wanted| *wanted != own.service_networks) {
-        networks::check_service_networks(&wanted)?;
-        own.service_networks = wanted;
+    if let Some(wanted) = params.service_networks.take() {
+        let wanted = networks::owned(Some(wanted), id);
+        if wanted != own.service_networks {
+            networks::check_service_networks(&wanted)?;
+            own.service_networks = wanted;
+        }
     }
-    if let Some(wanted) = params.machine_networks.take().map(owned) {
+    if let Some(wanted) = params.machine_networks.take() {
+        let wanted = networks::owned(Some(wanted), id);
         if wanted != own.machine_networks {
             networks::check_machine_networks(&wanted, networks::machine_bits(single, balanced))?;
             own.machine_networks = wanted;
@@ -195,7 +180,5 @@ fn set_networks(record: &mut ClusterRecord, hosts: usize, params: &mut ClusterUp
     if !given {
         return Ok(());
     }
-    let networks =
-        Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks };
-    networks::check_overlap(networks, own.user_managed_networking)
+    networks::check_overlap(Networks::of_cluster(own), own.user_managed_networking)
 }

@@ -3,16 +3,18 @@
 use super::new_cluster::{
     check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
 };
-use super::{cluster_networks, clusters::shown, operators, shapes, support_levels};
+use super::{cluster_networks, clusters::shown, models, operators, support_levels};
+use crate::check::cluster::NETWORK_TYPES;
 use crate::events::{self, kinds};
 use crate::find::find_cluster;
+use crate::http::body::{BodyShape, flag, form, integer, length, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::pass;
 use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::Vips};
 use crate::service::Service;
-use api::{ClusterId, ClusterNetwork, ClusterUpdateParams, MachineNetwork, Platform, Proxy};
+use api::{Cluster, ClusterId, ClusterNetwork, ClusterUpdateParams, MachineNetwork, Platform, Proxy};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use std::{net::IpAddr, sync::Arc};
@@ -20,10 +22,49 @@ use std::{net::IpAddr, sync::Arc};
 /// Longest text a page keeps with a cluster, bytes.
 const MAX_UI_SETTINGS_BYTES: usize = 64 << 10;
 
+pub(crate) const BODY: BodyShape = shape(
+    "clusterUpdateParams",
+    "V2ClusterUpdateParams",
+    &[
+        text("additional_ntp_source").nullable(),
+        text("api_vip_dns_name").nullable(),
+        list("api_vips", &models::API_VIP).nullable(),
+        text("base_dns_domain").nullable(),
+        form("cluster_network_cidr", &models::NETWORK).nullable(),
+        integer("cluster_network_host_prefix", 1, 128).nullable(),
+        list("cluster_networks", &models::CLUSTER_NETWORK).nullable(),
+        integer("control_plane_count", i64::MIN, i64::MAX).nullable(),
+        object("disk_encryption", &models::DISK_ENCRYPTION),
+        text("http_proxy").nullable(),
+        text("https_proxy").nullable(),
+        one_of("hyperthreading", models::ROLES).nullable(),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT).undescribed(),
+        list("ingress_vips", &models::INGRESS_VIP).nullable(),
+        object("load_balancer", &models::LOAD_BALANCER),
+        form("machine_network_cidr", &models::NETWORK).nullable(),
+        list("machine_networks", &models::MACHINE_NETWORK).nullable(),
+        length("name", 1, 54).nullable(),
+        one_of("network_type", &NETWORK_TYPES).nullable(),
+        text("no_proxy").nullable(),
+        text("ntp_sources").nullable(),
+        list("olm_operators", &models::OPERATOR).undescribed(),
+        list("operator_bundles", &models::BUNDLE).undescribed(),
+        object("platform", &models::PLATFORM),
+        text("pull_secret").nullable(),
+        flag("schedulable_masters").undescribed(),
+        form("service_network_cidr", &models::NETWORK).nullable(),
+        list("service_networks", &models::SERVICE_NETWORK).nullable(),
+        text("ssh_public_key").nullable(),
+        text("tags").nullable(),
+        flag("user_managed_networking").nullable(),
+        flag("vip_dhcp_allocation").undescribed(),
+    ],
+);
+
 /// PATCH /v2/clusters/{id}.
 pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let params: ClusterUpdateParams = call.json(&shapes::UPDATE_CLUSTER)?;
+    let params: ClusterUpdateParams = call.json(&BODY)?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         let hosts = change.model().hosts_of_cluster(id);
@@ -202,17 +243,24 @@ fn check_given(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(
         rules::ssh_key::check(key.trim())?;
     }
     params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked)?;
-    let user_balanced = match &params.load_balancer {
-        Some(balancer) => is_user_balanced(Some(balancer)),
-        None => record.user_balanced(),
-    };
-    let was_dual = networks_of(record).are_dual_stack();
-    given_networks(params).check_stacks(&Stacks { was_dual, user_balanced, openshift_version: &own.openshift_version })
+    given_networks(params).check_stacks(&Stacks {
+        was_dual: Networks::of_cluster(own).are_dual_stack(),
+        user_balanced: user_balanced_after(record, params),
+        openshift_version: &own.openshift_version,
+    })
 }
 
-fn networks_of(record: &ClusterRecord) -> Networks<'_> {
-    let own = &record.cluster;
-    Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks }
+fn user_balanced_after(record: &ClusterRecord, params: &ClusterUpdateParams) -> bool {
+    params.load_balancer.as_ref().map_or_else(|| record.user_balanced(), |balancer| is_user_balanced(Some(balancer)))
+}
+
+/// The networks that are given, and the cluster's where none are.
+pub(super) fn networks_after<'a>(cluster: &'a Cluster, params: &'a ClusterUpdateParams) -> Networks<'a> {
+    Networks {
+        machine: params.machine_networks.as_deref().unwrap_or(&cluster.machine_networks),
+        service: params.service_networks.as_deref().unwrap_or(&cluster.service_networks),
+        cluster: params.cluster_networks.as_deref().unwrap_or(&cluster.cluster_networks),
+    }
 }
 
 fn check_vips(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(), String> {
@@ -231,22 +279,13 @@ fn check_vips(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<()
     if params.user_managed_networking == Some(true) {
         check_user_managed(record, params)?;
     }
-    let networks = Networks {
-        machine: params.machine_networks.as_deref().unwrap_or(&own.machine_networks),
-        service: params.service_networks.as_deref().unwrap_or(&own.service_networks),
-        cluster: params.cluster_networks.as_deref().unwrap_or(&own.cluster_networks),
-    };
-    let user_balanced = match &params.load_balancer {
-        Some(balancer) => is_user_balanced(Some(balancer)),
-        None => record.user_balanced(),
-    };
     let vips = Vips {
         api: &api,
         ingress: &ingress,
-        networks,
+        networks: networks_after(own, params),
         user_managed: params.user_managed_networking == Some(true),
         by_dhcp: params.vip_dhcp_allocation == Some(true),
-        user_balanced,
+        user_balanced: user_balanced_after(record, params),
         openshift_version: &own.openshift_version,
     };
     vips.check()

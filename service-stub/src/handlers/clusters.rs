@@ -1,6 +1,7 @@
 //! Clusters: shown, installed, cancelled, reset, deleted.
 
-use super::{lists, shapes};
+use super::agent::{LOGS_PROGRESS, LogsProgress};
+use super::lists;
 use crate::auth::Caller;
 use crate::cluster_files::ClusterFiles;
 use crate::events::{self, Kind, kinds};
@@ -17,7 +18,6 @@ use crate::store::Change;
 use crate::view;
 use api::{ClusterId, HostRole};
 use axum::http::{HeaderName, StatusCode};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -231,15 +231,10 @@ fn act_on(service: &Service, change: &mut Change, record: &mut ClusterRecord, on
         .map_err(|why| Refusal::conflict(format!("cluster {id} can't be {what}: {why}")))
 }
 
-#[derive(Deserialize)]
-struct LogsProgress {
-    logs_state: String,
-}
-
 /// PUT /v2/clusters/{id}/logs-progress.
 pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let LogsProgress { logs_state } = call.json(&shapes::LOGS_PROGRESS)?;
+    let LogsProgress { logs_state } = call.json(&LOGS_PROGRESS)?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         if logs_state == "requested" {

@@ -1,9 +1,10 @@
 //! What a cluster's own controller tells while it finishes the installation (docs/compatibility.md#controller-endpoints).
 
-use super::{clusters, shapes};
+use super::clusters;
 use crate::course::OperatorStatus;
 use crate::events::{self, kinds};
 use crate::find::find_cluster;
+use crate::http::body::{BodyShape, any, flag, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::kubeconfig;
 use crate::model::ClusterRecord;
@@ -37,6 +38,12 @@ fn change_course(
     })
 }
 
+pub(crate) const PROGRESS: BodyShape = shape(
+    "finalizingProgress",
+    "ClusterFinalizingProgress",
+    &[one_of("finalizing_stage", &FinalizingStage::NAMES).or_zero().described("@finalizing-stage")],
+);
+
 #[derive(Deserialize)]
 struct Progress {
     finalizing_stage: Option<FinalizingStage>,
@@ -45,7 +52,7 @@ struct Progress {
 /// PUT /v2/clusters/{id}/progress.
 pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     use ClusterState as S;
-    let Progress { finalizing_stage } = call.json(&shapes::FINALIZING)?;
+    let Progress { finalizing_stage } = call.json(&PROGRESS)?;
     change_course(service, call, |change, record| {
         if !matches!(record.state, S::Installing | S::Finalizing | S::InstallingPendingUserAction) {
             return Err(Refusal::invalid(format!(
@@ -85,6 +92,17 @@ fn unknown_operator(id: ClusterId, name: &str) -> Refusal {
     Refusal::not_found(format!("operator '{name}' of cluster {id} was not found"))
 }
 
+pub(crate) const OPERATOR: BodyShape = shape(
+    "reportParams",
+    "OperatorMonitorReport",
+    &[
+        text("name"),
+        one_of("status", &OperatorStatus::NAMES).or_zero().described("@operator-status"),
+        text("status_info"),
+        text("version"),
+    ],
+);
+
 #[derive(Deserialize)]
 struct OperatorReport {
     #[serde(default)]
@@ -98,7 +116,7 @@ struct OperatorReport {
 
 /// PUT /v2/clusters/{id}/monitored-operators.
 pub fn set_operator(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let report: OperatorReport = call.json(&shapes::OPERATOR)?;
+    let report: OperatorReport = call.json(&OPERATOR)?;
     if report.name.is_empty() {
         return Err(Refusal::invalid("an operator's name is needed"));
     }
@@ -147,6 +165,9 @@ fn failing_operators(report: &Value) -> String {
     failed.filter_map(|operator| operator["name"].as_str()).collect::<Vec<_>>().join(", ")
 }
 
+pub(crate) const COMPLETION: BodyShape =
+    shape("completionParams", "CompletionParams", &[any("data"), text("error_info"), flag("is_success").required()]);
+
 #[derive(Deserialize)]
 struct Completion {
     is_success: bool,
@@ -159,7 +180,7 @@ struct Completion {
 /// POST /v2/clusters/{id}/actions/complete-installation: the controller's farewell. Whether the cluster is installed is
 /// decided by what it told before.
 pub fn complete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let Completion { is_success, error_info, mut data } = call.json(&shapes::COMPLETION)?;
+    let Completion { is_success, error_info, mut data } = call.json(&COMPLETION)?;
     let id = change_course(service, call, |change, record| {
         tracing::info!(cluster = %record.cluster.id, is_success, error_info, "the controller has finished");
         let report = data.remove("CLUSTER_OPERATORS_REPORT").unwrap_or_default();

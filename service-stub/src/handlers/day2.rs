@@ -1,9 +1,10 @@
 //! Clusters that are not installed here: hosts are added to them, or they install themselves out of an ISO.
 
-use super::{clusters, shapes};
+use super::clusters;
 use crate::course::Course;
 use crate::events::{self, kinds};
 use crate::find::find_cluster;
+use crate::http::body::{BodyShape, length, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, DAY2_CLUSTER, DISCONNECTED_CLUSTER};
 use crate::pass;
@@ -41,6 +42,17 @@ pub fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal
     clusters::shown(service, id, StatusCode::ACCEPTED)
 }
 
+pub(crate) const IMPORT: BodyShape = shape(
+    "newImportClusterParams",
+    "ImportClusterParams",
+    &[
+        text("api_vip_dnsname").required(),
+        text("name").required(),
+        uuid("openshift_cluster_id").required(),
+        text("openshift_version"),
+    ],
+);
+
 #[derive(Deserialize)]
 struct ImportParams {
     name: String,
@@ -52,7 +64,7 @@ struct ImportParams {
 
 /// POST /v2/clusters/import: one that is there already.
 pub fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let params: ImportParams = call.json(&shapes::IMPORT)?;
+    let params: ImportParams = call.json(&IMPORT)?;
     let record = plan(params).map_err(Refusal::invalid)?;
     register(service, call, record)
 }
@@ -72,6 +84,12 @@ fn register(service: &Service, call: &Call, record: ClusterRecord) -> Result<Ans
     clusters::shown(service, id, StatusCode::CREATED)
 }
 
+pub(crate) const DISCONNECTED: BodyShape = shape(
+    "newClusterParams",
+    "DisconnectedClusterCreateParams",
+    &[length("name", 1, 54).required(), text("openshift_version").required()],
+);
+
 #[derive(Deserialize)]
 struct DisconnectedParams {
     name: String,
@@ -80,7 +98,7 @@ struct DisconnectedParams {
 
 /// POST /v2/clusters/disconnected: nothing of it is watched here.
 pub fn disconnected(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let DisconnectedParams { name, openshift_version } = call.json(&shapes::NEW_DISCONNECTED_CLUSTER)?;
+    let DisconnectedParams { name, openshift_version } = call.json(&DISCONNECTED)?;
     if openshift_version.is_empty() {
         return Err(Refusal::invalid("OpenShift version is required"));
     }

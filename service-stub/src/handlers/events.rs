@@ -1,7 +1,7 @@
 //! Events: listed, and taken from the installed cluster's controller.
 
-use super::shapes;
 use crate::auth::Caller;
+use crate::http::body::{BodyShape, any, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::Event;
 use crate::service::Service;
@@ -62,9 +62,26 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(counts.fold(answer, |answer, (name, count)| answer.with(HeaderName::from_static(name), &count.to_string())))
 }
 
+pub(crate) const BODY: BodyShape = shape(
+    "triggerEventParams",
+    "Event",
+    &[
+        one_of("category", &["user", "metrics"]).or_zero(),
+        uuid("cluster_id").nullable(),
+        any("event_time").required().described("time"),
+        uuid("host_id").nullable(),
+        uuid("infra_env_id").nullable(),
+        text("message").required(),
+        any("name").described("string"),
+        any("props").described("string"),
+        any("request_id").described("string"),
+        one_of("severity", &crate::events::Severity::NAMES).required(),
+    ],
+);
+
 /// POST /v2/events.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let mut event: Event = call.json(&shapes::EVENT)?;
+    let mut event: Event = call.json(&BODY)?;
     call.caller.check(&service.store.model(), event.infra_env_id, event.cluster_id)?;
     // An event of nothing is one of what the token is for; a host is known only together with where it is.
     match call.caller {

@@ -1,8 +1,9 @@
 //! What users set on a host before it is installed (docs/compatibility.md#user-endpoints).
 
 use super::hosts::{before_installation, change_host, shown};
-use super::shapes;
+use super::models;
 use crate::check::{disks, host::valid_hostname};
+use crate::http::body::{BodyShape, list, not_here, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal, call::shortened};
 use crate::model::HostRecord;
 use crate::service::Service;
@@ -17,9 +18,25 @@ const MAX_SECRET_BYTES: usize = 16 << 10;
 /// More headers, or labels, than anybody sends.
 const MAX_ENTRIES: usize = 256;
 
+pub(crate) const BODY: BodyShape = shape(
+    "hostUpdateParams",
+    "HostUpdateParams",
+    &[
+        list("disks_selected_config", &models::DISK_CONFIG).nullable(),
+        list("disks_skip_formatting", &models::DISK_SKIP_FORMATTING).nullable(),
+        not_here("fencing_credentials").described("@fencing-credentials-params").nullable(),
+        text("host_name").nullable(),
+        one_of("host_role", &["auto-assign", "master", "arbiter", "worker"]).nullable(),
+        list("ignition_endpoint_http_headers", &models::HTTP_HEADER).nullable(),
+        text("ignition_endpoint_token").nullable(),
+        text("machine_config_pool_name").nullable(),
+        list("node_labels", &models::NODE_LABEL).nullable(),
+    ],
+);
+
 /// PATCH /v2/infra-envs/{id}/hosts/{id}.
 pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let params: HostUpdateParams = call.json(&shapes::UPDATE_HOST)?;
+    let params: HostUpdateParams = call.json(&BODY)?;
     let key = change_host(service, call, |change, record| {
         before_installation(record)?;
         apply(service, change, record, &params)

@@ -1,9 +1,10 @@
 //! Hosts as users see and set them.
 
-use super::{downloads, lists, shapes};
+use super::{downloads, lists};
 use crate::documents;
 use crate::events::{self, kinds};
 use crate::find::find_host;
+use crate::http::body::{BodyShape, shape, text, texts};
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::model::{HostKey, HostRecord};
@@ -74,6 +75,8 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 
+pub(crate) const HOST_IGNITION: BodyShape = shape("hostIgnitionParams", "HostIgnitionParams", &[text("config")]);
+
 #[derive(Default, Deserialize, Serialize)]
 struct HostIgnition {
     #[serde(default)]
@@ -89,7 +92,7 @@ pub fn get_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 
 /// PATCH …/ignition: sets the override; empty text removes it.
 pub fn set_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let HostIgnition { config } = call.json(&shapes::HOST_IGNITION)?;
+    let HostIgnition { config } = call.json(&HOST_IGNITION)?;
     documents::check_host_override(&config)?;
     change_host(service, call, |change, record| {
         record.host.ignition_config_overrides = config;
@@ -98,6 +101,8 @@ pub fn set_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     })?;
     Ok(Answer::empty(StatusCode::CREATED))
 }
+
+pub(crate) const INSTALLER_ARGS: BodyShape = shape("installerArgsParams", "InstallerArgsParams", &[texts("args")]);
 
 #[derive(Default, Deserialize)]
 struct InstallerArgs {
@@ -115,7 +120,7 @@ fn allowed(arg: &str) -> bool {
 
 /// PATCH …/installer-args.
 pub fn set_installer_args(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let InstallerArgs { args } = call.json(&shapes::INSTALLER_ARGS)?;
+    let InstallerArgs { args } = call.json(&INSTALLER_ARGS)?;
     if let Some(bad) = args.iter().find(|arg| !allowed(arg)) {
         return Err(Refusal::invalid(format!("found unexpected flag or characters in installer argument '{bad}'")));
     }

@@ -1,27 +1,51 @@
 //! Infra-envs: made, shown, changed, deleted.
 
-use super::{infra_env_settings, shapes, support_levels};
+use super::{infra_env_settings, models, support_levels};
 use crate::auth;
 use crate::documents;
 use crate::events::{self, kinds};
 use crate::find::{find_cluster, find_infra_env};
+use crate::http::body::{self, BodyShape, form, integer, length, object, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord};
-use crate::releases::{Catalogue, MULTI, normal_architecture};
+use crate::releases::{ARCHITECTURES, Catalogue, MULTI, normal_architecture};
 use crate::service::Service;
 use crate::view;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
 
+pub(crate) const NEW_INFRA_ENV: BodyShape = shape(
+    "infraenvCreateParams",
+    "InfraEnvCreateParams",
+    &[
+        text("additional_ntp_sources").nullable(),
+        length("additional_trust_bundle", 0, 65_535),
+        uuid("cluster_id").nullable(),
+        one_of("cpu_architecture", &ARCHITECTURES).or_zero(),
+        text("ignition_config_override"),
+        one_of("image_type", models::IMAGE_TYPES).or_zero().described("=full-iso"),
+        body::list("kernel_arguments", &models::KERNEL_ARGUMENTS),
+        text("name").required(),
+        integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
+        text("ntp_sources").nullable(),
+        text("openshift_version"),
+        object("proxy", &models::PROXY),
+        text("pull_secret").required(),
+        form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
+        text("ssh_authorized_key").nullable(),
+        body::list("static_network_config", &models::HOST_NETWORK),
+    ],
+);
+
 /// POST /v2/infra-envs.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let params: InfraEnvCreateParams = call.json(&shapes::NEW_INFRA_ENV)?;
+    let params: InfraEnvCreateParams = call.json(&NEW_INFRA_ENV)?;
     create_from(service, call, params, InfraEnvId::random())
 }
 
 /// As [`create`], under an id of our own.
 pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answer, Refusal> {
-    create_from(service, call, call.json(&shapes::NEW_INFRA_ENV)?, id)
+    create_from(service, call, call.json(&NEW_INFRA_ENV)?, id)
 }
 
 fn create_from(
@@ -132,10 +156,30 @@ fn os_image_version(
     Ok(Some(image.openshift_version.clone()))
 }
 
+pub(crate) const CHANGED_INFRA_ENV: BodyShape = shape(
+    "infraEnvUpdateParams",
+    "InfraEnvUpdateParams",
+    &[
+        text("additional_ntp_sources").nullable(),
+        length("additional_trust_bundle", 0, 65_535).nullable(),
+        text("ignition_config_override"),
+        one_of("image_type", models::IMAGE_TYPES).or_zero().described("=full-iso"),
+        body::list("kernel_arguments", &models::KERNEL_ARGUMENTS),
+        integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
+        text("ntp_sources").nullable(),
+        text("openshift_version").nullable(),
+        object("proxy", &models::PROXY),
+        text("pull_secret"),
+        form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
+        text("ssh_authorized_key").nullable(),
+        body::list("static_network_config", &models::HOST_NETWORK),
+    ],
+);
+
 /// PATCH /v2/infra-envs/{id}: the next image that is fetched has the new settings.
 pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
-    let params: InfraEnvUpdateParams = call.json(&shapes::UPDATE_INFRA_ENV)?;
+    let params: InfraEnvUpdateParams = call.json(&CHANGED_INFRA_ENV)?;
     let catalogue = service.settings.catalogue.as_deref();
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());

@@ -1,8 +1,8 @@
 //! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
 
-use super::shapes;
 use crate::events::{self, Kind, kinds};
 use crate::find::{find_host, find_infra_env};
+use crate::http::body::{BodyShape, shape, uuid};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
@@ -75,6 +75,8 @@ pub fn media_back(service: &Service, call: &Call, key: HostKey) -> Result<(), Re
     })
 }
 
+pub(crate) const BIND: BodyShape = shape("bindHostParams", "BindHostParams", &[uuid("cluster_id").required()]);
+
 #[derive(Deserialize)]
 struct BindParams {
     cluster_id: ClusterId,
@@ -83,7 +85,7 @@ struct BindParams {
 /// POST …/actions/bind.
 pub fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
-    let BindParams { cluster_id } = call.json(&shapes::BIND)?;
+    let BindParams { cluster_id } = call.json(&BIND)?;
     let bound = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
         if let Some(id) = record.host.cluster_id {

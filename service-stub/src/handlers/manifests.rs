@@ -1,9 +1,10 @@
 //! Manifests users add to a cluster. The cluster's own controller applies them when the control plane is up: it fetches
 //! `custom_manifests.json`, which they are put into.
 
-use super::shapes;
+use super::models;
 use crate::find::find_cluster;
 use crate::generated_manifests::{self, Generated};
+use crate::http::body::{BodyShape, form, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::manifest_files::{self, EXTENSIONS, FOLDERS, MAX_BYTES, MAX_FILES, Name};
 use crate::model::ClusterRecord;
@@ -51,6 +52,12 @@ fn generated(service: &Service, id: ClusterId) -> Result<Vec<Generated>, Refusal
     Ok(generated_manifests::machine_configs(&cluster, &model.hosts_of_cluster(id)))
 }
 
+pub(crate) const NEW_MANIFEST: BodyShape = shape(
+    "createManifestParams",
+    "CreateManifestParams",
+    &[text("content").required(), form("file_name", &models::MANIFEST_FILE).required(), one_of("folder", &FOLDERS)],
+);
+
 #[derive(Deserialize)]
 struct NewManifest {
     folder: Option<String>,
@@ -61,7 +68,7 @@ struct NewManifest {
 /// POST /v2/clusters/{id}/manifests.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let NewManifest { folder, file_name, content } = call.json(&shapes::NEW_MANIFEST)?;
+    let NewManifest { folder, file_name, content } = call.json(&NEW_MANIFEST)?;
     let name = name_of(id, folder.as_deref(), &file_name)?;
     let content = decoded(id, &name, &content)?;
     may_change(service, id)?;
@@ -77,6 +84,18 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::CREATED, &document(&name)))
 }
 
+pub(crate) const CHANGED_MANIFEST: BodyShape = shape(
+    "updateManifestParams",
+    "UpdateManifestParams",
+    &[
+        form("file_name", &models::MANIFEST_FILE).required().or_zero(),
+        one_of("folder", &FOLDERS).required().or_zero(),
+        text("updated_content").nullable(),
+        form("updated_file_name", &models::MANIFEST_FILE).nullable(),
+        one_of("updated_folder", &FOLDERS).nullable(),
+    ],
+);
+
 #[derive(Deserialize)]
 struct ChangedManifest {
     folder: String,
@@ -89,7 +108,7 @@ struct ChangedManifest {
 /// PATCH /v2/clusters/{id}/manifests.
 pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let wanted: ChangedManifest = call.json(&shapes::UPDATE_MANIFEST)?;
+    let wanted: ChangedManifest = call.json(&CHANGED_MANIFEST)?;
     let old = name_of(id, Some(&wanted.folder), &wanted.file_name)?;
     let folder = wanted.updated_folder.as_deref().unwrap_or(&wanted.folder);
     let new = name_of(id, Some(folder), wanted.updated_file_name.as_deref().unwrap_or(&wanted.file_name))?;

@@ -25,7 +25,6 @@ pub mod presigned;
 pub mod replies;
 #[cfg(test)]
 mod settings_tests;
-pub mod shapes;
 pub mod support_levels;
 pub mod validations;
 

@@ -83,7 +83,11 @@ fn is_manifest_file(name: &str) -> bool {
     !name.contains('/') && name.match_indices('.').any(ends)
 }
 
-const VERIFICATION: &[&str] = &["unverified", "failed", "succeeded"];
+pub const VERIFICATION: &[&str] = &["unverified", "failed", "succeeded"];
+pub const DISK_ROLES: &[&str] = &["none", "install"];
+pub const PLATFORM_TYPES: &[&str] = &["baremetal", "nutanix", "vsphere", "none", "external"];
+pub const LOGS_STATES: &[&str] = &["requested", "collecting", "completed", "timeout", ""];
+pub const IMAGE_TYPES: &[&str] = &["full-iso", "minimal-iso", "disconnected-iso"];
 /// Roles whose disks are encrypted, or whose processors have two threads a core.
 pub const ROLES: &[&str] = &[
     "none",
@@ -99,7 +103,11 @@ pub const ROLES: &[&str] = &[
 
 pub const API_VIP: Model = model("APIVip", "api_vip", VIP);
 pub const INGRESS_VIP: Model = model("IngressVip", "ingress_vip", VIP);
-const VIP: &[Field] = &[uuid("cluster_id").or_zero(), form("ip", &IP).or_zero(), one_of("verification", VERIFICATION)];
+const VIP: &[Field] = &[
+    uuid("cluster_id").or_zero(),
+    form("ip", &IP).or_zero(),
+    one_of("verification", VERIFICATION).described("@vip_verification"),
+];
 
 pub const CLUSTER_NETWORK: Model = model(
     "ClusterNetwork",
@@ -116,21 +124,24 @@ pub const DISK_ENCRYPTION: Model = model(
     &[one_of("enable_on", ROLES), one_of("mode", &["tpmv2", "tang"]), text("tang_servers")],
 );
 pub const IGNITION_ENDPOINT: Model =
-    model("IgnitionEndpoint", "ignition-endpoint", &[text("ca_certificate"), text("url")]);
+    model("IgnitionEndpoint", "ignition-endpoint", &[text("ca_certificate").nullable(), text("url").nullable()]);
 pub const LOAD_BALANCER: Model =
     model("LoadBalancer", "load_balancer", &[one_of("type", &["cluster-managed", "user-managed"]).or_zero()]);
 pub const PLATFORM: Model = model(
     "Platform",
     "platform",
     &[
-        object("external", &PLATFORM_EXTERNAL),
-        one_of("type", &["baremetal", "nutanix", "vsphere", "none", "external"]).required(),
+        object("external", &PLATFORM_EXTERNAL).nullable(),
+        one_of("type", PLATFORM_TYPES).required().described("@platform_type"),
     ],
 );
 const PLATFORM_EXTERNAL: Model = model(
     "PlatformExternal",
     "platform_external",
-    &[one_of("cloud_controller_manager", &["", "External"]), length("platform_name", 1, usize::MAX)],
+    &[
+        one_of("cloud_controller_manager", &["", "External"]).nullable(),
+        length("platform_name", 1, usize::MAX).nullable(),
+    ],
 );
 pub const OPERATOR: Model =
     model("OperatorCreateParams", "operator-create-params", &[text("name"), text("properties")]);
@@ -140,13 +151,20 @@ pub const BUNDLE: Model =
 pub const KERNEL_ARGUMENTS: Model = model(
     "KernelArgument",
     "kernel_argument",
-    &[one_of("operation", &["append", "replace", "delete"]).or_zero(), form("value", &KERNEL_ARGUMENT).or_zero()],
+    &[
+        one_of("operation", &["append", "replace", "delete"]).or_zero().described("=append").described_as_required(),
+        form("value", &KERNEL_ARGUMENT).or_zero().described_as_required(),
+    ],
 );
-pub const PROXY: Model = model("Proxy", "proxy", &[text("http_proxy"), text("https_proxy"), text("no_proxy")]);
+pub const PROXY: Model = model(
+    "Proxy",
+    "proxy",
+    &[text("http_proxy").nullable(), text("https_proxy").nullable(), text("no_proxy").nullable()],
+);
 pub const HOST_NETWORK: Model = model(
     "HostStaticNetworkConfig",
     "host_static_network_config",
-    &[list("mac_interface_map", &MAC_INTERFACE), text("network_yaml")],
+    &[list("mac_interface_map", &MAC_INTERFACE).described("[any]"), text("network_yaml")],
 );
 const MAC_INTERFACE: Model = model(
     "MacInterfaceMapItems0",
@@ -157,7 +175,7 @@ const MAC_INTERFACE: Model = model(
 pub const DISK_CONFIG: Model = model(
     "DiskConfigParams",
     "disk-config-params",
-    &[text("id").required(), one_of("role", &["none", "install"]).or_zero()],
+    &[text("id").required(), one_of("role", DISK_ROLES).or_zero().described("@disk-role")],
 );
 pub const DISK_SKIP_FORMATTING: Model = model(
     "DiskSkipFormattingParams",

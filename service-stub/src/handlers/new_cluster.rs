@@ -1,19 +1,20 @@
 //! POST /v2/clusters: what a new cluster is, or why there can be none of that kind.
 
 use super::cluster_settings::{Lists, ips, owned_vips};
-use super::{clusters::shown, operators, shapes, support_levels};
-use crate::check::cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6};
+use super::{clusters::shown, models, operators, support_levels};
+use crate::check::cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, NETWORK_TYPES};
 use crate::events::{self, kinds};
+use crate::http::body::{BodyShape, flag, form, integer, length, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::ClusterRecord;
 use crate::releases::{Catalogue, DEFAULT_ARCHITECTURE, MULTI, version};
-use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::Vips};
+use crate::rules::{self, networks::Networks, platform, vips::Vips};
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::info};
 use api::{
-    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, ClusterProgressInfo, MachineNetwork, Platform,
-    ServiceNetwork, Timestamp, is_zero,
+    Cluster, ClusterCreateParams, ClusterId, ClusterNetwork, ClusterProgressInfo, Platform, ServiceNetwork, Timestamp,
+    is_zero,
 };
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -32,6 +33,47 @@ const LARGE_CONTROL_PLANE: &str = "4.18";
 /// Two control-plane hosts, with an arbiter, are possible since.
 const ARBITERS: &str = "4.19";
 
+pub(crate) const BODY: BodyShape = shape(
+    "newClusterParams",
+    "ClusterCreateParams",
+    &[
+        text("additional_ntp_source").nullable(),
+        list("api_vips", &models::API_VIP),
+        text("base_dns_domain"),
+        form("cluster_network_cidr", &models::NETWORK),
+        integer("cluster_network_host_prefix", 1, 128).or_zero(),
+        list("cluster_networks", &models::CLUSTER_NETWORK).nullable(),
+        integer("control_plane_count", i64::MIN, i64::MAX).nullable(),
+        one_of("cpu_architecture", &support_levels::ARCHITECTURES).or_zero(),
+        object("disk_encryption", &models::DISK_ENCRYPTION),
+        one_of("high_availability_mode", &["Full", "None"]),
+        text("http_proxy").nullable(),
+        text("https_proxy").nullable(),
+        one_of("hyperthreading", models::ROLES),
+        object("ignition_endpoint", &models::IGNITION_ENDPOINT).undescribed(),
+        list("ingress_vips", &models::INGRESS_VIP),
+        object("load_balancer", &models::LOAD_BALANCER),
+        list("machine_networks", &models::MACHINE_NETWORK).nullable(),
+        length("name", 1, 54).required(),
+        one_of("network_type", &NETWORK_TYPES).nullable(),
+        text("no_proxy").nullable(),
+        text("ntp_sources").nullable(),
+        text("ocp_release_image"),
+        list("olm_operators", &models::OPERATOR).undescribed(),
+        text("openshift_version").required(),
+        list("operator_bundles", &models::BUNDLE).undescribed(),
+        object("platform", &models::PLATFORM).nullable(),
+        text("pull_secret").required(),
+        flag("schedulable_masters").undescribed(),
+        form("service_network_cidr", &models::NETWORK),
+        list("service_networks", &models::SERVICE_NETWORK).nullable(),
+        text("ssh_public_key"),
+        text("tags").nullable(),
+        flag("user_managed_networking").nullable(),
+        flag("vip_dhcp_allocation").undescribed(),
+    ],
+);
+
 /// POST /v2/clusters.
 pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     create_as(service, call, ClusterId::random())
@@ -39,7 +81,7 @@ pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 
 /// As [`create`], under an id of our own.
 pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
-    let params: ClusterCreateParams = call.json(&shapes::NEW_CLUSTER)?;
+    let params: ClusterCreateParams = call.json(&BODY)?;
     let record = plan(service.settings.catalogue.as_deref(), params, id)?;
     refuse_unserved(service, &record)?;
     service.change(call.request_id(), |change| {
@@ -74,7 +116,7 @@ fn plan(
     let (platform, user_managed) =
         platform::of_new_cluster(params.platform.take(), params.user_managed_networking, masters, &asked_architecture)
             .map_err(Refusal::invalid)?;
-    check_settings(&params, &platform, user_managed, mode, masters)?;
+    let endpoint = check_settings(&params, &platform, user_managed, masters)?;
     let release = release(catalogue, &params, &asked_architecture).map_err(Refusal::invalid)?;
     check_sizes(&params)?;
     rules::text::pull_secret(params.pull_secret.expose())
@@ -89,12 +131,6 @@ fn plan(
         rules::ssh_key::check(&ssh_public_key).map_err(Refusal::invalid)?;
     }
 
-    let endpoint = params.ignition_endpoint.as_ref().map(ignition_endpoint::checked).transpose();
-    let endpoint = endpoint.map_err(Refusal::invalid)?.flatten();
-    let owned = |networks: Option<Vec<MachineNetwork>>| -> Vec<MachineNetwork> {
-        let networks = networks.unwrap_or_default().into_iter();
-        networks.map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
-    };
     let cluster_networks = params.cluster_networks.take().unwrap_or_default().into_iter();
     let default_network = || match version::older(&asked_version, OVN_BY_DEFAULT) && masters != 1 {
         true => "OpenShiftSDN",
@@ -113,14 +149,14 @@ fn plan(
         image_info: json!({"created_at": Timestamp::ZERO, "expires_at": Timestamp::ZERO}),
         ingress_vips: owned_vips(params.ingress_vips.as_deref(), id),
         kind: "Cluster".into(),
-        machine_networks: owned(params.machine_networks.take()),
+        machine_networks: rules::networks::owned(params.machine_networks.take(), id),
         name: params.name.clone(),
         network_type: params.network_type.clone().unwrap_or_else(|| default_network().into()),
         openshift_version: release.version,
         platform: Some(platform),
         progress: Some(ClusterProgressInfo::default()),
         pull_secret_set: !params.pull_secret.is_empty(),
-        service_networks: owned(params.service_networks.take()),
+        service_networks: rules::networks::owned(params.service_networks.take(), id),
         ssh_public_key,
         status_info: info::INSUFFICIENT.into(),
         user_managed_networking: user_managed.unwrap_or(masters == 1),
@@ -143,8 +179,7 @@ fn plan(
 /// The family that comes first in a cluster with both.
 pub(super) fn primary(record: &ClusterRecord) -> Result<Option<rules::networks::Family>, String> {
     let own = &record.cluster;
-    let networks =
-        Networks { machine: &own.machine_networks, service: &own.service_networks, cluster: &own.cluster_networks };
+    let networks = Networks::of_cluster(own);
     if !networks.are_dual_stack() {
         return Ok(None);
     }
@@ -206,20 +241,17 @@ fn check_given(params: &ClusterCreateParams, mode: &str, masters: i64) -> Result
     }
     check_control_plane(mode, masters, &params.openshift_version)?;
     check_vip_families([api.len(), ingress.len()], &params.openshift_version)?;
-    let user_balanced = is_user_balanced(params.load_balancer.as_ref());
     let vips = Vips {
         api: &api,
         ingress: &ingress,
         networks,
         user_managed: params.user_managed_networking == Some(true),
         by_dhcp: params.vip_dhcp_allocation == Some(true),
-        user_balanced,
+        user_balanced: is_user_balanced(params.load_balancer.as_ref()),
         openshift_version: &params.openshift_version,
     };
     vips.check()?;
-    networks.check_cidrs()?;
-    let stacks = Stacks { was_dual: false, user_balanced, openshift_version: &params.openshift_version };
-    networks.check_stacks(&stacks)
+    networks.check_cidrs()
 }
 
 pub(super) fn is_user_balanced(balancer: Option<&Value>) -> bool {
@@ -259,14 +291,13 @@ fn check_sizes(params: &ClusterCreateParams) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Everything else, once the platform is known.
+/// Everything else, once the platform is known. Gives the Ignition endpoint.
 fn check_settings(
     params: &ClusterCreateParams,
     platform: &Platform,
     user_managed: Option<bool>,
-    mode: &str,
     masters: i64,
-) -> Result<(), Refusal> {
+) -> Result<Option<Value>, Refusal> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let own_version = &params.openshift_version;
     rules::proxy::check(
@@ -285,7 +316,8 @@ fn check_settings(
             "Invalid OCP version ({own_version}) for Nutanix, Nutanix integration is supported for version 4.11 and above"
         )));
     }
-    params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked).map_err(Refusal::invalid)?;
+    let endpoint = params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked);
+    let endpoint = endpoint.map_err(Refusal::invalid)?;
     let (additional, only) = (text(&params.additional_ntp_source), text(&params.ntp_sources));
     if !additional.is_empty() {
         rules::text::ntp_sources(&additional).map_err(Refusal::invalid)?;
@@ -298,7 +330,7 @@ fn check_settings(
     }
     rules::text::tags(&text(&params.tags)).map_err(Refusal::invalid)?;
     platform::check_single_node(masters, platform).map_err(Refusal::invalid)?;
-    check_control_plane(mode, masters, own_version).map_err(Refusal::invalid)
+    Ok(endpoint)
 }
 
 fn check_single_node(params: &ClusterCreateParams, user_managed: Option<bool>) -> Result<(), String> {

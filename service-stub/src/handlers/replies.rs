@@ -1,8 +1,9 @@
 //! Replies to steps: what each step makes of one is stored.
 
-use super::{lifecycle, shapes};
+use super::lifecycle;
 use crate::events::{self, Kind};
 use crate::find::{find_cluster, find_host};
+use crate::http::body::{BodyShape, any, shape};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
@@ -18,6 +19,18 @@ use serde_json::Value;
 /// What a runner that can't read its own files any more exits with.
 const MEDIA_LOST: i64 = 256;
 
+pub(crate) const BODY: BodyShape = shape(
+    "reply",
+    "StepReply",
+    &[
+        any("step_type").described("@step-type").described_as_required(),
+        any("step_id").described("string"),
+        any("exit_code").described("int"),
+        any("output").described("string"),
+        any("error").described("string"),
+    ],
+);
+
 /// `step-reply` as it is taken: any field may be absent.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -31,7 +44,7 @@ struct Body {
 
 /// A reply to no known step is refused, one that names none is taken and changes nothing.
 fn parse(call: &Call) -> Result<StepReply, Refusal> {
-    let Body { step_type, step_id, exit_code, output, error } = call.json(&shapes::REPLY)?;
+    let Body { step_type, step_id, exit_code, output, error } = call.json(&BODY)?;
     if !step_type.is_empty() && !StepType::NAMES.contains(&step_type.as_str()) {
         let names = StepType::NAMES.join(" ");
         return Err(Refusal::bad_request(format!("step_type in body should be one of [{names}]")));

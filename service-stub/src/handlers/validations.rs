@@ -1,8 +1,8 @@
 //! Checks that a user ignores, has looked at again, or asks for beforehand.
 
-use super::shapes;
 use crate::check;
 use crate::find::{find_cluster, find_host};
+use crate::http::body::{BodyShape, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord, HostTexts, IgnoredValidations};
 use crate::pass;
@@ -31,6 +31,9 @@ const CLUSTER_NEEDED: [&str; 5] = [
     "pull-secret-set",
 ];
 
+pub(crate) const IGNORED: BodyShape =
+    shape("ignoredValidations", "IgnoredValidations", &[text("cluster-validation-ids"), text("host-validation-ids")]);
+
 /// `ignored-validations`: lists as JSON texts.
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Ignored {
@@ -55,7 +58,7 @@ pub fn ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 /// PUT …/ignored-validations: the whole list anew.
 pub fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let wanted: Ignored = call.json(&shapes::IGNORED_VALIDATIONS)?;
+    let wanted: Ignored = call.json(&IGNORED)?;
     let known = |ids: &mut dyn Iterator<Item = String>| ids.collect::<BTreeSet<_>>();
     let ignored = IgnoredValidations {
         host: parse(&wanted.host, "host", &known(&mut check::host::ids()), &HOST_NEEDED)?,

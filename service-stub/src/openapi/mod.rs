@@ -1,37 +1,63 @@
 //! The description of what is served, in OpenAPI 3.0: made of the table of endpoints, so that it describes what there is and
 //! nothing else.
 //!
-//! `models.txt` has the models of replies: a name, with members below it. Types are written as in [`crate::endpoints`]; `?` marks what may be
+//! `models.txt` has the models that are in replies only: a name, with members below it. Types are written as in [`crate::endpoints`]; `?` marks what may be
 //! null; `: model` takes over another's members.
 
 mod swagger;
 
+use crate::course::OperatorStatus;
 use crate::endpoints::{Body, ENDPOINTS, Endpoint};
-use crate::http::body::{BodyShape, Field};
+use crate::handlers::models;
+use crate::http::body::{Field, Rule};
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
-use api::media::Media;
+use crate::state::cluster::FinalizingStage;
+use api::{HostStage, StepType, media::Media};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
     sync::{LazyLock, OnceLock},
 };
 
-/// The models: those of `models.txt`, and those of the bodies that endpoints take.
+/// Texts that a field may have, by the name of their type.
+const TEXTS: [(&str, &[&str]); 9] = [
+    ("disk-role", models::DISK_ROLES),
+    ("finalizing-stage", &FinalizingStage::NAMES),
+    ("host-stage", &HostStage::NAMES),
+    ("image_type", models::IMAGE_TYPES),
+    ("logs_state", models::LOGS_STATES),
+    ("operator-status", &OperatorStatus::NAMES),
+    ("platform_type", models::PLATFORM_TYPES),
+    ("step-type", &StepType::NAMES),
+    ("vip_verification", models::VERIFICATION),
+];
+
+/// The models: those of `models.txt`, those of the bodies that endpoints take, and of the objects in these.
 pub static MODELS: LazyLock<String> = LazyLock::new(|| {
-    let shapes: BTreeMap<String, &BodyShape> = ENDPOINTS
-        .iter()
-        .filter_map(|endpoint| match endpoint.body {
-            Body::Object(shape) => Some((model_name(shape.model), shape)),
-            Body::None | Body::Text | Body::File => None,
-        })
-        .collect();
-    shapes.iter().fold(include_str!("models.txt").to_owned(), |text, (name, shape)| {
-        let mut lines: Vec<String> = shape.fields.iter().filter_map(Field::line).collect();
-        lines.sort_unstable();
-        format!("{text}{name}\n{}\n", lines.join("\n"))
-    })
+    let mut bodies = BTreeMap::new();
+    for endpoint in ENDPOINTS.iter() {
+        if let Body::Object(shape) = endpoint.body {
+            add(&mut bodies, model_name(shape.model), shape.fields);
+        }
+    }
+    let mut text = include_str!("models.txt").to_owned();
+    text.extend(TEXTS.map(|(name, texts)| format!("{name} = {}\n", texts.join("|"))));
+    text.extend(bodies.into_iter().map(|(name, lines)| format!("{name}\n{}\n", lines.join("\n"))));
+    text
 });
+
+/// Adds a model, and those of the objects in it.
+fn add(models: &mut BTreeMap<String, Vec<String>>, name: String, fields: &[Field]) {
+    let mut lines: Vec<String> = fields.iter().filter_map(Field::line).collect();
+    lines.sort_unstable();
+    models.insert(name, lines);
+    for field in fields {
+        if let (None | Some(""), Rule::Object(model) | Rule::List(model)) = (field.described, &field.rule) {
+            add(models, model.described_name.to_owned(), model.fields);
+        }
+    }
+}
 
 /// What any request may be refused with.
 const ERRORS: [u16; 10] = [400, 401, 403, 404, 408, 413, 414, 429, 431, 500];

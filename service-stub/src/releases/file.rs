@@ -13,7 +13,7 @@ use std::{
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_ENTRIES: usize = 4096;
 const MAX_TEXT_BYTES: usize = 1024;
-const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
+pub const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
 
 /// Members beside these are for other readers.
 #[derive(Default, Deserialize)]

@@ -11,6 +11,7 @@ pub mod version;
 
 pub use args::CatalogueArgs;
 pub use error::{CatalogueError, NotListed};
+pub use file::ARCHITECTURES;
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};

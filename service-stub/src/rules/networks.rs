@@ -2,7 +2,7 @@
 
 use crate::net::Cidr;
 use crate::releases::version;
-use api::{ClusterNetwork, MachineNetwork};
+use api::{Cluster, ClusterId, ClusterNetwork, MachineNetwork};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -51,6 +51,15 @@ fn has_both<'a>(cidrs: impl Iterator<Item = &'a str>) -> bool {
 }
 
 impl<'a> Networks<'a> {
+    /// Those a cluster has.
+    pub fn of_cluster(cluster: &'a Cluster) -> Self {
+        Self {
+            machine: &cluster.machine_networks,
+            service: &cluster.service_networks,
+            cluster: &cluster.cluster_networks,
+        }
+    }
+
     fn machine_cidrs(self) -> impl Iterator<Item = &'a str> {
         self.machine.iter().map(|network| network.cidr.as_str())
     }
@@ -113,6 +122,12 @@ impl<'a> Networks<'a> {
         }
         Ok(())
     }
+}
+
+/// Networks of machines or services, with the cluster that has them.
+pub fn owned(networks: Option<Vec<MachineNetwork>>, id: ClusterId) -> Vec<MachineNetwork> {
+    let networks = networks.unwrap_or_default().into_iter();
+    networks.map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
 }
 
 /// What [`Networks::check_stacks`] depends on besides.

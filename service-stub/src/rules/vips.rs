@@ -85,29 +85,27 @@ impl Vips<'_> {
         if self.networks.machine.is_empty() {
             return Ok(());
         }
-        self.check_in_some_network(api, "api-vip")?;
-        self.check_in_some_network(ingress, "ingress-vip")
+        check_in_some_network(self.networks, api, "api-vip")?;
+        check_in_some_network(self.networks, ingress, "ingress-vip")
     }
+}
 
-    /// In one of the machines' networks.
-    pub fn check_in_some_network(&self, vip: &str, name: &str) -> Result<(), String> {
-        if self.networks.machine.is_empty() {
-            return Err(format!("no machine networks to verify VIP: {vip} with"));
-        }
-        let mut reasons = Vec::new();
-        for network in self.networks.machine {
-            match check_one(&network.cidr, vip, name, None) {
-                Ok(()) => return Ok(()),
-                Err(why) => {
-                    reasons.push(format!("machine network CIDR <{}> verification failed: {why}", network.cidr));
-                }
-            }
-        }
-        let reasons = reasons.join("; ");
-        Err(format!(
-            "{name} '{vip}' failed verification: none of the machine networks is satisfying the requirements, description: {reasons}"
-        ))
+/// In one of the machines' networks.
+pub fn check_in_some_network(networks: Networks, vip: &str, name: &str) -> Result<(), String> {
+    if networks.machine.is_empty() {
+        return Err(format!("no machine networks to verify VIP: {vip} with"));
     }
+    let mut reasons = Vec::new();
+    for network in networks.machine {
+        match check_one(&network.cidr, vip, name, None) {
+            Ok(()) => return Ok(()),
+            Err(why) => reasons.push(format!("machine network CIDR <{}> verification failed: {why}", network.cidr)),
+        }
+    }
+    let reasons = reasons.join("; ");
+    Err(format!(
+        "{name} '{vip}' failed verification: none of the machine networks is satisfying the requirements, description: {reasons}"
+    ))
 }
 
 fn unreadable(list: &[String], kind: &str) -> Vec<String> {
@@ -117,12 +115,6 @@ fn unreadable(list: &[String], kind: &str) -> Vec<String> {
         _ => None,
     };
     list.iter().enumerate().filter_map(reason).collect()
-}
-
-/// Each can be read.
-pub fn readable(api: &[String], ingress: &[String]) -> Result<(), String> {
-    let reasons: Vec<String> = unreadable(api, "API").into_iter().chain(unreadable(ingress, "Ingress")).collect();
-    super::several(&reasons)
 }
 
 /// None is there twice; a load balancer of the user's own may have one for both.

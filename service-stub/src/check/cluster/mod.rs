@@ -4,7 +4,7 @@ mod networks;
 #[cfg(test)]
 mod tests;
 
-pub use networks::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, is_free};
+pub use networks::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, NETWORK_TYPES, is_free};
 
 use super::{Finding, OPERATORS, Verdict, Waived, to_json, verdict};
 use crate::model::{ClusterRecord, HostRecord};

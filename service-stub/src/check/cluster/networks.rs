@@ -270,12 +270,12 @@ pub const DEFAULT_HOST_PREFIX_V4: u32 = 23;
 pub const DEFAULT_HOST_PREFIX_V6: u32 = 64;
 
 /// The published ones.
-const KNOWN_TYPES: [&str; 6] = ["OpenShiftSDN", "OVNKubernetes", "CiscoACI", "Cilium", "Calico", "None"];
+pub const NETWORK_TYPES: [&str; 6] = ["OpenShiftSDN", "OVNKubernetes", "CiscoACI", "Cilium", "Calico", "None"];
 
 pub(super) fn type_valid(context: &Context) -> Verdict {
     let cluster = &context.record.cluster;
-    if !KNOWN_TYPES.contains(&cluster.network_type.as_str()) {
-        let why = format!("Network type '{}' is not one of {}", cluster.network_type, KNOWN_TYPES.join(", "));
+    if !NETWORK_TYPES.contains(&cluster.network_type.as_str()) {
+        let why = format!("Network type '{}' is not one of {}", cluster.network_type, NETWORK_TYPES.join(", "));
         return (Status::Failure, why);
     }
     let sdn = cluster.network_type == "OpenShiftSDN";
