@@ -6,7 +6,7 @@
 mod real;
 
 use ignition::apply::{Now, Root, apply, newest};
-use ignition::fetch::{Fetcher, Options};
+use ignition::fetch::{FetchOptions, Fetcher};
 use real::base;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
@@ -23,7 +23,7 @@ fn applied(config: &Value) -> TempDir {
     let (document, version, report) = ignition::parse(text.as_bytes()).unwrap();
     assert!(!report.is_fatal(), "{report}");
     let root = Root::open(dir.path()).unwrap();
-    let fetcher = Fetcher::new(Options { offline: true, ..Options::default() });
+    let fetcher = Fetcher::new(FetchOptions { offline: true, ..FetchOptions::default() });
     apply(&root, &newest(document, version), &Now::read(), &fetcher).unwrap();
     dir
 }

@@ -6,7 +6,7 @@
 mod real;
 
 use ignition::apply::{Now, Root, apply, newest};
-use ignition::fetch::{Fetcher, Options};
+use ignition::fetch::{FetchOptions, Fetcher};
 use proptest::{collection::vec, prelude::*, sample::select};
 use real::{base, snapshot};
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ fn run(links: &[(&str, String)], entries: &[(u8, Value)], whole: &Path) {
     let text = config(entries, outside.to_str().unwrap());
     let before = snapshot(&outside);
     let (document, version, _) = ignition::parse(text.as_bytes()).unwrap();
-    let (now, fetcher) = (Now::read(), Fetcher::new(Options { offline: true, ..Options::default() }));
+    let (now, fetcher) = (Now::read(), Fetcher::new(FetchOptions { offline: true, ..FetchOptions::default() }));
     let _ = apply(&Root::open(&root).unwrap(), &newest(document, version), &now, &fetcher);
     assert_eq!(snapshot(&outside), before, "{links:?} {text}");
 }

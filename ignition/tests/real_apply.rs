@@ -8,7 +8,7 @@ mod real;
 
 use cases::Case;
 use ignition::apply::{Now, Root, apply, newest};
-use ignition::fetch::{Fetcher, Options};
+use ignition::fetch::{FetchOptions, Fetcher};
 use ignition::model::Version;
 use real::{Node, Real, base, snapshot};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ fn apply_ours(root: &Path, config: &str) -> Result<(), String> {
     let (document, version, report) = ignition::parse(config.as_bytes()).map_err(|error| error.to_string())?;
     assert!(!report.is_fatal(), "{report}");
     let root = Root::open(root).unwrap();
-    let fetcher = Fetcher::new(Options { offline: true, ..Options::default() });
+    let fetcher = Fetcher::new(FetchOptions { offline: true, ..FetchOptions::default() });
     apply(&root, &newest(document, version), &Now::read(), &fetcher).map_err(|error| format!("{error} {error:?}"))
 }
 

@@ -5,6 +5,7 @@
 //! All files are read and all devices asked through a [`Root`], the running system or a captured machine. A fact that can't be
 //! read is left out, and the log says why; the same machine gives the same bytes.
 
+mod archive;
 mod arm;
 mod ask;
 mod ata;

@@ -1,8 +1,8 @@
 //! The machine that facts are read from: the running system, or one captured from another machine.
 
 use crate::{
+    archive::{self, ArchiveError},
     ask::{Patience, Question},
-    capture::{self, ArchiveError},
 };
 use kernel::record::Recorder;
 use std::{
@@ -53,7 +53,7 @@ impl Root {
             return Self::open_dir(path, None);
         }
         let (unpacked, root) =
-            capture::unpack(path).map_err(|source| RootError::Archive { path: path.to_owned(), source })?;
+            archive::unpack(path).map_err(|source| RootError::Archive { path: path.to_owned(), source })?;
         Self::open_dir(&root, Some(unpacked))
     }
 

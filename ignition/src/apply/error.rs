@@ -1,7 +1,7 @@
 //! Why a config can't be applied.
 
-use super::Unsupported;
 use crate::fetch::FetchError;
+use serde::Serialize;
 use std::io;
 
 /// Why a config can't be applied. What was done before stays done.
@@ -70,6 +70,15 @@ pub enum ApplyError {
         /// What is wrong, and with what.
         message: String,
     },
+}
+
+/// Something the config asks for that is not done here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unsupported {
+    /// Where in the config.
+    pub at: String,
+    /// What it would take.
+    pub why: &'static str,
 }
 
 fn list(what: &[Unsupported]) -> String {

@@ -12,8 +12,8 @@ mod plan;
 mod root;
 mod units;
 
-pub use error::ApplyError;
-pub use plan::{Action, Unsupported, plan};
+pub use error::{ApplyError, Unsupported};
+pub use plan::{Action, plan};
 pub use root::Root;
 
 use crate::fetch::Fetcher;

@@ -1,7 +1,7 @@
 //! What would be done, and what can't be.
 
-use super::ApplyError;
 use super::entries::{Entry, What};
+use super::error::{ApplyError, Unsupported};
 use super::root::Root;
 use super::units::presets;
 use crate::model::{Document, Owner, PasswdUser, Resource};
@@ -23,15 +23,6 @@ pub struct Action {
     /// How: mode, owner, where the contents come from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
-}
-
-/// Something the config asks for that is not done here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unsupported {
-    /// Where in the config.
-    pub at: String,
-    /// What it would take.
-    pub why: &'static str,
 }
 
 impl fmt::Display for Action {

@@ -9,7 +9,7 @@ pub(crate) mod url;
 
 use crate::json::{JsonError, Kind, Lines, MAX_VALUES, Position, Value, parse as parse_json};
 use crate::model::go_types::{CONFIG, STUB};
-use crate::model::part::{Decoder, Mismatch, Part, Seen, parts};
+use crate::model::part::{Check, Decoder, Mismatch, Part, Seen, parts};
 use crate::model::{
     Cex, Document, HttpHeader, Ignition, KernelArguments, Owner, Passwd, PasswdGroup, PasswdUser, Proxy, Reference,
     References, Resource, Security, Text, Timeouts, Tls, Verification, Version, VersionError,
@@ -28,11 +28,6 @@ pub enum ParseError {
     /// Not JSON, or JSON of another shape; the report says where.
     #[error("config is not valid")]
     Invalid(Report),
-}
-
-/// A config's own check, of its fields alone.
-pub(crate) trait Check {
-    fn check(&self, _walk: &mut Walk<'_, '_>) {}
 }
 
 /// Reads a config and says all that is wrong with it. An error in the report means that Ignition would not take it; the config

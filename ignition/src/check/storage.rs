@@ -1,6 +1,7 @@
 //! Checks of disks and what is on them.
 
-use super::{Check, text, url};
+use super::{text, url};
+use crate::model::part::Check;
 use crate::model::{
     Clevis, ClevisCustom, Directory, Disk, File, Filesystem, Link, Luks, Partition, Raid, Storage, Tang, Text, Version,
 };

@@ -1,6 +1,7 @@
 //! Checks of units.
 
-use super::{Check, unit};
+use super::unit;
+use crate::model::part::Check;
 use crate::model::{Document, Dropin, Systemd, Text, Unit};
 use crate::report::Walk;
 use std::collections::{HashMap, HashSet};

@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::apply::{Action, ApplyError, Now, Root, Unsupported, apply, newest, plan};
-use crate::fetch::{Fetcher, Options};
+use crate::fetch::{FetchOptions, Fetcher};
 use crate::parse;
 use anyhow::Context;
 use clap::Args;
@@ -59,7 +59,7 @@ impl Apply {
     /// Prints what is done.
     pub fn run(self) -> anyhow::Result<()> {
         let file = self.file.display();
-        let mut fetcher = Fetcher::new(Options { offline: self.offline, ..Options::default() });
+        let mut fetcher = Fetcher::new(FetchOptions { offline: self.offline, ..FetchOptions::default() });
         let text =
             crate::render(&read(&self.file)?, &mut fetcher).with_context(|| format!("{file} can't be applied"))?;
         let (config, version, _) = parse(&text).with_context(|| format!("{file} can't be applied"))?;

@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::apply::{Now, Root, apply_live, newest, plan};
-use crate::fetch::{Fetcher, Options};
+use crate::fetch::{FetchOptions, Fetcher};
 use crate::{ParseError, parse, report::Severity};
 use anyhow::Context;
 use std::{
@@ -14,7 +14,7 @@ use std::{
 
 const NAME: &str = "ignition-apply";
 /// As Go's `pflag` prints them.
-const OPTIONS: &str = "Options:
+const OPTIONS: &str = "FetchOptions:
       --ignore-unsupported   ignore unsupported config sections
       --offline              error out if config references remote resources
       --root string          root of the filesystem (default \"/\")
@@ -143,7 +143,7 @@ fn is_in_container(variable: Option<OsString>) -> bool {
 }
 
 fn apply(flags: &Flags, text: &[u8]) -> anyhow::Result<()> {
-    let mut fetcher = Fetcher::new(Options { offline: flags.offline, ..Options::default() });
+    let mut fetcher = Fetcher::new(FetchOptions { offline: flags.offline, ..FetchOptions::default() });
     let text = crate::render(text, &mut fetcher)?;
     let (config, version, _) = parse(&text)?;
     let config = newest(config, version);

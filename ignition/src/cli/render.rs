@@ -1,7 +1,7 @@
 //! `landfall ignition render`.
 
 use super::{print_config, read};
-use crate::fetch::{Fetcher, Options, RETRIES};
+use crate::fetch::{FetchOptions, Fetcher, RETRIES};
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ impl Render {
             anyhow::ensure!(api::http::has_certificate(&pem), "{} holds no PEM certificate", path.display());
             ca_bundles.push(pem);
         }
-        let options = Options { ca_bundles, offline: self.offline, retries: self.retries, ..Options::default() };
+        let options =
+            FetchOptions { ca_bundles, offline: self.offline, retries: self.retries, ..FetchOptions::default() };
         let rendered = crate::render(&read(&self.file)?, &mut Fetcher::new(options))
             .with_context(|| format!("{} can't be rendered", self.file.display()))?;
         print_config(&rendered)

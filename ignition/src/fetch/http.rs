@@ -4,10 +4,7 @@ use super::error::Told;
 use super::{FetchFault, Fetcher, Location, url};
 use crate::model::Version;
 use api::{BodyFault, read_body};
-use std::{
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 use ureq::{
     Body,
     http::{HeaderMap, HeaderName, HeaderValue, Response, header},
@@ -34,7 +31,7 @@ impl Fetcher {
         let headers = headers(location)?;
         let url = url::escaped(location.source);
         let total = self.settings.total_timeout;
-        let deadline = total.and_then(|total| Some((Instant::now().checked_add(total)?, total)));
+        let deadline = total.and_then(|total| Some((self.options.clock.now().checked_add(total)?, total)));
         let mut pause = FIRST_PAUSE;
         let mut retries = 0;
         loop {
@@ -46,12 +43,12 @@ impl Fetcher {
                 return Err(fault);
             }
             if let Some((deadline, after)) = deadline
-                && deadline.saturating_duration_since(Instant::now()) <= pause
+                && deadline.saturating_duration_since(self.options.clock.now()) <= pause
             {
                 return Err(FetchFault::Total { after, last: Some(Box::new(fault)) });
             }
             tracing::warn!(resource = location.shown(), error = %fault, retry_in = ?pause, "fetching failed");
-            sleep(pause);
+            self.options.clock.sleep(pause);
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
             retries += 1;
         }
@@ -92,7 +89,7 @@ impl Fetcher {
         for (name, value) in headers.into_iter().flatten() {
             request = request.header(name, value);
         }
-        let left = deadline.map(|(deadline, _)| deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.map(|(deadline, _)| deadline.saturating_duration_since(self.options.clock.now()));
         let request = request.config().timeout_global(left).build();
         request.call().map_err(|error| match (error, deadline) {
             (ureq::Error::Timeout(ureq::Timeout::Global), Some((_, after))) => FetchFault::Total { after, last: None },
@@ -113,7 +110,7 @@ impl Fetcher {
         }
         read_body(response, limit_bytes).map_err(|error| match (&error.cause, deadline) {
             (BodyFault::TooLong { limit_bytes }, _) => too_large(*limit_bytes),
-            (BodyFault::Broken(_), Some((deadline, after))) if Instant::now() >= deadline => {
+            (BodyFault::Broken(_), Some((deadline, after))) if self.options.clock.now() >= deadline => {
                 FetchFault::Total { after, last: Some(Box::new(FetchFault::Body(error))) }
             }
             _ => FetchFault::Body(error),

@@ -15,7 +15,7 @@ use crate::model::{HttpHeader, Ignition, Proxy, Reference, Resource};
 use crate::redact::redact_url;
 use api::proxy::ProxyVariables;
 use flate2::read::MultiGzDecoder;
-use kernel::hex;
+use kernel::{clock::Clock, hex};
 use sha2::{Digest, Sha256, Sha512};
 use std::{
     borrow::Cow,
@@ -38,7 +38,7 @@ const MAX_SHOWN_CHARS: usize = 200;
 
 /// What the caller decides.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct FetchOptions {
     /// PEM bundles trusted in addition to the system's roots and to those a config names.
     pub ca_bundles: Vec<Vec<u8>>,
     /// Fetch nothing from the network.
@@ -47,11 +47,13 @@ pub struct Options {
     pub max_bytes: u64,
     /// How often a request that failed is made again, 200 ms later, then 400, up to 5 s.
     pub retries: u32,
+    /// What it waits by between them.
+    pub clock: Clock,
 }
 
-impl Default for Options {
+impl Default for FetchOptions {
     fn default() -> Self {
-        Self { ca_bundles: Vec::new(), offline: false, max_bytes: MAX_BYTES, retries: RETRIES }
+        Self { ca_bundles: Vec::new(), offline: false, max_bytes: MAX_BYTES, retries: RETRIES, clock: Clock::default() }
     }
 }
 
@@ -109,7 +111,7 @@ struct Settings {
 }
 
 pub struct Fetcher {
-    options: Options,
+    options: FetchOptions,
     settings: Settings,
     /// Made when it is first needed: it reads the system's roots.
     agent: OnceLock<ureq::Agent>,
@@ -119,7 +121,7 @@ pub struct Fetcher {
 
 impl Fetcher {
     /// One with Ignition's own settings and the proxies of the environment.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: FetchOptions) -> Self {
         let proxies = ProxyVariables::from_env();
         let settings =
             Settings { header_timeout: Some(HEADER_TIMEOUT), total_timeout: None, proxies, authorities: Vec::new() };
@@ -270,3 +272,6 @@ impl<'a> Sum<'a> {
         Err(FetchFault::Mismatch { calculated, expected: self.digits.to_ascii_lowercase() })
     }
 }
+
+#[cfg(test)]
+mod tests;

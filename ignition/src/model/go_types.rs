@@ -1,6 +1,15 @@
 //! What the types of a config are called in Ignition's program, which its errors name.
 
-use super::{Version, part::Place};
+use super::version::Version;
+use std::borrow::Cow;
+
+/// A step down to the value that is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Place<'a> {
+    /// A field, with its name as the document spells it.
+    Field(&'static str, Cow<'a, str>),
+    Item(usize),
+}
 
 /// What a value should have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What every part of a config can do: be read, merged, written, and walked for its faults.
 
-use super::go_types::{Wanted, type_name};
+use super::go_types::{Place, Wanted, type_name};
 use super::version::Version;
 use crate::json::{Kind, Value};
 use crate::report::{DUPLICATE, Walk};
@@ -25,14 +25,6 @@ pub(crate) struct Decoder<'a> {
     /// What Go calls the struct that is read.
     root: &'static str,
     path: Vec<Place<'a>>,
-}
-
-/// A step down to the value that is read.
-#[derive(Clone, Debug)]
-pub(crate) enum Place<'a> {
-    /// A field, with its name as the document spells it.
-    Field(&'static str, Text<'a>),
-    Item(usize),
 }
 
 /// A value of a wrong type, in Go's words, and where Go saw it.
@@ -113,6 +105,11 @@ pub(crate) trait Part<'a>: Clone + Default + PartialEq {
 
     /// Keys of `value` that mean nothing.
     fn unused(_value: Value<'_, '_>, _walk: &mut Walk<'_, '_>) {}
+}
+
+/// What the specification says of the fields of one part (see [`crate::check`]).
+pub(crate) trait Check {
+    fn check(&self, _walk: &mut Walk<'_, '_>) {}
 }
 
 /// An entry of a list that is told from others by a key.
@@ -392,7 +389,7 @@ macro_rules! parts {
                 for (key, value) in value.members() {
                     let key = key.text().unwrap_or_default();
                     $(if crate::model::part::is_key(&key, $key) $(&& decoder.version >= Version::$since)? {
-                        let place = crate::model::part::Place::Field($key, key.clone());
+                        let place = crate::model::go_types::Place::Field($key, key.clone());
                         decoder.within(place, |decoder| self.$field.decode(value, decoder));
                     })*
                 }
@@ -427,7 +424,7 @@ macro_rules! parts {
             }
 
             fn walk(&self, walk: &mut Walk<'_, '_>) {
-                crate::check::Check::check(self, walk);
+                crate::model::part::Check::check(self, walk);
                 $(walk.within($key, |walk| self.$field.walk(walk));)*
             }
 

@@ -4,11 +4,12 @@ use crate::certificates::Certificates;
 use crate::{gzip, hex, parsed, sha512, told};
 use ignition::{
     data_url,
-    fetch::{Fetcher, Location, Options},
+    fetch::{FetchOptions, Fetcher, Location},
 };
+use kernel::clock::Clock;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
-use std::{borrow::Cow, thread, time::Duration};
+use std::borrow::Cow;
 use testkit::{
     http::{Server, cut, ok, reply},
     log::Log,
@@ -22,12 +23,13 @@ fn at(source: &str) -> Location<'_> {
     Location { source, compression: None, headers: &[], hash: None }
 }
 
-fn fetcher(options: Options) -> Fetcher {
-    Fetcher::new(options)
+/// One that does not really wait.
+fn fetcher(options: FetchOptions) -> Fetcher {
+    Fetcher::new(FetchOptions { clock: Clock::simulated(), ..options })
 }
 
 fn fetch(location: &Location<'_>) -> Result<String, String> {
-    fetch_with(&fetcher(Options::default()), location)
+    fetch_with(&fetcher(FetchOptions::default()), location)
 }
 
 fn fetch_with(fetcher: &Fetcher, location: &Location<'_>) -> Result<String, String> {
@@ -37,7 +39,7 @@ fn fetch_with(fetcher: &Fetcher, location: &Location<'_>) -> Result<String, Stri
 
 #[test]
 fn data_urls_need_no_network() {
-    let offline = fetcher(Options { offline: true, ..Options::default() });
+    let offline = fetcher(FetchOptions { offline: true, ..FetchOptions::default() });
     let plain = offline.fetch(&at("data:,plain")).unwrap();
     assert!(matches!(plain, Cow::Borrowed(b"plain")));
     assert_eq!(fetch_with(&offline, &at("data:;base64,aGk=")), Ok("hi".into()));
@@ -101,7 +103,7 @@ fn no_resource_is_larger_than_allowed() {
         "/endless" => [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", &[b'x'; 1001][..]].concat(),
         _ => ok([b'x'; 1000]),
     });
-    let fetcher = fetcher(Options { max_bytes: 1000, ..Options::default() });
+    let fetcher = fetcher(FetchOptions { max_bytes: 1000, ..FetchOptions::default() });
     assert_eq!(fetch_with(&fetcher, &at(&server.url("/"))).unwrap().len(), 1000);
     for path in ["/announced", "/endless"] {
         let error = fetch_with(&fetcher, &at(&server.url(path))).unwrap_err();
@@ -185,7 +187,7 @@ fn what_passes_is_tried_again() {
     let pause = |line: &String| Some(line.split_once("retry_in=")?.1.split(' ').next()?.to_owned());
     assert_eq!(lines.iter().filter_map(pause).collect::<Vec<_>>(), ["200ms", "400ms", "800ms"]);
     assert_eq!(fetch(&at(&server.url("/empty"))), Ok(String::new()));
-    let once = fetcher(Options { retries: 1, ..Options::default() });
+    let once = fetcher(FetchOptions { retries: 1, ..FetchOptions::default() });
     for (path, requests, expected) in [
         ("/down", 2, "failed to fetch resource (HTTP status 500)"),
         ("/forbidden", 1, "failed to fetch resource (HTTP status 403)"),
@@ -205,34 +207,6 @@ fn what_passes_is_tried_again() {
 }
 
 #[test]
-fn time_is_up_when_the_config_says_so() {
-    let server = Server::start(|request| {
-        match request.target() {
-            "/late" => thread::sleep(Duration::from_millis(1500)),
-            "/busy" => return reply("503 Service Unavailable", "", ""),
-            _ => return cut("200 OK", "", 9, "slow"),
-        }
-        ok("late")
-    });
-    let configured = |timeouts: &str, retries| {
-        let mut fetcher = fetcher(Options { retries, ..Options::default() });
-        let config = format!(r#"{{"ignition":{{"version":"3.0.0","timeouts":{{{timeouts}}}}}}}"#);
-        fetcher.configure(&parsed(&config).ignition).unwrap();
-        fetcher
-    };
-    let error =
-        |timeouts, retries, path: &str| fetch_with(&configured(timeouts, retries), &at(&server.url(path))).unwrap_err();
-    let late = error("\"httpResponseHeaders\":1", 0, "/late");
-    assert!(late.contains("the request failed: timeout: receive response"), "{late}");
-    let total = "not there after 1 s, which is all the time that timeouts.httpTotal gives";
-    let busy = error("\"httpTotal\":1", 100, "/busy");
-    assert!(busy.ends_with(&format!("{total}: failed to fetch resource (HTTP status 503)")), "{busy}");
-    let late = error("\"httpTotal\":1,\"httpResponseHeaders\":0", 0, "/late");
-    assert!(late.ends_with(total), "{late}");
-    assert_eq!(fetch_with(&configured("\"httpTotal\":0", 0), &at(&server.url("/late"))), Ok("late".into()));
-}
-
-#[test]
 fn a_config_names_whom_to_trust() {
     let certificates = Certificates::new();
     let server = Server::with_tls(certificates.server.clone(), |_| ok("secret"));
@@ -241,7 +215,7 @@ fn a_config_names_whom_to_trust() {
         let config = format!(
             r#"{{"ignition":{{"version":"3.1.0","security":{{"tls":{{"certificateAuthorities":[{authorities}]}}}}}}}}"#
         );
-        let mut fetcher = fetcher(Options::default());
+        let mut fetcher = fetcher(FetchOptions::default());
         fetcher.configure(&parsed(&config).ignition).map(|()| fetcher).map_err(told)
     };
     let from = |pem: &str| format!(r#"{{"source":"{}"}}"#, data_url::base64(pem.as_bytes()));
@@ -265,7 +239,7 @@ fn a_config_names_whom_to_trust() {
     // It stays trusted where a later config names nobody.
     fetcher.configure(&parsed(r#"{"ignition":{"version":"3.1.0"}}"#).ignition).unwrap();
     assert_eq!(fetch_with(&fetcher, &at(&url)), Ok("secret".into()));
-    let given = Options { ca_bundles: vec![ca.clone().into_bytes()], ..Options::default() };
+    let given = FetchOptions { ca_bundles: vec![ca.clone().into_bytes()], ..FetchOptions::default() };
     assert_eq!(fetch_with(&Fetcher::new(given), &at(&url)), Ok("secret".into()));
     let error = trusting(&from("hunter2")).err().unwrap();
     assert_eq!(error, "cannot fetch a data: URL: there is no PEM certificate in it");
@@ -283,7 +257,7 @@ fn a_config_names_its_proxy() {
         r#"{{"ignition":{{"version":"3.1.0","proxy":{{"httpProxy":"{}","noProxy":["excepted.invalid","x"]}}}}}}"#,
         proxy.url("/").replace("http://", "http://user:pass@")
     );
-    let mut fetcher = fetcher(Options { retries: 0, ..Options::default() });
+    let mut fetcher = fetcher(FetchOptions { retries: 0, ..FetchOptions::default() });
     fetcher.configure(&parsed(&config).ignition).unwrap();
     let through = fetch_with(&fetcher, &at("http://elsewhere.invalid/x?y"));
     assert_eq!(through, Ok("http://elsewhere.invalid/x?y Basic dXNlcjpwYXNz".into()));
@@ -303,7 +277,7 @@ proptest! {
         text in "(data:)?(text/plain)?(;base64)?,?[a-zA-Z0-9%+/=,; \\n\"]{0,60}",
         is_packed in any::<bool>(),
     ) {
-        let fetcher = fetcher(Options { offline: true, max_bytes: 20, ..Options::default() });
+        let fetcher = fetcher(FetchOptions { offline: true, max_bytes: 20, ..FetchOptions::default() });
         let location = Location { compression: is_packed.then_some("gzip"), ..at(&text) };
         if let Ok(bytes) = fetcher.fetch(&location) {
             prop_assert!(bytes.len() <= 20);
@@ -320,7 +294,7 @@ proptest! {
             *place.get_mut(&mut packed) = *byte;
         }
         let source = data_url::base64(&packed);
-        let fetcher = fetcher(Options { max_bytes: 1000, ..Options::default() });
+        let fetcher = fetcher(FetchOptions { max_bytes: 1000, ..FetchOptions::default() });
         let unpacked = fetcher.fetch(&Location { compression: Some("gzip"), ..at(&source) });
         match unpacked {
             Ok(unpacked) => prop_assert!(unpacked.len() <= 1000 && (*unpacked == bytes || !damage.is_empty())),

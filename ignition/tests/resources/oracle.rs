@@ -4,7 +4,7 @@ use crate::certificates::Certificates;
 use crate::{gzip, sha512, told};
 use ignition::{
     data_url,
-    fetch::{Fetcher, Options},
+    fetch::{FetchOptions, Fetcher},
 };
 use serde_json::{Value, json};
 use std::{
@@ -48,7 +48,7 @@ fn theirs(program: &Path, directory: &Path, config: &Value) -> Result<Value, Str
 }
 
 fn ours(config: &Value) -> Result<Value, String> {
-    let mut fetcher = Fetcher::new(Options { retries: 0, ..Options::default() });
+    let mut fetcher = Fetcher::new(FetchOptions { retries: 0, ..FetchOptions::default() });
     let rendered = ignition::render(config.to_string().as_bytes(), &mut fetcher).map_err(told)?;
     Ok(bare(serde_json::from_slice(&rendered).unwrap()))
 }

@@ -4,7 +4,7 @@ use crate::certificates::Certificates;
 use crate::{gzip, sha512, told};
 use ignition::{
     data_url,
-    fetch::{Fetcher, Options},
+    fetch::{FetchOptions, Fetcher},
 };
 use serde_json::{Value, json};
 use testkit::http::{Server, ok, reply};
@@ -19,10 +19,10 @@ fn data(config: &Value) -> Value {
 }
 
 fn render(config: &Value) -> Result<Value, String> {
-    render_with(Options { retries: 0, ..Options::default() }, config)
+    render_with(FetchOptions { retries: 0, ..FetchOptions::default() }, config)
 }
 
-fn render_with(options: Options, config: &Value) -> Result<Value, String> {
+fn render_with(options: FetchOptions, config: &Value) -> Result<Value, String> {
     let rendered = ignition::render(config.to_string().as_bytes(), &mut Fetcher::new(options)).map_err(told)?;
     Ok(serde_json::from_slice(&rendered).unwrap())
 }
@@ -84,7 +84,8 @@ fn what_is_fetched_later_is_fetched_as_the_configs_so_far_say() {
     let url = secure.url("/");
     let expected = format!("$.ignition.config.merge.0 ({url}): cannot fetch {url}: the request failed: ");
     assert!(error.starts_with(&expected) && error.contains("UnknownIssuer"), "{error}");
-    let given = Options { ca_bundles: vec![certificates.ca_pem.into_bytes()], retries: 0, ..Options::default() };
+    let given =
+        FetchOptions { ca_bundles: vec![certificates.ca_pem.into_bytes()], retries: 0, ..FetchOptions::default() };
     assert!(render_with(given, &config("root", json!({"merge": [secured]}))).is_ok());
 }
 
@@ -140,7 +141,7 @@ fn errors_tell_the_way() {
         assert_eq!(root(&reference), format!("{way}{expected}"));
     }
     assert!(render(&bad).unwrap_err().starts_with("the config itself: config is not valid:\nerror at $.storage"));
-    let offline = Options { offline: true, ..Options::default() };
+    let offline = FetchOptions { offline: true, ..FetchOptions::default() };
     let error =
         render_with(offline, &config("root", json!({"replace": {"source": "http://h/x?hunter2"}}))).unwrap_err();
     assert_eq!(

@@ -5,7 +5,7 @@ use crate::{host::Host, programs::ProgramError};
 use api::{Client, ClientError};
 use ignition::{
     apply::{ApplyError, Now, Root, Running, apply_running, newest, plan},
-    fetch::{Fetcher, Location, Options},
+    fetch::{FetchOptions, Fetcher, Location},
     model::Document,
 };
 use kernel::Cancel;
@@ -63,7 +63,7 @@ pub(super) fn parse<'a>(what: &'static str, text: &'a [u8]) -> Result<Document<'
 pub(super) fn write_credentials(root: &Path, config: &Document<'_>) -> Result<(), BootstrapError> {
     let file = config.storage.files.iter().find(|file| file.path == CREDENTIALS && file.contents.source.is_some());
     let file = file.ok_or(BootstrapError::NoCredentials { path: CREDENTIALS })?;
-    let fetcher = Fetcher::new(Options { offline: true, ..Options::default() });
+    let fetcher = Fetcher::new(FetchOptions { offline: true, ..FetchOptions::default() });
     let fetched = fetcher.fetch(&Location::from(&file.contents));
     let text = fetched.map_err(|source| BootstrapError::Credentials { path: CREDENTIALS, source: Box::new(source) })?;
     files::write(&files::below(root, CREDENTIALS), &text, 0o600)
@@ -106,7 +106,7 @@ fn try_apply(root: &Path, config: &Document<'_>) -> Result<Running, ApplyError> 
     for skipped in &skipped {
         tracing::warn!(at = skipped.at, why = skipped.why, "not done of bootstrap.ign");
     }
-    apply_running(&root, config.clone(), &Now::read(), &Fetcher::new(Options::default()))
+    apply_running(&root, config.clone(), &Now::read(), &Fetcher::new(FetchOptions::default()))
 }
 
 type Systemctl<'a> = dyn FnMut(&[&str]) -> Result<String, ProgramError> + 'a;

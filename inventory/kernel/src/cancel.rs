@@ -1,11 +1,12 @@
 //! Work that can be stopped: a flag that everything long looks at.
 
+use crate::clock::Clock;
 use nix::sys::signal::{SigSet, Signal};
 use std::{
     io,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -15,8 +16,7 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     shared: Arc<Shared>,
-    /// Milliseconds slept, where time is simulated.
-    simulated: Option<Arc<AtomicU64>>,
+    clock: Clock,
 }
 
 #[derive(Debug, Default)]
@@ -30,12 +30,12 @@ struct Shared {
 impl Cancel {
     /// Sleeping takes no time: for tests of what takes hours.
     pub fn in_simulated_time() -> Self {
-        Self { simulated: Some(Arc::default()), ..Self::default() }
+        Self { clock: Clock::simulated(), ..Self::default() }
     }
 
     /// The simulated time that all clones have slept.
     pub fn slept(&self) -> Duration {
-        self.simulated.as_ref().map_or(Duration::ZERO, |ms| Duration::from_millis(ms.load(Ordering::Relaxed)))
+        self.clock.slept()
     }
 
     /// Asks everyone to stop, and ends all sleep.
@@ -51,9 +51,8 @@ impl Cancel {
 
     /// Sleeps; returns early, with `true`, when cancelled.
     pub fn sleep(&self, duration: Duration) -> bool {
-        if let Some(simulated) = &self.simulated {
-            simulated.fetch_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            thread::yield_now();
+        if self.clock.is_simulated() {
+            self.clock.sleep(duration);
             return self.is_cancelled();
         }
         let start = Instant::now();

@@ -1,7 +1,59 @@
-//! The C library's local time.
+//! The C library's local time, and a clock to wait by.
 #![allow(unsafe_code)]
 
-use std::mem::MaybeUninit;
+use std::{
+    mem::MaybeUninit,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The machine's clock, or one that moves only while somebody sleeps by it. Clones are the same clock.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    simulated: Option<Simulated>,
+}
+
+#[derive(Clone, Debug)]
+struct Simulated {
+    start: Instant,
+    slept_ms: Arc<AtomicU64>,
+}
+
+impl Clock {
+    /// Sleeping takes no time: for tests of what takes hours.
+    pub fn simulated() -> Self {
+        Self { simulated: Some(Simulated { start: Instant::now(), slept_ms: Arc::default() }) }
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
+    /// The simulated time that was slept.
+    pub fn slept(&self) -> Duration {
+        let slept_ms = |simulated: &Simulated| simulated.slept_ms.load(Ordering::Relaxed);
+        Duration::from_millis(self.simulated.as_ref().map_or(0, slept_ms))
+    }
+
+    pub fn now(&self) -> Instant {
+        self.simulated.as_ref().map_or_else(Instant::now, |simulated| simulated.start + self.slept())
+    }
+
+    pub fn sleep(&self, duration: Duration) {
+        match &self.simulated {
+            Some(simulated) => {
+                let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+                simulated.slept_ms.fetch_add(ms, Ordering::Relaxed);
+                thread::yield_now();
+            }
+            None => thread::sleep(duration),
+        }
+    }
+}
 
 /// A moment on the wall clock here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Answers of the running system. The only file that opens devices.
 
-use super::{Question, commands};
-use crate::net;
+use super::{Question, commands, table};
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
@@ -18,7 +17,7 @@ const ATTRIBUTE_BYTES: u64 = 4096;
 /// Asks the running system. May wait as long as the device does.
 pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
     match question {
-        Question::Table(request) => net::dump(*request).map_err(io::Error::other),
+        Question::Table(table) => table::dump(*table).map_err(io::Error::other),
         Question::Measurement { path } => attribute(path),
         Question::FirstSector { disk } => read_at(disk, 0, 512),
         Question::IsoDescriptor { disk } => read_at(disk, 16 * 2048, 2048),

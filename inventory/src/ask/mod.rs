@@ -8,6 +8,8 @@ mod letter;
 mod live;
 mod patience;
 mod question;
+mod table;
 
 pub(crate) use patience::Patience;
 pub(crate) use question::Question;
+pub(crate) use table::{Table, messages};

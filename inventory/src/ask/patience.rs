@@ -200,7 +200,8 @@ impl Asker {
 fn wait(askers: &[Asker], limit: Duration, others_wait: bool) {
     let left = askers.iter().map(|asker| {
         let waited = asker.heard.elapsed();
-        if others_wait && waited < BUSY { BUSY - waited } else { limit.saturating_sub(waited) }
+        let left = limit.saturating_sub(waited);
+        if others_wait && waited < BUSY { left.min(BUSY - waited) } else { left }
     });
     // Rounded up, or the last millisecond would be spent in a circle.
     let left = left.min().unwrap_or_default() + Duration::from_millis(1);

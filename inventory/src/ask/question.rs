@@ -1,6 +1,6 @@
 //! What can be asked, and where a capture keeps the answer. Pure.
 
-use crate::net::Request;
+use super::table::Table;
 
 /// The kernel's part that links, addresses and routes are asked of.
 const RTNETLINK: &str = "rtnetlink";
@@ -9,7 +9,7 @@ const RTNETLINK: &str = "rtnetlink";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Question {
     /// A whole table by netlink: each message's payload behind its length (`u32`, little endian).
-    Table(Request),
+    Table(Table),
     /// A sysfs attribute whose driver asks a device at every read; its path without links.
     Measurement { path: String },
     /// The first 512 bytes of a disk.

@@ -1,15 +1,12 @@
 //! A machine in a file: everything the inventory and the report read on it, and nothing else, for tests, support cases and
 //! certification far from the machine.
 
-mod archive;
 pub mod cli;
 mod scrub;
 
-pub use archive::ArchiveError;
-pub(crate) use archive::unpack;
 use kernel::record::Kind;
 
-use crate::{Root, collect, identity, report};
+use crate::{Root, archive, collect, identity, report};
 use std::{
     collections::BTreeMap,
     io::{self, Write},

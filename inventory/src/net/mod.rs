@@ -4,14 +4,15 @@
 //! the links, but neither of their addresses nor of routes.
 
 mod biosdevname;
-mod dump;
 mod link;
 mod route;
 
 pub(crate) use biosdevname::name_by_firmware;
-pub(crate) use dump::{Request, dump};
 
-use crate::{Root, ask::Question};
+use crate::{
+    Root,
+    ask::{Question, Table, messages},
+};
 use api::{Interface, Route};
 use link::{Address, Link};
 use route::RouteEntry;
@@ -47,7 +48,7 @@ pub(crate) fn sysfs_macs(root: &Root) -> Vec<String> {
 
 /// The kernel's tables, each empty if it can't be had. One that fails does not cost the others.
 fn tables(root: &Root) -> [Vec<u8>; 4] {
-    let requests = [Request::Links, Request::Addresses, Request::Ipv4Routes, Request::Ipv6Routes];
+    let requests = [Table::Links, Table::Addresses, Table::Ipv4Routes, Table::Ipv6Routes];
     let mut answers = root.ask_all(&requests.map(Question::Table)).into_iter();
     requests.map(|request| match answers.next() {
         Some(Ok(table)) => table,
@@ -60,7 +61,7 @@ fn tables(root: &Root) -> [Vec<u8>; 4] {
 }
 
 fn parsed<T>(table: &[u8], parse: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
-    dump::messages(table).filter_map(parse).collect()
+    messages(table).filter_map(parse).collect()
 }
 
 fn assemble(root: &Root, mut links: Vec<Link>, addresses: &[Address], routes: &[RouteEntry]) -> Network {

@@ -347,7 +347,7 @@ mod tests {
         if !testkit::skip::unless(path.display(), path.exists()) {
             return None;
         }
-        let (dir, root) = crate::capture::unpack(&path).unwrap();
+        let (dir, root) = crate::archive::unpack(&path).unwrap();
         Some((dir, root.to_str().unwrap().to_owned()))
     }
 

@@ -1,12 +1,13 @@
 //! All the files of accounts together.
 
 use super::super::root::{Access, Root};
+use super::numbers;
 use super::settings::{Kind, Settings};
 use super::table::{Row, Table};
-use super::{PASSWORD_IN_SHADOW, numbers};
 use nix::{errno::Errno, fcntl::FcntlArg, fcntl::OFlag};
 use std::{collections::BTreeSet, fs::File, io};
 
+pub(super) const PASSWORD_IN_SHADOW: &str = "x";
 /// Taken by every program that changes accounts (`lckpwdf(3)`).
 pub(super) const LOCK: &str = "/etc/.pwd.lock";
 const NSSWITCH: &str = "/etc/nsswitch.conf";

@@ -12,12 +12,11 @@ mod table;
 use super::ApplyError;
 use super::root::Root;
 use crate::model::{PasswdGroup, PasswdUser};
-use database::{Database, Lock};
+use database::{Database, Lock, PASSWORD_IN_SHADOW};
 use home::Owner;
 use settings::{Kind, Settings};
 use std::{cell::OnceCell, io};
 
-const PASSWORD_IN_SHADOW: &str = "x";
 /// A password nobody has.
 const NO_PASSWORD: &str = "*";
 /// The same as groupadd writes it.

@@ -1,4 +1,4 @@
-//! The kernel's tables of links, addresses and routes, read whole. The only module here with side effects.
+//! The kernel's tables of links, addresses and routes, read whole.
 
 use kernel::netlink::{Limits, NetlinkError, Scope, ask};
 use netlink_packet_route::{
@@ -35,7 +35,7 @@ pub(crate) enum DumpError {
 
 /// A table of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Request {
+pub(crate) enum Table {
     /// `RTM_GETLINK`.
     Links,
     /// `RTM_GETADDR`, both families.
@@ -46,7 +46,7 @@ pub(crate) enum Request {
     Ipv6Routes,
 }
 
-impl Request {
+impl Table {
     /// For messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -74,17 +74,27 @@ impl Request {
 }
 
 /// The payloads of all messages the kernel answers with, each behind its length (`u32`, little endian).
-pub(crate) fn dump(request: Request) -> Result<Vec<u8>, DumpError> {
-    let mut table = Vec::new();
+pub(crate) fn dump(table: Table) -> Result<Vec<u8>, DumpError> {
+    let what = table.name();
+    let limits = Limits { timeout_s: TIMEOUT_S, bytes: MAX_DUMP_BYTES };
+    let mut bytes = Vec::new();
     for attempt in 1..=ATTEMPTS {
-        let (messages, changed) = dump_once(request, attempt)?;
-        table = messages;
+        bytes.clear();
+        let push = |payload: &[u8]| {
+            push_message(&mut bytes, payload);
+            ControlFlow::Continue(())
+        };
+        let changed = ask(table.message(), Scope::Table, attempt, limits, push).map_err(|error| match error {
+            NetlinkError::Io(source) => DumpError::Io { what, source },
+            NetlinkError::TooLong { .. } => DumpError::TooLong { what },
+            NetlinkError::Truncated { len_bytes } => DumpError::Truncated { what, len_bytes },
+        })?;
         if !changed {
             break;
         }
-        tracing::debug!(table = request.name(), attempt, "table changed while it was read");
+        tracing::debug!(table = what, attempt, "table changed while it was read");
     }
-    Ok(table)
+    Ok(bytes)
 }
 
 fn push_message(table: &mut Vec<u8>, payload: &[u8]) {
@@ -94,7 +104,7 @@ fn push_message(table: &mut Vec<u8>, payload: &[u8]) {
 }
 
 /// The messages of a dumped table, up to one that is cut.
-pub(super) fn messages(table: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn messages(table: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = table;
     std::iter::from_fn(move || {
         let (len, after) = rest.split_first_chunk()?;
@@ -102,22 +112,6 @@ pub(super) fn messages(table: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = after;
         Some(message)
     })
-}
-
-fn dump_once(request: Request, sequence: u32) -> Result<(Vec<u8>, bool), DumpError> {
-    let what = request.name();
-    let mut table = Vec::new();
-    let limits = Limits { timeout_s: TIMEOUT_S, bytes: MAX_DUMP_BYTES };
-    let keep = |payload: &[u8]| {
-        push_message(&mut table, payload);
-        ControlFlow::Continue(())
-    };
-    let changed = ask(request.message(), Scope::Table, sequence, limits, keep).map_err(|error| match error {
-        NetlinkError::Io(source) => DumpError::Io { what, source },
-        NetlinkError::TooLong { .. } => DumpError::TooLong { what },
-        NetlinkError::Truncated { len_bytes } => DumpError::Truncated { what, len_bytes },
-    })?;
-    Ok((table, changed))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub enum ArchiveError {
 }
 
 /// Writes entries as `.tar.gz`. The same entries give the same bytes.
-pub(super) fn pack(entries: &BTreeMap<PathBuf, Kind>, to: impl Write) -> io::Result<()> {
+pub(crate) fn pack(entries: &BTreeMap<PathBuf, Kind>, to: impl Write) -> io::Result<()> {
     let mut archive = Builder::new(GzEncoder::new(to, Compression::default()));
     for (path, kind) in entries {
         let Ok(path) = path.strip_prefix("/") else { continue };
