@@ -120,7 +120,7 @@ pub(crate) fn read() -> Result<Vec<Interface>, InterfacesError> {
             let asks =
                 link.hatype() == ETHERNET && link.halen() == 6 && !entry.flags.contains(InterfaceFlags::IFF_NOARP);
             interface.mac = link.addr().filter(|mac| asks && *mac != [0; 6]).map(Mac);
-        } else if let Some(ip) = ip_of(&address) {
+        } else if let Some(ip) = ip_address(&address) {
             interface.addresses.push(InterfaceAddress { ip, prefix_bits: prefix_bits(ip, entry.netmask.as_ref()) });
         }
     }
@@ -133,14 +133,14 @@ fn control_socket() -> io::Result<OwnedFd> {
     Ok(open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?)
 }
 
-fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+fn ip_address(address: &SockaddrStorage) -> Option<IpAddr> {
     let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
     v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
 }
 
 /// The prefix that a netmask stands for; without one the address is alone on its network.
 fn prefix_bits(ip: IpAddr, netmask: Option<&SockaddrStorage>) -> u32 {
-    match (ip, netmask.and_then(ip_of)) {
+    match (ip, netmask.and_then(ip_address)) {
         (IpAddr::V4(_), Some(IpAddr::V4(mask))) => mask.to_bits().leading_ones(),
         (IpAddr::V6(_), Some(IpAddr::V6(mask))) => mask.to_bits().leading_ones(),
         (IpAddr::V4(_), _) => 32,

@@ -22,18 +22,18 @@ pub(crate) fn drop_all() -> Result<(), PrivilegeError> {
     keep(&[])
 }
 
-/// As [`drop_all`], but for `kept`, as far as the thread has them.
-pub(crate) fn keep(kept: &[Capability]) -> Result<(), PrivilegeError> {
+/// As [`drop_all`], but for `needed`, as far as the thread has them.
+pub(crate) fn keep(needed: &[Capability]) -> Result<(), PrivilegeError> {
     prctl::set_no_new_privs().map_err(|errno| PrivilegeError::NoNewPrivileges { source: errno.into() })?;
     let capabilities = |source| PrivilegeError::Capabilities { source };
-    let kept: CapsHashSet = kept.iter().copied().collect();
+    let needed: CapsHashSet = needed.iter().copied().collect();
     for set in [CapSet::Ambient, CapSet::Inheritable] {
         caps::clear(None, set).map_err(capabilities)?;
     }
     let permitted = caps::read(None, CapSet::Permitted).map_err(capabilities)?;
-    let left: CapsHashSet = permitted.intersection(&kept).copied().collect();
-    caps::set(None, CapSet::Effective, &left).map_err(capabilities)?;
-    caps::set(None, CapSet::Permitted, &left).map_err(capabilities)
+    let remaining: CapsHashSet = permitted.intersection(&needed).copied().collect();
+    caps::set(None, CapSet::Effective, &remaining).map_err(capabilities)?;
+    caps::set(None, CapSet::Permitted, &remaining).map_err(capabilities)
 }
 
 #[cfg(test)]

@@ -22,14 +22,14 @@ const MAX_REDIRECTS: u32 = 10;
 const MAX_BODY_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct TangOptions {
     /// For connecting, TLS not included.
     pub connect_timeout: Duration,
     /// For all answers, and so for the check; an hour at most. The real agent waits for ever.
     pub timeout: Duration,
 }
 
-impl Default for Options {
+impl Default for TangOptions {
     fn default() -> Self {
         Self { connect_timeout: Duration::from_secs(10), timeout: Duration::from_secs(30) }
     }
@@ -131,7 +131,7 @@ pub fn from_json(json: &[u8]) -> Result<Vec<TangServer>, RequestError> {
 /// Asks every server for its advertisement, all at the same time, each on a thread; findings are in the order of `servers`.
 ///
 /// This thread loses all capabilities for good.
-pub fn check(servers: &[TangServer], options: &Options) -> Result<Vec<Finding>, CheckError> {
+pub fn check(servers: &[TangServer], options: &TangOptions) -> Result<Vec<Finding>, CheckError> {
     privileges::drop_all()?;
     let agent = http::agent(&http::HttpConfig::default())?;
     Ok(thread::scope(|scope| {
@@ -154,13 +154,13 @@ pub enum CheckError {
     Http(#[from] http::HttpConfigError),
 }
 
-fn ask(agent: &Agent, server: &TangServer, options: &Options) -> Finding {
+fn ask(agent: &Agent, server: &TangServer, options: &TangOptions) -> Finding {
     let started = Instant::now();
     let result = advertisement(agent, server, options);
     Finding { server: server.clone(), elapsed: started.elapsed(), result }
 }
 
-fn advertisement(agent: &Agent, server: &TangServer, options: &Options) -> Result<TangServerResponse, TangError> {
+fn advertisement(agent: &Agent, server: &TangServer, options: &TangOptions) -> Result<TangServerResponse, TangError> {
     let base = &server.url;
     let parsed: Option<ureq::http::Uri> = base.parse().ok();
     if !parsed.is_some_and(|uri| uri.scheme().is_some() && uri.host().is_some()) {
@@ -265,7 +265,7 @@ mod tests {
     fn servers_that_can_t_be_asked_are_not() {
         let server = |url: &str, thumbprint: &str| TangServer { url: url.into(), thumbprint: thumbprint.into() };
         let agent = http::agent(&http::HttpConfig::default()).unwrap();
-        let ask = |server| ask(&agent, &server, &Options::default());
+        let ask = |server| ask(&agent, &server, &TangOptions::default());
         let findings = [ask(server("tang.example.com", "x")), ask(server("http://t", ""))];
         let expected = "2 errors occurred:\n\t* parse \"tang.example.com\": invalid URI for request\n\
                         \t* Tang thumbprint isn't set for server: http://t\n\n";
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(report(&findings).unwrap(), expected, "the service stores and shows it");
 
         // An address of this host where nothing listens.
-        let longest = Options { connect_timeout: Duration::MAX, timeout: Duration::MAX };
+        let longest = TangOptions { connect_timeout: Duration::MAX, timeout: Duration::MAX };
         let finding = super::ask(&agent, &server("http://127.0.0.1:1", "x"), &longest);
         assert!(matches!(finding.result, Err(TangError::Request { .. })), "{finding:?}");
     }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use api::{Mac, VerifiedVip, VerifyVip};
-use netcheck::claim::{Claim, Duplicate, Error, Holder, Options, duplicates, holders, verify};
+use netcheck::claim::{Claim, ClaimOptions, Duplicate, Error, Holder, duplicates, holders, verify};
 use std::{fs, net::IpAddr, process::Command};
 use testkit::{
     net::{Host, Segment},
@@ -16,7 +16,7 @@ const A2: &str = "52:54:00:aa:bb:11";
 const B: &str = "52:54:00:aa:bb:02";
 const C: &str = "52:54:00:aa:bb:03";
 
-fn asked(from: &Host, addresses: &[&str], options: &Options) -> Result<Vec<Claim>, Error> {
+fn asked(from: &Host, addresses: &[&str], options: &ClaimOptions) -> Result<Vec<Claim>, Error> {
     let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
     from.namespace.enter(|| holders(&addresses, options))
 }
@@ -40,7 +40,7 @@ fn ourselves(interface: &str) -> Holder {
 
 fn reply(from: &Host, request: &str) -> String {
     let request: Vec<VerifyVip> = serde_json::from_str(request).unwrap();
-    let (reply, _) = from.namespace.enter(|| verify(&request, &Options::default())).unwrap();
+    let (reply, _) = from.namespace.enter(|| verify(&request, &ClaimOptions::default())).unwrap();
     wire::assert_fits("verify_vips_response", &serde_json::to_value(&reply).unwrap());
     serde_json::to_string(&reply).unwrap()
 }
@@ -61,7 +61,7 @@ fn whoever_holds_an_address_of_our_networks_is_found_behind_its_firewall() {
     let _c = segment.host("c", C, &["10.0.0.9/24", "fd00::2/64"]);
     deaf_to_ip(&b);
     let claims =
-        asked(&a, &["10.0.0.2", "fd00::9", "10.0.0.9", "10.0.0.3", "fd00::2", "10.0.0.1"], &Options::default());
+        asked(&a, &["10.0.0.2", "fd00::9", "10.0.0.9", "10.0.0.3", "fd00::2", "10.0.0.1"], &ClaimOptions::default());
     let expected = [
         claim("10.0.0.2", &[neighbour("ens3", B)], &["ens3"]),
         claim("fd00::9", &[], &["ens3"]),
@@ -78,7 +78,9 @@ fn nobody_learns_anything_from_our_questions() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
     let b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
-    assert!(asked(&a, &["10.0.0.2", "fd00::2"], &Options::default()).unwrap().iter().all(|c| c.holders.len() == 1));
+    assert!(
+        asked(&a, &["10.0.0.2", "fd00::2"], &ClaimOptions::default()).unwrap().iter().all(|c| c.holders.len() == 1)
+    );
     let known = b.namespace.ip("neighbour show");
     assert!(!known.contains("10.0.0.1") && !known.contains("fd00::1"), "{known}");
 }
@@ -94,7 +96,7 @@ fn a_proxy_does_not_hold_what_it_answers_for() {
         fs::write("/proc/sys/net/ipv4/neigh/ens3/proxy_delay", "0").unwrap();
         fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
     });
-    assert_eq!(asked(&a, &["10.0.5.5"], &Options::default()).unwrap(), [claim("10.0.5.5", &[], &["ens3"])]);
+    assert_eq!(asked(&a, &["10.0.5.5"], &ClaimOptions::default()).unwrap(), [claim("10.0.5.5", &[], &["ens3"])]);
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn other_hosts_that_ask_at_the_same_time_hold_nothing() {
     let b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
     let vips = ["10.0.0.9", "fd00::9"];
     let both = std::thread::scope(|scope| {
-        let both = [&a, &b].map(|host| scope.spawn(move || asked(host, &vips, &Options::default()).unwrap()));
+        let both = [&a, &b].map(|host| scope.spawn(move || asked(host, &vips, &ClaimOptions::default()).unwrap()));
         both.map(|one| one.join().unwrap())
     });
     let free = vips.map(|vip| claim(vip, &[], &["ens3"]));
@@ -117,12 +119,12 @@ fn both_links_of_a_network_are_asked() {
     let a = one.host("a", A, &["10.0.0.1/24"]);
     other.connect(&a, "ens4", A2, 1500, &["10.0.0.11/24"]);
     let _b = other.host("b", B, &["10.0.0.2/24"]);
-    let found = asked(&a, &["10.0.0.2", "10.0.0.3"], &Options::default()).unwrap();
+    let found = asked(&a, &["10.0.0.2", "10.0.0.3"], &ClaimOptions::default()).unwrap();
     let links = ["ens3", "ens4"];
     let expected = [claim("10.0.0.2", &[neighbour("ens4", B)], &links), claim("10.0.0.3", &[], &links)];
     assert_eq!(found, expected);
     a.namespace.ip("link set ens4 down");
-    let found = asked(&a, &["10.0.0.2"], &Options::default()).unwrap();
+    let found = asked(&a, &["10.0.0.2"], &ClaimOptions::default()).unwrap();
     assert_eq!(found, [claim("10.0.0.2", &[], &["ens3"])], "of the one that is left");
 }
 
@@ -131,7 +133,7 @@ fn a_named_link_needs_no_address_on_the_network() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &[]);
     let _b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
-    let options = Options { interfaces: vec!["ens3".into()], ..Options::default() };
+    let options = ClaimOptions { interfaces: vec!["ens3".into()], ..ClaimOptions::default() };
     let found = asked(&a, &["10.0.0.2", "10.0.0.3", "fd00::2", "fd00::3"], &options).unwrap();
     let held = |address: &str| claim(address, &[neighbour("ens3", B)], &["ens3"]);
     let free = |address: &str| claim(address, &[], &["ens3"]);
@@ -147,7 +149,7 @@ fn answers_to_all_nodes_are_let_in_where_ipv6_is_off() {
     a.namespace.enter(|| fs::write("/proc/sys/net/ipv6/conf/ens3/disable_ipv6", "1")).unwrap();
     let lets_in = || a.namespace.ip("maddress show dev ens3").contains("33:33:00:00:00:01");
     assert!(!lets_in());
-    let options = Options { interfaces: vec!["ens3".into()], ..Options::default() };
+    let options = ClaimOptions { interfaces: vec!["ens3".into()], ..ClaimOptions::default() };
     let (found, group) = std::thread::scope(|scope| {
         let asking = scope.spawn(|| asked(&a, &["fd00::2"], &options).unwrap());
         let mut group = false;
@@ -168,9 +170,9 @@ fn the_port_of_a_bond_does_not_speak_unless_named() {
     let _b = other.host("b", B, &["10.0.0.2/24"]);
     let sysfs = tempfile::tempdir().unwrap();
     fs::create_dir_all(sysfs.path().join("class/net/ens4/bonding_slave")).unwrap();
-    let options = Options { sysfs: sysfs.path().to_owned(), ..Options::default() };
+    let options = ClaimOptions { sysfs: sysfs.path().to_owned(), ..ClaimOptions::default() };
     assert_eq!(asked(&a, &["10.0.0.2"], &options).unwrap(), [claim("10.0.0.2", &[], &["ens3"])]);
-    let named = Options { interfaces: vec!["ens4".into()], ..options };
+    let named = ClaimOptions { interfaces: vec!["ens4".into()], ..options };
     let found = asked(&a, &["10.0.0.2"], &named).unwrap();
     assert_eq!(found, [claim("10.0.0.2", &[neighbour("ens4", B)], &["ens4"])]);
 }
@@ -187,7 +189,7 @@ fn beyond_a_router_an_echo_tells() {
     });
     a.route("10.1.0.0/24", "10.0.0.254");
     a.route("fd00:1::/64", "fd00::fe");
-    let found = asked(&a, &["10.1.0.254", "10.1.0.9", "fd00:1::fe", "fd00:1::9"], &Options::default()).unwrap();
+    let found = asked(&a, &["10.1.0.254", "10.1.0.9", "fd00:1::fe", "fd00:1::9"], &ClaimOptions::default()).unwrap();
     let (held, free) = (|text| claim(text, &[Holder::Remote], &[]), |text| claim(text, &[], &[]));
     assert_eq!(found, [held("10.1.0.254"), free("10.1.0.9"), held("fd00:1::fe"), free("fd00:1::9")]);
 }
@@ -198,14 +200,14 @@ fn what_cannot_be_asked_for_is_told_and_keeps_nobody_from_the_other_answers() {
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);
     let unreachable = "Network is unreachable (os error 101)";
-    let found = asked(&a, &["192.0.2.1", "10.0.0.2", "fd00:7::2"], &Options::default()).unwrap();
+    let found = asked(&a, &["192.0.2.1", "10.0.0.2", "fd00:7::2"], &ClaimOptions::default()).unwrap();
     let held = claim("10.0.0.2", &[neighbour("ens3", B)], &["ens3"]);
     assert_eq!(found, [unasked("192.0.2.1", unreachable), held, unasked("fd00:7::2", unreachable)]);
     let request = r#"[{"vip":"10.0.0.2","vip_type":"api"},{"vip":"fd00:7::2","vip_type":"ingress"}]"#;
     let expected = r#"[{"verification":"failed","vip":"10.0.0.2","vip_type":"api"},{"verification":"succeeded","vip":"fd00:7::2","vip_type":"ingress"}]"#;
     assert_eq!(reply(&a, request), expected, "as nmap has it, which ends well without a route");
     a.namespace.ip("link set ens3 down");
-    let found = asked(&a, &["10.0.0.9", "10.0.0.1"], &Options::default()).unwrap();
+    let found = asked(&a, &["10.0.0.9", "10.0.0.1"], &ClaimOptions::default()).unwrap();
     let ours = claim("10.0.0.1", &[ourselves("ens3")], &[]);
     assert_eq!(found, [unasked("10.0.0.9", "ens3 has no link"), ours], "what is ours is in use, link or no link");
 }
@@ -246,7 +248,7 @@ fn nmap_agrees() {
     let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
     let _b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
     let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1", "fd00::2", "fd00::3"];
-    let ours: Vec<_> = asked(&a, &addresses, &Options::default()).unwrap();
+    let ours: Vec<_> = asked(&a, &addresses, &ClaimOptions::default()).unwrap();
     for (address, claim) in addresses.iter().zip(ours) {
         let mut nmap = vec!["netns", "exec", &a.namespace.0, "nmap", "-sn", "-n", "-oX", "-", address];
         nmap.extend(address.contains(':').then_some("-6"));
@@ -267,8 +269,8 @@ fn second_owners_of_our_addresses_are_found_and_our_other_interfaces_are_none() 
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24", "10.0.0.5/24", "fd00::1/64", "fe80::1/64"]);
     segment.connect(&a, "ens4", A2, 1500, &["10.0.0.11/24", "fd00::11/64"]);
-    let found = |options: &Options| a.namespace.enter(|| duplicates(options)).unwrap();
-    assert_eq!(found(&Options::default()), []);
+    let found = |options: &ClaimOptions| a.namespace.enter(|| duplicates(options)).unwrap();
+    assert_eq!(found(&ClaimOptions::default()), []);
     let _b = segment.host("b", B, &["10.0.0.5/24", "fd00::11/64"]);
     let _c = segment.host("c", C, &["10.0.0.5/24", "fe80::1/64", "fd00::3/64"]);
     let duplicate = |address: &str, interface: &str, mac: &str| Duplicate {
@@ -282,7 +284,7 @@ fn second_owners_of_our_addresses_are_found_and_our_other_interfaces_are_none() 
         duplicate("fd00::11", "ens4", B),
         duplicate("fe80::1", "ens3", C),
     ];
-    assert_eq!(found(&Options::default()), expected);
-    let only = Options { interfaces: vec!["ens4".into()], ..Options::default() };
+    assert_eq!(found(&ClaimOptions::default()), expected);
+    let only = ClaimOptions { interfaces: vec!["ens4".into()], ..ClaimOptions::default() };
     assert_eq!(found(&only), expected[2..3]);
 }

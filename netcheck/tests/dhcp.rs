@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use api::{DhcpAllocationRequest, Mac};
-use netcheck::dhcp::{Allocation, Error, Offer, Options, allocate, offers};
+use netcheck::dhcp::{Allocation, DhcpTiming, Error, Offer, allocate, offers};
 use nix::ifaddrs::getifaddrs;
 use serde_json::json;
 use std::{
@@ -27,8 +27,8 @@ const API: Mac = Mac([0, 0x1a, 0x4a, 0x10, 0x20, 0x30]);
 const INGRESS: Mac = Mac([0, 0x1a, 0x4a, 0x40, 0x50, 0x60]);
 
 /// Sooner impatient than in the field; a server that answers does so at once.
-fn options(timeout_s: u64) -> Options {
-    Options { timeout: Duration::from_secs(timeout_s), patience: Duration::from_millis(400) }
+fn options(timeout_s: u64) -> DhcpTiming {
+    DhcpTiming { timeout: Duration::from_secs(timeout_s), patience: Duration::from_millis(400) }
 }
 
 fn request(api_lease: &str, ingress_lease: &str) -> DhcpAllocationRequest {
@@ -182,8 +182,8 @@ fn an_earlier_lease_is_asked_for_again() {
     let got = take(&client, &request(&earlier("api", 177), &earlier("ingress", 178))).unwrap();
     assert_eq!(got.api.address, Ipv4Addr::new(192, 168, 127, 177));
     assert_eq!(got.ingress.address, Ipv4Addr::new(192, 168, 127, 178));
-    let said = dnsmasq.server.said();
-    assert!(!said.contains("DHCPDISCOVER"), "no need to look around: {said}");
+    let log = dnsmasq.server.said();
+    assert!(!log.contains("DHCPDISCOVER"), "no need to look around: {log}");
 
     let again = take(&client, &request(&got.api.text, &got.ingress.text)).unwrap();
     assert_eq!((again.api.address, again.ingress.address), (got.api.address, got.ingress.address));
@@ -201,8 +201,8 @@ fn a_lease_of_another_network_is_refused_and_a_fresh_one_taken() {
     let got = take(&client, &request(foreign, "")).unwrap();
     assert_eq!(got.api.address.octets()[..3], [192, 168, 127]);
     assert!(got.api.text.contains("interface \"api\";"));
-    let said = dnsmasq.server.said();
-    assert!(said.contains(&format!("DHCPNAK(ens3) 10.9.8.7 {API}")), "{said}");
+    let log = dnsmasq.server.said();
+    assert!(log.contains(&format!("DHCPNAK(ens3) 10.9.8.7 {API}")), "{log}");
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn an_exhausted_pool_is_named_with_what_was_seen() {
     assert!(text.ends_with("; is there a DHCP server on this network with addresses left?"), "{text}");
     assert!(questions > 1);
     assert_eq!(dnsmasq.given().len(), 1);
-    let said = dnsmasq.server.said();
-    assert!(said.contains("no address available"), "{said}");
+    let log = dnsmasq.server.said();
+    assert!(log.contains("no address available"), "{log}");
 }
 
 #[test]

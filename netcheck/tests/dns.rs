@@ -3,7 +3,7 @@
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
 
-use netcheck::dns::{self, Options};
+use netcheck::dns::{self, DnsOptions};
 use resolve::{Answer, Cause, Outcome, Resolver, Source};
 use serde_json::json;
 use std::{
@@ -62,12 +62,12 @@ impl Lab {
         Some(Self { _server: server, server_host, client, directory, _segment: segment })
     }
 
-    fn options(&self, resolv_conf: &str) -> Options {
+    fn options(&self, resolv_conf: &str) -> DnsOptions {
         let path = self.directory.path().join("resolv.conf");
         fs::write(&path, resolv_conf).unwrap();
         let hosts = self.directory.path().join("hosts");
         fs::write(&hosts, "10.9.0.55 named.here alias\n").unwrap();
-        Options { resolv_conf: path, hosts, deadline: Duration::from_secs(20) }
+        DnsOptions { resolv_conf: path, hosts, deadline: Duration::from_secs(20) }
     }
 
     fn resolve(&self, names: &[&str], resolv_conf: &str) -> Vec<Answer> {
@@ -264,7 +264,7 @@ fn when_no_server_answers_the_lists_are_empty_and_the_reasons_known() {
     namespace.ip("address add 10.9.0.3/24 dev ens3");
     let _silent = answering(namespace, "10.9.0.3", None);
     let options =
-        Options { deadline: Duration::from_secs(2), ..lab.options("nameserver 10.9.0.3\nsearch a b c d e f\n") };
+        DnsOptions { deadline: Duration::from_secs(2), ..lab.options("nameserver 10.9.0.3\nsearch a b c d e f\n") };
     let names: Vec<String> = ["api.c.d", WILD].map(str::to_owned).into();
     let started = std::time::Instant::now();
     let answers = lab.client.namespace.enter(|| dns::resolve(&names, &options).unwrap());

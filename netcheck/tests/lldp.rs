@@ -4,7 +4,7 @@
 
 use netcheck::{
     Selection,
-    lldp::{Neighbourhood, Options, listen},
+    lldp::{LldpOptions, Neighbourhood, listen},
 };
 use serde_json::{Value, json};
 use std::{
@@ -21,15 +21,15 @@ const CLIENT: &str = "52:54:00:aa:bb:01";
 const SWITCH: &str = "52:54:00:aa:bb:02";
 const WITNESS: &str = "52:54:00:aa:bb:03";
 
-fn options(timeout_s: u64, interfaces: &[&str]) -> Options {
-    Options {
+fn options(timeout_s: u64, interfaces: &[&str]) -> LldpOptions {
+    LldpOptions {
         timeout: Duration::from_secs(timeout_s),
         interfaces: Selection::Named(interfaces.iter().map(|name| (*name).to_owned()).collect()),
         sysfs: PathBuf::from("/nonexistent"),
     }
 }
 
-fn hear(host: &Host, options: &Options) -> Neighbourhood {
+fn hear(host: &Host, options: &LldpOptions) -> Neighbourhood {
     host.namespace.enter(|| listen(options)).unwrap()
 }
 

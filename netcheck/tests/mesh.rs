@@ -8,7 +8,7 @@ use clap::Parser;
 use netcheck::{
     Selection, SocketError, SocketName,
     codec::echo::{Echo, Family, Kind, icmp_of_ipv4},
-    mesh::{Error, Findings, Options, PathMtu, TooBig, connectivity, measure},
+    mesh::{Error, Findings, MeshOptions, PathMtu, TooBig, connectivity, measure},
 };
 use nix::sys::{
     socket::{
@@ -38,11 +38,11 @@ const ID_B: &str = "b28954e9-3896-4eeb-953a-89d6a44b04ea";
 const ID_C: &str = "4e38f3db-7328-4883-b636-49f7e181dc3c";
 
 /// Probes leave from `ens3`; silence is believed sooner than in the field.
-fn options() -> Options {
-    Options {
+fn options() -> MeshOptions {
+    MeshOptions {
         timeout: Duration::from_millis(1500),
         interfaces: Selection::Named(vec!["ens3".to_owned()]),
-        ..Options::default()
+        ..MeshOptions::default()
     }
 }
 
@@ -51,7 +51,7 @@ fn asked(id: &str, mac: &str, addresses: &[&str]) -> ConnectivityCheckHost {
     serde_json::from_value(json!({"host_id": id, "nics": nics})).unwrap()
 }
 
-fn check_with(from: &Host, hosts: &[ConnectivityCheckHost], options: &Options) -> ConnectivityReport {
+fn check_with(from: &Host, hosts: &[ConnectivityCheckHost], options: &MeshOptions) -> ConnectivityReport {
     from.namespace.enter(|| connectivity(hosts, options)).unwrap()
 }
 
@@ -163,13 +163,13 @@ fn an_odd_address_of_one_peer_is_told_as_lost_and_the_others_are_probed() {
     let l2 = json!([{"outgoing_ip_address": "10.0.0.1", "outgoing_nic": "ens3",
                      "remote_ip_address": "10.0.0.2", "remote_mac": B, "successful": true}]);
     let echo = json!({"average_rtt_ms": 1.0, "remote_ip_address": "10.0.0.2", "successful": true});
-    let lost = |text: &str| json!({"packet_loss_percentage": 100.0, "remote_ip_address": text});
+    let unanswered = |text: &str| json!({"packet_loss_percentage": 100.0, "remote_ip_address": text});
     let expected = |mtu: Value| {
         json!({"remote_hosts": [
-            {"host_id": ID_C, "l2_connectivity": null, "l3_connectivity": [lost("no address")],
+            {"host_id": ID_C, "l2_connectivity": null, "l3_connectivity": [unanswered("no address")],
              "mtu_report": mtu.get("c").cloned()},
             {"host_id": ID_B, "l2_connectivity": l2,
-             "l3_connectivity": [lost("0.0.0.0"), echo, lost("10.0.0.300"), lost("127.0.0.1")],
+             "l3_connectivity": [unanswered("0.0.0.0"), echo, unanswered("10.0.0.300"), unanswered("127.0.0.1")],
              "mtu_report": mtu.get("b").cloned()},
         ]})
     };
@@ -265,8 +265,8 @@ fn off_the_subnet_there_is_no_arp() {
     let found = check_one(&a, asked(ID_B, B, &["10.9.0.2", "10.0.0.2", "fd00:9::2"]));
     assert_eq!(responders(&found, "10.0.0.2"), [(B.to_owned(), true)]);
     assert_eq!(responders(&found, "10.9.0.2"), []);
-    let lost: Vec<_> = found.l3_connectivity.unwrap().into_iter().filter(|echo| !echo.successful).collect();
-    assert_eq!(lost, [echo_lost("10.9.0.2"), echo_lost("fd00:9::2")], "no route there");
+    let failed: Vec<_> = found.l3_connectivity.unwrap().into_iter().filter(|echo| !echo.successful).collect();
+    assert_eq!(failed, [echo_lost("10.9.0.2"), echo_lost("fd00:9::2")], "no route there");
 }
 
 #[test]
@@ -322,8 +322,9 @@ fn a_router_that_would_have_to_fragment_fails_the_mtu() {
     }
     let request = [asked(ID_B, B, &["10.1.0.2", "fd00:1::2"])];
     let findings = a.namespace.enter(|| measure(&request, &options())).unwrap();
-    let told = |hop: &str| Some(PathMtu { largest: 1500, told: Some(TooBig { hop: hop.parse().unwrap(), mtu: 1500 }) });
-    assert_eq!(paths(&findings), [told("10.0.0.254"), told("fd00::fe")]);
+    let path =
+        |hop: &str| Some(PathMtu { largest: 1500, reported: Some(TooBig { hop: hop.parse().unwrap(), mtu: 1500 }) });
+    assert_eq!(paths(&findings), [path("10.0.0.254"), path("fd00::fe")]);
     let found = findings.report().remote_hosts.remove(0);
     assert!(found.l3_connectivity.iter().flatten().all(|echo| echo.packet_loss_percentage == 0.0), "{found:?}");
     assert_eq!(tested(&found), [("10.1.0.2", false), ("fd00:1::2", false)]);
@@ -344,7 +345,7 @@ fn the_largest_packet_is_found_where_larger_ones_vanish_without_a_word() {
     let request = [asked(ID_B, B, &["10.0.0.2", "fd00::2", "10.0.0.3"])];
     let findings = a.namespace.enter(|| measure(&request, &options())).unwrap();
     // A switch port lets four bytes more pass: room for a VLAN tag.
-    assert_eq!(paths(&findings), [Some(PathMtu { largest: 4325, told: None }); 2]);
+    assert_eq!(paths(&findings), [Some(PathMtu { largest: 4325, reported: None }); 2]);
 }
 
 #[test]
@@ -378,7 +379,7 @@ fn every_addressed_interface_probes_and_no_other() {
         fs::write(device.join("uevent"), if name == "ens5" { "DEVTYPE=vlan\n" } else { "DEVTYPE=bridge\n" }).unwrap();
         symlink(device, sysfs.path().join("class/net").join(name)).unwrap();
     }
-    let options = Options { interfaces: Selection::Automatic, sysfs: sysfs.path().to_owned(), ..options() };
+    let options = MeshOptions { interfaces: Selection::Automatic, sysfs: sysfs.path().to_owned(), ..options() };
     let report = check_with(&a, &[asked(ID_B, B, &["10.0.0.2"])], &options);
     let entries = report.remote_hosts[0].l2_connectivity.as_ref().unwrap();
     let from: Vec<_> = entries.iter().map(|entry| (&*entry.outgoing_nic, &*entry.outgoing_ip_address)).collect();
@@ -425,7 +426,7 @@ fn a_check_cut_short_reports_no_loss_it_did_not_see() {
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);
     let hosts = [asked(ID_B, B, &["10.0.0.2", "10.0.0.3"])];
-    let options = Options { count: 100, deadline: Duration::from_millis(1000), ..options() };
+    let options = MeshOptions { count: 100, deadline: Duration::from_millis(1000), ..options() };
     let report = check_with(&a, &hosts, &options);
     let echoes = report.remote_hosts[0].l3_connectivity.as_ref().unwrap();
     let seen: Vec<_> = echoes.iter().map(|echo| (&*echo.remote_ip_address, echo.packet_loss_percentage)).collect();
@@ -438,7 +439,7 @@ fn a_check_cut_short_reports_no_mtu_failure_it_did_not_see() {
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);
     a.set_mtu(9000);
-    let options = Options { count: 100, deadline: Duration::from_millis(1000), ..options() };
+    let options = MeshOptions { count: 100, deadline: Duration::from_millis(1000), ..options() };
     let mut report = check_with(&a, &[asked(ID_B, B, &["10.0.0.2"])], &options);
     let found = report.remote_hosts.remove(0);
     assert!(found.l3_connectivity.iter().flatten().all(|echo| echo.successful), "{found:?}");
@@ -449,7 +450,7 @@ fn a_check_cut_short_reports_no_mtu_failure_it_did_not_see() {
 fn an_interface_that_is_not_there_is_named() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &[]);
-    let options = Options { interfaces: Selection::Named(vec!["ens9".into()]), ..options() };
+    let options = MeshOptions { interfaces: Selection::Named(vec!["ens9".into()]), ..options() };
     let error = a.namespace.enter(|| connectivity(&[], &options)).unwrap_err();
     assert_eq!(error.to_string(), "there is no network interface 'ens9' here, only lo, ens3");
 }

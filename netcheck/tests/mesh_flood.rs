@@ -12,7 +12,7 @@ use netcheck::{
         ethernet::{self, Frame},
         ndp::{self, Neighbour},
     },
-    mesh::{Options, connectivity},
+    mesh::{MeshOptions, connectivity},
 };
 use nix::{
     ifaddrs::getifaddrs,
@@ -45,11 +45,11 @@ fn asked(id: &str, mac: &str, addresses: &[&str]) -> ConnectivityCheckHost {
 
 fn check_inside() {
     let hosts: Vec<ConnectivityCheckHost> = serde_json::from_reader(stdin()).unwrap();
-    let options = Options {
+    let options = MeshOptions {
         timeout: Duration::from_millis(1500),
         deadline: DEADLINE,
         interfaces: Selection::Named(vec!["ens3".to_owned()]),
-        ..Options::default()
+        ..MeshOptions::default()
     };
     let before = testkit::net::peak_kib();
     let start = Instant::now();
@@ -65,8 +65,9 @@ fn flood(from: &str, done: &AtomicBool) -> (u32, u32) {
     let open = |flags, protocol| socket(AddressFamily::Packet, SockType::Raw, flags, protocol).unwrap();
     let sender = open(SockFlag::empty(), None);
     let listener = open(SockFlag::SOCK_NONBLOCK, Some(SockProtocol::EthIp));
-    let own = getifaddrs().unwrap().filter(|own| own.interface_name == from).find_map(|own| own.address);
-    let to = *own.unwrap().as_link_addr().unwrap();
+    let mac =
+        getifaddrs().unwrap().filter(|address| address.interface_name == from).find_map(|address| address.address);
+    let to = *mac.unwrap().as_link_addr().unwrap();
     let mut identifier = None;
     // Made before, so that only the kernel sets the pace.
     let mut frames = all_forged(identifier);

@@ -9,7 +9,7 @@ use api::{
 };
 use netcheck::{
     Selection,
-    mesh::{Findings, Options, PathMtu, TooBig, measure},
+    mesh::{Findings, MeshOptions, PathMtu, TooBig, measure},
 };
 use serde_json::json;
 use std::{
@@ -265,11 +265,11 @@ fn lab() -> Option<Lab> {
 }
 
 fn ours(lab: &Lab) -> Findings {
-    let options = Options {
+    let options = MeshOptions {
         count: LOSSY_PROBES,
         interval: Duration::from_millis(10),
         interfaces: Selection::Named(NICS.map(|nic| nic.name.to_owned()).to_vec()),
-        ..Options::default()
+        ..MeshOptions::default()
     };
     lab.a.namespace.enter(|| measure(&lab.request, &options)).unwrap()
 }
@@ -302,7 +302,7 @@ fn print_side_by_side(ours: &ConnectivityReport, theirs: &ConnectivityReport) {
     let keys: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
     println!("{:<3} {:<9} {:<4}  {:<66}  ping, arping, nmap", "", "address", "from", "landfall");
     for key in keys {
-        let line = |of: &BTreeMap<_, String>| of.get(key).map_or("-".to_owned(), |line| line.trim().to_owned());
+        let line = |lines: &BTreeMap<_, String>| lines.get(key).map_or("-".to_owned(), |line| line.trim().to_owned());
         println!("{:<3} {:<9} {:<4}  {:<66}  {}", key.0, key.1, key.2, line(&ours), line(&theirs));
     }
 }
@@ -379,15 +379,16 @@ fn the_report_is_that_of_ping_arping_and_nmap_or_a_better_one() {
         report.remote_hosts.iter().flat_map(|host| host.mtu_report.clone().unwrap_or_default()).collect::<Vec<_>>()
     };
     assert_eq!(mtus(&ours), mtus(&theirs));
-    let told = |hop: &str| Some(PathMtu { largest: 1500, told: Some(TooBig { hop: hop.parse().unwrap(), mtu: 1500 }) });
+    let path =
+        |hop: &str| Some(PathMtu { largest: 1500, reported: Some(TooBig { hop: hop.parse().unwrap(), mtu: 1500 }) });
     let paths: Vec<(IpAddr, _)> =
         findings.hosts.iter().flat_map(|host| &host.mtus).map(|mtu| (mtu.address, mtu.path)).collect();
     let at = |ip: &str| ip.parse::<IpAddr>().unwrap();
     let expected = [
         (at("10.3.0.9"), None),
         (at("fd03::9"), None),
-        (at("10.4.0.2"), told("10.3.0.254")),
-        (at("fd04::2"), told("fd03::fe")),
+        (at("10.4.0.2"), path("10.3.0.254")),
+        (at("fd04::2"), path("fd03::fe")),
     ];
     assert_eq!(paths, expected);
 }

@@ -7,7 +7,7 @@
 use api::{ConnectivityCheckHost, ConnectivityReport};
 use netcheck::{
     Selection,
-    mesh::{Options, connectivity},
+    mesh::{MeshOptions, connectivity},
 };
 use serde_json::json;
 use std::{fs, io::stdin, time::Instant};
@@ -69,7 +69,7 @@ fn sent_packets(host: &Host) -> u64 {
 /// What one process of many does: its check, as JSON, then its memory.
 fn check_inside() {
     let hosts: Vec<ConnectivityCheckHost> = serde_json::from_reader(stdin()).unwrap();
-    let options = Options { interfaces: Selection::Named(vec!["ens3".to_owned()]), ..Options::default() };
+    let options = MeshOptions { interfaces: Selection::Named(vec!["ens3".to_owned()]), ..MeshOptions::default() };
     let start = Instant::now();
     let report = connectivity(&hosts, &options).unwrap();
     println!("\nREPORT {}", serde_json::to_string(&report).unwrap());
@@ -90,8 +90,8 @@ fn fifty_hosts_that_check_each_other_at_once_find_no_fault() {
     ];
     let hosts: Vec<Host> = (1..=HOSTS)
         .map(|n| {
-            let own = addresses(n);
-            segment.host(&n.to_string(), &mac(n), &[&format!("{}/24", own[0]), &format!("{}/64", own[1])])
+            let addresses = addresses(n);
+            segment.host(&n.to_string(), &mac(n), &[&format!("{}/24", addresses[0]), &format!("{}/64", addresses[1])])
         })
         .collect();
     let before: u64 = hosts.iter().map(sent_packets).sum();

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use caps::{CapSet, Capability};
-use netcheck::ntp::{Error, Findings, Options, measure, sntp, synchronize};
+use netcheck::ntp::{Error, Findings, NtpOptions, measure, sntp, synchronize};
 use resolve::Resolver;
 use serde_json::{Value, json};
 use std::{
@@ -46,14 +46,14 @@ fn closed_directory() -> TempDir {
     directory
 }
 
-fn options_in(directory: &Path) -> Options {
-    Options {
+fn options_in(directory: &Path) -> NtpOptions {
+    NtpOptions {
         chrony_socket: directory.join("chronyd.sock"),
         resolv_conf: directory.join("resolv.conf"),
         hosts: directory.join("hosts"),
         deadline: Duration::from_secs(20),
         server_timeout: Duration::from_secs(3),
-        ..Options::default()
+        ..NtpOptions::default()
     }
 }
 
@@ -66,9 +66,9 @@ impl Chronyd {
             chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let path = directory.path();
-        let own =
+        let configuration =
             format!("bindcmdaddress {0}/chronyd.sock\npidfile {0}/pid\nuser {user}\n{configuration}", path.display());
-        fs::write(path.join("conf"), own).unwrap();
+        fs::write(path.join("conf"), configuration).unwrap();
         let mut chronyd = command(&packages, &host.namespace, "usr/sbin/chronyd");
         chronyd.args(["-x", "-d", "-f"]).arg(path.join("conf"));
         let mut server = Server::start(chronyd, &path.join("log"));
@@ -76,7 +76,7 @@ impl Chronyd {
         Some(Self { _server: server, packages, directory })
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> NtpOptions {
         options_in(self.directory.path())
     }
 
@@ -109,12 +109,12 @@ fn from_chronyc(text: &str) -> Value {
     json!({ "ntp_sources": sources.collect::<Vec<_>>() })
 }
 
-fn synchronized(host: &Host, sources: &[&str], options: &Options) -> Result<Findings, Error> {
+fn synchronized(host: &Host, sources: &[&str], options: &NtpOptions) -> Result<Findings, Error> {
     let sources: Vec<String> = sources.iter().map(|source| source.to_string()).collect();
     host.namespace.enter(|| synchronize(&sources, options))
 }
 
-fn reply(host: &Host, sources: &[&str], options: &Options) -> Value {
+fn reply(host: &Host, sources: &[&str], options: &NtpOptions) -> Value {
     serde_json::to_value(synchronized(host, sources, options).unwrap().response()).unwrap()
 }
 
@@ -227,7 +227,7 @@ fn chronyds_own_user_is_enough() {
         }
         let can_list = fs::read_dir(directory).is_ok();
         // As everybody may read /etc/resolv.conf, but this directory is closed.
-        let options = Options { resolv_conf: "/dev/null".into(), hosts: "/dev/null".into(), ..chronyd.options() };
+        let options = NtpOptions { resolv_conf: "/dev/null".into(), hosts: "/dev/null".into(), ..chronyd.options() };
         let reply = synchronize(&["192.168.126.13".to_owned()], &options).unwrap().response();
         (serde_json::to_value(reply).unwrap(), caps::read(None, CapSet::Permitted).unwrap(), can_list)
     });
@@ -242,7 +242,7 @@ fn without_the_unix_socket_sources_are_read_over_udp() {
     let Some(segment) = Segment::new() else { return };
     let host = segment.host("a", A, &["192.168.126.11/24"]);
     let Some(chronyd) = Chronyd::start(&host, "root", "server 192.168.126.12") else { return };
-    let options = Options { chrony_socket: "/nonexistent/chronyd.sock".into(), ..chronyd.options() };
+    let options = NtpOptions { chrony_socket: "/nonexistent/chronyd.sock".into(), ..chronyd.options() };
     let expected = json!({"ntp_sources": [{"source_name": "192.168.126.12", "source_state": "unreachable"}]});
     // Nothing can be added this way, which is no failure.
     assert_eq!(reply(&host, &["192.168.126.13"], &options), expected);
@@ -382,7 +382,7 @@ fn replies_that_are_none_are_told_apart() {
     let error = |answer: fn(&[u8]) -> Vec<Vec<u8>>| {
         let fake = FakeChronyd::start(answer);
         let path = fake.directory.path();
-        let options = Options { deadline: Duration::from_millis(1500), ..options_in(path) };
+        let options = NtpOptions { deadline: Duration::from_millis(1500), ..options_in(path) };
         let error = synchronized(&host, &[], &options).unwrap_err().to_string();
         assert_eq!(left_behind(path), [""; 0], "also after a failure");
         error.replace(&*path.to_string_lossy(), "/run/chrony")
@@ -456,10 +456,10 @@ fn without_chronyd_servers_are_asked_directly() {
     }
     let errors: Vec<_> = rest.iter().map(|result| result.as_ref().unwrap_err().to_string()).collect();
     let refused = "no time from 192.168.126.14 (192.168.126.14:123: the server refuses service (DENY))";
-    let lost = "no time from 192.168.126.15 (192.168.126.15:123: the server's own clock is not synchronised (leap indicator 3, \
+    let unsynchronised = "no time from 192.168.126.15 (192.168.126.15:123: the server's own clock is not synchronised (leap indicator 3, \
                 stratum 2))";
     let forged = "no time from 192.168.126.16 (192.168.126.16:123: no answer in 3.0 s)";
-    assert_eq!(errors[..3], [refused, lost, forged]);
+    assert_eq!(errors[..3], [refused, unsynchronised, forged]);
     assert!(errors[3].starts_with("no time from 192.168.126.99 (192.168.126.99:123: "), "{}", errors[3]);
     assert_eq!(errors[4], "the name nothere.example.com could not be resolved");
 }

@@ -10,7 +10,7 @@ use netcheck::{
         arp::{Arp, Operation},
         ethernet::{self, Frame},
     },
-    sweep::{Error, Findings, Network, Occupied, Options, Progress, own_networks, sweep},
+    sweep::{Error, Findings, Network, Occupied, Progress, SweepOptions, own_networks, sweep},
 };
 use nix::{
     ifaddrs::getifaddrs,
@@ -35,11 +35,11 @@ const A: &str = "52:54:00:aa:bb:01";
 const B: &str = "52:54:00:aa:bb:02";
 const C: &str = "52:54:00:aa:bb:03";
 
-fn options() -> Options {
-    Options { interfaces: Selection::Named(vec!["ens3".to_owned()]), ..Options::default() }
+fn options() -> SweepOptions {
+    SweepOptions { interfaces: Selection::Named(vec!["ens3".to_owned()]), ..SweepOptions::default() }
 }
 
-fn swept_with(from: &Host, networks: &[&str], options: &Options) -> Result<Vec<Findings>, Error> {
+fn swept_with(from: &Host, networks: &[&str], options: &SweepOptions) -> Result<Vec<Findings>, Error> {
     let networks: Vec<Network> = networks.iter().map(|text| text.parse().unwrap()).collect();
     from.namespace.enter(|| sweep(&networks, options, &mut |_| ()))
 }
@@ -85,8 +85,9 @@ fn flood(done: &AtomicBool) -> u64 {
     let (a, forger) = (A.parse::<Mac>().unwrap(), Mac([0x52, 0x54, 1, 0, 0, 1]));
     let own_ip = Ipv4Addr::new(10, 0, 0, 1);
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None::<SockProtocol>).unwrap();
-    let own = getifaddrs().unwrap().filter(|own| own.interface_name == "ens3").find_map(|own| own.address);
-    let to = *own.unwrap().as_link_addr().unwrap();
+    let mac =
+        getifaddrs().unwrap().filter(|address| address.interface_name == "ens3").find_map(|address| address.address);
+    let to = *mac.unwrap().as_link_addr().unwrap();
     let reply = Arp {
         operation: Operation::Reply,
         sender_mac: forger,
@@ -195,7 +196,7 @@ fn networks_are_answered_in_the_order_asked() {
     let a = one.host("a", A, &["10.0.0.1/30"]);
     other.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.1.0.1/30"]);
     let _b = other.host("b", B, &["10.1.0.2/30"]);
-    let options = Options { interfaces: Selection::Named(vec!["ens3".into(), "ens4".into()]), ..options() };
+    let options = SweepOptions { interfaces: Selection::Named(vec!["ens3".into(), "ens4".into()]), ..options() };
     let networks: Vec<String> =
         a.namespace.enter(|| own_networks(&options)).unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(networks, ["10.0.0.0/30", "10.1.0.0/30"]);
@@ -245,11 +246,11 @@ fn a_proxy_that_answers_late_is_heard() {
 fn what_cannot_be_swept_is_named() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
-    let error = |networks: &[&str], options: &Options| swept_with(&a, networks, options).unwrap_err().to_string();
+    let error = |networks: &[&str], options: &SweepOptions| swept_with(&a, networks, options).unwrap_err().to_string();
     assert_eq!(error(&[], &options()), "the request names no network");
     let far = "no interface to sweep 192.0.2.0/24 from: this host is on 10.0.0.0/24 (ens3)";
     assert_eq!(error(&["192.0.2.0/24", "198.51.100.0/24"], &options()), far);
-    let hurried = Options { packets_per_second: 100, deadline: Duration::from_millis(500), ..options() };
+    let hurried = SweepOptions { packets_per_second: 100, deadline: Duration::from_millis(500), ..options() };
     let late = error(&["10.0.0.0/24"], &hurried);
     assert!(late.starts_with("the sweep was not done after 500ms ("), "{late}");
     a.namespace.ip("link set ens3 down");
@@ -261,7 +262,7 @@ fn a_network_whose_cable_is_out_does_not_hide_the_others() {
     let (Some(one), Some(other)) = (Segment::new(), Segment::new()) else { return };
     let a = one.host("a", A, &["10.0.0.1/29"]);
     other.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.7.0.1/29"]);
-    let options = Options { interfaces: Selection::Named(vec!["ens3".into(), "ens4".into()]), ..options() };
+    let options = SweepOptions { interfaces: Selection::Named(vec!["ens3".into(), "ens4".into()]), ..options() };
     let networks = ["10.7.0.0/29", "10.0.0.0/29", "192.0.2.0/29"];
     let free = [0, 2, 3, 4, 5, 6, 7].map(|last| format!("10.0.0.{last}")).to_vec();
     let expected = [FreeNetworkAddresses { free_addresses: free, network: "10.0.0.0/29".to_owned() }];
@@ -275,12 +276,12 @@ fn a_link_that_is_lost_during_the_sweep_does_not_hide_the_others() {
     let a = one.host("a", A, &["10.0.0.1/29"]);
     other.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.7.0.1/24"]);
     let both = vec!["ens3".into(), "ens4".into()];
-    let options = Options { interfaces: Selection::Named(both), packets_per_second: 400, ..options() };
+    let options = SweepOptions { interfaces: Selection::Named(both), packets_per_second: 400, ..options() };
     let networks = ["10.7.0.0/24", "10.0.0.0/29"].map(|text| text.parse().unwrap());
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, begun) = std::sync::mpsc::channel();
     let swept = thread::scope(|scope| {
         let a = &a;
-        scope.spawn(move || told.recv().map(|()| a.namespace.ip("link set ens4 down")));
+        scope.spawn(move || begun.recv().map(|()| a.namespace.ip("link set ens4 down")));
         a.namespace.enter(|| sweep(&networks, &options, &mut |_| tell.send(()).unwrap_or_default())).unwrap()
     });
     let swept: Vec<_> = swept.iter().map(|findings| findings.network.to_string()).collect();
@@ -291,12 +292,12 @@ fn a_link_that_is_lost_during_the_sweep_does_not_hide_the_others() {
 fn progress_is_told_and_comes_to_its_end() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
-    let mut told: Vec<Progress> = Vec::new();
-    let options = Options { packets_per_second: 256, ..options() };
+    let mut reports: Vec<Progress> = Vec::new();
+    let options = SweepOptions { packets_per_second: 256, ..options() };
     let networks = ["10.0.0.0/24".parse().unwrap()];
-    a.namespace.enter(|| sweep(&networks, &options, &mut |progress| told.push(progress))).unwrap();
-    assert!(told.len() >= 4 && told.iter().all(|p| p.total == 256 && p.done <= 256), "{told:?}");
-    assert!(told.is_sorted_by_key(|p| (p.round, p.done)) && told.last().unwrap().round == 2, "{told:?}");
+    a.namespace.enter(|| sweep(&networks, &options, &mut |progress| reports.push(progress))).unwrap();
+    assert!(reports.len() >= 4 && reports.iter().all(|p| p.total == 256 && p.done <= 256), "{reports:?}");
+    assert!(reports.is_sorted_by_key(|p| (p.round, p.done)) && reports.last().unwrap().round == 2, "{reports:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use api::TangServer;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use netcheck::tang::{self, Options};
+use netcheck::tang::{self, TangOptions};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -129,7 +129,7 @@ impl Lab {
 
     /// The step's output and error.
     fn check(&self, servers: &[TangServer]) -> (Value, Option<String>) {
-        let options = Options { timeout: Duration::from_secs(2), ..Options::default() };
+        let options = TangOptions { timeout: Duration::from_secs(2), ..TangOptions::default() };
         let findings = self.client.namespace.enter(|| tang::check(servers, &options).unwrap());
         (serde_json::to_value(tang::response(&findings)).unwrap(), tang::report(&findings))
     }

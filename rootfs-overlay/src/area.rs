@@ -113,11 +113,11 @@ impl LiveIso {
     pub fn open_for(path: impl Into<PathBuf>, output: &Output) -> Result<Self, AreaError> {
         let path = path.into();
         let file = OpenOptions::new().read(true).write(*output == Output::InPlace).open(&path);
-        Self::of(file.map_err(|source| AreaError::Open { path, source })?)
+        Self::from_file(file.map_err(|source| AreaError::Open { path, source })?)
     }
 
     /// The image in `file`.
-    pub fn of(file: File) -> Result<Self, AreaError> {
+    pub fn from_file(file: File) -> Result<Self, AreaError> {
         let clone = file.try_clone().map_err(|source| IsoError::Io { offset: 0, len: 0, source });
         let mut iso = clone.and_then(|file| Iso::open(BufReader::new(file))).map_err(AreaError::Parse)?;
         let area = locate(&mut iso).map_err(AreaError::Unrecognized)?;

@@ -93,7 +93,7 @@ struct Blob {
 }
 
 impl Blob {
-    fn of(media_type: &'static str, bytes: &[u8]) -> Self {
+    fn new(media_type: &'static str, bytes: &[u8]) -> Self {
         Self {
             media_type,
             digest: hex::lower(Sha256::digest(bytes)),
@@ -142,7 +142,7 @@ pub fn write(image: &Image, out: impl Write) -> Result<Written, OciError> {
         "os": "linux",
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{diff_id}")]},
     }))?;
-    let config_blob = Blob::of("application/vnd.oci.image.config.v1+json", &config);
+    let config_blob = Blob::new("application/vnd.oci.image.config.v1+json", &config);
     let manifest = serde_json::to_vec(&json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -150,7 +150,7 @@ pub fn write(image: &Image, out: impl Write) -> Result<Written, OciError> {
         "layers": [layer_blob.descriptor()],
         "annotations": labels,
     }))?;
-    let manifest_blob = Blob::of("application/vnd.oci.image.manifest.v1+json", &manifest);
+    let manifest_blob = Blob::new("application/vnd.oci.image.manifest.v1+json", &manifest);
     let mut entry = manifest_blob.descriptor();
     if let Some(entry) = entry.as_object_mut() {
         entry.insert("annotations".into(), json!({"org.opencontainers.image.ref.name": image.reference}));

@@ -93,7 +93,7 @@ fn file(format: Format, content: &Content, output: &Path) -> anyhow::Result<()> 
         Format::Ignition => content.config()?,
         Format::Directory | Format::Containerfile => bail!("a directory is not a file"),
     };
-    match Output::of(Some(output)) {
+    match Output::from_path(Some(output)) {
         Output::NewFile(path) => {
             let mut unfinished = Unfinished::create(&path)?;
             unfinished.file().write_all(&bytes).with_context(|| format!("writing {}", path.display()))?;

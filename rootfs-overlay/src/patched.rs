@@ -118,8 +118,8 @@ impl PatchedImage {
     /// Reads bytes at `offset` into `buf`, and says how many: fewer than there is room for at the end of the image or of a
     /// patch, none at the end of the image only.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let room = buf.len().min(left);
+        let remaining = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let room = buf.len().min(remaining);
         let buf = &mut buf[..room];
         // The first patch that ends after `offset`.
         let next = self.patches.partition_point(|patch| patch.end().is_some_and(|end| end <= offset));

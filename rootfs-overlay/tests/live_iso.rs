@@ -38,8 +38,8 @@ fn what_is_embedded_is_shown_and_removal_restores_every_byte() {
         assert!(matches!(embed(&path, b"{}", false), Err(AreaError::Present)), "{name}");
         assert_eq!(LiveIso::open(&path).unwrap().ignition().unwrap(), CONFIG, "{name}");
         let live = LiveIso::open(&path).unwrap();
-        let shown = format!("{live:?} {:?}", live.archive());
-        assert!(shown.contains("config.ign") && !shown.contains("123"), "no content in {shown}");
+        let text = format!("{live:?} {:?}", live.archive());
+        assert!(text.contains("config.ign") && !text.contains("123"), "no content in {text}");
         embed(&path, b"{}", true).unwrap();
         assert_eq!(LiveIso::open(&path).unwrap().ignition().unwrap(), b"{}", "{name}");
 

@@ -31,10 +31,10 @@ fn elsewhere(dir: &Path, unit: &str, text: &str) -> PathBuf {
 /// What systemd says of the unit itself.
 fn verify(path: &Path) -> String {
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(path).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
     let name = path.file_name().unwrap().to_str().unwrap();
     // Of this machine's own units, which it loads too, it may say what it likes.
-    said.lines().filter(|line| line.contains(name)).map(|line| format!("{line}\n")).collect()
+    log.lines().filter(|line| line.contains(name)).map(|line| format!("{line}\n")).collect()
 }
 
 fn security(path: &Path, options: &[&str]) -> (bool, String) {
@@ -91,8 +91,8 @@ fn no_line_that_hardens_is_lost() {
             |line: &&str| starts.iter().any(|start| line.starts_with(start)) && !UNCOUNTED.contains(&&*name(line));
         for dropped in hardening.lines().filter(hardens) {
             // Of lines that add to each other, all.
-            let kept = |line: &&str| name(line) != name(dropped) || line.starts_with('#');
-            let without: String = text.lines().filter(kept).map(|line| format!("{line}\n")).collect();
+            let is_line = |line: &&str| name(line) != name(dropped) || line.starts_with('#');
+            let without: String = text.lines().filter(is_line).map(|line| format!("{line}\n")).collect();
             let others = exposure(&elsewhere(dir.path(), unit, &without));
             assert!(others > sum, "{unit}: without {dropped} it is {others}");
         }

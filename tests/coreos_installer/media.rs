@@ -252,7 +252,7 @@ fn bake(base: &Path, out: &Path) {
     program[..6].copy_from_slice(b"\x7fELF\x02\x01");
     program[18] = 62;
     let content = Content::new(Ingredients {
-        program: Program::of(program).unwrap(),
+        program: Program::parse(program).unwrap(),
         agent: true,
         service: None,
         ca_pem: None,

@@ -48,7 +48,7 @@ impl Hosts {
     }
 
     /// The name of an address, with a trailing dot.
-    pub fn name_of(&self, address: IpAddr) -> Option<&str> {
+    pub fn find_name(&self, address: IpAddr) -> Option<&str> {
         self.by_address.get(&address).map(String::as_str)
     }
 }
@@ -72,8 +72,8 @@ mod tests {
         assert_eq!(hosts.find("api").unwrap().addresses.len(), 2);
         assert_eq!(hosts.find("localhost").unwrap().addresses.len(), 2);
         assert_eq!(hosts.find("the"), None);
-        assert_eq!(hosts.name_of("10.0.0.5".parse().unwrap()), Some("Api.c.d."));
-        assert_eq!(hosts.name_of("10.0.0.7".parse().unwrap()), None);
+        assert_eq!(hosts.find_name("10.0.0.5".parse().unwrap()), Some("Api.c.d."));
+        assert_eq!(hosts.find_name("10.0.0.7".parse().unwrap()), None);
     }
 
     proptest! {

@@ -185,8 +185,8 @@ mod tests {
         Resource::from_rdata(name(from), 1, RData::CNAME(CNAME(name(to))))
     }
 
-    fn address(of: &str, last: u8) -> Resource {
-        Resource::from_rdata(name(of), 1, RData::A(A::new(10, 0, 0, last)))
+    fn address(owner: &str, last: u8) -> Resource {
+        Resource::from_rdata(name(owner), 1, RData::A(A::new(10, 0, 0, last)))
     }
 
     #[test]

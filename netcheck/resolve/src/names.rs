@@ -80,12 +80,12 @@ pub enum LookupError {
 }
 
 fn list(failures: &[Failure]) -> String {
-    let shown: Vec<String> = failures.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
+    let texts: Vec<String> = failures.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
     let more = failures.len().saturating_sub(MAX_SHOWN);
     match more {
-        0 if shown.is_empty() => "no answer in time".to_owned(),
-        0 => shown.join("; "),
-        more => format!("{}; and {more} more", shown.join("; ")),
+        0 if texts.is_empty() => "no answer in time".to_owned(),
+        0 => texts.join("; "),
+        more => format!("{}; and {more} more", texts.join("; ")),
     }
 }
 

@@ -75,7 +75,7 @@ impl Resolver {
     /// The names of `addresses` (PTR records, RFC 1035 §3.5), without the last dot and in the same order. `None`: it has none, or
     /// nobody said so within `limit`.
     pub fn reverse_all(&self, addresses: &[IpAddr], limit: Duration) -> Vec<Option<String>> {
-        let lookups = addresses.iter().map(|address| match self.hosts.name_of(*address) {
+        let lookups = addresses.iter().map(|address| match self.hosts.find_name(*address) {
             Some(name) => Lookup::named(name.to_owned()),
             None => Lookup::new("", Aim::Report, &[Record::Ptr], vec![arpa(*address)]),
         });

@@ -354,7 +354,7 @@ proptest! {
     #[test]
     fn any_behaviour_of_servers_is_survived(deeds in proptest::collection::vec((0u8..7, 0u64..7000), 1..40), is_report: bool) {
         let turn = Cell::new(0);
-        let told = Cell::new(false);
+        let is_answered = Cell::new(false);
         let is_denied = Cell::new(false);
         let mut network = Simulation::new(|seen: &Seen| {
             let (deed, ms) = deeds[turn.get() % deeds.len()];
@@ -374,7 +374,7 @@ proptest! {
                     Deed::Send(vec![(ms, message)])
                 }
                 _ => {
-                    told.set(told.get() || ms < 5000);
+                    is_answered.set(is_answered.get() || ms < 5000);
                     seen.tell(ms, if seen.is_v4() { "10.0.0.1" } else { "fd00::1" })
                 }
             }
@@ -385,11 +385,11 @@ proptest! {
         prop_assert!(network.log.len() <= 3 * 2 * 3 * 3 * 2);
         let has_addresses = answer.addresses().next().is_some();
         prop_assert_eq!(answer.outcome == Outcome::Found, has_addresses);
-        prop_assert!(!has_addresses || told.get());
+        prop_assert!(!has_addresses || is_answered.get());
         // A server that denies the name, and then tells an address of it, is not waited for as long as it may take.
         let is_consistent = is_report || !is_denied.get();
         if network.elapsed_ms() < 30_000 && is_consistent {
-            prop_assert!(has_addresses || !told.get(), "{:?}", network.log);
+            prop_assert!(has_addresses || !is_answered.get(), "{:?}", network.log);
         }
     }
 }

@@ -51,11 +51,11 @@ pub(crate) fn wait<'fd>(sockets: impl Iterator<Item = (BorrowedFd<'fd>, Readines
             Readiness::Writable => PollFd::new(fd, PollFlags::POLLOUT),
         })
         .collect();
-    let left = until.saturating_duration_since(Instant::now());
+    let remaining = until.saturating_duration_since(Instant::now());
     // Rounded up: a wait of nothing would be one of many.
-    let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    let timeout = PollTimeout::try_from(remaining + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
     if poll(&mut fds, timeout).is_err() {
         // A signal, or no memory: look again, but not at once.
-        thread::sleep(left.min(Duration::from_millis(1)));
+        thread::sleep(remaining.min(Duration::from_millis(1)));
     }
 }

@@ -26,7 +26,7 @@ use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 /// How hard to ask, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ClaimOptions {
     /// Questions for each address on each link.
     pub count: u16,
     /// Pause between two questions for one address.
@@ -40,7 +40,7 @@ pub struct Options {
     pub sysfs: PathBuf,
 }
 
-impl Default for Options {
+impl Default for ClaimOptions {
     /// Three questions as in RFC 5227, a second in all.
     fn default() -> Self {
         Self {
@@ -120,7 +120,7 @@ pub enum Error {
 ///
 /// Blocks for about a second. Runs an event loop of its own on this thread and in this thread's network namespace; not to be
 /// called from within another one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
-pub fn holders(addresses: &[IpAddr], options: &Options) -> Result<Vec<Claim>, Error> {
+pub fn holders(addresses: &[IpAddr], options: &ClaimOptions) -> Result<Vec<Claim>, Error> {
     request::check(addresses)?;
     let all = interfaces::read()?;
     let plan = plan::holders(addresses, &all, &links(&all, options)?, !options.interfaces.is_empty());
@@ -132,22 +132,22 @@ pub fn holders(addresses: &[IpAddr], options: &Options) -> Result<Vec<Claim>, Er
 /// that speak neither ARP nor NDP, are left out.
 ///
 /// As [`holders`] in all else.
-pub fn duplicates(options: &Options) -> Result<Vec<Duplicate>, Error> {
+pub fn duplicates(options: &ClaimOptions) -> Result<Vec<Duplicate>, Error> {
     let all = interfaces::read()?;
-    let plan = plan::own(&all, &links(&all, options)?);
+    let plan = plan::duplicates(&all, &links(&all, options)?);
     Ok(ask(plan, options)?.duplicates())
 }
 
 /// `verify-vips`: the reply to `request` and what it rests on, both in its order.
 ///
 /// As [`holders`] in all else.
-pub fn verify(request: &[VerifyVip], options: &Options) -> Result<(Vec<VerifiedVip>, Vec<Claim>), Error> {
+pub fn verify(request: &[VerifyVip], options: &ClaimOptions) -> Result<(Vec<VerifiedVip>, Vec<Claim>), Error> {
     let claims = holders(&request::addresses(request)?, options)?;
     Ok((request::reply(request, &claims), claims))
 }
 
 /// The bond speaks for its ports: a frame from one of them would teach switches the wrong way.
-fn links<'a>(all: &'a [Interface], options: &Options) -> Result<Vec<&'a Interface>, InterfacesError> {
+fn links<'a>(all: &'a [Interface], options: &ClaimOptions) -> Result<Vec<&'a Interface>, InterfacesError> {
     if options.interfaces.is_empty() {
         Ok(all.iter().filter(|interface| !interfaces::is_bond_port(&options.sysfs, &interface.name)).collect())
     } else {
@@ -155,6 +155,6 @@ fn links<'a>(all: &'a [Interface], options: &Options) -> Result<Vec<&'a Interfac
     }
 }
 
-fn ask(plan: plan::Plan, options: &Options) -> Result<run::Heard, Error> {
+fn ask(plan: plan::Plan, options: &ClaimOptions) -> Result<run::Heard, Error> {
     event_loop::run(run::run(plan, options)).map_err(|source| Error::Runtime { source })?
 }

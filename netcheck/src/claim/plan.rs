@@ -47,7 +47,7 @@ pub(crate) struct Plan {
 
 /// Asks for `addresses` on those of `links` that have them on their network, or on all of them if told so.
 pub(crate) fn holders(addresses: &[IpAddr], all: &[Interface], links: &[&Interface], on_all: bool) -> Plan {
-    let mut plan = Plan::of(all, links);
+    let mut plan = Plan::without_asks(all, links);
     for target in addresses.iter().copied().collect::<BTreeSet<_>>() {
         let is_near =
             |interface: &Interface| on_all || interface.addresses.iter().any(|own| own.network_contains(target));
@@ -62,8 +62,8 @@ pub(crate) fn holders(addresses: &[IpAddr], all: &[Interface], links: &[&Interfa
 }
 
 /// Asks for all addresses of `links`, each on its own link.
-pub(crate) fn own(all: &[Interface], links: &[&Interface]) -> Plan {
-    let mut plan = Plan::of(all, links);
+pub(crate) fn duplicates(all: &[Interface], links: &[&Interface]) -> Plan {
+    let mut plan = Plan::without_asks(all, links);
     for (position, (link, _)) in (0..).zip(&plan.links).filter(|(_, (link, _))| link.has_link) {
         plan.asks.extend(link.addresses.iter().map(|own| on_link(position, own.ip)));
     }
@@ -82,7 +82,7 @@ fn on_link(link: usize, target: IpAddr) -> Ask {
 }
 
 impl Plan {
-    fn of(all: &[Interface], links: &[&Interface]) -> Self {
+    fn without_asks(all: &[Interface], links: &[&Interface]) -> Self {
         let links = links.iter().filter_map(|&interface| Some((interface.clone(), interface.mac?))).collect();
         Self { links, asks: Vec::new(), own_macs: all.iter().filter_map(|interface| interface.mac).collect() }
     }
@@ -136,7 +136,7 @@ mod tests {
     fn our_own_are_asked_for_where_they_are() {
         let mut all = ours();
         all[2].has_link = false;
-        let plan = own(&all, &all.iter().collect::<Vec<_>>());
+        let plan = duplicates(&all, &all.iter().collect::<Vec<_>>());
         let targets: Vec<_> = plan.asks.iter().map(|ask| (ask.link(), ask.target().to_string())).collect();
         let expected = ["10.0.0.1", "fd00::1", "fe80::1"].map(|text| (Some(0), text.to_owned()));
         assert_eq!(targets, expected);

@@ -1,7 +1,7 @@
 //! Asks all questions of a plan in rounds, on one thread, and books who answers.
 
 use super::{
-    Claim, Duplicate, Error, Holder, Options,
+    Claim, ClaimOptions, Duplicate, Error, Holder,
     plan::{self, Ask, Plan},
 };
 use crate::{
@@ -69,7 +69,7 @@ struct Asker {
 }
 
 /// The thread keeps no capability: whatever comes back is read without any.
-pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Heard, Error> {
+pub(crate) async fn run(plan: Plan, options: &ClaimOptions) -> Result<Heard, Error> {
     let asker = Rc::new(Asker::open(plan)?);
     privileges::drop_all()?;
     let mut readers = JoinSet::new();
@@ -96,7 +96,7 @@ impl Asker {
             plan.links.iter().enumerate().map(one).collect::<Result<Vec<_>, _>>()
         };
         let open_echo = |family| {
-            let is_needed = |ask: &Ask| matches!(ask, Ask::Echo { target } if Family::of(*target) == family);
+            let is_needed = |ask: &Ask| matches!(ask, Ask::Echo { target } if Family::from(*target) == family);
             let socket = if plan.asks.iter().any(is_needed) { EchoSocket::open(family)? } else { None };
             Ok((family, socket))
         };
@@ -110,7 +110,7 @@ impl Asker {
         })
     }
 
-    async fn ask_all(&self, options: &Options) {
+    async fn ask_all(&self, options: &ClaimOptions) {
         if self.plan.asks.is_empty() {
             return;
         }
@@ -135,7 +135,7 @@ impl Asker {
         let link = ask.link().and_then(|link| self.plan.links.get(link));
         let sent = match (*ask, link) {
             (Ask::Echo { target }, _) => {
-                let family = Family::of(target);
+                let family = Family::from(target);
                 let Some((_, Some(socket))) = self.echo.iter().find(|(of, _)| *of == family) else {
                     return Err("the kernel lacks this protocol".to_owned());
                 };
@@ -245,13 +245,13 @@ impl Heard {
         let ours = all.iter().filter(|interface| interface.addresses.iter().any(|own| own.ip == address));
         let mut holders: Vec<_> = ours.map(|i| Holder::Ourselves { interface: i.name.clone() }).collect();
         for (ask, outcome) in &asked {
-            let neighbour = |mac: &Mac| Holder::Neighbour { interface: self.name_of(ask), mac: *mac };
+            let neighbour = |mac: &Mac| Holder::Neighbour { interface: self.interface_name(ask), mac: *mac };
             holders.extend(outcome.stations.iter().map(neighbour));
             holders.extend(outcome.echoed.then_some(Holder::Remote));
         }
         holders.sort();
         let on_links = asked.iter().filter(|(ask, outcome)| outcome.sent && ask.link().is_some());
-        Claim { address, holders, links: on_links.map(|(ask, _)| self.name_of(ask)).collect(), obstacle }
+        Claim { address, holders, links: on_links.map(|(ask, _)| self.interface_name(ask)).collect(), obstacle }
     }
 
     /// Every station heard, of questions for our own addresses.
@@ -259,7 +259,7 @@ impl Heard {
         let mut found: Vec<_> = (self.plan.asks.iter().zip(&self.outcomes))
             .flat_map(|(ask, outcome)| {
                 let duplicate =
-                    |mac: &Mac| Duplicate { address: ask.target(), interface: self.name_of(ask), mac: *mac };
+                    |mac: &Mac| Duplicate { address: ask.target(), interface: self.interface_name(ask), mac: *mac };
                 outcome.stations.iter().map(duplicate).collect::<Vec<_>>()
             })
             .collect();
@@ -267,7 +267,7 @@ impl Heard {
         found
     }
 
-    fn name_of(&self, ask: &Ask) -> String {
+    fn interface_name(&self, ask: &Ask) -> String {
         ask.link().and_then(|link| self.plan.links.get(link)).map_or(String::new(), |(link, _)| link.name.clone())
     }
 }

@@ -1,7 +1,7 @@
 //! `landfall netcheck dhcp`.
 
 use super::{print, read_request};
-use crate::dhcp::{Options, allocate, offers, request_from_json, table};
+use crate::dhcp::{DhcpTiming, allocate, offers, request_from_json, table};
 use api::Mac;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -54,7 +54,7 @@ impl Dhcp {
         match (&self.request, &self.interface) {
             (Some(request), _) => {
                 let request = request_from_json(&read_request(request)?)?;
-                let allocation = allocate(&request, &self.options(Options::default().timeout))?;
+                let allocation = allocate(&request, &self.options(DhcpTiming::default().timeout))?;
                 print(self.json, &allocation.response(), || table::leases(&allocation))?;
             }
             (None, interface) => {
@@ -66,8 +66,8 @@ impl Dhcp {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn options(&self, timeout: Duration) -> Options {
-        Options { timeout: self.timeout_s.map_or(timeout, Duration::from_secs), ..Options::default() }
+    fn options(&self, timeout: Duration) -> DhcpTiming {
+        DhcpTiming { timeout: self.timeout_s.map_or(timeout, Duration::from_secs), ..DhcpTiming::default() }
     }
 }
 
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn the_time_is_the_real_agents_unless_told_otherwise() {
-        let default = Options::default();
+        let default = DhcpTiming::default();
         assert_eq!(parse(&["--request", "-"]).unwrap().options(default.timeout), default);
-        let told = parse(&["--request", "-", "--timeout-s", "3"]).unwrap().options(default.timeout);
-        assert_eq!(told.timeout, Duration::from_secs(3));
+        let given = parse(&["--request", "-", "--timeout-s", "3"]).unwrap().options(default.timeout);
+        assert_eq!(given.timeout, Duration::from_secs(3));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `landfall netcheck dns`.
 
 use super::{print, read_request};
-use crate::dns::{Options, from_json, resolve, response, table};
+use crate::dns::{DnsOptions, from_json, resolve, response, table};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Look names up as this host does: addresses, canonical names, wildcards that should not be there.
@@ -33,13 +33,13 @@ pub struct Dns {
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
     /// Which servers to ask, and the search list
-    #[arg(long, value_name = "PATH", default_value_os_t = Options::default().resolv_conf)]
+    #[arg(long, value_name = "PATH", default_value_os_t = DnsOptions::default().resolv_conf)]
     resolv_conf: PathBuf,
     /// Names known without asking
-    #[arg(long, value_name = "PATH", default_value_os_t = Options::default().hosts)]
+    #[arg(long, value_name = "PATH", default_value_os_t = DnsOptions::default().hosts)]
     hosts: PathBuf,
     /// End the check after this time and report what was seen until then, seconds
-    #[arg(long, value_name = "N", default_value_t = Options::default().deadline.as_secs(),
+    #[arg(long, value_name = "N", default_value_t = DnsOptions::default().deadline.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     deadline_s: u64,
     /// Print the answers as one line of JSON, as when stdout is no terminal
@@ -58,8 +58,8 @@ impl Dns {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> DnsOptions {
+        DnsOptions {
             resolv_conf: self.resolv_conf.clone(),
             hosts: self.hosts.clone(),
             deadline: Duration::from_secs(self.deadline_s),
@@ -83,7 +83,7 @@ mod tests {
         let parse = |arguments: &[&str]| Program::try_parse_from(["dns"].iter().chain(arguments));
         let dns = parse(&["a", "b."]).unwrap().dns;
         assert_eq!(dns.names, ["a", "b."]);
-        assert_eq!(dns.options(), Options::default());
+        assert_eq!(dns.options(), DnsOptions::default());
         assert!(parse(&["--request", "-"]).is_ok());
         assert!(parse(&["a", "--deadline-s", "3601"]).is_err());
         assert!(parse(&[]).is_err());

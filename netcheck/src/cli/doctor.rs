@@ -1,7 +1,7 @@
 //! `landfall netcheck doctor`.
 
 use super::print;
-use crate::doctor::{Options, ProxyVariables, diagnose};
+use crate::doctor::{DoctorOptions, ProxyVariables, diagnose};
 use api::http::HttpConfig;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -60,15 +60,15 @@ impl Doctor {
         Ok(if report.reachable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> DoctorOptions {
+        DoctorOptions {
             http: HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure, proxies: None },
             proxy: ProxyVariables::from_env(),
             ntp_servers: self.ntp_servers.clone(),
             chrony_conf: self.chrony_conf.clone(),
             resolv_conf: self.resolv_conf.clone(),
             timeout: Duration::from_secs(self.timeout_s),
-            ..Options::new(&self.url)
+            ..DoctorOptions::new(&self.url)
         }
     }
 }
@@ -84,26 +84,26 @@ mod tests {
         doctor: Doctor,
     }
 
-    fn options(arguments: &[&str]) -> Options {
+    fn options(arguments: &[&str]) -> DoctorOptions {
         Program::parse_from(["doctor", "--url", "http://host"].iter().chain(arguments)).doctor.options()
     }
 
     #[test]
     fn without_flags_the_options_are_the_librarys() {
-        assert_eq!(format!("{:?}", options(&[])), format!("{:?}", Options::new("http://host")));
+        assert_eq!(format!("{:?}", options(&[])), format!("{:?}", DoctorOptions::new("http://host")));
     }
 
     #[test]
     fn flags_reach_the_options() {
         let flags = ["--ca-cert", "ca", "--insecure", "--ntp", "a", "--ntp", "b", "--chrony-conf", "c"];
         let given = options(&[&flags[..], &["--resolv-conf", "r", "--timeout-s", "9"]].concat());
-        let expected = Options {
+        let expected = DoctorOptions {
             http: HttpConfig { ca_cert: Some("ca".into()), insecure: true, proxies: None },
             ntp_servers: vec!["a".into(), "b".into()],
             chrony_conf: "c".into(),
             resolv_conf: "r".into(),
             timeout: Duration::from_secs(9),
-            ..Options::new("http://host")
+            ..DoctorOptions::new("http://host")
         };
         assert_eq!(format!("{given:?}"), format!("{expected:?}"));
     }

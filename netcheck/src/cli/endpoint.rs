@@ -1,7 +1,7 @@
 //! `landfall netcheck endpoint`.
 
 use super::{print, read_request};
-use crate::endpoint::{NO_URL, Options, ReadConfig, fetch, table};
+use crate::endpoint::{EndpointOptions, NO_URL, ReadConfig, fetch, table};
 use anyhow::Context;
 use api::{ApiVipConnectivityRequest, ApiVipConnectivityResponse, RequestHeader, Secret};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -50,7 +50,7 @@ pub struct Endpoint {
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     token_file: Option<PathBuf>,
     /// Give up after this time, seconds
-    #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs(),
+    #[arg(long, value_name = "N", default_value_t = EndpointOptions::default().timeout.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
     /// Print the reply as one line of JSON, as when stdout is no terminal
@@ -72,7 +72,7 @@ impl Endpoint {
                 return Err(error);
             }
         };
-        let options = Options { timeout: Duration::from_secs(self.timeout_s), ..Options::default() };
+        let options = EndpointOptions { timeout: Duration::from_secs(self.timeout_s), ..EndpointOptions::default() };
         let fetched = fetch(&request, &options, read_config)?;
         print(self.json, &fetched.response(), || table::render(&fetched))?;
         if fetched.config.is_err() {

@@ -3,7 +3,7 @@
 use super::print;
 use crate::{
     Selection,
-    lldp::{Options, listen, table},
+    lldp::{LldpOptions, listen, table},
 };
 use std::{process::ExitCode, time::Duration};
 
@@ -41,10 +41,10 @@ impl Lldp {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> LldpOptions {
         let interfaces =
             if self.interfaces.is_empty() { Selection::Automatic } else { Selection::Named(self.interfaces.clone()) };
-        Options { timeout: Duration::from_secs(self.timeout_s), interfaces, ..Options::default() }
+        LldpOptions { timeout: Duration::from_secs(self.timeout_s), interfaces, ..LldpOptions::default() }
     }
 }
 
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn flags_reach_the_options_and_without_them_they_are_the_librarys() {
-        assert_eq!(lldp(&[]).options(), Options::default());
-        let expected = Options {
+        assert_eq!(lldp(&[]).options(), LldpOptions::default());
+        let expected = LldpOptions {
             timeout: Duration::from_secs(3),
             interfaces: Selection::Named(vec!["a".into(), "b".into()]),
-            ..Options::default()
+            ..LldpOptions::default()
         };
         assert_eq!(lldp(&["--timeout-s", "3", "--interface", "a", "--interface", "b"]).options(), expected);
     }

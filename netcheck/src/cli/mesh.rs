@@ -3,7 +3,7 @@
 use super::{print, read_request};
 use crate::{
     Selection,
-    mesh::{Options, measure, request, table},
+    mesh::{MeshOptions, measure, request, table},
 };
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -29,7 +29,7 @@ pub struct Mesh {
     #[arg(long, value_name = "FILE", default_value = "-")]
     request: PathBuf,
     /// Probes for each address
-    #[arg(long, value_name = "N", default_value_t = Options::default().count)]
+    #[arg(long, value_name = "N", default_value_t = MeshOptions::default().count)]
     count: u16,
     /// Pause between two probes of one address, milliseconds
     #[arg(long, value_name = "N", default_value = "100")]
@@ -38,7 +38,7 @@ pub struct Mesh {
     #[arg(long, value_name = "N", default_value = "3000")]
     timeout_ms: u64,
     /// Packets sent a second at most, to all hosts together
-    #[arg(long, value_name = "N", default_value_t = Options::default().packets_per_second)]
+    #[arg(long, value_name = "N", default_value_t = MeshOptions::default().packets_per_second)]
     packets_per_second: u32,
     /// End the check after this time and report what was seen until then, seconds
     #[arg(long, value_name = "N", default_value = "30")]
@@ -59,17 +59,17 @@ impl Mesh {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> MeshOptions {
         let interfaces =
             if self.interfaces.is_empty() { Selection::Automatic } else { Selection::Named(self.interfaces.clone()) };
-        Options {
+        MeshOptions {
             count: self.count,
             interval: Duration::from_millis(self.interval_ms),
             timeout: Duration::from_millis(self.timeout_ms),
             packets_per_second: self.packets_per_second,
             deadline: Duration::from_secs(self.deadline_s),
             interfaces,
-            ..Options::default()
+            ..MeshOptions::default()
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn without_flags_the_options_are_the_librarys() {
         let mesh = mesh(&[]);
-        assert_eq!(mesh.options(), Options::default());
+        assert_eq!(mesh.options(), MeshOptions::default());
         assert_eq!(mesh.request, Path::new("-"));
     }
 
@@ -101,11 +101,11 @@ mod tests {
     fn flags_reach_the_options() {
         let mesh =
             mesh(&["--count", "3", "--interval-ms", "20", "--interface", "a", "--interface", "b", "--request", "x"]);
-        let expected = Options {
+        let expected = MeshOptions {
             count: 3,
             interval: Duration::from_millis(20),
             interfaces: Selection::Named(vec!["a".into(), "b".into()]),
-            ..Options::default()
+            ..MeshOptions::default()
         };
         assert_eq!(mesh.options(), expected);
     }

@@ -1,7 +1,7 @@
 //! `landfall netcheck ntp`.
 
 use super::{print, read_request};
-use crate::ntp::{Options, from_json, measure, synchronize, table};
+use crate::ntp::{NtpOptions, from_json, measure, synchronize, table};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Tell which sources of time this host's chronyd has, after ADDING the named servers that it lacks.
@@ -32,7 +32,7 @@ pub struct Ntp {
     #[arg(long, requires = "servers")]
     direct: bool,
     /// chronyd's command socket
-    #[arg(long, value_name = "PATH", default_value_os_t = Options::default().chrony_socket)]
+    #[arg(long, value_name = "PATH", default_value_os_t = NtpOptions::default().chrony_socket)]
     chrony_socket: PathBuf,
     /// End the check after this time, seconds
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=600))]
@@ -54,11 +54,11 @@ impl Ntp {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> NtpOptions {
+        NtpOptions {
             chrony_socket: self.chrony_socket.clone(),
             deadline: Duration::from_secs(self.deadline_s),
-            ..Options::default()
+            ..NtpOptions::default()
         }
     }
 }
@@ -78,8 +78,9 @@ mod tests {
     fn flags_reach_the_options() {
         let ntp =
             |arguments: &[&str]| Program::try_parse_from(["ntp"].iter().chain(arguments)).map(|program| program.ntp);
-        assert_eq!(ntp(&[]).unwrap().options(), Options::default());
-        let expected = Options { chrony_socket: "/s".into(), deadline: Duration::from_secs(5), ..Options::default() };
+        assert_eq!(ntp(&[]).unwrap().options(), NtpOptions::default());
+        let expected =
+            NtpOptions { chrony_socket: "/s".into(), deadline: Duration::from_secs(5), ..NtpOptions::default() };
         assert_eq!(ntp(&["--chrony-socket", "/s", "--deadline-s", "5", "a"]).unwrap().options(), expected);
         for bad in [&["--direct"][..], &["--request", "x", "a"], &["--deadline-s", "0"]] {
             assert!(ntp(bad).is_err(), "{bad:?}");

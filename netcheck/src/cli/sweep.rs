@@ -3,7 +3,7 @@
 use super::{print, read_request};
 use crate::{
     Selection,
-    sweep::{Findings, Network, Options, Progress, own_networks, request, sweep, table},
+    sweep::{Findings, Network, Progress, SweepOptions, own_networks, request, sweep, table},
 };
 use std::{
     io::{IsTerminal, Write, stderr},
@@ -45,7 +45,7 @@ pub struct Sweep {
     #[arg(long, value_name = "FILE", conflicts_with = "networks")]
     request: Option<PathBuf>,
     /// Questions sent a second at most; every station of the network hears each
-    #[arg(long, value_name = "N", default_value_t = Options::default().packets_per_second,
+    #[arg(long, value_name = "N", default_value_t = SweepOptions::default().packets_per_second,
           value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     packets_per_second: u32,
     /// Fail if the sweep is not done after this time, seconds
@@ -75,14 +75,14 @@ impl Sweep {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> SweepOptions {
         let interfaces =
             if self.interfaces.is_empty() { Selection::Automatic } else { Selection::Named(self.interfaces.clone()) };
-        Options {
+        SweepOptions {
             packets_per_second: self.packets_per_second,
             deadline: Duration::from_secs(self.deadline_s),
             interfaces,
-            ..Options::default()
+            ..SweepOptions::default()
         }
     }
 }
@@ -91,26 +91,26 @@ impl Sweep {
 struct ProgressLine {
     start: Instant,
     is_terminal: bool,
-    shown: bool,
+    is_drawn: bool,
 }
 
 impl ProgressLine {
     fn new() -> Self {
-        Self { start: Instant::now(), is_terminal: stderr().is_terminal(), shown: false }
+        Self { start: Instant::now(), is_terminal: stderr().is_terminal(), is_drawn: false }
     }
 
     fn show(&mut self, Progress { round, done, total }: Progress) {
         if self.is_terminal && self.start.elapsed() >= QUIET {
             // A terminal that is gone is no reason to stop.
             let _ = write!(stderr(), "\rround {round} of 2: {done} of {total} addresses\x1b[K");
-            self.shown = true;
+            self.is_drawn = true;
         }
     }
 }
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        if self.shown {
+        if self.is_drawn {
             let _ = write!(stderr(), "\r\x1b[K");
         }
     }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn without_flags_the_options_are_the_librarys() {
         let sweep = Program::parse_from(["sweep"]).sweep;
-        assert_eq!(sweep.options(), Options::default());
+        assert_eq!(sweep.options(), SweepOptions::default());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `landfall netcheck tang`.
 
 use super::{print, read_request};
-use crate::tang::{Options, check, from_json, list, report, response, table};
+use crate::tang::{TangOptions, check, from_json, list, report, response, table};
 use api::{TangConnectivityResponse, TangServer};
 use std::{
     io::{Write, stderr},
@@ -39,7 +39,7 @@ pub struct Tang {
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
     /// Give those up that have not answered after this time, seconds
-    #[arg(long, value_name = "N", default_value_t = Options::default().timeout.as_secs(),
+    #[arg(long, value_name = "N", default_value_t = TangOptions::default().timeout.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
     /// Print the reply as one line of JSON, as when stdout is no terminal
@@ -56,7 +56,7 @@ impl Tang {
                 return Ok(fail(&list(&[format!("{error:#}")])));
             }
         };
-        let options = Options { timeout: Duration::from_secs(self.timeout_s), ..Options::default() };
+        let options = TangOptions { timeout: Duration::from_secs(self.timeout_s), ..TangOptions::default() };
         let findings = check(&servers, &options)?;
         print(self.json, &response(&findings), || table(&findings))?;
         Ok(report(&findings).map_or(ExitCode::SUCCESS, |report| fail(&report)))

@@ -1,7 +1,7 @@
 //! `landfall netcheck vip`.
 
 use super::{print, read_request};
-use crate::claim::{Options, duplicates, holders, request, table, verify};
+use crate::claim::{ClaimOptions, duplicates, holders, request, table, verify};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 
 /// Find out who holds an address: whether a virtual address is free, or an address of this host has a second owner.
@@ -46,7 +46,7 @@ pub struct Vip {
 
 impl Vip {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let options = Options { interfaces: self.interfaces, ..Options::default() };
+        let options = ClaimOptions { interfaces: self.interfaces, ..ClaimOptions::default() };
         if self.own {
             let found = duplicates(&options)?;
             print(self.json, &found, || table::render_duplicates(&found))?;

@@ -96,7 +96,7 @@ pub struct Answer {
     pub address: Ipv4Addr,
     /// The relay that the question came through (giaddr).
     pub relay: Option<Ipv4Addr>,
-    pub options: Options,
+    pub options: DhcpOptions,
 }
 
 /// Kinds of [`Answer`].
@@ -117,7 +117,7 @@ impl Answer {
         let message = borrowed::Message::new(payload).ok().filter(|message| {
             message.opcode() == Opcode::BootReply && message.htype() == HType::Eth && message.hlen() == 6
         })?;
-        let options = Options::parse(payload)?;
+        let options = DhcpOptions::parse(payload)?;
         let kind = match options.bytes(OptionCode::MessageType)? {
             [2] => AnswerKind::Offer,
             [5] => AnswerKind::Acknowledgement,
@@ -137,9 +137,9 @@ impl Answer {
 
 /// Options as they came. What has another length than its type is no option of that type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options(BTreeMap<OptionCode, Vec<u8>>);
+pub struct DhcpOptions(BTreeMap<OptionCode, Vec<u8>>);
 
-impl Options {
+impl DhcpOptions {
     /// Those behind the header, and in the header's fields where option 52 says so (RFC 2132 section 9.3). An option in
     /// several pieces is put together (RFC 3396).
     fn parse(payload: &[u8]) -> Option<Self> {

@@ -24,11 +24,13 @@ pub enum Family {
     V6,
 }
 
-impl Family {
-    pub fn of(address: IpAddr) -> Self {
+impl From<IpAddr> for Family {
+    fn from(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
+}
 
+impl Family {
     /// Bytes of the network header without options.
     pub fn network_header_bytes(self) -> u32 {
         match self {

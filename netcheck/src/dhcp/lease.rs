@@ -2,7 +2,7 @@
 //! cluster's own DHCP clients, and back to us to ask for the same address again.
 
 use super::client::{Grant, is_host};
-use crate::codec::dhcp::Options;
+use crate::codec::dhcp::DhcpOptions;
 use dhcproto::v4::OptionCode;
 use std::{net::Ipv4Addr, time::Duration};
 use time::OffsetDateTime;
@@ -23,7 +23,7 @@ pub struct Lease {
 
 impl Lease {
     /// What was granted with these options, on an interface called `interface`, from `now` on.
-    pub(super) fn new(grant: Grant, options: &Options, interface: &str, now: OffsetDateTime) -> Self {
+    pub(super) fn new(grant: Grant, options: &DhcpOptions, interface: &str, now: OffsetDateTime) -> Self {
         let Grant { address, server, seconds } = grant;
         let mut lines = vec![
             "lease {".to_owned(),
@@ -45,7 +45,7 @@ impl Lease {
 }
 
 /// The options that dhclient asks for and those that make the lease, as it writes them and in its order.
-fn option_values(options: &Options) -> impl Iterator<Item = (&'static str, String)> {
+fn option_values(options: &DhcpOptions) -> impl Iterator<Item = (&'static str, String)> {
     let address = |code| options.address(code).map(|address| address.to_string());
     let addresses = |code| {
         let addresses = options.addresses(code);

@@ -29,14 +29,14 @@ use std::{fmt, io, time::Duration};
 use time::OffsetDateTime;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct DhcpTiming {
     /// How long to try for each address, both at the same time; for [`offers`], how long to listen.
     pub timeout: Duration,
     /// First wait for an answer; it doubles with each question, to four times this.
     pub patience: Duration,
 }
 
-impl Default for Options {
+impl Default for DhcpTiming {
     /// 28 s, the time that the real agent gives each address.
     fn default() -> Self {
         Self { timeout: Duration::from_secs(28), patience: Duration::from_secs(2) }
@@ -159,7 +159,7 @@ pub(crate) fn request_from_json(json: &[u8]) -> Result<DhcpAllocationRequest, Er
 ///
 /// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
 /// thread without any capability.
-pub fn allocate(request: &DhcpAllocationRequest, options: &Options) -> Result<Allocation, Error> {
+pub fn allocate(request: &DhcpAllocationRequest, options: &DhcpTiming) -> Result<Allocation, Error> {
     let (api, ingress) = (request.api_vip_mac, request.ingress_vip_mac);
     for mac in [api, ingress] {
         check_station(mac)?;
@@ -183,7 +183,7 @@ pub fn allocate(request: &DhcpAllocationRequest, options: &Options) -> Result<Al
     }
 }
 
-async fn take(vip: Vip, station: &Station, earlier: &str, options: &Options) -> Result<Lease, NoLease> {
+async fn take(vip: Vip, station: &Station, earlier: &str, options: &DhcpTiming) -> Result<Lease, NoLease> {
     let wish = lease::last_address(earlier);
     if wish.is_none() && !earlier.trim().is_empty() {
         tracing::warn!(%vip, "the lease of before names no address; any will do");

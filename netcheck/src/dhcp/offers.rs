@@ -1,6 +1,6 @@
 //! Which DHCP servers there are and what they would give, without taking it.
 
-use super::{Error, Options, check_station, find, station::Station};
+use super::{DhcpTiming, Error, check_station, find, station::Station};
 use crate::{
     codec::dhcp::{AnswerKind, Question, QuestionKind},
     event_loop, privileges,
@@ -66,7 +66,7 @@ impl Offers {
 ///
 /// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
 /// thread without any capability.
-pub fn offers(interface: &str, mac: Option<Mac>, options: &Options) -> Result<Offers, Error> {
+pub fn offers(interface: &str, mac: Option<Mac>, options: &DhcpTiming) -> Result<Offers, Error> {
     mac.map_or(Ok(()), check_station)?;
     let interface = find(interface)?;
     let mac = mac.or(interface.mac).unwrap_or(Mac([0; 6]));
@@ -85,7 +85,7 @@ pub fn offers(interface: &str, mac: Option<Mac>, options: &Options) -> Result<Of
     })
 }
 
-async fn collect(station: &Station, options: &Options) -> Result<BTreeSet<Offer>, Error> {
+async fn collect(station: &Station, options: &DhcpTiming) -> Result<BTreeSet<Offer>, Error> {
     let question = Question {
         kind: QuestionKind::Discover,
         transaction: fastrand::u32(..),
@@ -99,11 +99,11 @@ async fn collect(station: &Station, options: &Options) -> Result<BTreeSet<Offer>
     let deadline = Instant::now() + options.timeout;
     let mut offers = BTreeSet::new();
     let mut buffer = vec![0; FRAME_BUFFER_BYTES];
-    for left in (0..QUESTIONS).rev() {
+    for remaining in (0..QUESTIONS).rev() {
         if let Sent::Refused(source) = station.broadcast(&message).await {
             return Err(Error::NotSent { interface: station.interface.clone(), source });
         }
-        let until = if left == 0 { deadline } else { deadline.min(Instant::now() + options.patience) };
+        let until = if remaining == 0 { deadline } else { deadline.min(Instant::now() + options.patience) };
         while Instant::now() < until {
             let Ok(received) = timeout_at(until.into(), station.receive(&mut buffer)).await else { break };
             let received =

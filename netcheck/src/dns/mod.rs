@@ -13,7 +13,7 @@ use std::{path::PathBuf, time::Duration};
 
 /// How to look names up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct DnsOptions {
     /// Servers and search list.
     pub resolv_conf: PathBuf,
     /// Names known without asking.
@@ -22,7 +22,7 @@ pub struct Options {
     pub deadline: Duration,
 }
 
-impl Default for Options {
+impl Default for DnsOptions {
     fn default() -> Self {
         Self {
             resolv_conf: "/etc/resolv.conf".into(),
@@ -51,7 +51,7 @@ pub enum ResolveError {
 /// Looks `names` up, all at the same time; answers are in their order, addresses ascending.
 ///
 /// This thread loses all capabilities for good.
-pub fn resolve(names: &[String], options: &Options) -> Result<Vec<Answer>, ResolveError> {
+pub fn resolve(names: &[String], options: &DnsOptions) -> Result<Vec<Answer>, ResolveError> {
     privileges::drop_all()?;
     if names.len() > MAX_NAMES {
         return Err(ResolveError::TooMany { count: names.len() });
@@ -86,16 +86,16 @@ mod tests {
 
     #[test]
     fn a_thousand_names_and_an_hour_are_enough() {
-        let resolve = |names: Vec<String>, options: Options| {
+        let resolve = |names: Vec<String>, options: DnsOptions| {
             // It takes its thread's capabilities.
             std::thread::spawn(move || resolve(&names, &options)).join().unwrap()
         };
         let names = vec!["a".to_owned(); 1001];
         assert_eq!(
-            resolve(names, Options::default()).unwrap_err().to_string(),
+            resolve(names, DnsOptions::default()).unwrap_err().to_string(),
             "1001 names are to be looked up; 1000 at most can be"
         );
-        let longest = Options { deadline: Duration::MAX, ..Options::default() };
+        let longest = DnsOptions { deadline: Duration::MAX, ..DnsOptions::default() };
         assert!(resolve(Vec::new(), longest).unwrap().is_empty());
     }
 }

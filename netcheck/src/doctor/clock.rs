@@ -57,11 +57,11 @@ pub(super) struct ClockFacts {
 impl ClockFacts {
     /// The offset and who says so: a time server, else the service's own date.
     pub fn offset(&self) -> Option<(Offset, String)> {
-        let mut told: Vec<_> =
-            self.servers.iter().filter_map(|(name, told)| Some((*told.as_ref().ok()?, name.clone()))).collect();
+        let mut offsets: Vec<_> =
+            self.servers.iter().filter_map(|(name, offset)| Some((*offset.as_ref().ok()?, name.clone()))).collect();
         // One that is wrong among several does not decide.
-        told.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0));
-        let median = told.get(told.len() / 2).cloned();
+        offsets.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0));
+        let median = offsets.get(offsets.len() / 2).cloned();
         median.or_else(|| {
             let (theirs, ours) = self.date?;
             Some((Offset((theirs - ours).as_seconds_f64()), "the date of the service's answer".to_owned()))
@@ -107,7 +107,7 @@ fn sources(text: &str) -> Vec<String> {
 pub(super) fn judge(facts: &ClockFacts, is_https: bool, tls: Option<&TlsFacts>, reached: bool) -> Finding {
     let station = Station::Time;
     let failures: Vec<_> =
-        facts.servers.iter().filter_map(|(_, told)| told.as_ref().err().map(String::as_str)).collect();
+        facts.servers.iter().filter_map(|(_, offset)| offset.as_ref().err().map(String::as_str)).collect();
     let failures = failures.join("; ");
     let Some((offset, by)) = facts.offset() else {
         return if facts.servers.is_empty() {
@@ -120,7 +120,7 @@ pub(super) fn judge(facts: &ClockFacts, is_https: bool, tls: Option<&TlsFacts>, 
     let also = if failures.is_empty() { String::new() } else { format!("; {failures}") };
     if offset.0.abs() <= TOLERANCE_S {
         // A date has whole seconds only.
-        let by_date = facts.servers.iter().all(|(_, told)| told.is_err());
+        let by_date = facts.servers.iter().all(|(_, offset)| offset.is_err());
         let size = if by_date { " to about a second".to_owned() } else { format!(": {}", describe(offset)) };
         let seen = format!("right{size} by {by}{also}");
         return if by_date && !facts.servers.is_empty() {

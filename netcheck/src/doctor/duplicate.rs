@@ -17,7 +17,7 @@ pub(super) enum Asked {
 
 /// Asks for our own addresses on each segment. Leaves the thread without any capability.
 pub(super) fn ask() -> Asked {
-    match claim::duplicates(&claim::Options::default()) {
+    match claim::duplicates(&claim::ClaimOptions::default()) {
         Ok(found) => Asked::Found(found),
         Err(claim::Error::Socket(SocketError::Privilege { .. })) => {
             Asked::NotAsked("this needs root or the capability CAP_NET_RAW".to_owned())

@@ -57,12 +57,12 @@ pub(super) struct NextHop {
 /// Asks a neighbour by ARP or NDP, and by echo. Leaves the thread without any capability.
 pub(super) fn ask(ip: IpAddr, interface: &str) -> NextHop {
     let answer = |answer| NextHop { ip, interface: interface.to_owned(), answer };
-    let options = mesh::Options {
+    let options = mesh::MeshOptions {
         count: PROBES,
         timeout: PROBE_TIMEOUT,
         deadline: DEADLINE,
         interfaces: Selection::Named(vec![interface.to_owned()]),
-        ..mesh::Options::default()
+        ..mesh::MeshOptions::default()
     };
     let host = json!({"host_id": "00000000-0000-0000-0000-000000000000", "nics": [{"ip_addresses": [ip]}]});
     let hosts: Vec<ConnectivityCheckHost> = serde_json::from_value(host).into_iter().collect();

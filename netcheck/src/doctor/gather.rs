@@ -1,7 +1,7 @@
 //! Looks at everything once.
 
 use super::{
-    Error, Options,
+    DoctorOptions, Error,
     address::{self, Address},
     clock::{self, ClockFacts, Offset},
     diagnosis::Facts,
@@ -29,7 +29,7 @@ use std::{
 const MAX_HOPS: usize = 4;
 const MAX_HOSTS_BYTES: u64 = 4 << 20;
 
-pub(super) fn gather(options: &Options) -> Result<Facts, Error> {
+pub(super) fn gather(options: &DoctorOptions) -> Result<Facts, Error> {
     let target = Target::parse(&options.url)?;
     let roots = Roots::load(&options.http)?;
     let choice = options.proxy.choose(&target.uri);
@@ -102,7 +102,7 @@ fn next_hops(facts: &Facts) -> Result<Vec<(IpAddr, String)>, Error> {
 }
 
 /// What needs no capability: names, time, and the way itself.
-fn look_from_here(options: &Options, facts: &mut Facts, roots: Roots, what: &'static str) -> Result<(), Error> {
+fn look_from_here(options: &DoctorOptions, facts: &mut Facts, roots: Roots, what: &'static str) -> Result<(), Error> {
     let ntp = if options.ntp_servers.is_empty() {
         facts.clock.origin = options.chrony_conf.display().to_string();
         clock::chrony_servers(&options.chrony_conf)

@@ -31,7 +31,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 /// Where to look, and how long.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DoctorOptions {
     /// The service, as agents are told of it.
     pub url: String,
     pub http: HttpConfig,
@@ -52,7 +52,7 @@ pub struct Options {
     pub timeout: Duration,
 }
 
-impl Options {
+impl DoctorOptions {
     /// The defaults for the service at `url`, with the proxies of this process's environment.
     pub fn new(url: &str) -> Self {
         Self {
@@ -96,10 +96,10 @@ pub enum Error {
 
 /// Walks to the service and tells what is broken on the way.
 ///
-/// Takes two seconds where all is well, and nine times [`Options::timeout`] at most. Changes nothing, so it may be interrupted
+/// Takes two seconds where all is well, and nine times [`DoctorOptions::timeout`] at most. Changes nothing, so it may be interrupted
 /// at any time. Runs event loops of its own in this thread's network namespace; not to be called from within another one.
 /// Asking neighbours needs `CAP_NET_RAW`, and goes without where there is none. Leaves the thread without any capability.
-pub fn diagnose(options: &Options) -> Result<Report, Error> {
+pub fn diagnose(options: &DoctorOptions) -> Result<Report, Error> {
     let range = Duration::from_secs(1)..=Duration::from_secs(60);
     if !range.contains(&options.timeout) {
         return Err(Error::Timeout { given: options.timeout });

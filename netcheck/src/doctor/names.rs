@@ -136,15 +136,15 @@ fn code(answer: &Answer) -> Code {
 
 /// Each server and what it failed with, once.
 fn failures(answer: &Answer) -> String {
-    let mut told: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
     for failure in &answer.failures {
         let mut text = failure.server.map_or_else(String::new, |server| format!("{}: ", server.ip()));
         let _ = write!(text, "{}", failure.cause);
-        if !told.contains(&text) && told.len() < MAX_FAILURES {
-            told.push(text);
+        if !texts.contains(&text) && texts.len() < MAX_FAILURES {
+            texts.push(text);
         }
     }
-    told.join("; ")
+    texts.join("; ")
 }
 
 #[cfg(test)]

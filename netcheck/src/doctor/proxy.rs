@@ -28,16 +28,16 @@ pub(super) enum Tunnel {
     Silent,
 }
 
-impl Tunnel {
+impl From<&Answer> for Tunnel {
     /// What the answer to a request in absolute form says of the proxy.
-    pub fn of(answer: &Answer) -> Self {
+    fn from(answer: &Answer) -> Self {
         match answer {
             // The service wants a token with 401, and has gateways of its own; those can't be told from the proxy.
             Answer::Response(response) if matches!(response.status, 403 | 407 | 502..=504) => {
                 Self::Refused(response.status)
             }
             Answer::Response(_) => Self::Open,
-            Answer::NotHttp(said) => Self::NotHttp(said.clone()),
+            Answer::NotHttp(text) => Self::NotHttp(text.clone()),
             Answer::Silent => Self::Silent,
         }
     }
@@ -134,9 +134,9 @@ pub(super) fn judge(
                 target.endpoint
             ),
         ),
-        Some(Tunnel::NotHttp(said)) => broken(
+        Some(Tunnel::NotHttp(text)) => broken(
             Code::NotAProxy,
-            format!("{proxy} is not an HTTP proxy: it answers '{said}'"),
+            format!("{proxy} is not an HTTP proxy: it answers '{text}'"),
             format!("correct host and port in {variable}"),
         ),
         Some(Tunnel::Silent) => broken(

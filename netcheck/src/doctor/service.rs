@@ -62,8 +62,8 @@ pub(super) fn judge(target: &Target, connection: Option<&ConnectFailure>, answer
     }
     let response = match answer {
         Some(Answer::Response(response)) => response,
-        Some(Answer::NotHttp(said)) => {
-            let seen = format!("{endpoint} does not speak HTTP: it says '{said}'");
+        Some(Answer::NotHttp(text)) => {
+            let seen = format!("{endpoint} does not speak HTTP: it says '{text}'");
             return Finding::broken(station, Code::NotHttp, seen, wrong_place(target));
         }
         Some(Answer::Silent) | None => {

@@ -135,7 +135,7 @@ pub(super) fn walk(way: &Way<'_>) -> Walk {
     );
     let answer = exchange(&mut *stream, &request);
     if asked.is_some() {
-        let tunnel = Tunnel::of(&answer);
+        let tunnel = Tunnel::from(&answer);
         let is_open = tunnel == Tunnel::Open;
         walk.tunnel = Some(tunnel);
         if !is_open {
@@ -193,22 +193,22 @@ impl Timed {
         Self { tcp, deadline: Instant::now() + timeout }
     }
 
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    fn remaining(&self) -> io::Result<Option<Duration>> {
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(remaining)) }
     }
 }
 
 impl Read for Timed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.tcp.set_read_timeout(self.left()?)?;
+        self.tcp.set_read_timeout(self.remaining()?)?;
         self.tcp.read(buffer)
     }
 }
 
 impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.tcp.set_write_timeout(self.left()?)?;
+        self.tcp.set_write_timeout(self.remaining()?)?;
         self.tcp.write(bytes)
     }
 
@@ -257,7 +257,7 @@ fn dig(mut stream: Box<dyn Stream>, proxy: &ProxyServer, way: &Way<'_>) -> Resul
             Ok(stream)
         }
         Answer::Response(response) => Err(Tunnel::Refused(response.status)),
-        Answer::NotHttp(said) => Err(Tunnel::NotHttp(said)),
+        Answer::NotHttp(text) => Err(Tunnel::NotHttp(text)),
         Answer::Silent => Err(Tunnel::Silent),
     }
 }

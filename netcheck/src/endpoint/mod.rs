@@ -31,7 +31,7 @@ pub(crate) const NO_URL: &str = "<unknown URL due to internal error>";
 pub type ReadConfig = fn(&[u8]) -> Result<String, Box<dyn Error + Send + Sync>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct EndpointOptions {
     /// For connecting, TLS not included, to each host on the way.
     pub connect_timeout: Duration,
     /// For all of it: names, redirects, the body; an hour at most. The real agent waits for ever.
@@ -40,7 +40,7 @@ pub struct Options {
     pub max_body_bytes: u64,
 }
 
-impl Default for Options {
+impl Default for EndpointOptions {
     fn default() -> Self {
         Self { connect_timeout: Duration::from_secs(10), timeout: Duration::from_secs(60), max_body_bytes: 8 << 20 }
     }
@@ -121,7 +121,7 @@ impl Fetched {
 /// This thread loses all capabilities for good.
 pub fn fetch(
     request: &ApiVipConnectivityRequest,
-    options: &Options,
+    options: &EndpointOptions,
     read_config: ReadConfig,
 ) -> Result<Fetched, PrivilegeError> {
     privileges::drop_all()?;
@@ -145,7 +145,7 @@ pub fn fetch(
 /// Status and body of the last response.
 fn download(
     request: &ApiVipConnectivityRequest,
-    options: &Options,
+    options: &EndpointOptions,
     fetched: &mut Fetched,
 ) -> Result<(u16, Vec<u8>), DownloadError> {
     let agent = agent(request)?;
@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(get("authorization"), ["Basic eA=="]);
         assert_eq!(get("x-key"), ["b"]);
         assert_eq!(headers.len(), 3);
-        let shown = format!("{headers:?}");
-        assert!(!shown.contains("eA==") && !shown.contains("\"b\""), "{shown}");
+        let text = format!("{headers:?}");
+        assert!(!text.contains("eA==") && !text.contains("\"b\""), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Listens on every port at once.
 
-use super::{Error, Link, Neighbour, Neighbourhood, Options, Port, Silence};
+use super::{Error, Link, LldpOptions, Neighbour, Neighbourhood, Port, Silence};
 use crate::{
     codec::lldp::{Advertisement, Identifier},
     event_loop,
@@ -30,7 +30,7 @@ const FIRMWARE_AGENTS: [&str; 2] = ["i40e", "ice"];
 ///
 /// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
 /// thread without any capability.
-pub fn listen(options: &Options) -> Result<Neighbourhood, Error> {
+pub fn listen(options: &LldpOptions) -> Result<Neighbourhood, Error> {
     let all = interfaces::read()?;
     let cards = match &options.interfaces {
         Selection::Automatic => interfaces::cards(&all, &options.sysfs),
@@ -75,12 +75,12 @@ struct Heard(BTreeMap<(Identifier, Identifier), Neighbour>);
 
 impl Heard {
     /// The last word of a neighbour counts; a time to live of zero takes all of them back.
-    fn book(&mut self, from_mac: Mac, said: Advertisement) {
-        let who = (said.chassis.clone(), said.port.clone());
-        if said.valid_s == 0 {
+    fn book(&mut self, from_mac: Mac, advertisement: Advertisement) {
+        let who = (advertisement.chassis.clone(), advertisement.port.clone());
+        if advertisement.valid_s == 0 {
             self.0.remove(&who);
         } else if self.0.len() < NEIGHBOURS || self.0.contains_key(&who) {
-            self.0.insert(who, Neighbour { from_mac, said });
+            self.0.insert(who, Neighbour { from_mac, advertisement });
         }
     }
 }
@@ -121,9 +121,9 @@ async fn hear(ears: Vec<Ear>, limit: Duration) -> Result<Vec<Ear>, Error> {
         readers.spawn_local(async move {
             socket
                 .read_frames(|frame| {
-                    let Some(said) = Advertisement::parse(frame.payload) else { return };
+                    let Some(advertisement) = Advertisement::parse(frame.payload) else { return };
                     if let Some(ear) = shared.0.borrow_mut().get_mut(position) {
-                        ear.heard.book(frame.source, said);
+                        ear.heard.book(frame.source, advertisement);
                     }
                     shared.1.notify_one();
                 })
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn said(chassis: &str, valid_s: u16) -> Advertisement {
+    fn advertisement(chassis: &str, valid_s: u16) -> Advertisement {
         let id = |value: &str| Identifier { kind: "local".to_owned(), value: value.to_owned() };
         Advertisement { chassis: id(chassis), port: id("7"), valid_s, ..Advertisement::default() }
     }
@@ -163,12 +163,13 @@ mod tests {
     fn the_last_word_counts_and_a_farewell_is_no_neighbour() {
         let mut ear = ear("ens3", Link::Up);
         assert!(ear.waits());
-        ear.heard.book(Mac([2; 6]), said("a", 120));
-        ear.heard.book(Mac([4; 6]), said("a", 60));
+        ear.heard.book(Mac([2; 6]), advertisement("a", 120));
+        ear.heard.book(Mac([4; 6]), advertisement("a", 60));
         assert!(!ear.waits());
-        let kept: Vec<_> = ear.heard.0.values().map(|neighbour| (neighbour.from_mac, neighbour.said.valid_s)).collect();
-        assert_eq!(kept, [(Mac([4; 6]), 60)]);
-        ear.heard.book(Mac([4; 6]), said("a", 0));
+        let known: Vec<_> =
+            ear.heard.0.values().map(|neighbour| (neighbour.from_mac, neighbour.advertisement.valid_s)).collect();
+        assert_eq!(known, [(Mac([4; 6]), 60)]);
+        ear.heard.book(Mac([4; 6]), advertisement("a", 0));
         assert!(ear.waits());
     }
 
@@ -176,10 +177,10 @@ mod tests {
     fn a_crowd_of_neighbours_is_bounded() {
         let mut heard = Heard::default();
         for number in 0..1000 {
-            heard.book(Mac([2; 6]), said(&format!("{number:04}"), 120));
+            heard.book(Mac([2; 6]), advertisement(&format!("{number:04}"), 120));
         }
         assert_eq!(heard.0.len(), NEIGHBOURS);
-        heard.book(Mac([4; 6]), said("0000", 60));
+        heard.book(Mac([4; 6]), advertisement("0000", 60));
         assert_eq!(heard.0.values().next().unwrap().from_mac, Mac([4; 6]), "those known may go on");
     }
 

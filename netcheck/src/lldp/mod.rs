@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::{io, path::PathBuf, time::Duration};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct LldpOptions {
     /// How long at most. Switches speak every 30 seconds unless told otherwise.
     pub timeout: Duration,
     /// Where to listen; [`Selection::Automatic`] is every network card, whether it has an address or not.
@@ -27,7 +27,7 @@ pub struct Options {
     pub sysfs: PathBuf,
 }
 
-impl Default for Options {
+impl Default for LldpOptions {
     fn default() -> Self {
         Self { timeout: Duration::from_secs(35), interfaces: Selection::Automatic, sysfs: PathBuf::from("/sys") }
     }
@@ -107,5 +107,5 @@ pub struct Neighbour {
     /// Who sent the frame.
     pub from_mac: Mac,
     #[serde(flatten)]
-    pub said: Advertisement,
+    pub advertisement: Advertisement,
 }

@@ -57,23 +57,24 @@ fn explain(silence: Silence, port: &Port, listened_ms: u64) -> String {
 }
 
 fn lines(neighbour: &Neighbour, own_mtu: Option<u32>) -> String {
-    let said = &neighbour.said;
-    let chassis = describe(&said.chassis);
-    let switch = said.system_name.as_ref().map_or_else(|| chassis.clone(), |name| format!("{name} ({chassis})"));
-    let port = described(&said.port, said.port_description.as_ref());
-    let vlans = vlans(said.port_vlan, &said.vlans);
-    let frame = said.max_frame_bytes.map(|bytes| {
+    let advertisement = &neighbour.advertisement;
+    let chassis = describe(&advertisement.chassis);
+    let switch =
+        advertisement.system_name.as_ref().map_or_else(|| chassis.clone(), |name| format!("{name} ({chassis})"));
+    let port = described(&advertisement.port, advertisement.port_description.as_ref());
+    let vlans = vlans(advertisement.port_vlan, &advertisement.vlans);
+    let frame = advertisement.max_frame_bytes.map(|bytes| {
         // The number is to include header and check sequence; some switches write the MTU. Too small it is either way.
         let small = own_mtu.is_some_and(|mtu| u32::from(bytes) < mtu);
         let own = own_mtu.unwrap_or(0);
         format!("{bytes} bytes{}", if small { format!(", LESS THAN THE MTU {own} HERE") } else { String::new() })
     });
-    let bond = said.aggregation.map(|aggregation| match (aggregation.active, aggregation.capable) {
+    let bond = advertisement.aggregation.map(|aggregation| match (aggregation.active, aggregation.capable) {
         (true, _) => "active".to_owned(),
         (false, true) => "possible, not active".to_owned(),
         (false, false) => "not possible".to_owned(),
     });
-    let managed = said.management_addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+    let managed = advertisement.management_addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
     let rows = [
         ("switch", Some(switch)),
         ("port", Some(port)),
@@ -81,7 +82,7 @@ fn lines(neighbour: &Neighbour, own_mtu: Option<u32>) -> String {
         ("largest frame", frame),
         ("aggregation", bond),
         ("management", Some(managed).filter(|text| !text.is_empty())),
-        ("description", said.system_description.clone()),
+        ("description", advertisement.system_description.clone()),
     ];
     let rows = rows.into_iter().filter_map(|(name, value)| Some((name, value?)));
     rows.map(|(name, value)| format!("  {name:<13}  {value}\n")).collect()
@@ -153,7 +154,8 @@ mod tests {
             ..Advertisement::default()
         };
         let from_mac = Mac([2; 6]);
-        heard.neighbours = vec![Neighbour { from_mac, said: full }, Neighbour { from_mac, said: bare }];
+        heard.neighbours =
+            vec![Neighbour { from_mac, advertisement: full }, Neighbour { from_mac, advertisement: bare }];
         let ports = vec![
             heard,
             port("ens2", Some("ice"), Link::Up, Some(Silence::FirmwareAgent)),

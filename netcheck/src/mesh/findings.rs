@@ -154,7 +154,7 @@ impl Findings {
 impl HostFindings {
     fn report(&self) -> ConnectivityRemoteHost {
         let mut echoes: Vec<_> = self.echoes.iter().map(EchoFinding::report).collect();
-        echoes.extend(self.unprobed.iter().map(Unprobed::lost));
+        echoes.extend(self.unprobed.iter().map(Unprobed::report));
         echoes.sort_by(|a, b| a.remote_ip_address.cmp(&b.remote_ip_address));
         let mut mtus: Vec<_> = self.mtus.iter().map(MtuFinding::report).collect();
         mtus.extend(self.unprobed.iter().flat_map(Unprobed::failed));
@@ -204,7 +204,7 @@ impl MtuFinding {
 }
 
 impl Unprobed {
-    fn lost(&self) -> L3Connectivity {
+    fn report(&self) -> L3Connectivity {
         L3Connectivity {
             average_rtt_ms: 0.0,
             outgoing_nic: String::new(),
@@ -240,7 +240,7 @@ mod tests {
     use crate::{
         interfaces::{Interface, InterfaceAddress},
         mesh::{
-            Options,
+            MeshOptions,
             plan::plan,
             tally::{EchoTally, Stamp},
         },
@@ -292,12 +292,12 @@ mod tests {
             host("0a8954e9-3896-4eeb-953a-89d6a44b04ea", 4, &["192.168.127.12"]),
             host("ffffffff-3896-4eeb-953a-89d6a44b04ea", 5, &[]),
         ];
-        let plan = plan(&hosts, vec![nic.clone()], &[nic], &Options::default()).unwrap();
-        let lost = [false; 10];
-        let mut one_lost = [true; 10];
-        one_lost[4] = false;
+        let plan = plan(&hosts, vec![nic.clone()], &[nic], &MeshOptions::default()).unwrap();
+        let none = [false; 10];
+        let mut all_but_one = [true; 10];
+        all_but_one[4] = false;
         let outcome = Outcome {
-            echoes: vec![tally(&[true; 10]), tally(&lost), tally(&one_lost)],
+            echoes: vec![tally(&[true; 10]), tally(&none), tally(&all_but_one)],
             arps: vec![responders(&[2]), responders(&[4, 3])],
             ndps: vec![responders(&[2])],
             mtus: [(true, true), (false, true), (true, false)]
@@ -316,10 +316,10 @@ mod tests {
             }
             entry
         };
-        let lost = serde_json::json!([{"packet_loss_percentage": 100.0, "remote_ip_address": "192.168.127.12"}]);
+        let total_loss = serde_json::json!([{"packet_loss_percentage": 100.0, "remote_ip_address": "192.168.127.12"}]);
         let expected = serde_json::json!({"remote_hosts": [
             {"host_id": "0a8954e9-3896-4eeb-953a-89d6a44b04ea",
-             "l2_connectivity": [twelve("03", false), twelve("04", true)], "l3_connectivity": lost, "mtu_report": null},
+             "l2_connectivity": [twelve("03", false), twelve("04", true)], "l3_connectivity": total_loss, "mtu_report": null},
             {"host_id": "856f4f9c-3c08-4d97-8ec7-ea0ad7d4cadf",
              "l2_connectivity": [
                 {"outgoing_ip_address": "192.168.127.10", "outgoing_nic": "enp1s0",
@@ -334,7 +334,7 @@ mod tests {
                 {"mtu_successful": true, "outgoing_nic": "enp1s0", "remote_ip_address": "192.168.127.11"},
                 {"outgoing_nic": "enp1s0", "remote_ip_address": "fd00:127::11"}]},
             {"host_id": "b28954e9-3896-4eeb-953a-89d6a44b04ea",
-             "l2_connectivity": [twelve("03", true), twelve("04", false)], "l3_connectivity": lost, "mtu_report": null},
+             "l2_connectivity": [twelve("03", true), twelve("04", false)], "l3_connectivity": total_loss, "mtu_report": null},
             {"host_id": "ffffffff-3896-4eeb-953a-89d6a44b04ea",
              "l2_connectivity": null, "l3_connectivity": null, "mtu_report": null},
         ]});

@@ -16,7 +16,7 @@ pub(crate) mod table;
 mod tally;
 
 pub use findings::{EchoFinding, Findings, HostFindings, MtuFinding, Responder, Unprobed};
-pub use options::{Options, OptionsError};
+pub use options::{MeshOptions, MeshOptionsError};
 pub use path_mtu::{PathMtu, TooBig};
 pub use plan::PlanError;
 pub use request::RequestError;
@@ -36,7 +36,7 @@ use std::io;
 pub enum Error {
     /// An option is out of its range.
     #[error(transparent)]
-    Options(#[from] OptionsError),
+    Options(#[from] MeshOptionsError),
     /// The request can't be read.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -61,12 +61,12 @@ pub enum Error {
 /// Blocks for about `count * interval` when all answer, and `timeout` longer when some do not. Runs an event loop of its own
 /// on this thread and in this thread's network namespace; not to be called from within another one. Needs `CAP_NET_RAW`,
 /// and leaves the thread without any capability.
-pub fn connectivity(hosts: &[ConnectivityCheckHost], options: &Options) -> Result<ConnectivityReport, Error> {
+pub fn connectivity(hosts: &[ConnectivityCheckHost], options: &MeshOptions) -> Result<ConnectivityReport, Error> {
     Ok(measure(hosts, options)?.report())
 }
 
 /// As [`connectivity`], with all that was measured.
-pub fn measure(hosts: &[ConnectivityCheckHost], options: &Options) -> Result<Findings, Error> {
+pub fn measure(hosts: &[ConnectivityCheckHost], options: &MeshOptions) -> Result<Findings, Error> {
     options.check()?;
     let hosts = request::parse(hosts);
     let all = interfaces::read()?;

@@ -3,9 +3,9 @@
 use crate::Selection;
 use std::{path::PathBuf, time::Duration};
 
-/// Options of a mesh check.
+/// How hard to look, and through which interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct MeshOptions {
     /// Echoes to each address, and the most ARP or NDP requests from each interface to it. 1 to 100.
     pub count: u16,
     /// Pause between two probes of one address.
@@ -22,7 +22,7 @@ pub struct Options {
     pub sysfs: PathBuf,
 }
 
-impl Default for Options {
+impl Default for MeshOptions {
     fn default() -> Self {
         Self {
             count: 10,
@@ -39,15 +39,15 @@ impl Default for Options {
 /// An option out of its range.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{option} is {value}, but must be from {least} to {most}")]
-pub struct OptionsError {
+pub struct MeshOptionsError {
     pub option: &'static str,
     pub value: u128,
     pub least: u128,
     pub most: u128,
 }
 
-impl Options {
-    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+impl MeshOptions {
+    pub(crate) fn check(&self) -> Result<(), MeshOptionsError> {
         let ranges = [
             ("the number of probes", u128::from(self.count), 1, 100),
             ("the interval in milliseconds", self.interval.as_millis(), 1, 10_000),
@@ -56,7 +56,7 @@ impl Options {
             ("the deadline in milliseconds", self.deadline.as_millis(), 1, 600_000),
         ];
         match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
-            Some((option, value, least, most)) => Err(OptionsError { option, value, least, most }),
+            Some((option, value, least, most)) => Err(MeshOptionsError { option, value, least, most }),
             None => Ok(()),
         }
     }
@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn ranges_are_kept() {
-        assert_eq!(Options::default().check(), Ok(()));
-        let none = Options { count: 0, ..Options::default() };
+        assert_eq!(MeshOptions::default().check(), Ok(()));
+        let none = MeshOptions { count: 0, ..MeshOptions::default() };
         assert_eq!(none.check().unwrap_err().to_string(), "the number of probes is 0, but must be from 1 to 100");
-        let endless = Options { timeout: Duration::MAX, ..Options::default() };
+        let endless = MeshOptions { timeout: Duration::MAX, ..MeshOptions::default() };
         assert!(endless.check().is_err());
     }
 }

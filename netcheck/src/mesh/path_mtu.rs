@@ -13,7 +13,7 @@ pub struct PathMtu {
     /// Bytes of the largest packet that was answered.
     pub largest: u32,
     /// The first hop that said a packet was too big for its next link. `None` where they vanish without a word.
-    pub told: Option<TooBig>,
+    pub reported: Option<TooBig>,
 }
 
 /// What a hop said of its next link.
@@ -33,19 +33,19 @@ pub(crate) struct SizeSearch {
     fails: u32,
     /// Sent and not yet judged.
     asked: Vec<u32>,
-    told: Option<TooBig>,
+    reported: Option<TooBig>,
     begun: bool,
 }
 
 impl SizeSearch {
     /// Between an ordinary size that came through and a full one that did not.
     pub fn new(passes: u32, fails: u32) -> Self {
-        Self { passes, fails, asked: Vec::new(), told: None, begun: false }
+        Self { passes, fails, asked: Vec::new(), reported: None, begun: false }
     }
 
     /// Books the word of a hop; the first counts.
-    pub fn told(&mut self, hop: IpAddr, mtu: u32) {
-        self.told.get_or_insert(TooBig { hop, mtu });
+    pub fn report(&mut self, hop: IpAddr, mtu: u32) {
+        self.reported.get_or_insert(TooBig { hop, mtu });
     }
 
     /// The sizes to send next; empty when nothing is left to find out. Those sent before and not answered count as failed.
@@ -56,7 +56,7 @@ impl SizeSearch {
         let gap = fails.saturating_sub(passes);
         let step = gap / (SIZES_A_ROUND + 1) + 1;
         let ladder = (1..=SIZES_A_ROUND).map(|n| passes.saturating_add(n.saturating_mul(step)));
-        let named = self.told.iter().flat_map(|told| [told.mtu, told.mtu.saturating_add(1)]);
+        let named = self.reported.iter().flat_map(|hop| [hop.mtu, hop.mtu.saturating_add(1)]);
         self.asked = ladder.chain(named).filter(|size| (passes + 1..fails).contains(size)).collect();
         self.asked.sort_unstable();
         self.asked.dedup();
@@ -72,7 +72,7 @@ impl SizeSearch {
 
     /// What is known; `None` before the first round.
     pub fn result(&self) -> Option<PathMtu> {
-        self.begun.then_some(PathMtu { largest: self.passes, told: self.told })
+        self.begun.then_some(PathMtu { largest: self.passes, reported: self.reported })
     }
 }
 
@@ -96,14 +96,14 @@ mod tests {
     #[test]
     fn the_word_of_a_router_saves_rounds_but_is_not_believed() {
         let hop = "10.0.0.254".parse().unwrap();
-        for (said, mtu, rounds) in [(1500, 1500, 1), (1500, 1400, 3), (0, 1500, 3), (u32::MAX, 1500, 3)] {
+        for (word, mtu, rounds) in [(1500, 1500, 1), (1500, 1400, 3), (0, 1500, 3), (u32::MAX, 1500, 3)] {
             let mut sizes = SizeSearch::new(84, 9000);
-            sizes.told(hop, said);
-            let told = Some(TooBig { hop, mtu: said });
+            sizes.report(hop, word);
+            let reported = Some(TooBig { hop, mtu: word });
             assert_eq!(
                 (search(&mut sizes, mtu), sizes.result()),
-                (rounds, Some(PathMtu { largest: mtu, told })),
-                "{said}"
+                (rounds, Some(PathMtu { largest: mtu, reported })),
+                "{word}"
             );
         }
     }
@@ -128,12 +128,12 @@ mod tests {
         }
 
         #[test]
-        fn a_lossy_path_is_never_overrated(mtu in 100u32..9000, lost in prop::collection::vec(any::<bool>(), 128)) {
+        fn a_lossy_path_is_never_overrated(mtu in 100u32..9000, drops in prop::collection::vec(any::<bool>(), 128)) {
             let mut sizes = SizeSearch::new(84, 9000);
-            let mut lost = lost.into_iter().cycle();
+            let mut drops = drops.into_iter().cycle();
             for _ in 0..SEARCH_ROUNDS {
                 for size in sizes.next_sizes().to_vec() {
-                    if size <= mtu && !lost.next().unwrap() {
+                    if size <= mtu && !drops.next().unwrap() {
                         sizes.answered(size);
                     }
                 }

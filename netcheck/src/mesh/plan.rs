@@ -1,6 +1,6 @@
 //! Decides from a request and the local interfaces which probes to send. Pure.
 
-use super::{Options, request::RemoteHost};
+use super::{MeshOptions, request::RemoteHost};
 use crate::{codec::echo::Family, interfaces::Interface};
 use api::Mac;
 use std::{
@@ -52,7 +52,7 @@ pub(crate) struct MtuAsk {
 
 /// Network and ICMP header of an echo to `target`, bytes.
 pub(crate) fn header_bytes(target: IpAddr) -> u32 {
-    Family::of(target).network_header_bytes() + 8
+    Family::from(target).network_header_bytes() + 8
 }
 
 /// All probes of one check. Each address is probed once, however many hosts claim it.
@@ -84,7 +84,7 @@ pub(crate) fn plan(
     hosts: &[RemoteHost],
     outgoing: Vec<Interface>,
     all: &[Interface],
-    options: &Options,
+    options: &MeshOptions,
 ) -> Result<Plan, PlanError> {
     let targets: BTreeSet<IpAddr> = hosts.iter().flat_map(|host| &host.addresses).copied().collect();
     let per_target = 1 + 2 * outgoing.len();
@@ -183,7 +183,7 @@ mod tests {
     fn made(addresses: &[&str], interfaces: &[Interface]) -> Plan {
         let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
         let host = RemoteHost { addresses, ..RemoteHost::default() };
-        plan(&[host], interfaces.to_vec(), interfaces, &Options::default()).unwrap()
+        plan(&[host], interfaces.to_vec(), interfaces, &MeshOptions::default()).unwrap()
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
     fn an_address_of_two_hosts_is_probed_once() {
         let host = RemoteHost { addresses: vec!["10.0.0.9".parse().unwrap()], ..RemoteHost::default() };
         let nics = [interface("a", 1500, &["10.0.0.5/24"])];
-        let plan = plan(&[host.clone(), host], nics.to_vec(), &nics, &Options::default()).unwrap();
+        let plan = plan(&[host.clone(), host], nics.to_vec(), &nics, &MeshOptions::default()).unwrap();
         assert_eq!((plan.echoes.len(), plan.arps.len()), (1, 1));
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let addresses = (0..40_000u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n).into()).collect();
         let host = RemoteHost { addresses, ..RemoteHost::default() };
         let nics = [interface("a", 1500, &["10.0.0.5/8"])];
-        let error = plan(&[host], nics.to_vec(), &nics, &Options::default()).unwrap_err();
+        let error = plan(&[host], nics.to_vec(), &nics, &MeshOptions::default()).unwrap_err();
         assert_eq!(error, PlanError::TooMany { packets: 1_200_000, addresses: 40_000, limit: 1_000_000 });
     }
 }

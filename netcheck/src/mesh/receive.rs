@@ -39,7 +39,7 @@ impl Mesh {
             match open.receive(&mut buffer).await {
                 Ok(Some(Received::Message { from, message, arrival })) => {
                     let now = Instant::now();
-                    if let Some(reply) = Echo::parse(Family::of(from), message)
+                    if let Some(reply) = Echo::parse(Family::from(from), message)
                         && reply.kind == echo::Kind::Reply
                         && reply.identifier == open.identifier()
                     {
@@ -47,7 +47,7 @@ impl Mesh {
                     }
                 }
                 Ok(Some(Received::TooBig { target, hop, mtu, message })) => {
-                    if quoted_identifier(Family::of(target), message) == Some(open.identifier()) {
+                    if quoted_identifier(Family::from(target), message) == Some(open.identifier()) {
                         self.book_too_big(socket, target, hop, mtu);
                     }
                 }
@@ -64,12 +64,12 @@ impl Mesh {
     }
 
     fn book_echo(&self, socket: usize, from: IpAddr, reply: &Echo<'_>, now: Instant, arrival: Option<SystemTime>) {
-        let Some(position) = self.position_of(reply.payload) else { return };
+        let Some(position) = self.position(reply.payload) else { return };
         let mut tallies = self.tallies.borrow_mut();
         // A payload cut or stretched on the way belongs to no series.
-        let is_of = |series: &EchoSeries| series.target == from && series.socket == Some(socket);
+        let matches = |series: &EchoSeries| series.target == from && series.socket == Some(socket);
         if let Some(series) = self.series.get(position) {
-            if is_of(series)
+            if matches(series)
                 && reply.payload.len() == series.payload_bytes
                 && let Some(tally) = tallies.echoes.get_mut(position)
             {
@@ -79,7 +79,7 @@ impl Mesh {
         }
         let mtu = position - self.series.len();
         if mtu < self.plan.mtus.len()
-            && self.series.get(self.mtu_series(mtu)).is_some_and(is_of)
+            && self.series.get(self.mtu_series(mtu)).is_some_and(matches)
             && let Some(search) = tallies.sizes.get_mut(mtu)
             && let Ok(payload_bytes) = u32::try_from(reply.payload.len())
         {
@@ -95,12 +95,12 @@ impl Mesh {
         let path = (0..self.plan.mtus.len()).find(of_path);
         let mut tallies = self.tallies.borrow_mut();
         if let Some(search) = path.and_then(|path| tallies.sizes.get_mut(path)) {
-            search.told(hop, mtu);
+            search.report(hop, mtu);
         }
     }
 
     /// What an echo's payload says that it is for, if it is of this check.
-    fn position_of(&self, payload: &[u8]) -> Option<usize> {
+    fn position(&self, payload: &[u8]) -> Option<usize> {
         let (cookie, rest) = payload.split_first_chunk::<8>()?;
         let (position, _) = rest.split_first_chunk::<8>()?;
         (*cookie == self.cookie).then(|| usize::try_from(u64::from_be_bytes(*position)).ok())?

@@ -71,8 +71,8 @@ fn parse_host(host: &ConnectivityCheckHost) -> RemoteHost {
                 addresses.push(address);
                 continue;
             }
-            let (nic, shown) = (shorten(&nic.name), shorten(text));
-            tracing::warn!(host = %host.host_id, ?nic, address = ?shown, "not the address of one host: not probed, told as lost");
+            let (nic, text) = (shorten(&nic.name), shorten(text));
+            tracing::warn!(host = %host.host_id, ?nic, address = ?text, "not the address of one host: not probed, told as lost");
             odd.insert(OddAddress { text: plain.to_owned(), is_address: address.is_some() });
         }
     }

@@ -3,7 +3,7 @@
 //! One task a socket books what comes back (`receive`) while this one sends (`send`).
 
 use super::{
-    Error, Options,
+    Error, MeshOptions,
     path_mtu::{PathMtu, SizeSearch},
     plan::{ECHO_PAYLOAD_BYTES, MTU_PROBES, Plan, header_bytes},
     tally::{EchoTally, Responders},
@@ -87,7 +87,7 @@ pub(super) struct Tallies {
 /// Sends the plan's probes and collects what comes back.
 ///
 /// The thread keeps no capability: whatever comes back is read without any.
-pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Outcome, Error> {
+pub(crate) async fn run(plan: Plan, options: &MeshOptions) -> Result<Outcome, Error> {
     let deadline = Instant::now() + options.deadline;
     let mesh = Rc::new(Mesh::open(plan, options)?);
     privileges::drop_all()?;
@@ -119,7 +119,7 @@ pub(crate) async fn run(plan: Plan, options: &Options) -> Result<Outcome, Error>
 }
 
 impl Mesh {
-    fn open(plan: Plan, options: &Options) -> Result<Self, SocketError> {
+    fn open(plan: Plan, options: &MeshOptions) -> Result<Self, SocketError> {
         let expected = |address: IpAddr| -> BTreeSet<Mac> { plan.expected.get(&address).cloned().unwrap_or_default() };
         let sizes = plan.mtus.iter().map(|ask| {
             let packet =
@@ -128,8 +128,8 @@ impl Mesh {
         });
         let tallies = Tallies {
             echoes: Vec::new(),
-            arps: plan.arps.iter().map(|ask| Responders::of(expected(ask.target.into()))).collect(),
-            ndps: plan.ndps.iter().map(|ask| Responders::of(expected(ask.target.into()))).collect(),
+            arps: plan.arps.iter().map(|ask| Responders::expecting(expected(ask.target.into()))).collect(),
+            ndps: plan.ndps.iter().map(|ask| Responders::expecting(expected(ask.target.into()))).collect(),
             sizes: sizes.collect(),
         };
         let mut mesh = Self {
@@ -161,14 +161,14 @@ impl Mesh {
         Ok(())
     }
 
-    fn open_echo_sockets(&mut self, options: &Options) -> Result<(), SocketError> {
+    fn open_echo_sockets(&mut self, options: &MeshOptions) -> Result<(), SocketError> {
         let mut opened: HashMap<(Family, Option<usize>), Option<usize>> = HashMap::new();
         let plain = self.plan.echoes.iter().map(|target| (*target, None, ECHO_PAYLOAD_BYTES, options.count));
         let mtu = self.plan.mtus.iter().flat_map(|ask| {
             [ECHO_PAYLOAD_BYTES, ask.payload_bytes].map(|bytes| (ask.target, Some(ask.interface), bytes, MTU_PROBES))
         });
         for (target, interface, payload_bytes, rounds) in plain.chain(mtu) {
-            let family = Family::of(target);
+            let family = Family::from(target);
             let socket = match opened.get(&(family, interface)) {
                 Some(socket) => *socket,
                 None => {

@@ -5,7 +5,7 @@
 //! many hosts are told to check each other at the same moment, no address is asked by all of them at once.
 
 use super::{
-    Options,
+    MeshOptions,
     path_mtu::SEARCH_ROUNDS,
     plan::{MTU_PROBES, header_bytes},
     run::{EchoSeries, Mesh},
@@ -43,7 +43,7 @@ enum Probe {
 }
 
 impl Mesh {
-    pub(super) async fn send_all(&self, options: &Options) {
+    pub(super) async fn send_all(&self, options: &MeshOptions) {
         let mut probes: Vec<Probe> = (0..self.plan.arps.len()).map(Probe::Arp).collect();
         probes.extend((0..self.plan.ndps.len()).map(Probe::Ndp));
         probes.extend((0..self.series.len()).map(Probe::Echo));
@@ -122,7 +122,7 @@ impl Mesh {
         let mut payload = self.tag(position);
         payload.resize(payload_bytes, 0x5a);
         let request = Echo { kind: echo::Kind::Request, identifier: socket.identifier(), sequence, payload: &payload };
-        let message = request.to_bytes(Family::of(series.target));
+        let message = request.to_bytes(Family::from(series.target));
         was_sent(&socket.send(series.target, &message, before).await, series.target)
     }
 

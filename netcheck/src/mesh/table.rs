@@ -36,8 +36,8 @@ fn render_host(host: &HostFindings) -> String {
                 None => format!("NO ANSWER to {} echoes", statistics.sent),
                 Some(trip) => {
                     let [min, mean, max, jitter] = [trip.min, trip.mean, trip.max, trip.jitter].map(milliseconds);
-                    let lost = if loss > 0.0 { "LOSS" } else { "loss" };
-                    format!("{lost} {loss:.0} %, min/avg/max {min:.3}/{mean:.3}/{max:.3} ms, jitter {jitter:.3} ms")
+                    let word = if loss > 0.0 { "LOSS" } else { "loss" };
+                    format!("{word} {loss:.0} %, min/avg/max {min:.3}/{mean:.3}/{max:.3} ms, jitter {jitter:.3} ms")
                 }
             },
         );
@@ -47,15 +47,15 @@ fn render_host(host: &HostFindings) -> String {
             (true, _) => "passes".to_owned(),
             (false, None) => "DOES NOT PASS".to_owned(),
             (false, Some(path)) => {
-                let told = path.told.map(|told| format!(" ({} says {})", told.hop, told.mtu)).unwrap_or_default();
-                format!("DOES NOT PASS, {} does{told}", path.largest)
+                let reported = path.reported.map(|hop| format!(" ({} says {})", hop.hop, hop.mtu)).unwrap_or_default();
+                format!("DOES NOT PASS, {} does{reported}", path.largest)
             }
         };
         line(&mtu.address, "MTU", format!("{} from {} {verdict}", mtu.mtu, mtu.interface));
     }
     for unprobed in &host.unprobed {
-        let shown: String = printable(unprobed.text.as_bytes()).chars().take(39).collect();
-        line(&shown, "echo", "NOT SENT: not the address of one host".to_owned());
+        let text: String = printable(unprobed.text.as_bytes()).chars().take(39).collect();
+        line(&text, "echo", "NOT SENT: not the address of one host".to_owned());
     }
     if host.unprobed.is_empty() && host.responders.is_empty() && host.echoes.is_empty() && host.mtus.is_empty() {
         text.push_str("  nothing to probe\n");
@@ -87,8 +87,8 @@ mod tests {
             expected,
         };
         let hop = "10.0.0.254".parse().unwrap();
-        let mtu = |told: Option<Option<TooBig>>| {
-            let path = told.map(|told| PathMtu { largest: 1400, told });
+        let mtu = |reported: Option<Option<TooBig>>| {
+            let path = reported.map(|reported| PathMtu { largest: 1400, reported });
             MtuFinding { address, interface: "a".into(), mtu: 9000, passed: false, path }
         };
         let host = HostFindings {

@@ -98,7 +98,7 @@ impl EchoTally {
         let sent = count(|echo| matches!(echo, Echo::Sent(_) | Echo::Answered(_)));
         // One that our own queues had no room for says nothing of the path. When they take none, nothing gets there.
         let sent = if sent == 0 { count(|echo| matches!(echo, Echo::Refused)) } else { sent };
-        EchoStatistics { sent, received: trips.len(), round_trip: RoundTrip::of(&trips) }
+        EchoStatistics { sent, received: trips.len(), round_trip: RoundTrip::from_trips(&trips) }
     }
 }
 
@@ -134,7 +134,7 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    fn of(trips: &[Duration]) -> Option<Self> {
+    fn from_trips(trips: &[Duration]) -> Option<Self> {
         let mean = |durations: &mut dyn Iterator<Item = Duration>, count: usize| {
             let count = u32::try_from(count).unwrap_or(u32::MAX);
             durations.sum::<Duration>().checked_div(count).unwrap_or_default()
@@ -161,7 +161,7 @@ pub(crate) struct Responders {
 }
 
 impl Responders {
-    pub fn of(expected: BTreeSet<Mac>) -> Self {
+    pub fn expecting(expected: BTreeSet<Mac>) -> Self {
         Self { expected, ..Self::default() }
     }
 
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_host_itself_finds_a_place_among_any_number_of_others() {
-        let mut responders = Responders::of([mac(200), mac(201)].into());
+        let mut responders = Responders::expecting([mac(200), mac(201)].into());
         responders.asked(Instant::now());
         for last in 0..100 {
             responders.answered(mac(last));

@@ -1,6 +1,6 @@
 //! Asks chronyd: over its Unix socket, which may also add sources, or else over UDP, which may only read.
 
-use super::{Options, socket::ClientSocket};
+use super::{NtpOptions, socket::ClientSocket};
 use crate::codec::chrony::{
     MAX_REPLY_BYTES, Measurement, Reply, ReplyError, Request, ServerName, Source, SourceAddress, Status, Tracking,
 };
@@ -97,7 +97,7 @@ enum Link {
 
 impl Chronyd {
     /// Opens a socket and sends nothing yet. The thread's user for files is chronyd's until this is dropped.
-    pub(super) fn open(options: &Options, started: Instant) -> Result<Self, ChronydError> {
+    pub(super) fn open(options: &NtpOptions, started: Instant) -> Result<Self, ChronydError> {
         let deadline = started + options.deadline;
         let mut failed = Attempts::default();
         let path = options.chrony_socket.display().to_string();

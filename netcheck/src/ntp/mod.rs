@@ -27,7 +27,7 @@ use std::{
 
 /// Where to look, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct NtpOptions {
     /// chronyd's Unix socket, which takes commands.
     pub chrony_socket: PathBuf,
     /// Its UDP socket, which tells its sources.
@@ -43,7 +43,7 @@ pub struct Options {
     pub server_timeout: Duration,
 }
 
-impl Default for Options {
+impl Default for NtpOptions {
     fn default() -> Self {
         Self {
             chrony_socket: "/run/chrony/chronyd.sock".into(),
@@ -57,7 +57,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl NtpOptions {
     fn resolver(&self) -> Result<Resolver, ReadError> {
         Resolver::from_files(&self.resolv_conf, &self.hosts)
     }
@@ -130,7 +130,7 @@ pub struct Measured {
 /// Blocks until `deadline` at worst; runs on this thread, in its network namespace and not within an event loop. Leaves the thread
 /// without any capability. To enter chronyd's directory it needs to be root with `CAP_SETUID`, or the user chronyd runs as;
 /// others read over UDP.
-pub fn synchronize(sources: &[String], options: &Options) -> Result<Findings, Error> {
+pub fn synchronize(sources: &[String], options: &NtpOptions) -> Result<Findings, Error> {
     request::check(sources)?;
     let started = Instant::now();
     let resolver = options.resolver()?;
@@ -154,7 +154,7 @@ pub fn synchronize(sources: &[String], options: &Options) -> Result<Findings, Er
 /// Asks `servers` (names or addresses, with ports where they are not 123) directly and leaves chronyd alone.
 ///
 /// Blocks until `server_timeout` at worst; otherwise as [`synchronize`].
-pub fn measure(servers: &[String], options: &Options) -> Result<Findings, Error> {
+pub fn measure(servers: &[String], options: &NtpOptions) -> Result<Findings, Error> {
     let resolver = options.resolver()?;
     privileges::drop_all()?;
     Ok(Findings::Measured(Measured { no_chronyd: None, servers: ask_all(servers, &resolver, options)? }))
@@ -162,7 +162,7 @@ pub fn measure(servers: &[String], options: &Options) -> Result<Findings, Error>
 
 type Asked = Vec<(String, Result<Offset, SntpError>)>;
 
-fn ask_all(servers: &[String], resolver: &Resolver, options: &Options) -> Result<Asked, SntpError> {
+fn ask_all(servers: &[String], resolver: &Resolver, options: &NtpOptions) -> Result<Asked, SntpError> {
     let offsets = sntp::measure_all(servers, resolver, options.server_timeout)?;
     Ok(servers.iter().cloned().zip(offsets).collect())
 }
@@ -178,7 +178,7 @@ fn with_chronyd(
     mut chronyd: Chronyd,
     wanted: &[String],
     resolver: &Resolver,
-    options: &Options,
+    options: &NtpOptions,
     started: Instant,
 ) -> Result<ChronydFindings, Error> {
     let name_limit = || options.deadline.saturating_sub(started.elapsed()).min(options.name_timeout);

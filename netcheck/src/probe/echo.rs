@@ -163,8 +163,9 @@ impl EchoSocket {
         let packet = buffer.get(..arrival.length).unwrap_or_default();
         let Some(from) = arrival.name else { return Ok(None) };
         if arrival.is_error {
-            let told = arrival.too_big.map(|(hop, mtu)| Received::TooBig { target: from, hop, mtu, message: packet });
-            return Ok(told);
+            let too_big =
+                arrival.too_big.map(|(hop, mtu)| Received::TooBig { target: from, hop, mtu, message: packet });
+            return Ok(too_big);
         }
         let message = match self.family {
             Family::V4 => icmp_of_ipv4(packet),
@@ -247,11 +248,11 @@ fn receive_with(fd: &OwnedFd, buffer: &mut [u8], flags: MsgFlags) -> nix::Result
 
 /// "Fragmentation needed" (type 3, code 4) of ICMP, "packet too big" (type 2) of ICMPv6.
 fn too_big(error: &libc::sock_extended_err, hop: IpAddr) -> Option<(IpAddr, u32)> {
-    let told = matches!(
+    let is_too_big = matches!(
         (error.ee_origin, error.ee_type, error.ee_code),
         (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _)
     );
-    told.then_some((hop, error.ee_info))
+    is_too_big.then_some((hop, error.ee_info))
 }
 
 fn system_time(time: &TimeSpec) -> Option<SystemTime> {

@@ -27,7 +27,7 @@ use std::{io, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 /// How fast to ask, and through which interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SweepOptions {
     /// Questions a second at most, all networks together. Each is heard by every station of the segment.
     pub packets_per_second: u32,
     /// A sweep that is not done by then is an error: who was not asked is not free.
@@ -38,7 +38,7 @@ pub struct Options {
     pub sysfs: PathBuf,
 }
 
-impl Default for Options {
+impl Default for SweepOptions {
     fn default() -> Self {
         Self {
             packets_per_second: 4000,
@@ -145,7 +145,7 @@ pub enum Error {
 /// one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
 pub fn sweep(
     networks: &[Network],
-    options: &Options,
+    options: &SweepOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Findings>, Error> {
     request::check(networks)?;
@@ -157,7 +157,7 @@ pub fn sweep(
 
 /// The networks of our own interfaces, in the kernel's order. Left out are those of a single address, and, with a warning,
 /// those larger than a /16.
-pub fn own_networks(options: &Options) -> Result<Vec<Network>, Error> {
+pub fn own_networks(options: &SweepOptions) -> Result<Vec<Network>, Error> {
     let all = interfaces::read()?;
     let networks = plan::own_networks(&interfaces::outgoing(&all, &options.interfaces, &options.sysfs)?);
     if networks.is_empty() { Err(PlanError::NothingOwn.into()) } else { Ok(networks) }

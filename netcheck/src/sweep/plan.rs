@@ -79,7 +79,7 @@ pub(crate) fn plan(networks: &[Network], outgoing: &[Interface], all: &[Interfac
 fn ask(network: Network, outgoing: &[Interface]) -> Result<Ask, PlanError> {
     let on_network = |(ip, prefix): &(Ipv4Addr, u32)| {
         network.contains(*ip)
-            || (*prefix <= network.prefix_bits() && Network::of(*ip, *prefix).contains(network.base()))
+            || (*prefix <= network.prefix_bits() && Network::containing(*ip, *prefix).contains(network.base()))
     };
     let candidates: Vec<_> = outgoing
         .iter()
@@ -92,8 +92,8 @@ fn ask(network: Network, outgoing: &[Interface]) -> Result<Ask, PlanError> {
         return Err(PlanError::NoLink { network, interface: interface.name.clone() });
     }
     let named = |interface: &Interface| -> Vec<String> {
-        let of = |(ip, prefix)| format!("{} ({})", Network::of(ip, prefix), interface.name);
-        addresses(interface).map(of).collect()
+        let text = |(ip, prefix)| format!("{} ({})", Network::containing(ip, prefix), interface.name);
+        addresses(interface).map(text).collect()
     };
     let mut present: Vec<_> = outgoing.iter().filter(|interface| interface.mac.is_some()).flat_map(named).collect();
     present.dedup();
@@ -106,7 +106,7 @@ pub(crate) fn own_networks(outgoing: &[Interface]) -> Vec<Network> {
     let mut networks = Vec::new();
     for interface in outgoing.iter().filter(|interface| interface.mac.is_some()) {
         for (ip, prefix) in addresses(interface).filter(|(ip, prefix)| !ip.is_link_local() && *prefix < 32) {
-            let network = Network::of(ip, prefix);
+            let network = Network::containing(ip, prefix);
             if !network.is_sweepable() {
                 tracing::warn!(%network, interface = interface.name, "larger than a /16: not swept; name parts of it");
             } else if !networks.contains(&network) {

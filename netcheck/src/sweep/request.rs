@@ -46,7 +46,7 @@ pub enum RequestError {
 }
 
 impl Network {
-    pub(crate) fn of(address: Ipv4Addr, prefix_bits: u32) -> Self {
+    pub(crate) fn containing(address: Ipv4Addr, prefix_bits: u32) -> Self {
         let mask = u32::MAX.checked_shl(32 - prefix_bits.min(32)).unwrap_or(0);
         Self { base: Ipv4Addr::from_bits(address.to_bits() & mask), prefix_bits: prefix_bits.min(32) }
     }
@@ -74,11 +74,11 @@ impl Network {
     }
 
     pub(crate) fn contains(&self, address: Ipv4Addr) -> bool {
-        Self::of(address, self.prefix_bits) == *self
+        Self::containing(address, self.prefix_bits) == *self
     }
 
     /// Where `address` stands in the network, from 0.
-    pub(crate) fn offset_of(&self, address: Ipv4Addr) -> Option<usize> {
+    pub(crate) fn offset(&self, address: Ipv4Addr) -> Option<usize> {
         let offset = address.to_bits().checked_sub(self.base.to_bits())?;
         usize::try_from(offset).ok().filter(|_| self.contains(address))
     }
@@ -98,7 +98,7 @@ impl FromStr for Network {
         let (address, bits) = text.split_once('/').ok_or_else(invalid)?;
         let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
         let bits: u32 = bits.parse().ok().filter(|bits| digits && *bits <= 32).ok_or_else(invalid)?;
-        let canonical = Self::of(address.parse().map_err(|_| invalid())?, bits);
+        let canonical = Self::containing(address.parse().map_err(|_| invalid())?, bits);
         if canonical.to_string() != text {
             return Err(RequestError::NotCanonical { canonical, text: text.chars().take(64).collect() });
         }
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(all("255.255.255.252/30"), four);
         assert_eq!(all("10.0.0.7/32"), [Ipv4Addr::new(10, 0, 0, 7)]);
         let network: Network = "10.0.4.0/22".parse().unwrap();
-        let offset = |text: &str| network.offset_of(text.parse().unwrap());
+        let offset = |text: &str| network.offset(text.parse().unwrap());
         assert_eq!((offset("10.0.4.0"), offset("10.0.7.255")), (Some(0), Some(1023)));
         assert_eq!((offset("10.0.3.255"), offset("10.0.8.0")), (None, None));
     }

@@ -1,7 +1,7 @@
 //! Asks for all addresses of a plan, paced, on one thread, and books who answers.
 
 use super::{
-    Error, Findings, Occupied, Options, Progress,
+    Error, Findings, Occupied, Progress, SweepOptions,
     plan::{Ask, Plan},
 };
 use crate::{
@@ -59,7 +59,7 @@ struct Tally {
 /// The thread keeps no capability: whatever comes back is read without any.
 pub(crate) async fn run(
     plan: Plan,
-    options: &Options,
+    options: &SweepOptions,
     report: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Findings>, Error> {
     let deadline = Instant::now() + options.deadline;
@@ -88,7 +88,7 @@ pub(crate) async fn run(
 }
 
 impl Sweep {
-    async fn ask_all(&self, options: &Options, report: &mut dyn FnMut(Progress)) {
+    async fn ask_all(&self, options: &SweepOptions, report: &mut dyn FnMut(Progress)) {
         let pace = Pace::new(options.packets_per_second, Instant::now());
         let mut reported = Instant::now();
         let total = self.progress.get().total;
@@ -203,7 +203,7 @@ impl Tally {
     }
 
     fn book(&mut self, ask: &Ask, reply: &Arp, round: u8) {
-        let asked = ask.network.offset_of(reply.sender_ip).and_then(|offset| self.asked.get(offset));
+        let asked = ask.network.offset(reply.sender_ip).and_then(|offset| self.asked.get(offset));
         if asked != Some(&true) {
             return;
         }

@@ -1,6 +1,6 @@
 //! A network to break: we, a gateway, and behind it whatever a test wants there.
 
-use netcheck::doctor::{Options, ProxyVariables, Report, diagnose};
+use netcheck::doctor::{DoctorOptions, ProxyVariables, Report, diagnose};
 use serde_json::json;
 use std::{
     fs,
@@ -80,22 +80,22 @@ impl Lab {
     }
 
     /// Nothing of the machine that the test runs on.
-    pub fn options(&self, url: &str) -> Options {
+    pub fn options(&self, url: &str) -> DoctorOptions {
         let (resolv_conf, hosts) = (self.path("resolv.conf"), self.path("hosts"));
         fs::write(&resolv_conf, format!("nameserver {}\nsearch lab.example.com\n", self.name_server)).unwrap();
         fs::write(&hosts, "").unwrap();
-        Options {
+        DoctorOptions {
             proxy: ProxyVariables::default(),
             resolv_conf,
             hosts,
             chrony_conf: "/nonexistent".into(),
             sysfs: "/nonexistent".into(),
             timeout: Duration::from_secs(3),
-            ..Options::new(url)
+            ..DoctorOptions::new(url)
         }
     }
 
-    pub fn diagnose(&self, options: &Options) -> Report {
+    pub fn diagnose(&self, options: &DoctorOptions) -> Report {
         let report = self.us.namespace.enter(|| diagnose(options)).unwrap();
         println!("{}", report.to_text());
         assert_eq!(serde_json::to_value(&report).unwrap()["schema_version"], json!(1));

@@ -13,7 +13,7 @@ use lab::{
 };
 use netcheck::{
     cli::Netcheck,
-    doctor::{Code, Finding, Options, ProxyVariables, Report, Station, Verdict, diagnose},
+    doctor::{Code, DoctorOptions, Finding, ProxyVariables, Report, Station, Verdict, diagnose},
 };
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
@@ -41,7 +41,7 @@ fn a_sound_way_is_passed_from_link_to_service() {
     let certificate = lab.certificate(-1, 30);
     let (Some(_service), Some(_names)) = (lab.tls_service(&certificate), lab.name_server()) else { return };
     let _time = Fake::sntp(&lab.gateway, 0.0);
-    let options = Options {
+    let options = DoctorOptions {
         http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None },
         ntp_servers: vec![TIME_SERVER.to_owned()],
         ..lab.options(&format!("https://{NAME}"))
@@ -78,7 +78,7 @@ fn a_sound_way_of_ipv6_alone_is_passed_from_link_to_service() {
         (format!("[{SERVICE_V6}]"), format!("not needed: {SERVICE_V6} is an address")),
     ] {
         let url = format!("https://{host}");
-        let report = lab.diagnose(&Options { http: http.clone(), ..lab.options(&url) });
+        let report = lab.diagnose(&DoctorOptions { http: http.clone(), ..lab.options(&url) });
         let seen = [
             format!("ens3 ({OUR_MAC}) is up"),
             "2001:db8:1::1/64 on ens3".to_owned(),
@@ -173,7 +173,7 @@ fn a_name_server_that_is_silent() {
     let Some(lab) = Lab::new() else { return };
     let _silent = bound(&lab.gateway, &format!("{NAME_SERVER}:53"));
     let _time = Fake::sntp(&lab.gateway, 0.0);
-    let options = Options {
+    let options = DoctorOptions {
         ntp_servers: vec![TIME_SERVER.to_owned()],
         timeout: Duration::from_secs(1),
         ..lab.options(&format!("https://{NAME}"))
@@ -222,7 +222,7 @@ fn a_clock_two_years_off_is_named_as_what_ails_the_certificate() {
     let certificate = lab.certificate(700, 90);
     let Some(_service) = lab.tls_service(&certificate) else { return };
     let _time = Fake::sntp(&lab.gateway, 730.0 * DAY_S + 3600.0);
-    let options = Options {
+    let options = DoctorOptions {
         http: HttpConfig { ca_cert: Some(certificate.ca.clone()), insecure: false, proxies: None },
         ntp_servers: vec![TIME_SERVER.to_owned()],
         ..lab.options(&format!("https://{SERVICE}"))
@@ -287,14 +287,14 @@ fn proxies_that_do_not_work() {
         ),
     ] {
         let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", proxy), ("NO_PROXY", "other.example.com")]);
-        let options = Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) };
+        let options = DoctorOptions { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) };
         let report = lab.diagnose(&options);
         assert_cause(&report, &broken(Station::Proxy, code, seen, &format!("{next}{without}")));
         assert!(!report.to_text().contains("secret"));
     }
     for (list, excepted) in [("203.0.113.0/24", true), (" 203.0.113.7:8090", true), ("203.0.113.7:80", false)] {
         let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", list)]);
-        let report = lab.diagnose(&Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
+        let report = lab.diagnose(&DoctorOptions { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
         assert_eq!(report.reachable, excepted, "{list}");
     }
     // A web server takes a request in absolute form for its own.
@@ -303,12 +303,12 @@ fn proxies_that_do_not_work() {
         ("HTTPS_PROXY", "not needed: none is set"),
     ] {
         let proxy = ProxyVariables::from_pairs(&[(variable, "http://203.0.113.7:8090")]);
-        let report = lab.diagnose(&Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
+        let report = lab.diagnose(&DoctorOptions { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
         assert!(report.reachable, "{}", report.to_text());
         assert_eq!(report.station(Station::Proxy).unwrap().seen, seen);
     }
     let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", SERVICE)]);
-    let report = lab.diagnose(&Options { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
+    let report = lab.diagnose(&DoctorOptions { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
     assert!(report.reachable);
     let seen = "not needed: NO_PROXY excepts 203.0.113.7 from HTTP_PROXY";
     assert_eq!(report.station(Station::Proxy).unwrap().seen, seen);
@@ -320,7 +320,7 @@ fn a_proxy_that_works() {
     let certificate = lab.certificate(-1, 30);
     let Some(_service) = lab.tls_service(&certificate) else { return };
     let _proxy = Fake::proxy(&lab.gateway, 3128, &format!("{SERVICE}:443"));
-    let options = Options {
+    let options = DoctorOptions {
         proxy: ProxyVariables::from_pairs(&[("HTTPS_PROXY", "http://user:secret@203.0.113.8:3128")]),
         http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None },
         ..lab.options(&format!("https://{SERVICE}"))
@@ -349,12 +349,12 @@ fn a_certificate_of_an_unknown_issuer() {
     assert_cause(&report, &broken(Station::Tls, Code::UnknownIssuer, &seen, next));
 
     let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None };
-    let trusting = Options { http: http.clone(), ..options.clone() };
+    let trusting = DoctorOptions { http: http.clone(), ..options.clone() };
     let report = lab.diagnose(&trusting);
     assert!(report.reachable, "with --ca-cert it is");
     assert_eq!(report.station(Station::Tls).unwrap().verdict, Verdict::Ok);
 
-    let elsewhere = Options { http, ..lab.options("https://203.0.113.9") };
+    let elsewhere = DoctorOptions { http, ..lab.options("https://203.0.113.9") };
     let report = lab.diagnose(&elsewhere);
     let seen = format!("the certificate of CN={NAME} is for {NAME}, {SERVICE}, not for 203.0.113.9");
     let next = "use a name in the URL that the certificate has, or have 203.0.113.9 put into it";
@@ -432,13 +432,15 @@ fn the_exit_status_says_whether_the_service_is_reached() {
 
 #[test]
 fn bad_arguments_are_told() {
-    let error = |options: &Options| diagnose(options).unwrap_err().to_string();
+    let error = |options: &DoctorOptions| diagnose(options).unwrap_err().to_string();
     let text = "'ftp://host/' is not the URL of a service: expected http:// or https:// and a host";
-    assert_eq!(error(&Options::new("ftp://user:secret@host/")), text);
+    assert_eq!(error(&DoctorOptions::new("ftp://user:secret@host/")), text);
     let ca_cert = Some(Path::new("/nonexistent/ca.pem").to_owned());
-    let options =
-        Options { http: HttpConfig { ca_cert, insecure: false, proxies: None }, ..Options::new("https://host") };
+    let options = DoctorOptions {
+        http: HttpConfig { ca_cert, insecure: false, proxies: None },
+        ..DoctorOptions::new("https://host")
+    };
     assert_eq!(error(&options), "cannot read the CA bundle /nonexistent/ca.pem");
-    let options = Options { timeout: Duration::from_secs(61), ..Options::new("https://host") };
+    let options = DoctorOptions { timeout: Duration::from_secs(61), ..DoctorOptions::new("https://host") };
     assert_eq!(error(&options), "the time limit is 61 s, but must be from 1 to 60");
 }

@@ -109,7 +109,7 @@ impl IsoFile {
         let undo = patches.iter().map(|patch| {
             let len = u64::try_from(patch.bytes.len()).unwrap_or_default();
             let bytes = self.bytes(patch.offset, len).ok_or_else(|| self.no("it ends before its records do"))?;
-            Ok(Change::of(&Patch { offset: patch.offset, bytes }))
+            Ok(Change::undoing(&Patch { offset: patch.offset, bytes }))
         });
         let before = IsoBase { bytes: self.base.len(), undo: undo.collect::<Result<_, BakeError>>()? };
         let facts = image.map(|image| ImageFacts { path: LIVE_PATH.to_owned(), bytes: image.len.into() });

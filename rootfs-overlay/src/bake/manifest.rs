@@ -80,7 +80,7 @@ pub struct Change {
 
 impl Change {
     /// What puts `patch` back.
-    pub fn of(patch: &Patch) -> Self {
+    pub fn undoing(patch: &Patch) -> Self {
         Self { offset: patch.offset, bytes: kernel::hex::lower(&patch.bytes) }
     }
 

@@ -105,11 +105,11 @@ impl Program {
             return Err(ProgramError::Unfit { path: path.to_owned(), what });
         }
         let bytes = std::fs::read(path).map_err(failed)?;
-        Self::of(bytes).map_err(|what| ProgramError::Unfit { path: path.to_owned(), what: what.to_owned() })
+        Self::parse(bytes).map_err(|what| ProgramError::Unfit { path: path.to_owned(), what: what.to_owned() })
     }
 
     /// The one of these bytes; the error is what is wrong with them.
-    pub fn of(bytes: Vec<u8>) -> Result<Self, &'static str> {
+    pub fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let (machine, is_static) = elf(&bytes)?;
         if !is_static {
             return Err("it needs a dynamic loader and libraries, which the live system may not have");
@@ -190,16 +190,16 @@ mod tests {
 
     #[test]
     fn a_static_program_is_told_from_others() {
-        let good = Program::of(sample(1, 62)).unwrap();
+        let good = Program::parse(sample(1, 62)).unwrap();
         assert_eq!((good.machine, good.version.as_deref()), (Machine::X86_64, Some(env!("CARGO_PKG_VERSION"))));
-        assert_eq!(Program::of(sample(1, 183)).unwrap().machine, Machine::Aarch64);
+        assert_eq!(Program::parse(sample(1, 183)).unwrap().machine, Machine::Aarch64);
         for (bytes, what) in [
             (sample(3, 62), "dynamic loader"),
             (sample(1, 8), "processor"),
             (b"#!/bin/sh\n".to_vec(), "shorter"),
             (vec![b'x'; 100], "ELF"),
         ] {
-            let error = Program::of(bytes).map(|_| ()).unwrap_err();
+            let error = Program::parse(bytes).map(|_| ()).unwrap_err();
             assert!(error.contains(what), "{error}");
         }
     }
@@ -223,7 +223,7 @@ mod tests {
             let mut bytes = sample(1, 62);
             for (at, byte) in changes { bytes[at] = byte; }
             let _ = Machine::of_kernel(&bytes);
-            let _ = Program::of(bytes);
+            let _ = Program::parse(bytes);
         }
     }
 }

@@ -83,13 +83,13 @@ fn copy(pieces: &[Piece<'_>], out: &mut File, bar: Option<&ProgressBar>) -> io::
             Piece::Copy { file, offset, len } => {
                 let mut file = *file;
                 file.seek(SeekFrom::Start(*offset))?;
-                let mut left = *len;
-                while left > 0 {
-                    let step = left.min(STEP_BYTES);
+                let mut remaining = *len;
+                while remaining > 0 {
+                    let step = remaining.min(STEP_BYTES);
                     if io::copy(&mut file.take(step), out)? < step {
                         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter meanwhile"));
                     }
-                    left -= step;
+                    remaining -= step;
                     if let Some(bar) = bar {
                         bar.inc(step);
                     }

@@ -27,7 +27,7 @@ fn ingredients(url: &str) -> Ingredients {
     let infra_env_id = "5f8c6ef1-4b5a-4c3c-9a3e-0a6b5d3c2b1a".parse().unwrap();
     let token = Some(api::Secret::new("hunter2"));
     Ingredients {
-        program: Program::of(sample(1, 62)).unwrap(),
+        program: Program::parse(sample(1, 62)).unwrap(),
         agent: true,
         service: Some(Service { url: url.to_owned(), infra_env_id, token }),
         ca_pem: Some("-----BEGIN CERTIFICATE-----\n".to_owned()),
@@ -160,7 +160,7 @@ fn an_embedded_config_survives_and_is_no_part_of_what_is_baked() {
 fn what_can_not_be_baked_into_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x");
-    let told = |bytes: &[u8], content: &Content| {
+    let error = |bytes: &[u8], content: &Content| {
         fs::write(&path, bytes).unwrap();
         let error = match IsoFile::open(&path) {
             Ok(iso) => iso.baked(content, None).map(|_| ()).unwrap_err(),
@@ -169,9 +169,9 @@ fn what_can_not_be_baked_into_is_told() {
         error.to_string()
     };
     let content = content("http://a");
-    assert!(told(&base_iso(), &content).contains("no images/pxeboot/initrd.img"));
-    assert!(told(b"x", &content).contains("is not an image to bake into"));
-    let for_arm = Program::of(sample(1, 183)).unwrap();
+    assert!(error(&base_iso(), &content).contains("no images/pxeboot/initrd.img"));
+    assert!(error(b"x", &content).contains("is not an image to bake into"));
+    let for_arm = Program::parse(sample(1, 183)).unwrap();
     let content = Content::new(Ingredients { program: for_arm, ..ingredients("http://a") }).unwrap();
     let error = content.check_machine(Some(Machine::X86_64)).unwrap_err().to_string();
     assert!(error.contains("for aarch64") && error.contains("x86_64"), "{error}");
@@ -273,11 +273,11 @@ fn other_programs_find_the_new_initrd_in_each_tree_and_both_partition_tables_hol
     let verify = Command::new("sgdisk").arg("-v").arg(&baked).output();
     match verify {
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let after = String::from_utf8_lossy(&output.stdout).into_owned();
             let before = Command::new("sgdisk").arg("-v").arg(&base).output().unwrap();
             let before = String::from_utf8_lossy(&before.stdout).into_owned();
             let problems = |text: &str| text.lines().filter(|line| line.contains("Problem")).count();
-            assert!(problems(&said) <= problems(&before), "before:\n{before}\nafter:\n{said}");
+            assert!(problems(&after) <= problems(&before), "before:\n{before}\nafter:\n{after}");
         }
         Err(error) => testkit::skip::because(format_args!("sgdisk cannot be started: {error}")),
     }

@@ -121,7 +121,7 @@ impl Common {
 /// Writes the image, and says how much larger it is than without anything baked in.
 fn finish(output: Option<&Path>, pieces: &[Piece<'_>], base_bytes: u64) -> anyhow::Result<()> {
     let path = output.context("--output says where the image goes")?;
-    write(&Output::of(Some(path)), pieces)?;
+    write(&Output::from_path(Some(path)), pieces)?;
     let all = total(pieces);
     match all.saturating_sub(base_bytes) {
         0 => note(&format!("{}: {all} bytes, as before anything was baked in", path.display())),
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(run("--check --json @baked"), Ok(()));
         assert_eq!(run("--remove @baked -o @removed"), Ok(()));
         assert_eq!(std::fs::read(path("removed")).unwrap(), std::fs::read(path("base")).unwrap());
-        for (words, told) in [
+        for (words, expected) in [
             ("--check @base", "carries nothing that was baked in"),
             ("--remove @base -o @x", "carries nothing that was baked in"),
             ("@base", "--output"),
@@ -221,7 +221,7 @@ mod tests {
             ("@program -o @x", "it starts as no initrd does"),
         ] {
             let error = run(words).unwrap_err();
-            assert!(error.contains(told), "{words}: {error}");
+            assert!(error.contains(expected), "{words}: {error}");
             assert!(!Path::new(&path("x")).exists(), "{words}");
         }
     }

@@ -106,7 +106,7 @@ impl ExtractMinimalIso {
         let clone = full.try_clone().context("cloning file")?;
         // It is opened first as any ISO, then as a live one.
         open_iso(&self.input)?;
-        let mut live = LiveIso::of(clone)?;
+        let mut live = LiveIso::from_file(clone)?;
         let kargs = live.kargs()?;
         if !live.archive().is_empty() || kargs.current() != kargs.default_arguments() {
             bail!(
@@ -114,7 +114,7 @@ impl ExtractMinimalIso {
                  Reset it with `coreos-installer iso reset` and try again."
             );
         }
-        let output = Output::of(Some(&self.output));
+        let output = Output::from_path(Some(&self.output));
         let mut out = match output {
             Output::Stdout => Some(stdout()?),
             _ if self.output.parent().is_none() => {

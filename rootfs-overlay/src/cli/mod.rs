@@ -144,7 +144,7 @@ pub struct Target {
 
 impl Target {
     fn open(&self) -> anyhow::Result<(LiveIso, Output)> {
-        let output = Output::of(self.output.as_deref());
+        let output = Output::from_path(self.output.as_deref());
         Ok((LiveIso::open_for(&self.input, &output)?, output))
     }
 }

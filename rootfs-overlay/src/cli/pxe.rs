@@ -89,7 +89,7 @@ impl Customize {
     fn run(self) -> anyhow::Result<()> {
         let opening = || format!("opening {}", self.input.display());
         let mut input = File::open(&self.input).with_context(opening)?;
-        match Output::of(Some(&self.output)) {
+        match Output::from_path(Some(&self.output)) {
             Output::NewFile(path) => {
                 let mut unfinished = Unfinished::create(&path)?;
                 let packed = self.packed(&input)?;

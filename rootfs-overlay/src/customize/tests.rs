@@ -28,9 +28,9 @@ impl Inputs {
 
 /// The result, and what was said.
 fn applied(asked: &Customizations, features: Features) -> (anyhow::Result<Archive>, Vec<String>) {
-    let mut said = Vec::new();
-    let result = asked.apply(features, &mut |line| said.push(line.to_owned()));
-    (result, said)
+    let mut notes = Vec::new();
+    let result = asked.apply(features, &mut |line| notes.push(line.to_owned()));
+    (result, notes)
 }
 
 fn unpacked(resource: &Value) -> String {
@@ -66,7 +66,7 @@ fn a_machine_installs_itself_with_what_is_asked_for() {
         installer_config: vec![inputs.file("more.yaml", "insecure: true\n")],
         ..Customizations::default()
     };
-    let (archive, said) = applied(&asked, ALL);
+    let (archive, notes) = applied(&asked, ALL);
     let archive = archive.unwrap();
     assert_eq!(archive.get("etc/coreos-firstboot-network/eth0.nmconnection"), Some(&b"[connection]\n"[..]));
     let expected = [
@@ -81,19 +81,19 @@ fn a_machine_installs_itself_with_what_is_asked_for() {
         ),
     ];
     assert_eq!(files(&archive), expected.map(|(path, mode, text)| (path.to_owned(), mode, text.to_owned())));
-    assert!(said[0].ends_with("dest.ign: unused key: $.x"), "{said:?}");
-    assert!(said[1].contains("--dest-console tty0"), "{said:?}");
-    assert_eq!(said[2], "Boot media will automatically install to /dev/sda without confirmation.");
+    assert!(notes[0].ends_with("dest.ign: unused key: $.x"), "{notes:?}");
+    assert!(notes[1].contains("--dest-console tty0"), "{notes:?}");
+    assert_eq!(notes[2], "Boot media will automatically install to /dev/sda without confirmation.");
 }
 
 #[test]
 fn nothing_asked_for_is_no_config() {
-    let (archive, said) = applied(&Customizations::default(), Features::default());
-    assert!(archive.unwrap().is_empty() && said.is_empty(), "an empty config would take the log-in prompt away");
+    let (archive, notes) = applied(&Customizations::default(), Features::default());
+    assert!(archive.unwrap().is_empty() && notes.is_empty(), "an empty config would take the log-in prompt away");
     let inputs = Inputs::new();
     let only_network = Customizations { network_keyfile: vec![inputs.file("a", "x")], ..Customizations::default() };
-    let (archive, said) = applied(&only_network, ALL);
-    assert!(archive.unwrap().get(CONFIG_NAME).is_none() && said.is_empty());
+    let (archive, notes) = applied(&only_network, ALL);
+    assert!(archive.unwrap().get(CONFIG_NAME).is_none() && notes.is_empty());
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) fn unpack(bytes: &[u8], limits: Limits) -> Result<Archive, ArchiveErr
         if rest.is_empty() {
             return Ok(unpacker.archive);
         }
-        at += match Format::of(rest) {
+        at += match Format::detect(rest) {
             Some(Format::Newc) => unpacker.newc(rest, at)?,
             Some(format) => {
                 let (content, consumed) = unpacker.decompress(format, rest, at)?;
@@ -59,7 +59,7 @@ enum Format {
 }
 
 impl Format {
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn detect(bytes: &[u8]) -> Option<Self> {
         const MAGICS: [(&[u8], Format); 5] = [
             (b"070701", Format::Newc),
             (b"070702", Format::Newc),
@@ -102,7 +102,7 @@ impl Unpacker {
     fn decompress(&mut self, format: Format, bytes: &[u8], offset: usize) -> Result<(Vec<u8>, usize), ArchiveError> {
         let room = self.limits.total_bytes.saturating_sub(self.bytes);
         let mut content = Vec::new();
-        let left = match format {
+        let unread = match format {
             Format::Newc => Ok(0),
             Format::Gzip => {
                 let mut decoder = flate2::bufread::GzDecoder::new(bytes);
@@ -111,13 +111,13 @@ impl Unpacker {
             Format::Xz => xz(bytes, room, &mut content),
             Format::Zstd => zstd(bytes, room, &mut content),
         };
-        let left = left.map_err(|source| ArchiveError::Decompress { format: format.name(), offset, source })?;
+        let unread = unread.map_err(|source| ArchiveError::Decompress { format: format.name(), offset, source })?;
         let len = u64::try_from(content.len()).unwrap_or(u64::MAX);
         if len > room {
             return Err(ArchiveError::Limit { limit: self.limits.total_bytes, what: "bytes" });
         }
         self.bytes += len;
-        Ok((content, bytes.len() - left))
+        Ok((content, bytes.len() - unread))
     }
 
     /// What was in a compressed stream: cpio archives, not compressed again.
@@ -126,7 +126,7 @@ impl Unpacker {
         loop {
             at += zeros(&bytes[at..]);
             let rest = &bytes[at..];
-            match Format::of(rest) {
+            match Format::detect(rest) {
                 _ if rest.is_empty() => return Ok(()),
                 Some(Format::Newc) => at += self.newc(rest, at)?,
                 _ => return Err(unknown(rest, at)),
@@ -207,7 +207,7 @@ impl<'a> RawMember<'a> {
     fn read(bytes: &'a [u8], at: usize, offset: usize) -> Result<Self, ArchiveError> {
         let bad = |what| ArchiveError::Member { offset: offset + at, what };
         let header = bytes.get(at..at + newc::HEADER_BYTES).ok_or_else(|| bad("the header"))?;
-        if Format::of(header) != Some(Format::Newc) {
+        if Format::detect(header) != Some(Format::Newc) {
             return Err(bad("the magic number"));
         }
         let field = |index: usize| {

@@ -92,21 +92,21 @@ fn chain_bits(content: &[u8]) -> u32 {
 fn is_never_cut_off(content: &[u8], bits: u32) -> bool {
     const NONE: usize = usize::MAX;
     let table = crc_table();
-    let chain_of = |rest: &[u8]| {
+    let chain_at = |rest: &[u8]| {
         let [a, b, c, d, ..] = rest else { return None };
         let crc = |byte: &u8| table[usize::from(*byte)];
         let hash = crc(a) ^ u32::from(*b) ^ (u32::from(*c) << 8) ^ (crc(d) << 5);
         usize::try_from(hash & ((1 << bits) - 1)).ok()
     };
     let mut places = vec![0_u32; 1 << bits];
-    for chain in content.windows(4).filter_map(chain_of) {
+    for chain in content.windows(4).filter_map(chain_at) {
         places[chain] += 1;
     }
     let mut tops = vec![NONE; 1 << bits];
     // What is before each place, and what behind it.
     let mut below = vec![[NONE; 2]; content.len()];
     for (place, rest) in (0..content.len()).map(|at| (at, &content[at..])) {
-        let Some(chain) = chain_of(rest) else { break };
+        let Some(chain) = chain_at(rest) else { break };
         if places[chain] <= DEPTH {
             continue;
         }

@@ -22,7 +22,7 @@ pub fn unpack(data: &Data, full: &mut File, out: &mut File, rootfs_url: Option<&
 
 /// Takes out the argument that names the full ISO, for good, and puts in where the root file system is.
 fn edit(file: &File, rootfs_url: Option<&str>) -> anyhow::Result<()> {
-    let mut live = LiveIso::of(file.try_clone().context("cloning a file")?)?;
+    let mut live = LiveIso::from_file(file.try_clone().context("cloning a file")?)?;
     let kargs = live.kargs()?;
     let named = kargs.current().split_ascii_whitespace().find(|karg| karg.starts_with("coreos.liveiso="));
     let named = named.context("minimal ISO does not have coreos.liveiso= karg")?.to_owned();
