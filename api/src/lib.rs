@@ -33,6 +33,7 @@ mod step_kinds;
 mod through;
 mod timestamp;
 pub mod trust;
+mod url;
 
 pub use body::{BodyError, BodyFault, read_body};
 pub use checks::*;

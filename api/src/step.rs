@@ -1,7 +1,7 @@
 //! Instructions to a host and its replies.
 
 use crate::json::{null_is_default, unknown_is_default};
-use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, http::public_url, is_zero};
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, is_zero, url::public_url};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
