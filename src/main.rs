@@ -10,7 +10,7 @@ mod man;
 mod memory;
 
 use agent::{
-    confine,
+    child,
     dropin::{self, Landfall, Logging, Name, UnknownName, cp},
 };
 use commands::Command;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         ALLOCATOR.serve_many_threads();
     }
     log::start("info", &command.logging(), command.tag());
-    if let Err(error) = confine::enter_if_step() {
+    if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
         return fail(format_args!("this step cannot be held to its rules and is not run: {error:#}"));
     }

@@ -34,7 +34,7 @@ pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Cancel) ->
     let client = Client::new(&settings.client_config(&registered.agent_version), RetryPolicy::Agent);
     let client = client.map_err(RegisterError::Client)?;
     status.ready();
-    status.registered(registered);
+    status.registered(registered.infra_env_id, registered.host_id, &registered.agent_version);
     loop {
         let end = poll(&client, registered, &mut steps, &outbox, &status, settings.pace, stop);
         tracing::info!(?end, "polling ended");

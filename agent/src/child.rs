@@ -1,6 +1,10 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
-use crate::{confine, privileges, steps::Run};
+use crate::{
+    confine::{self, ConfineError, Named},
+    settings::Limits,
+    steps::{self, Run},
+};
 use api::{
     StepType,
     proxy::{self, ProxyVariables},
@@ -19,6 +23,7 @@ use nix::{
     unistd::Pid,
 };
 use std::{
+    env,
     fs::File,
     io::{self, Write},
     os::{
@@ -61,21 +66,8 @@ const PASSED_ON: [&str; 20] = [
 ];
 /// Tells a child which step it carries out; its log then leaves the time to ours.
 const STEP_VARIABLE: &str = "LANDFALL_STEP";
-
-/// Bounds of a child's output.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// A child that prints more has failed: half a document is none.
-    pub stdout_bytes: usize,
-    /// So much is kept of the end of its log.
-    pub stderr_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { stdout_bytes: 32 << 20, stderr_bytes: 64 << 10 }
-    }
-}
+/// Tells it the type of that step.
+pub(crate) const TYPE_VARIABLE: &str = "LANDFALL_STEP_TYPE";
 
 /// How a child ended, in the words of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +80,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn failed(error: impl Into<String>) -> Self {
+    pub(crate) fn failed(error: impl Into<String>) -> Self {
         Self { exit_code: -1, output: String::new(), error: error.into() }
     }
 }
@@ -126,18 +118,26 @@ pub(crate) fn run_telling(
     outcome(run, status, cut, output, error, limits)
 }
 
+/// Where this process is a step of the agent's, holds it to the rules of its type for good. To be called while it has one thread.
+pub fn enter_if_step() -> Result<(), ConfineError> {
+    let Some(name) = env::var(TYPE_VARIABLE).ok() else { return Ok(()) };
+    // Every text is a type: one without a name of its own gets the narrowest rules.
+    let kind = serde_json::from_value(name.into()).unwrap_or(StepType::Execute);
+    confine::enter(steps::privileges(&kind).reach, &Named::from_environment())
+}
+
 fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Result<Command> {
     let mut command = Command::new(program);
     command.args(run.args.iter().map(AsRef::<str>::as_ref));
-    command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.env(STEP_VARIABLE, printable(step_id)).env(confine::TYPE_VARIABLE, kind.to_string());
+    command.env_clear().envs(PASSED_ON.iter().filter_map(|name| Some((name, env::var_os(name)?))));
+    command.env(STEP_VARIABLE, printable(step_id)).env(TYPE_VARIABLE, kind.to_string());
     command.envs(run.named.variables());
     command.stdin(Stdio::piped());
     if program == Path::new(OURSELVES) {
         // What ps and usage texts show.
         command.arg0("landfall");
     }
-    let privileges = privileges::of(kind);
+    let privileges = steps::privileges(kind);
     let file = if privileges.proxies { proxy_file()? } else { None };
     if let Some(file) = &file {
         command.env(proxy::FILE_VARIABLE, format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -298,7 +298,6 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steps::Named;
 
     /// Runs a shell script in the place of the program.
     fn script(script: &'static str, deadline: Option<Duration>) -> Outcome {

@@ -2,7 +2,7 @@
 
 use crate::{
     agent, beacon,
-    child::{Limits, OURSELVES},
+    child::OURSELVES,
     config::{self, CaCert, Config, Key, Resolved, Sources},
     dropin::Logging,
     dry::DryRun,
@@ -11,9 +11,8 @@ use crate::{
     poll::End,
     register::{Registered, identity},
     rendezvous, replay,
-    settings::{Pace, Settings},
-    status::{self, Outputs},
-    upgrade,
+    settings::{Limits, Pace, Settings},
+    status, upgrade,
 };
 use anyhow::{Context, bail};
 use api::{Secret, http::HttpConfig};
@@ -283,7 +282,7 @@ impl Agent {
             media: Media::default(),
             reboot: !self.no_reboot,
             limits: Limits::default(),
-            outputs: Outputs { directory: self.state_dir.clone() },
+            state_dir: self.state_dir.clone(),
             pace: Pace {
                 interval: configured.interval,
                 refused: seconds("--refused-interval", &self.refused_interval, pace.refused)?,

@@ -18,6 +18,7 @@ pub mod offline;
 pub mod outbox;
 pub mod pace;
 mod poll;
+mod pretended;
 pub mod privileges;
 pub mod register;
 pub mod rendezvous;

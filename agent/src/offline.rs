@@ -1,8 +1,10 @@
 //! A host without a service: what it would report, as lines of JSON in a file or on a port of the hypervisor.
 
 use crate::{
-    child::{self, Limits, OURSELVES},
-    steps::{Named, Run},
+    child::{self, OURSELVES},
+    confine::Named,
+    settings::Limits,
+    steps::Run,
 };
 use anyhow::Context;
 use api::{HostId, StepType, Timestamp};

@@ -78,7 +78,7 @@ pub(crate) fn register(
             Ok(registration) => {
                 let registered = names(&registration, settings, host_id);
                 tracing::info!(%host_id, %infra_env_id, request_id = client.request_id(), "registered");
-                status.registered(&registered);
+                status.registered(registered.infra_env_id, registered.host_id, &registered.agent_version);
                 let action = user_action(&registration.host);
                 if let Some(action) = action {
                     tracing::warn!(%host_id, action, "the installation goes on only when somebody has done this");

@@ -2,12 +2,13 @@
 
 use crate::{
     child::{self, Outcome},
-    confine, dry,
+    confine,
     media::EXIT_MEDIA_LOST,
     outbox::{Outbox, Route},
+    pretended,
     settings::Settings,
     status::Status,
-    steps::{self, Refusal, action, upgrade_succeeded},
+    steps::{self, Kind, Refusal, upgrade_succeeded},
 };
 use api::{Step, StepReply, StepType};
 use kernel::Cancel;
@@ -137,37 +138,47 @@ fn log_memory() {
 }
 
 fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Cancel) -> Outcome {
-    let in_earnest = || carry_out_here(step, settings, route, status, stop);
-    match &settings.dry {
+    let kind = steps::kind(&step.step_type);
+    let in_earnest = || carry_out_here(step, kind, settings, route, status, stop);
+    match (&settings.dry, kind) {
         // What is only pretended has no medium either.
-        Some(pretended) => dry::carry_out(pretended, step, in_earnest),
-        None => in_earnest(),
+        (Some(dry), Some(kind)) => pretended::carry_out(dry, kind, step, in_earnest),
+        _ => in_earnest(),
     }
 }
 
-fn carry_out_here(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Cancel) -> Outcome {
+fn carry_out_here(
+    step: &Step,
+    kind: Option<&Kind>,
+    settings: &Settings,
+    route: &Route,
+    status: &Status,
+    stop: &Cancel,
+) -> Outcome {
     if let Err(error) = settings.media.check() {
         tracing::error!(%error, "step not run");
         return Outcome { exit_code: EXIT_MEDIA_LOST, output: String::new(), error: error.to_string() };
     }
-    let run = match action(step, settings, route.host_id) {
+    let Some(kind) = kind else {
+        tracing::info!("this version has no action for this step");
+        return Outcome::failed(Refusal::Unknown(step.step_type.clone()).to_string());
+    };
+    let run = match kind.action(step, settings, route.host_id) {
         Ok(run) => run,
         Err(refusal) => {
-            match refusal {
-                Refusal::Unknown(_) => tracing::info!("this version has no action for this step"),
-                _ => tracing::warn!(%refusal, "step refused"),
-            }
-            return Outcome { exit_code: -1, output: String::new(), error: refusal.to_string() };
+            tracing::warn!(%refusal, "step refused");
+            return Outcome::failed(refusal.to_string());
         }
     };
     tracing::debug!(?run, "step starts");
     status.step_started(step, run.deadline);
-    let (kind, tell) = (&step.step_type, |pid| status.step_runs_as(&step.step_type, pid));
-    let mut outcome = child::run_telling(&settings.program, &run, kind, &step.step_id, settings.limits, stop, tell);
-    if let (1, Some(kind)) = (outcome.exit_code, steps::kind(kind)) {
+    let (step_type, tell) = (&step.step_type, |pid| status.step_runs_as(&step.step_type, pid));
+    let mut outcome =
+        child::run_telling(&settings.program, &run, step_type, &step.step_id, settings.limits, stop, tell);
+    if outcome.exit_code == 1 {
         outcome.exit_code = kind.failed;
     }
-    if steps::kind(kind).is_some_and(|kind| kind.prints_json) {
+    if kind.prints_json {
         outcome.output.truncate(outcome.output.trim_end().len());
     }
     if outcome.exit_code != 0 {

@@ -1,6 +1,6 @@
 //! What the agent is told, and how long things take.
 
-use crate::{child::Limits, dry::DryRun, media::Media, status::Outputs};
+use crate::{dry::DryRun, media::Media};
 use api::{ClientConfig, HostId, InfraEnvId, Secret, http::HttpConfig};
 use std::{path::PathBuf, time::Duration};
 
@@ -28,12 +28,20 @@ pub struct Settings {
     pub dry: Option<DryRun>,
     /// Bounds of a step's output.
     pub limits: Limits,
-    /// Whom the status is told.
-    pub outputs: Outputs,
+    /// Gets `status.json`, and the stage of an installation.
+    pub state_dir: Option<PathBuf>,
     pub pace: Pace,
 }
 
+/// Name of the file in the state directory that an installation writes its stage to.
+/// An installation may write to that directory; its parent has the agent's program in it.
+const STAGE_FILE: &str = "installation/stage.json";
+
 impl Settings {
+    pub(crate) fn stage_file(&self) -> Option<PathBuf> {
+        self.state_dir.as_ref().map(|directory| directory.join(STAGE_FILE))
+    }
+
     /// Settings of a client that says it is `agent_version`.
     pub fn client_config(&self, agent_version: &str) -> ClientConfig {
         ClientConfig {
@@ -43,6 +51,21 @@ impl Settings {
             agent_version: agent_version.to_owned(),
             answer_timeout: Some(self.pace.answer),
         }
+    }
+}
+
+/// Bounds of a child's output.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A child that prints more has failed: half a document is none.
+    pub stdout_bytes: usize,
+    /// So much is kept of the end of its log.
+    pub stderr_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { stdout_bytes: 32 << 20, stderr_bytes: 64 << 10 }
     }
 }
 

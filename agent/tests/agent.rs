@@ -4,10 +4,8 @@
 use agent::{
     agent::run,
     beacon,
-    child::Limits,
     media::Media,
-    settings::{Pace, Settings},
-    status::Outputs,
+    settings::{Limits, Pace, Settings},
 };
 use api::{Secret, http::HttpConfig};
 use fake_service::{
@@ -90,7 +88,7 @@ fn settings(url: &str, dir: &Dir, script: &str) -> Settings {
         reboot: false,
         dry: None,
         limits: Limits { stdout_bytes: 10_000, stderr_bytes: 100 },
-        outputs: Outputs::default(),
+        state_dir: None,
         pace: pace(),
     }
 }

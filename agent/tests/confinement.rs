@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use agent::{
-    child::{self, Limits, Outcome},
-    privileges,
-    steps::{Named, Run},
+    child::{self, Outcome},
+    confine::Named,
+    settings::Limits,
+    steps::{self, Run},
 };
 use api::StepType;
 use kernel::Cancel;
@@ -48,7 +49,7 @@ fn a_running_step_has_what_the_table_says_and_can_get_no_more() {
     for kind in steps() {
         let outcome = run_as(&kind, "cat /proc/self/status");
         let fields: BTreeMap<_, _> = outcome.output.lines().filter_map(|line| line.split_once(":\t")).collect();
-        let held = privileges::of(&kind).capabilities.iter().fold(0, |set, capability| set | capability.bitmask());
+        let held = steps::privileges(&kind).capabilities.iter().fold(0, |set, capability| set | capability.bitmask());
         for set in ["CapBnd", "CapPrm", "CapEff"] {
             let seen = u64::from_str_radix(fields[set], 16).unwrap();
             assert_eq!(seen, held & bounding, "{kind} {set}");

@@ -3,10 +3,8 @@
 
 use agent::{
     agent::run,
-    child::Limits,
     media::Media,
-    settings::{Pace, Settings},
-    status::Outputs,
+    settings::{Limits, Pace, Settings},
 };
 use api::{Secret, http::HttpConfig};
 use fake_service::{Answer, FakeService};
@@ -58,7 +56,7 @@ fn be_the_agent(url: String) {
         reboot: false,
         dry: None,
         limits: Limits::default(),
-        outputs: Outputs::default(),
+        state_dir: None,
         pace: Pace { poll_min: quick, poll_max: quick, poll_retry: quick, ..Pace::default() },
     };
     run(&settings, &Cancel::default()).unwrap();

@@ -9,9 +9,12 @@ mod upload;
 
 use crate::clock::Offset;
 use crate::endpoint::{AnswerSize, Target};
-use crate::http::{HttpConfig, agent, public_url};
 use crate::media::Media;
 use crate::{RetryPolicy, Secret, backoff, read_body};
+use crate::{
+    http::{HttpConfig, agent},
+    url::public_url,
+};
 use error::{ClientError, one_line, refusal_text};
 use kernel::Cancel;
 use serde::{Serialize, de::DeserializeOwned};

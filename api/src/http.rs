@@ -1,5 +1,7 @@
 //! The one HTTP client set-up: TLS roots, proxies from the environment, names, time limits.
 
+pub use crate::url::public_url;
+
 use crate::{proxy::ProxyVariables, through};
 use rustls::crypto::ring;
 use std::{
@@ -32,15 +34,6 @@ pub enum HttpConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("the CA bundle {} holds no PEM certificate", path.display())]
     NoCertificate { path: PathBuf },
-}
-
-/// `url` without what may be secret in it: user and password, query, fragment.
-pub fn public_url(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}{path}")
 }
 
 /// Where hosts keep the certificates that they trust, as a container sees it: Fedora's kin, Debian's.

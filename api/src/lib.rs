@@ -4,7 +4,6 @@
 //! API description. Types here are plain data: whatever needs a decision lives in the crate that decides.
 
 mod body;
-mod checks;
 mod client;
 mod clock;
 mod cluster;
@@ -33,9 +32,9 @@ mod step_kinds;
 mod through;
 mod timestamp;
 pub mod trust;
+mod url;
 
 pub use body::{BodyError, BodyFault, read_body};
-pub use checks::*;
 pub use client::documents::{DownloadError, copy};
 pub use client::error::{ClientError, refusal_text};
 pub use client::{ANSWER_TIMEOUT, API_PATH, Client, ClientConfig};
@@ -54,7 +53,7 @@ pub use rules::{FORBIDDEN_HOSTNAMES, INSTALLER_FLAGS, is_installer_value_char};
 pub use secret::Secret;
 pub use stage::{HostRole, HostStage, StageList};
 pub use step::*;
-pub use step_kinds::{StepKind, kinds};
+pub use step_kinds::*;
 pub use timestamp::Timestamp;
 
 /// `skip_serializing_if` helper: true for a value equal to its type's zero, which Go's `omitempty` leaves out.

@@ -4,7 +4,7 @@
 //! variables was tried with programs in Go: the variable is that of the URL's scheme, `HTTP_PROXY` or `HTTPS_PROXY`, and `NO_PROXY` has
 //! names (which stand for those below them, too), addresses, networks, each but the last with a port if wanted, or `*`.
 
-use crate::{Secret, http::public_url};
+use crate::{Secret, url::public_url};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{env, fmt, fs::File, io::Read, net::IpAddr, path::Path};
 use ureq::{Proxy, ProxyProtocol, http::Uri};

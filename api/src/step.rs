@@ -1,101 +1,9 @@
 //! Instructions to a host and its replies.
 
 use crate::json::{null_is_default, unknown_is_default};
-use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, http::public_url, is_zero};
+use crate::{ClusterId, HostId, HostRole, HostStage, InfraEnvId, StepType, is_zero, url::public_url};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// `step-type`. An unknown one is kept as text, since replies must echo it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepType {
-    ConnectivityCheck,
-    Execute,
-    Inventory,
-    Install,
-    FreeNetworkAddresses,
-    DhcpLeaseAllocate,
-    ApiVipConnectivityCheck,
-    TangConnectivityCheck,
-    NtpSynchronizer,
-    InstallationDiskSpeedCheck,
-    ContainerImageAvailability,
-    DomainResolution,
-    StopInstallation,
-    LogsGather,
-    NextStepRunner,
-    UpgradeAgent,
-    DownloadBootArtifacts,
-    RebootForReclaim,
-    VerifyVips,
-    /// A type this version doesn't know.
-    #[serde(untagged)]
-    Other(String),
-}
-
-/// No type at all.
-impl Default for StepType {
-    fn default() -> Self {
-        Self::Other(String::new())
-    }
-}
-
-impl StepType {
-    /// Every known type's wire text, in the order of the published enum (error texts list them so).
-    pub const NAMES: [&'static str; 19] = [
-        "connectivity-check",
-        "execute",
-        "inventory",
-        "install",
-        "free-network-addresses",
-        "dhcp-lease-allocate",
-        "api-vip-connectivity-check",
-        "tang-connectivity-check",
-        "ntp-synchronizer",
-        "installation-disk-speed-check",
-        "container-image-availability",
-        "domain-resolution",
-        "stop-installation",
-        "logs-gather",
-        "next-step-runner",
-        "upgrade-agent",
-        "download-boot-artifacts",
-        "reboot-for-reclaim",
-        "verify-vips",
-    ];
-
-    pub fn as_str(&self) -> &str {
-        let index = match self {
-            Self::ConnectivityCheck => 0,
-            Self::Execute => 1,
-            Self::Inventory => 2,
-            Self::Install => 3,
-            Self::FreeNetworkAddresses => 4,
-            Self::DhcpLeaseAllocate => 5,
-            Self::ApiVipConnectivityCheck => 6,
-            Self::TangConnectivityCheck => 7,
-            Self::NtpSynchronizer => 8,
-            Self::InstallationDiskSpeedCheck => 9,
-            Self::ContainerImageAvailability => 10,
-            Self::DomainResolution => 11,
-            Self::StopInstallation => 12,
-            Self::LogsGather => 13,
-            Self::NextStepRunner => 14,
-            Self::UpgradeAgent => 15,
-            Self::DownloadBootArtifacts => 16,
-            Self::RebootForReclaim => 17,
-            Self::VerifyVips => 18,
-            Self::Other(text) => return text,
-        };
-        Self::NAMES[index]
-    }
-}
-
-impl fmt::Display for StepType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -294,18 +202,6 @@ impl fmt::Debug for Proxy {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn step_types_match_their_names() {
-        for name in StepType::NAMES {
-            let parsed: StepType = serde_json::from_value(name.into()).unwrap();
-            assert!(!matches!(parsed, StepType::Other(_)), "{name}");
-            assert_eq!(parsed.as_str(), name);
-            assert_eq!(serde_json::to_value(&parsed).unwrap(), name);
-        }
-        let other: StepType = serde_json::from_str("\"Step-not-exists\"").unwrap();
-        assert_eq!(serde_json::to_string(&other).unwrap(), "\"Step-not-exists\"");
-    }
 
     #[test]
     fn reply_leaves_out_zero_fields() {

@@ -2,7 +2,12 @@
 //! of root's capabilities left: whatever is refused is refused by Landlock or seccomp.
 #![allow(unsafe_code)]
 
-use super::*;
+use super::{
+    named::{LIVE_SYSTEM_VARIABLE, TARGETS_VARIABLE},
+    *,
+};
+use crate::child::{TYPE_VARIABLE, enter_if_step};
+use api::StepType;
 use nix::mount::MsFlags;
 use std::{
     collections::BTreeMap,

@@ -2,11 +2,10 @@
 
 use super::{read, rewrite};
 use crate::{
-    child::{self, Limits, OURSELVES},
+    child::{self, OURSELVES},
     media::Media,
     register::identify,
-    settings::{Pace, Settings},
-    status::Outputs,
+    settings::{Limits, Pace, Settings},
     steps::action,
 };
 use anyhow::Context;
@@ -129,7 +128,7 @@ fn settings(host_id: Option<HostId>) -> Settings {
         reboot: false,
         limits: Limits::default(),
         dry: None,
-        outputs: Outputs::default(),
+        state_dir: None,
         pace: Pace::default(),
     }
 }

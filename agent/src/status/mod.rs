@@ -6,10 +6,11 @@ mod console;
 mod snapshot;
 mod view;
 
+use snapshot::cut;
 pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
 
-use crate::{clock, notify::Notifier, register::Registered, settings::Settings};
-use api::{Client, ClientError, HostId, Step, StepType, Timestamp, http::public_url};
+use crate::{clock, notify::Notifier, settings::Settings};
+use api::{Client, ClientError, HostId, InfraEnvId, Step, StepType, Timestamp, http::public_url};
 use kernel::Cancel;
 use nix::ifaddrs::getifaddrs;
 use std::{
@@ -22,28 +23,9 @@ use std::{
 
 /// Name of the file in the state directory.
 pub const STATUS_FILE: &str = "status.json";
-/// Name of the file in the state directory that an installation tells its stage in.
-/// An installation may write to that directory; its parent has the agent's program in it.
-const STAGE_FILE: &str = "installation/stage.json";
 const MAX_STAGE_BYTES: u64 = 64 << 10;
-/// Texts of others are cut to this.
-const MAX_TEXT_CHARS: usize = 300;
 /// How often the stage of a running installation is looked at.
 const STAGE_LOOK: Duration = Duration::from_secs(2);
-
-/// Where the status goes.
-#[derive(Clone, Debug, Default)]
-pub struct Outputs {
-    /// Gets `status.json`.
-    pub directory: Option<PathBuf>,
-}
-
-impl Outputs {
-    /// Where an installation is to tell its stage.
-    pub fn stage_file(&self) -> Option<PathBuf> {
-        self.directory.as_ref().map(|directory| directory.join(STAGE_FILE))
-    }
-}
 
 #[derive(Debug, Default)]
 struct State {
@@ -56,7 +38,8 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     state: Mutex<State>,
-    outputs: Outputs,
+    directory: Option<PathBuf>,
+    stage_file: Option<PathBuf>,
     notifier: Notifier,
 }
 
@@ -64,8 +47,8 @@ impl Status {
     /// The status of an agent that starts now. Stages of an installation before it are forgotten only by the installation.
     pub(crate) fn new(settings: &Settings, notifier: Notifier) -> Self {
         let now = Snapshot::of_this_process(public_url(&settings.url), settings.infra_env_id);
-        let status =
-            Self { state: Mutex::new(State { now, ..State::default() }), outputs: settings.outputs.clone(), notifier };
+        let state = Mutex::new(State { now, ..State::default() });
+        let status = Self { state, directory: settings.state_dir.clone(), stage_file: settings.stage_file(), notifier };
         if let Some(text) = clock::implausible(Timestamp::now()) {
             tracing::warn!("{text}");
             status.update(|now| now.clock = Some(text));
@@ -84,12 +67,12 @@ impl Status {
     }
 
     /// The service took the registration.
-    pub(crate) fn registered(&self, registered: &Registered) {
+    pub(crate) fn registered(&self, infra_env_id: InfraEnvId, host_id: HostId, agent_version: &str) {
         self.update(|now| {
             now.registered = Some(Timestamp::now());
-            now.host_id = Some(registered.host_id);
-            now.infra_env_id = Some(registered.infra_env_id);
-            now.agent_version = registered.agent_version.clone();
+            now.host_id = Some(host_id);
+            now.infra_env_id = Some(infra_env_id);
+            now.agent_version = agent_version.to_owned();
         });
     }
 
@@ -197,7 +180,7 @@ impl Status {
     /// How long nothing needs to be done here.
     fn patience(&self) -> Duration {
         let state = self.lock();
-        let installs = self.outputs.directory.is_some() && state.now.installs();
+        let installs = self.directory.is_some() && state.now.installs();
         let patience = [self.notifier.interval(), installs.then_some(STAGE_LOOK)].into_iter().flatten();
         patience.min().unwrap_or(Duration::MAX)
     }
@@ -206,7 +189,7 @@ impl Status {
     fn refresh(&self) {
         self.notifier.alive();
         let installs = self.lock().now.installs();
-        if let Some(stage) = self.outputs.stage_file().filter(|_| installs).and_then(|path| read_stage(&path)) {
+        if let Some(stage) = self.stage_file.as_deref().filter(|_| installs).and_then(read_stage) {
             self.update(|now| now.stage = Some(stage));
         }
     }
@@ -227,7 +210,7 @@ impl Status {
     }
 
     fn save(&self, now: &mut Snapshot) {
-        let Some(directory) = &self.outputs.directory else { return };
+        let Some(directory) = &self.directory else { return };
         now.written = Timestamp::now();
         let text = serde_json::to_vec(now).unwrap_or_default();
         if let Err(error) = replace(directory, STATUS_FILE, &text) {
@@ -269,11 +252,6 @@ fn replace(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     fs::write(&draft, content)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o644))?;
     fs::rename(&draft, directory.join(name))
-}
-
-/// Without control characters, and not too long.
-fn cut(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT_CHARS).collect()
 }
 
 /// Addresses others can reach this host at, sorted.

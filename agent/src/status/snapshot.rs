@@ -1,10 +1,11 @@
 //! What there is to tell.
 
-use super::cut;
 use api::{HostId, HostStage, InfraEnvId, StepType, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fs};
 
+/// Texts of others are cut to this.
+const MAX_TEXT_CHARS: usize = 300;
 /// Version of the file's form.
 const SCHEMA_VERSION: u32 = 1;
 /// Every change is told, so a poll that is later than this is none: the longest one takes a few minutes.
@@ -223,4 +224,9 @@ fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
     fields.split(' ').nth(19)?.parse().ok()
+}
+
+/// Without control characters, and not too long.
+pub(super) fn cut(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT_CHARS).collect()
 }

@@ -6,8 +6,11 @@ use tempfile::TempDir;
 /// A status that goes to files of its own.
 fn status() -> (Status, TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let outputs = Outputs { directory: Some(dir.path().into()) };
-    let settings = Settings { outputs, url: "https://user:pass@s.example/x?token=t0ken".into(), ..settings() };
+    let settings = Settings {
+        state_dir: Some(dir.path().into()),
+        url: "https://user:pass@s.example/x?token=t0ken".into(),
+        ..settings()
+    };
     (Status::new(&settings, Notifier::default()), dir)
 }
 
@@ -15,12 +18,8 @@ fn json(dir: &TempDir) -> Value {
     serde_json::from_slice(&fs::read(dir.path().join(STATUS_FILE)).unwrap()).unwrap()
 }
 
-fn registered() -> Registered {
-    Registered {
-        infra_env_id: settings().infra_env_id,
-        host_id: HOST.parse().unwrap(),
-        agent_version: "r.io/agent:2".into(),
-    }
+fn register(status: &Status) {
+    status.registered(settings().infra_env_id, HOST.parse().unwrap(), "r.io/agent:2");
 }
 
 fn step(kind: StepType) -> Step {
@@ -51,7 +50,7 @@ fn the_file_tells_what_happens_and_nothing_secret() {
     let before = json(&dir);
     assert_eq!((&before["registered"], &before["service"]["state"]), (&Value::Null, &json!("refuses_this_host")));
     assert_eq!(before["last_error"]["text"], "GET /x: the service answered 401: no [2J");
-    status.registered(&registered());
+    register(&status);
     status.service_answered(&client());
     status.step_started(&step(StepType::Inventory), Some(Duration::from_secs(60)));
     status.step_runs_as(&StepType::Inventory, 77);
@@ -79,7 +78,7 @@ fn the_file_tells_what_happens_and_nothing_secret() {
 #[test]
 fn the_file_has_what_somebody_has_to_do() {
     let (status, dir) = status();
-    status.registered(&registered());
+    register(&status);
     status.user_action(Some("The host booted the discovery image again instead of its disk: fix its boot order"));
     assert!(status.lock().now.line().contains("; to be done: The host booted the discovery image again"));
     assert_eq!(json(&dir)["user_action"].as_str().map(|text| text.ends_with("fix its boot order")), Some(true));
@@ -90,7 +89,7 @@ fn the_file_has_what_somebody_has_to_do() {
 #[test]
 fn the_stage_of_an_installation_is_followed_while_it_runs() {
     let (status, dir) = status();
-    let stage = status.outputs.stage_file().unwrap();
+    let stage = status.stage_file.clone().unwrap();
     fs::create_dir(stage.parent().unwrap()).unwrap();
     fs::write(&stage, r#"{"stage":"Writing image to disk","info":"25%","at":"2026-01-01T00:00:00Z"}"#).unwrap();
     status.wait(&Cancel::default(), Duration::ZERO);

@@ -1,29 +1,16 @@
 //! Who of the other hosts is reached: `landfall netcheck mesh` (docs/compatibility.md#connectivity-check).
 
-use super::{IN_PROCESS, Kind, Refusal, Run, check};
-use crate::{
-    dry::{self, Dry},
-    settings::Settings,
-};
+use super::kind::{Dry, Kind, answer};
+use crate::privileges::PROBES;
 use api::{
-    ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, HostId, L2Connectivity, L3Connectivity, Step,
-    StepType, kinds,
+    ConnectivityCheckHost, ConnectivityRemoteHost, ConnectivityReport, L2Connectivity, L3Connectivity,
+    kinds::ConnectivityCheck,
 };
 
 const WHAT: &str = "connectivity check request";
 
-pub(super) static KIND: Kind = Kind {
-    step_type: StepType::ConnectivityCheck,
-    fields: &[],
-    act,
-    dry: Dry::Answered(|step| dry::answer(step, WHAT, connectivity)),
-    failed: IN_PROCESS,
-    prints_json: true,
-};
-
-fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
-    check::<kinds::ConnectivityCheck>(step, settings, "mesh", WHAT)
-}
+pub(super) static KIND: Kind = Kind::check::<ConnectivityCheck>("mesh", WHAT, &[], PROBES)
+    .pretended(Dry::Answered(|step| answer(step, WHAT, connectivity)));
 
 /// All others are reached at each of their addresses.
 fn connectivity(hosts: Vec<ConnectivityCheckHost>) -> ConnectivityReport {

@@ -1,38 +1,40 @@
 //! Whether images can be had: `landfall netcheck image` (docs/compatibility.md#container-image-availability).
 
-use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any, only_arg, read};
-use crate::{
-    dry::{self, Dry},
-    settings::Settings,
+use super::{
+    fields::Format::Any,
+    kind::{Act, Deadline, Dry, IN_PROCESS, Kind, Run, answer, only_arg, read},
+    refusal::Refusal,
 };
+use crate::{privileges::PULLS, settings::Settings};
 use api::{
     ContainerImageAvailability, ContainerImageAvailabilityRequest, ContainerImageAvailabilityResponse,
-    ContainerImageAvailabilityResult, HostId, Step, StepType, kinds,
+    ContainerImageAvailabilityResult, HostId, Step, StepType,
 };
 use std::time::Duration;
 
 const WHAT: &str = "container image availability request";
 /// What the service allows the images of one step when it says nothing, seconds.
 const DEFAULT_SECONDS: i64 = 960;
-/// The check watches its own time; it is ended only when it fails to.
-const GRACE: Duration = Duration::from_secs(60);
 /// Nobody waits a day for an image.
 const MAX_SECONDS: i64 = 86_400;
 
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::ContainerImageAvailability,
     fields: &[("images", true, Any)],
-    act,
-    dry: Dry::Answered(|step| dry::answer(step, WHAT, images)),
+    act: Act::Run(act),
+    deadline: Deadline::Requested { grace: Duration::from_secs(60) },
+    dry: Dry::Answered(|step| answer(step, WHAT, images)),
     failed: IN_PROCESS,
     prints_json: true,
+    answers_on_stderr: false,
+    privileges: PULLS,
 };
 
-fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
-    let run = check::<kinds::ContainerImageAvailability>(step, settings, "image", WHAT)?;
-    let request: ContainerImageAvailabilityRequest = read(only_arg(step)?, WHAT)?;
+fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
+    let argument = only_arg(step)?;
+    let request: ContainerImageAvailabilityRequest = read(argument, WHAT)?;
     let seconds = request.timeout.unwrap_or(DEFAULT_SECONDS).clamp(0, MAX_SECONDS);
-    Ok(Run { deadline: Some(Duration::from_secs(seconds.unsigned_abs()) + GRACE), ..run })
+    Ok(Run { deadline: Some(Duration::from_secs(seconds.unsigned_abs())), ..Run::netcheck("image", argument) })
 }
 
 fn images(request: ContainerImageAvailabilityRequest) -> ContainerImageAvailabilityResponse {

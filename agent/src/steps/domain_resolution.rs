@@ -1,18 +1,12 @@
 //! What names resolve to: `landfall netcheck dns` (docs/compatibility.md#domain-resolution).
 
-use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any};
-use crate::{dry::Dry, settings::Settings};
-use api::{HostId, Step, StepType, kinds};
+use super::{fields::Format::Any, kind::Kind};
+use crate::privileges::{CHECK, Privileges, RESOLVE, Reach};
+use api::kinds::DomainResolution;
 
-pub(super) static KIND: Kind = Kind {
-    step_type: StepType::DomainResolution,
-    fields: &[("domains", true, Any)],
-    act,
-    dry: Dry::Earnest,
-    failed: IN_PROCESS,
-    prints_json: true,
-};
-
-fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
-    check::<kinds::DomainResolution>(step, settings, "dns", "domain resolution request")
-}
+pub(super) static KIND: Kind = Kind::check::<DomainResolution>(
+    "dns",
+    "domain resolution request",
+    &[("domains", true, Any)],
+    Privileges { reach: Reach::Only(RESOLVE), ..CHECK },
+);

@@ -1,14 +1,25 @@
 //! What an installed node boots into discovery with: `landfall reclaim download` (docs/compatibility.md#reclaim-steps).
 
-use super::{IN_PROCESS, Kind, Named, Refusal, Run, fields::Format::Any, only_arg, read, write};
-use crate::{dry::Dry, settings::Settings};
+use super::{
+    fields::Format::Any,
+    kind::{Act, Deadline, Dry, IN_PROCESS, Kind, Run, only_arg, read, write},
+    refusal::Refusal,
+};
+use crate::{
+    confine::{
+        Named,
+        calls::{CHANGE_FILES, REPLACE_FILES, SYNC},
+    },
+    privileges::{Assistant, Calls, FETCH, FETCHES, InTree, NO_HELP, Privileges, Reach, Rules, When},
+    settings::Settings,
+};
 use api::{BootArtifactsRequest, HostId, ReclaimDocument, Step, StepType};
+use assist::Program;
+use caps::Capability::{CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::Path, time::Duration};
 
 const WHAT: &str = "reclaim request";
-/// Two files of a few hundred megabytes, each with retries.
-const DEADLINE: Duration = Duration::from_secs(3600);
 
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::DownloadBootArtifacts,
@@ -18,14 +29,41 @@ pub(super) static KIND: Kind = Kind {
         ("kernel_url", true, Any),
         ("rootfs_url", true, Any),
     ],
-    act,
+    act: Act::Run(act),
+    // Two files of a few hundred megabytes, each with retries.
+    deadline: Deadline::After(Duration::from_secs(3600)),
     dry: Dry::Refused,
     failed: IN_PROCESS,
     prints_json: false,
+    answers_on_stderr: false,
+    privileges: Privileges {
+        // To make /boot writable, and for the node's own rpm-ostree.
+        capabilities: &[CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT],
+        reach: Reach::Assisted(RULES, CLEANS_UP),
+        ..FETCHES
+    },
+};
+
+/// The node's boot file system, and a directory for what arrives.
+const RULES: Rules = Rules {
+    trees: &["/run/landfall/reclaim"],
+    node: &[("boot", InTree::Changes)],
+    calls: Calls::Only(&[CHANGE_FILES, REPLACE_FILES, SYNC]),
+    ..FETCH
+};
+
+/// Makes room for boot artifacts.
+const CLEANS_UP: Assistant = Assistant {
+    programs: &[(
+        When::Always,
+        &[Program { name: "rpm-ostree", arguments: &[&["cleanup", "--os=rhcos", "-r"]], variables: &[] }],
+    )],
+    remounts: &["boot"],
+    ..NO_HELP
 };
 
 fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
-    reclaim(step, settings, |request: &BootArtifactsRequest| &request.host_fs_mount_dir, "download", DEADLINE)
+    reclaim(step, settings, |request: &BootArtifactsRequest| &request.host_fs_mount_dir, "download")
 }
 
 /// A command of `landfall reclaim`; `node` tells where the root of the node is.
@@ -34,7 +72,6 @@ pub(super) fn reclaim<R: Serialize + DeserializeOwned>(
     settings: &Settings,
     node: fn(&R) -> &Path,
     command: &'static str,
-    deadline: Duration,
 ) -> Result<Run, Refusal> {
     let document = ReclaimDocument::<R> {
         request: read(only_arg(step)?, WHAT)?,
@@ -42,7 +79,7 @@ pub(super) fn reclaim<R: Serialize + DeserializeOwned>(
         insecure: settings.http.insecure,
         reboot: settings.reboot,
     };
-    let run = Run::new(["reclaim", command, "--request", "-"], write(&document, WHAT)?, deadline);
+    let run = Run::new(["reclaim", command, "--request", "-"], write(&document, WHAT)?);
     let targets = vec![node(&document.request).to_owned()];
     Ok(Run { named: Named { targets, ca_cert: document.ca_cert, ..Named::default() }, ..run })
 }

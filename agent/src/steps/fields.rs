@@ -1,7 +1,7 @@
 //! Whether a step's request has what it must have, as the real agent's library finds it and in its words (docs/compatibility.md#steps): the
 //! service keeps some of these texts, and people search for them. What else is wrong the typed readers of each step find.
 
-use super::Refusal;
+use super::refusal::Refusal;
 use api::{HostRole, Step};
 use serde_json::Value;
 

@@ -1,18 +1,8 @@
 //! Which addresses of networks are free: `landfall netcheck sweep` (docs/compatibility.md#free-network-addresses).
 
-use super::{IN_CONTAINER, Kind, Refusal, Run, check};
-use crate::{dry::Dry, settings::Settings};
-use api::{HostId, Step, StepType, kinds};
+use super::kind::{IN_CONTAINER, Kind};
+use crate::privileges::PROBES;
+use api::kinds::FreeNetworkAddresses;
 
-pub(super) static KIND: Kind = Kind {
-    step_type: StepType::FreeNetworkAddresses,
-    fields: &[],
-    act,
-    dry: Dry::Earnest,
-    failed: IN_CONTAINER,
-    prints_json: true,
-};
-
-fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
-    check::<kinds::FreeNetworkAddresses>(step, settings, "sweep", "free addresses request")
-}
+pub(super) static KIND: Kind =
+    Kind::check::<FreeNetworkAddresses>("sweep", "free addresses request", &[], PROBES).with_failure(IN_CONTAINER);

@@ -1,12 +1,21 @@
 //! An installation: `landfall install` (docs/compatibility.md#install-step).
 
 use super::{
-    Kind, Named, Refusal, Run,
     fields::Format::{Any, Image, MustGather, Role, Uuid, Version},
-    only_arg, read, service, write,
+    kind::{Act, Deadline, Dry, Kind, Run, only_arg, read, service, write},
+    refusal::Refusal,
 };
-use crate::{dry::Dry, settings::Settings};
-use api::{HostId, InstallDocument, InstallRequest, REBOOT_DELAY_SECONDS, Step, StepType};
+use crate::{
+    confine::{
+        Named,
+        calls::{DONE_BY_ASSISTANTS, NO_INSTALLATION},
+    },
+    privileges::{Assistant, Calls, FETCH, GATHERERS, Privileges, Reach, Rules, SELF, When},
+    settings::Settings,
+};
+use api::{HostId, InstallDocument, InstallRequest, REBOOT_DELAY_SECONDS, Step, StepType, proxy::VARIABLES};
+use assist::{INSTALLATION_DIRECTORY, INSTALLATION_LOCK, Program, TRANSPOSE_SCRIPT};
+use caps::Capability::{self, *};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -30,10 +39,162 @@ pub(super) static KIND: Kind = Kind {
         ("openshift_version", false, Version),
         ("role", true, Role),
     ],
-    act,
+    act: Act::Run(act),
+    deadline: Deadline::After(DEADLINE),
     dry: Dry::Refused,
     failed: 1,
     prints_json: false,
+    answers_on_stderr: false,
+    privileges: Privileges {
+        capabilities: CAPABILITIES,
+        memory_bytes: 16 << 30,
+        oom_score_adj: 0,
+        proxies: true,
+        reach: Reach::Assisted(RULES, INSTALLS),
+    },
+};
+
+/// Disks, file systems, boot entries, a reboot, and the programs that the node's first system is prepared with.
+const CAPABILITIES: &[Capability] = &[
+    CAP_CHOWN,
+    CAP_DAC_OVERRIDE,
+    CAP_DAC_READ_SEARCH,
+    CAP_FOWNER,
+    CAP_FSETID,
+    CAP_IPC_LOCK,
+    CAP_KILL,
+    CAP_LINUX_IMMUTABLE,
+    CAP_MAC_ADMIN,
+    CAP_MKNOD,
+    CAP_NET_ADMIN,
+    CAP_SETFCAP,
+    CAP_SETGID,
+    CAP_SETUID,
+    CAP_SYS_ADMIN,
+    CAP_SYS_BOOT,
+    CAP_SYS_CHROOT,
+    CAP_SYS_RAWIO,
+];
+
+/// Disks and what lies on them, boot entries, any file to read but other processes'; an installed system's files through mounts that
+/// only it sees, and the end of this system.
+const RULES: Rules = Rules {
+    reads: &[
+        SELF,
+        &["/proc/cmdline", "/proc/cpuinfo", "/proc/meminfo", "/proc/misc", "/proc/swaps", "/proc/sys", "/proc/uptime"],
+    ],
+    reads_live_system: true,
+    reads_of_processes: &["comm", "mountinfo", "stat"],
+    reads_disks: true,
+    writes: &["/dev/null", "/dev/mapper/control", "/sys/fs/selinux/enforce"],
+    makes: &[INSTALLATION_LOCK],
+    // Mounts; logs that are gathered, and what their scripts have made.
+    trees: &[INSTALLATION_DIRECTORY, "/mnt", "/sys/firmware/efi/efivars", "/var/log"],
+    takes: &["/root"],
+    writes_its_disks: true,
+    takes_down: true,
+    changes_live_system: true,
+    signals_others: true,
+    calls: Calls::AllBut(&[DONE_BY_ASSISTANTS, NO_INSTALLATION]),
+    ..FETCH
+};
+
+/// Mounts partitions of the written disk and puts a newer system on them; makes the live system a bootstrap host, or deploys another
+/// system beside it, where the request asks for that.
+const INSTALLS: Assistant = Assistant {
+    programs: &[
+        (When::Always, GATHERERS),
+        (
+            When::Always,
+            &[
+                Program {
+                    name: "systemctl",
+                    arguments: &[&["list-units", "--no-legend", "*"], &["--no-block", "stop", "agent.service"]],
+                    variables: &VARIABLES,
+                },
+                Program {
+                    name: "ostree",
+                    arguments: &[&[
+                        "container",
+                        "image",
+                        "deploy",
+                        "--sysroot",
+                        "/mnt",
+                        "--authfile",
+                        "*",
+                        "--imgref",
+                        "*",
+                        "--karg **",
+                        "--stateroot",
+                        "*",
+                        "--karg **",
+                    ]],
+                    variables: &VARIABLES,
+                },
+                Program {
+                    name: "/usr/sbin/bootlist",
+                    arguments: &[&["-m", "normal", "-o", "*"]],
+                    variables: &VARIABLES,
+                },
+            ],
+        ),
+        // A medium that carries a registry.
+        (
+            When::There("/mnt/agentdata"),
+            &[Program { name: "/bin/sh", arguments: &[&[TRANSPOSE_SCRIPT, "*"]], variables: &VARIABLES }],
+        ),
+        (
+            When::LiveSystemChanges,
+            &[
+                Program {
+                    name: "systemctl",
+                    arguments: &[
+                        &["daemon-reload"],
+                        &["disable", "**"],
+                        &["enable", "**"],
+                        &["restart", "*"],
+                        &["show", "-P", "*", "*"],
+                        &["start", "**"],
+                        &["start", "--no-block", "**"],
+                        &["stop", "**"],
+                    ],
+                    variables: &VARIABLES,
+                },
+                Program { name: "hostnamectl", arguments: &[&["set-hostname", "*"]], variables: &VARIABLES },
+                Program {
+                    name: "ostree",
+                    arguments: &[
+                        &["admin", "finalize-staged"],
+                        &["admin", "stateroot-init", "*"],
+                        &[
+                            "container",
+                            "image",
+                            "deploy",
+                            "--stateroot",
+                            "*",
+                            "--sysroot",
+                            "/",
+                            "--authfile",
+                            "*",
+                            "--karg **",
+                            "--image",
+                            "*",
+                        ],
+                        &["refs", "--repo", "/ostree/repo", "--delete", "coreos/node-image"],
+                    ],
+                    variables: &VARIABLES,
+                },
+                Program {
+                    name: "rpm-ostree",
+                    arguments: &[&["kargs", "--os", "*", "--append **", "--delete-if-present **"]],
+                    variables: &VARIABLES,
+                },
+            ],
+        ),
+    ],
+    remounts: &["boot", "sysroot"],
+    mount_points: &["/mnt", INSTALLATION_DIRECTORY],
+    forbidden: &[],
 };
 
 fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
@@ -45,7 +206,7 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
     if request.host_id != host {
         return Err(Refusal::OtherHost { asked: request.host_id, ours: host });
     }
-    let stage_file = settings.outputs.stage_file();
+    let stage_file = settings.stage_file();
     let document = InstallDocument {
         request,
         service: service(settings),
@@ -53,7 +214,7 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         reboot_delay_seconds: REBOOT_DELAY_SECONDS,
         stage_file: stage_file.clone(),
     };
-    let run = Run::new(["install", "--request", "-"], write(&document, WHAT)?, DEADLINE);
+    let run = Run::new(["install", "--request", "-"], write(&document, WHAT)?);
     let request = document.request;
     let named = Named {
         changes_live_system: request.changes_live_system(),

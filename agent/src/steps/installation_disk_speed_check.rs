@@ -1,23 +1,56 @@
 //! How long a disk takes to flush: `landfall disk speed` (docs/compatibility.md#installation-disk-speed-check).
 
-use super::{IN_CONTAINER, Kind, Named, Refusal, Run, args, fields::Format::Any, read};
-use crate::{dry::Dry, settings::Settings};
+use super::{
+    fields::Format::Any,
+    kind::{Act, Deadline, Dry, IN_CONTAINER, Kind, Run, args, read},
+    refusal::Refusal,
+};
+use crate::{
+    confine::{Named, calls::CHANGE_FILES},
+    privileges::{CHECK, Calls, NOTHING, Privileges, Reach, Rules, SELF},
+    settings::Settings,
+};
 use api::{DiskSpeedCheckRequest, DiskSpeedCheckResponse, HostId, Step, StepType};
+use caps::Capability::{CAP_IPC_LOCK, CAP_SYS_ADMIN};
 use std::{borrow::Cow, time::Duration};
 
-/// The measurement watches its own time, and then puts back what was on the disk: it is ended only when it fails to.
-const GRACE: Duration = Duration::from_secs(120);
 /// Nobody waits a day for a disk.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::InstallationDiskSpeedCheck,
     fields: &[("path", true, Any)],
-    act,
+    act: Act::Run(act),
+    // The measurement puts back what was on the disk.
+    deadline: Deadline::Requested { grace: Duration::from_secs(120) },
     dry: Dry::Answered(dry),
     failed: IN_CONTAINER,
     prints_json: true,
+    answers_on_stderr: false,
+    privileges: Privileges {
+        // Locked buffers of the writer.
+        capabilities: &[CAP_IPC_LOCK, CAP_SYS_ADMIN],
+        reach: Reach::Only(RULES),
+        ..CHECK
+    },
 };
+
+/// The disk of the request, and everything that tells who uses it.
+const RULES: Rules = Rules {
+    reads: &[SELF, &["/proc/cmdline", "/proc/misc", "/proc/swaps", "/run/udev/data", "/sys"]],
+    reads_of_processes: &["comm", "mountinfo"],
+    writes_its_disks: true,
+    // If the contents can't be put back they are saved there.
+    writes: &["/dev/null", "/tmp"],
+    ioctls: &[BLKFLSBUF, BLKGETSIZE64, BLKSSZGET],
+    calls: Calls::Only(&[CHANGE_FILES]),
+    ..NOTHING
+};
+
+// Numbers of linux/fs.h, which 64-bit machines share.
+const BLKFLSBUF: u64 = 0x1261;
+const BLKSSZGET: u64 = 0x1268;
+const BLKGETSIZE64: u64 = 0x8008_1272;
 
 /// The request, and how many seconds it may take.
 fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
@@ -34,7 +67,8 @@ fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
     Ok(Run {
         args: words.into_iter().chain([Cow::from(format!("{:.2}", timeout.as_secs_f64()))]).collect(),
         named: Named { targets: vec![parsed.path.into()], ..Named::default() },
-        ..Run::new([], request.as_bytes().to_vec(), timeout + GRACE)
+        deadline: Some(timeout),
+        ..Run::new([], request.as_bytes().to_vec())
     })
 }
 

@@ -1,11 +1,17 @@
 //! What this machine is: `landfall inventory`.
 
-use super::{IN_CONTAINER, Kind, Refusal, Run, arg_count};
+use super::{
+    kind::{Act, Deadline, Dry, IN_CONTAINER, Kind, Run, arg_count},
+    refusal::Refusal,
+};
 use crate::{
-    dry::{Dry, DryRun},
+    confine::calls::{FORK, SIGNAL},
+    dry::DryRun,
+    privileges::{CHECK, Calls, NOTHING, Privileges, Reach, Rules, SELF, Socket},
     settings::Settings,
 };
 use api::{HostId, Step, StepType};
+use caps::Capability::{CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO};
 use std::borrow::Cow;
 
 /// Flags a service may add, each with a number of bytes.
@@ -14,11 +20,59 @@ const WISHES: [&str; 2] = ["--output-max-size", "--disk-min-size"];
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::Inventory,
     fields: &[],
-    act,
+    act: Act::Run(act),
+    deadline: Deadline::Inventory,
     dry: Dry::Edited(edit),
     failed: IN_CONTAINER,
     prints_json: true,
+    answers_on_stderr: false,
+    privileges: Privileges {
+        // NVMe and SCSI commands, a card's module.
+        capabilities: &[CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO],
+        reach: Reach::Only(RULES),
+        ..CHECK
+    },
 };
+
+/// The kernel's and udev's facts, and what devices say of themselves. No more of /proc, where a kcore is.
+const RULES: Rules = Rules {
+    reads: &[
+        SELF,
+        &[
+            "/dev/disk",
+            "/proc/1/mountinfo",
+            "/proc/cmdline",
+            "/proc/cpuinfo",
+            "/proc/device-tree",
+            "/proc/meminfo",
+            "/proc/swaps",
+            "/proc/sys",
+            "/proc/sysinfo",
+            "/proc/uptime",
+            "/proc/xen",
+            "/run/udev/data",
+            "/sys",
+            "/usr/share/hwdata",
+            "/usr/share/misc",
+        ],
+    ],
+    reads_named_by: &[("PCIDB_PATH", "")],
+    reads_disks: true,
+    // The management controller answers what was written to it.
+    writes: &["/dev/null", "/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"],
+    sockets: &[Socket::Udp, Socket::Route],
+    ioctls: &[SIOCETHTOOL, SG_IO, NVME_IOCTL_ADMIN_CMD, IPMICTL_SEND_COMMAND, IPMICTL_RECEIVE_MSG_TRUNC],
+    // Each question is asked by a process that can be ended.
+    calls: Calls::Only(&[SIGNAL, FORK]),
+    ..NOTHING
+};
+
+// Numbers of linux/sockios.h, scsi/sg.h, linux/nvme_ioctl.h and linux/ipmi.h, which 64-bit machines share.
+const SIOCETHTOOL: u64 = 0x8946;
+const SG_IO: u64 = 0x2285;
+const NVME_IOCTL_ADMIN_CMD: u64 = 0xc048_4e41;
+const IPMICTL_SEND_COMMAND: u64 = 0x8028_690d;
+const IPMICTL_RECEIVE_MSG_TRUNC: u64 = 0xc030_690b;
 
 /// The host's id and, from newer services, wishes about the size of the answer. Those we don't know are left to services
 /// that can do without.
@@ -34,7 +88,7 @@ fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
     });
     let quick = settings.dry.as_ref().map(|_| Cow::from("--skip-bmc"));
     let args = std::iter::once("inventory".into()).chain(quick).chain(known).collect();
-    Ok(Run { args, ..Run::new([], Vec::new(), settings.pace.inventory) })
+    Ok(Run { args, ..Run::new([], Vec::new()) })
 }
 
 fn edit(dry: &DryRun, output: &str) -> serde_json::Result<String> {

@@ -1,17 +1,26 @@
 //! The host's logs: `landfall logs send` (docs/compatibility.md#logs-gather).
 
 use super::{
-    IN_CONTAINER, Kind, Named, Refusal, Run,
     fields::Format::{Any, Uuid},
-    only_arg, read, service, write,
+    kind::{Act, Deadline, Dry, IN_CONTAINER, Kind, Run, only_arg, read, service, write},
+    refusal::Refusal,
 };
-use crate::{dry::Dry, settings::Settings};
+use crate::{
+    confine::{
+        Named,
+        calls::{CHANGE_FILES, REPLACE_FILES, SIGNALS_BY_FILE},
+    },
+    privileges::{
+        Assistant, CERTIFICATES, Calls, FETCH, FETCHES, GATHERERS, NO_HELP, Privileges, RESOLVER, Reach, Rules, SELF,
+        When,
+    },
+    settings::Settings,
+};
 use api::{HostId, LogsDocument, LogsGatherRequest, Step, StepType};
+use caps::Capability::*;
 use std::time::Duration;
 
 const WHAT: &str = "logs gather request";
-/// Gathering ends itself before.
-const DEADLINE: Duration = Duration::from_secs(3600);
 
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::LogsGather,
@@ -22,11 +31,58 @@ pub(super) static KIND: Kind = Kind {
         ("infra_env_id", true, Uuid),
         ("installer_gather", true, Any),
     ],
-    act,
+    act: Act::Run(act),
+    // Gathering ends itself before.
+    deadline: Deadline::After(Duration::from_secs(3600)),
     dry: Dry::Refused,
     failed: IN_CONTAINER,
     prints_json: false,
+    answers_on_stderr: false,
+    privileges: Privileges {
+        // The kernel's log, what others have written, and the cluster's own gathering scripts, which ask its containers.
+        capabilities: &[
+            CAP_CHOWN,
+            CAP_DAC_OVERRIDE,
+            CAP_DAC_READ_SEARCH,
+            CAP_FOWNER,
+            CAP_NET_ADMIN,
+            CAP_SETGID,
+            CAP_SETUID,
+            CAP_SYSLOG,
+            CAP_SYS_ADMIN,
+            CAP_SYS_PTRACE,
+        ],
+        reach: Reach::Assisted(RULES, GATHERS),
+        ..FETCHES
+    },
 };
+
+/// Journals, crashes, and facts of this host; and what the cluster's own scripts have made of theirs, in /root and /tmp.
+const RULES: Rules = Rules {
+    reads: &[
+        SELF,
+        RESOLVER,
+        CERTIFICATES,
+        &[
+            "/dev/disk",
+            "/dev/kmsg",
+            "/etc/localtime",
+            "/run/log/journal",
+            "/run/udev/data",
+            "/sys",
+            "/tmp",
+            "/usr/share/zoneinfo",
+            "/var/lib/systemd/coredump",
+        ],
+    ],
+    trees: &["/var/log"],
+    takes: &["/root"],
+    calls: Calls::Only(&[CHANGE_FILES, REPLACE_FILES, SIGNALS_BY_FILE]),
+    ..FETCH
+};
+
+/// LVM's facts, and the cluster's gathering.
+const GATHERS: Assistant = Assistant { programs: &[(When::Always, GATHERERS)], ..NO_HELP };
 
 fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
     let request: LogsGatherRequest = read(only_arg(step)?, WHAT)?;
@@ -34,7 +90,7 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         return Err(Refusal::OtherHost { asked: request.host_id, ours: host });
     }
     let document = LogsDocument { request, service: service(settings) };
-    let run = Run::new(["logs", "send", "--request", "-"], write(&document, WHAT)?, DEADLINE);
+    let run = Run::new(["logs", "send", "--request", "-"], write(&document, WHAT)?);
     Ok(Run { named: Named { ca_cert: settings.http.ca_cert.clone(), ..Named::default() }, ..run })
 }
 

@@ -1,18 +1,25 @@
 //! Sources of time: `landfall netcheck ntp` (docs/compatibility.md#ntp-synchronizer).
 
-use super::{IN_PROCESS, Kind, Refusal, Run, check, fields::Format::Any};
-use crate::{dry::Dry, settings::Settings};
-use api::{HostId, Step, StepType, kinds};
-
-pub(super) static KIND: Kind = Kind {
-    step_type: StepType::NtpSynchronizer,
-    fields: &[("ntp_source", true, Any)],
-    act,
-    dry: Dry::Earnest,
-    failed: IN_PROCESS,
-    prints_json: true,
+use super::{fields::Format::Any, kind::Kind};
+use crate::{
+    confine::calls::{CHANGE_FILES, FILE_USER},
+    privileges::{CHECK, Calls, Privileges, RESOLVE, Reach, Rules},
 };
+use api::kinds::NtpSynchronizer;
+use caps::Capability::{CAP_SETGID, CAP_SETUID};
 
-fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
-    check::<kinds::NtpSynchronizer>(step, settings, "ntp", "ntp synchronization request")
-}
+pub(super) static KIND: Kind = Kind::check::<NtpSynchronizer>(
+    "ntp",
+    "ntp synchronization request",
+    &[("ntp_source", true, Any)],
+    Privileges {
+        // chronyd listens to its own user.
+        capabilities: &[CAP_SETGID, CAP_SETUID],
+        reach: Reach::Only(RULES),
+        ..CHECK
+    },
+);
+
+/// Servers by name, and chronyd, which answers to sockets in a directory of its own.
+const RULES: Rules =
+    Rules { writes: &["/dev/null", "/run/chrony"], calls: Calls::Only(&[CHANGE_FILES, FILE_USER]), ..RESOLVE };

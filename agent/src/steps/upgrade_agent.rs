@@ -1,25 +1,38 @@
 //! Another agent's image: `landfall netcheck upgrade`. What comes of it is for [`crate::upgrade`].
 
-use super::{IN_PROCESS, Kind, Refusal, Run, fields::Format::Image, only_arg, read};
-use crate::{dry::Dry, settings::Settings};
+use super::{
+    fields::Format::Image,
+    kind::{Act, Deadline, Dry, IN_PROCESS, Kind, Run, only_arg, read},
+    refusal::Refusal,
+};
+use crate::{
+    confine::calls::{CHANGE_FILES, REPLACE_FILES},
+    privileges::{Calls, IMAGES, PODMAN_PULLS, PULLS, Privileges, Reach, Rules},
+    settings::Settings,
+};
 use api::{HostId, Step, StepType, UpgradeAgentRequest, UpgradeAgentResponse};
 use std::time::Duration;
 
 /// Where the child puts the program. Only root writes below /run.
 pub const STAGED: &str = "/run/landfall/agent.new";
-/// Pulling and fetching watch their own time, [`FETCH_SECONDS`] each.
-const DEADLINE: Duration = Duration::from_secs(960);
 const FETCH_SECONDS: &str = "450";
 const MAX_IMAGE_CHARS: usize = 1000;
 
 pub(super) static KIND: Kind = Kind {
     step_type: StepType::UpgradeAgent,
     fields: &[("agent_image", true, Image)],
-    act,
+    act: Act::Run(act),
+    // Pulling and fetching watch their own time, [`FETCH_SECONDS`] each.
+    deadline: Deadline::After(Duration::from_secs(960)),
     dry: Dry::Refused,
     failed: IN_PROCESS,
     prints_json: true,
+    answers_on_stderr: false,
+    privileges: Privileges { reach: Reach::Assisted(RULES, PODMAN_PULLS), ..PULLS },
 };
+
+/// Images, and the agent that is in one.
+const RULES: Rules = Rules { trees: &["/run/landfall"], calls: Calls::Only(&[CHANGE_FILES, REPLACE_FILES]), ..IMAGES };
 
 fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
     let argument = only_arg(step)?;
@@ -31,7 +44,7 @@ fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
         return Err(Refusal::Type { what: "agent_image", kind: "image reference", value });
     }
     let words = ["netcheck", "upgrade", "--request", "-", "--stage", STAGED, "--timeout-s", FETCH_SECONDS];
-    Ok(Run::new(words, argument.as_bytes().to_vec(), DEADLINE))
+    Ok(Run::new(words, argument.as_bytes().to_vec()))
 }
 
 /// Whether the answer says that the image is there.

@@ -300,7 +300,7 @@ fn taken(step: &Step) {
         reboot: true,
         dry: None,
         limits: Default::default(),
-        outputs: Default::default(),
+        state_dir: Default::default(),
         pace: Default::default(),
     };
     if let Err(refusal) = agent::steps::action(step, &settings, HOST.parse().unwrap()) {
