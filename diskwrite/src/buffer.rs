@@ -37,13 +37,13 @@ struct Stock<T> {
 
 impl<T> Pool<T> {
     /// A pool of `count`, each made when first needed.
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let stock = Stock { free: Vec::new(), limit: count, made: 0, closed: false };
         Self { state: Mutex::new(stock), changed: Condvar::new() }
     }
 
     /// One that came back or a new one; None once the pool is closed. Adds the time it took to `waited`.
-    pub fn take(&self, make: impl FnOnce() -> T, waited: &Waited) -> Option<T> {
+    pub(crate) fn take(&self, make: impl FnOnce() -> T, waited: &Waited) -> Option<T> {
         let mut stock = lock(&self.state);
         loop {
             if stock.closed {
@@ -62,7 +62,7 @@ impl<T> Pool<T> {
     }
 
     /// Takes one back; frees it if there are too many.
-    pub fn give(&self, thing: T) {
+    pub(crate) fn give(&self, thing: T) {
         let mut stock = lock(&self.state);
         if stock.closed || stock.made > stock.limit {
             stock.made = stock.made.saturating_sub(1);
@@ -73,7 +73,7 @@ impl<T> Pool<T> {
     }
 
     /// Changes how many there may be; of those that are out, surplus ones go when they come back.
-    pub fn resize(&self, limit: usize) {
+    pub(crate) fn resize(&self, limit: usize) {
         let mut stock = lock(&self.state);
         stock.limit = limit;
         while stock.made > limit && stock.free.pop().is_some() {
@@ -83,7 +83,7 @@ impl<T> Pool<T> {
     }
 
     /// Frees what is in, and ends every wait.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut stock = lock(&self.state);
         stock.closed = true;
         stock.free = Vec::new();
@@ -105,7 +105,7 @@ pub(crate) struct Waited(AtomicU64);
 
 impl Waited {
     /// Counts the time `wait` takes.
-    pub fn during<R>(&self, wait: impl FnOnce() -> R) -> R {
+    pub(crate) fn during<R>(&self, wait: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         let result = wait();
         let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -114,7 +114,7 @@ impl Waited {
     }
 
     /// All waits so far, of all threads.
-    pub fn total(&self) -> Duration {
+    pub(crate) fn total(&self) -> Duration {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 }

@@ -133,7 +133,7 @@ pub(crate) struct Decoder<R: BufRead> {
 
 impl<R: BufRead> Decoder<R> {
     /// For gzip or else zstd.
-    pub fn new(source: R, format: Format) -> Result<Self, DecodeError> {
+    pub(crate) fn new(source: R, format: Format) -> Result<Self, DecodeError> {
         let input = Input { inner: source, used: 0 };
         let setup = |source| DecodeError::Setup { format, source };
         let codec = if format == Format::Gzip {
@@ -147,7 +147,7 @@ impl<R: BufRead> Decoder<R> {
     }
 
     /// Fills `buf` as far as the image goes; less than all of it means the image, and the source, ended well.
-    pub fn fill(&mut self, buf: &mut [u8]) -> Result<usize, DecodeError> {
+    pub(crate) fn fill(&mut self, buf: &mut [u8]) -> Result<usize, DecodeError> {
         let mut filled = 0;
         while filled < buf.len() && !self.ended {
             let rest = buf.get_mut(filled..).unwrap_or_default();

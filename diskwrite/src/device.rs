@@ -20,7 +20,7 @@ enum Engine<'a> {
 
 impl<'a> Device<'a> {
     /// Switches the descriptor to direct I/O if it can.
-    pub fn new(file: &'a File) -> io::Result<Self> {
+    pub(crate) fn new(file: &'a File) -> io::Result<Self> {
         Self::with_ring(file).or_else(|error| {
             tracing::debug!(%error, "no io_uring, using threads");
             Self::with_threads(file)
@@ -28,12 +28,12 @@ impl<'a> Device<'a> {
     }
 
     /// With io_uring, or not at all.
-    pub fn with_ring(file: &'a File) -> io::Result<Self> {
+    pub(crate) fn with_ring(file: &'a File) -> io::Result<Self> {
         Ok(Self::with(file, Engine::Ring(Ring::new(file, DEPTH)?)))
     }
 
     /// Without io_uring.
-    pub fn with_threads(file: &'a File) -> io::Result<Self> {
+    pub(crate) fn with_threads(file: &'a File) -> io::Result<Self> {
         Ok(Self::with(file, Engine::Threads(Threads::new(file)?)))
     }
 

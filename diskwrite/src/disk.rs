@@ -294,7 +294,7 @@ fn live_sign(contents: &Contents, label: &str) -> Option<String> {
 
 impl Disk {
     /// Opens the disk for writing, claiming it (`O_EXCL`) against mounts and the like as long as it is open.
-    pub fn open(given: &Path) -> Result<Self, DiskError> {
+    pub(crate) fn open(given: &Path) -> Result<Self, DiskError> {
         let found = Found::new(given)?;
         match found.refusals()?.into_iter().next() {
             Some(refusal) => Err(refusal),
@@ -304,7 +304,7 @@ impl Disk {
 
     /// As [`open`](Self::open), for who puts back what was there; so devices of an earlier life that came up on the disk,
     /// volumes and arrays, do no harm where nobody uses them. The disk then can't be claimed: they have.
-    pub fn open_beside_idle(given: &Path) -> Result<Self, DiskError> {
+    pub(crate) fn open_beside_idle(given: &Path) -> Result<Self, DiskError> {
         let found = Found::new(given)?;
         let mut flags = libc::O_EXCL;
         for refusal in found.refusals()? {
@@ -334,7 +334,7 @@ impl Disk {
     }
 
     /// What a path means to who wants to make the disk free.
-    pub fn target(given: &Path) -> Result<Target, DiskError> {
+    pub(crate) fn target(given: &Path) -> Result<Target, DiskError> {
         let found = Found::new(given)?;
         let is_other = |refusal: &DiskError| !matches!(refusal, DiskError::InUse { .. } | DiskError::BootMedium { .. });
         let mut refusals: Vec<_> = found.refusals()?.into_iter().filter(is_other).collect();
@@ -347,7 +347,7 @@ impl Disk {
     }
 
     /// Finds out all about the disk, what speaks against writing to it too, without write access.
-    pub fn inspect(given: &Path) -> Result<Inspection, DiskError> {
+    pub(crate) fn inspect(given: &Path) -> Result<Inspection, DiskError> {
         let found = Found::new(given)?;
         let mut refusals = found.refusals()?;
         // Not even a drive without a medium is opened.
@@ -379,7 +379,7 @@ impl Disk {
 
     /// Whether it still is the disk that was opened, just before the first write: waiting for the source may have taken
     /// long, and what hangs on a cable can be pulled.
-    pub fn check_unchanged(&self) -> Result<(), DiskError> {
+    pub(crate) fn check_unchanged(&self) -> Result<(), DiskError> {
         let path = &self.geometry.path;
         let gone = || Change { what: "device".to_owned(), was: "there".to_owned(), is: "gone".to_owned() };
         let changed = |changes| DiskError::Changed { path: path.clone(), changes };
@@ -403,33 +403,33 @@ impl Disk {
     }
 
     /// Whether the kernel has lost it: what is open still then has no size any more.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         !self.sysfs.exists() || !kernel::disk::size_bytes(&self.file).is_ok_and(|size| size > 0)
     }
 
     /// What is known of it.
-    pub fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     /// All its names.
-    pub fn identity(&self) -> &DiskIdentity {
+    pub(crate) fn identity(&self) -> &DiskIdentity {
         &self.identity
     }
 
     /// The claimed descriptor.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// The partitions the kernel knows at the moment, by number.
-    pub fn partitions(&self) -> io::Result<Vec<Node>> {
+    pub(crate) fn partitions(&self) -> io::Result<Vec<Node>> {
         Ok(nodes(&self.root, &self.sysfs)?.into_iter().filter(|node| node.partition.is_some()).collect())
     }
 
     /// Gives up the claim, which would keep a partition from being mounted, and locks the disk instead: udev leaves a
     /// locked disk alone (systemd's "Locking Block Device Access"), so that it does not reread the table under us.
-    pub fn release(&mut self) -> Result<(), DiskError> {
+    pub(crate) fn release(&mut self) -> Result<(), DiskError> {
         let path = &self.geometry.path;
         let error = |source| DiskError::Open { path: path.clone(), source };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(error)?;

@@ -50,7 +50,7 @@ pub(crate) fn zeros(len: usize) -> Buffer {
 
 impl Ends {
     /// Zeros at both: no table, primary or backup, for a disk of `disk_bytes`.
-    pub fn cleared(disk_bytes: u64) -> Self {
+    pub(crate) fn cleared(disk_bytes: u64) -> Self {
         let tail_offset = disk_bytes.saturating_sub(bytes(HEAD_BYTES));
         Self { head: zeros(HEAD_BYTES), tail_offset, tail: zeros(HEAD_BYTES), first: None }
     }
@@ -58,7 +58,7 @@ impl Ends {
     /// Parts of the head in the order in which they make the tail and the head a table; see [`Writer::finish`].
     ///
     /// [`Writer::finish`]: crate::write::Writer::finish
-    pub fn head_parts(&self, sector: usize) -> HeadParts {
+    pub(crate) fn head_parts(&self, sector: usize) -> HeadParts {
         let all = self.head.len();
         let sector = sector.min(all);
         let header = sector..sector.saturating_mul(2).min(all);

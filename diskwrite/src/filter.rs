@@ -38,7 +38,7 @@ enum Filter {
 pub(crate) struct Filters(Vec<Filter>);
 
 impl Filters {
-    pub fn parse(options: &InstallOptions) -> Result<Self, FilterError> {
+    pub(crate) fn parse(options: &InstallOptions) -> Result<Self, FilterError> {
         let labels = options.changes.save_partlabels.iter().map(|glob| {
             let pattern = Pattern::new(glob);
             pattern.map(Filter::Label).map_err(|source| FilterError::Label { glob: glob.clone(), source })
@@ -49,16 +49,16 @@ impl Filters {
             .map(Self)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether any is by number; an MBR's partitions have those too.
-    pub fn by_number(&self) -> bool {
+    pub(crate) fn by_number(&self) -> bool {
         self.0.iter().any(|filter| matches!(filter, Filter::Numbers(..)))
     }
 
-    pub fn matches(&self, number: u32, name: &str) -> bool {
+    pub(crate) fn matches(&self, number: u32, name: &str) -> bool {
         self.0.iter().any(|filter| match filter {
             Filter::Label(pattern) => pattern.matches(name),
             Filter::Numbers(numbers) => numbers.contains(&number),

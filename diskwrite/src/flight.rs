@@ -59,7 +59,7 @@ pub(crate) struct Flight<T> {
 }
 
 impl<T: Target> Flight<T> {
-    pub fn new(target: T) -> Self {
+    pub(crate) fn new(target: T) -> Self {
         Self {
             target,
             under_way: 0,
@@ -73,7 +73,7 @@ impl<T: Target> Flight<T> {
     }
 
     /// Starts a request once there is room.
-    pub fn push(&mut self, request: Request) -> Result<(), Failed> {
+    pub(crate) fn push(&mut self, request: Request) -> Result<(), Failed> {
         self.waiting.push_back(request);
         self.start_waiting();
         while !self.waiting.is_empty() {
@@ -83,35 +83,35 @@ impl<T: Target> Flight<T> {
     }
 
     /// Whether none is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.under_way == 0
     }
 
     /// Waits for one request to come back; false if none is under way.
-    pub fn wait(&mut self) -> Result<bool, Failed> {
+    pub(crate) fn wait(&mut self) -> Result<bool, Failed> {
         let waited = self.take_one();
         self.check()?;
         Ok(waited)
     }
 
     /// Waits until none is under way.
-    pub fn settle(&mut self) -> Result<(), Failed> {
+    pub(crate) fn settle(&mut self) -> Result<(), Failed> {
         while self.wait()? {}
         Ok(())
     }
 
     /// A request that was done in full.
-    pub fn ended(&mut self) -> Option<Request> {
+    pub(crate) fn ended(&mut self) -> Option<Request> {
         self.ended.pop_front()
     }
 
     /// Bytes written or zeroed so far.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
     /// Waits until all that was asked for is done and on the medium. The outer error is the flush's.
-    pub fn sync(&mut self) -> io::Result<Result<(), Failed>> {
+    pub(crate) fn sync(&mut self) -> io::Result<Result<(), Failed>> {
         match self.settle() {
             Ok(()) => self.target.sync().map(Ok),
             Err(failed) => Ok(Err(failed)),
@@ -119,7 +119,7 @@ impl<T: Target> Flight<T> {
     }
 
     /// Makes reads come from the disk, as far as the kernel lets us.
-    pub fn forget_cache(&mut self) {
+    pub(crate) fn forget_cache(&mut self) {
         self.target.forget_cache();
     }
 

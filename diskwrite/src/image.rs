@@ -164,12 +164,12 @@ pub(crate) fn writable(boot: &Partition) -> Result<(), ImageError> {
 
 impl Image {
     /// Byte after the last of its partitions; 0 without any.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.partitions.iter().map(Partition::end).max().unwrap_or(0)
     }
 
     /// Whether an image of this size holds all its partitions; a raw one that was cut off shows it in no other way.
-    pub fn check_complete(&self, image_bytes: u64) -> Result<(), ImageError> {
+    pub(crate) fn check_complete(&self, image_bytes: u64) -> Result<(), ImageError> {
         match self.partitions.iter().max_by_key(|partition| partition.end()) {
             Some(last) if last.end() > image_bytes => Err(ImageError::Incomplete {
                 image_bytes,

@@ -16,7 +16,7 @@ mod filter;
 mod flight;
 #[doc(hidden)]
 pub mod floor;
-#[doc(hidden)]
+#[cfg(fuzzing)]
 pub mod fuzzing;
 mod gpt;
 mod identity;

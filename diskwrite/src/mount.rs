@@ -70,14 +70,14 @@ pub(crate) struct PartitionDevice {
 
 impl PartitionDevice {
     /// The partition's node, else a loop device over its part of the disk.
-    pub fn open(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
+    pub(crate) fn open(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
         match partitions::node_of(disk, partition) {
             Some(path) => Ok(Self { path, _bound: None }),
             None => Self::bind(disk, partition),
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -92,7 +92,7 @@ impl PartitionDevice {
     }
 
     /// Mounts the device, runs `inside` with the file system as `/`, and unmounts it again.
-    pub fn enter<T: Send, E: Send>(
+    pub(crate) fn enter<T: Send, E: Send>(
         &self,
         inside: impl FnOnce() -> Result<T, E> + Send,
     ) -> Result<Result<T, E>, MountError> {

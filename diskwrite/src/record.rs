@@ -41,7 +41,7 @@ impl Run {
 
 impl Record {
     /// What must be read back at the ends of a disk. The head comes first: without it the tail is no harm.
-    pub fn ends(ends: &Ends) -> Self {
+    pub(crate) fn ends(ends: &Ends) -> Self {
         let mut record = Self::default();
         for (offset, end) in [(0, &ends.head), (ends.tail_offset, &ends.tail)] {
             for (_, run) in runs(end, RUN_BYTES) {
@@ -52,13 +52,13 @@ impl Record {
     }
 
     /// `data`, at most [`RUN_BYTES`], goes to `offset`.
-    pub fn data(&mut self, offset: u64, data: &[u8]) {
+    pub(crate) fn data(&mut self, offset: u64, data: &[u8]) {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.runs.push(Run { offset, expected: Expected::Data { len, xxh3: xxh3_64(data) } });
     }
 
     /// `len` zeros go to `offset`.
-    pub fn zeros(&mut self, offset: u64, len: u64) {
+    pub(crate) fn zeros(&mut self, offset: u64, len: u64) {
         if let Some(Run { offset: last, expected: Expected::Zeros { len: known } }) = self.runs.last_mut()
             && last.saturating_add(*known) == offset
         {
@@ -69,7 +69,7 @@ impl Record {
     }
 
     /// How much there is to read, in bytes.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.runs.iter().map(Run::len).sum()
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct ReadBack<T> {
 
 impl<T: Target> ReadBack<T> {
     /// What was written must be flushed.
-    pub fn new(target: T, device: PathBuf, record: Record) -> Self {
+    pub(crate) fn new(target: T, device: PathBuf, record: Record) -> Self {
         let mut flight = Flight::new(target);
         flight.forget_cache();
         let mut remaining = record.runs;
@@ -96,7 +96,7 @@ impl<T: Target> ReadBack<T> {
     }
 
     /// Compares some more. Returns how many bytes were compared so far; None if that is all.
-    pub fn step(&mut self) -> Result<Option<u64>, WriteError> {
+    pub(crate) fn step(&mut self) -> Result<Option<u64>, WriteError> {
         while self.under_way.len() < READS {
             let Some(run) = self.next_run() else { break };
             let mut buffer = self.spare.pop().unwrap_or_else(|| Buffer::new(RUN_BYTES));
@@ -119,7 +119,7 @@ impl<T: Target> ReadBack<T> {
     }
 
     /// Compares all that is left.
-    pub fn finish(mut self) -> Result<(), WriteError> {
+    pub(crate) fn finish(mut self) -> Result<(), WriteError> {
         while self.step()?.is_some() {}
         Ok(())
     }

@@ -94,7 +94,7 @@ pub(crate) struct NewTable {
 
 impl Saved {
     /// Reads the disk's table through `read` if there is any filter, and makes sure that what matches can be restored.
-    pub fn find(
+    pub(crate) fn find(
         read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>,
         disk: &Geometry,
         filters: &Filters,
@@ -126,34 +126,34 @@ impl Saved {
     }
 
     /// [`find`](Self::find) on an open disk.
-    pub fn find_on(disk: &File, geometry: &Geometry, filters: &Filters) -> Result<Self, SavedError> {
+    pub(crate) fn find_on(disk: &File, geometry: &Geometry, filters: &Filters) -> Result<Self, SavedError> {
         Self::find(&mut reads(disk), geometry, filters)
     }
 
     /// Which copy of the disk's table is good by now; that read at first, if none is or it can't be told.
-    pub fn standing(&self, read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>) -> Which {
+    pub(crate) fn standing(&self, read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>) -> Which {
         let found =
             self.table.as_ref().and_then(|table| find(read, self.disk_bytes, table.sector_bytes).ok().flatten());
         found.map_or(self.which, |found| found.which)
     }
 
     /// [`standing`](Self::standing) on an open disk.
-    pub fn standing_on(&self, disk: &File) -> Which {
+    pub(crate) fn standing_on(&self, disk: &File) -> Which {
         self.standing(&mut reads(disk))
     }
 
     /// Where they are, under their old numbers.
-    pub fn partitions(&self) -> &[Partition] {
+    pub(crate) fn partitions(&self) -> &[Partition] {
         &self.partitions
     }
 
     /// The same for telling, before the image is known.
-    pub fn list(&self) -> Vec<SavedPartition> {
+    pub(crate) fn list(&self) -> Vec<SavedPartition> {
         self.partitions.iter().map(|partition| numbered(partition, None)).collect()
     }
 
     /// Refuses what would write up to `end`, a byte's offset, if a saved partition starts before that.
-    pub fn check_reach(&self, end: u64) -> Result<(), SavedError> {
+    pub(crate) fn check_reach(&self, end: u64) -> Result<(), SavedError> {
         match self.partitions.iter().min_by_key(|partition| partition.start) {
             Some(first) if end > first.start => {
                 Err(SavedError::Collision { number: first.number, name: first.name.clone(), offset: first.start })
@@ -164,13 +164,13 @@ impl Saved {
 
     /// The ends of the disk as long as the image is not complete: only the saved partitions are in its tables, and nothing
     /// is where there are none.
-    pub fn ends(&self) -> Ends {
+    pub(crate) fn ends(&self) -> Ends {
         self.ends_over(self.which)
     }
 
     /// The same for a disk whose table stands at `good` and may be damaged elsewhere: that copy stays until another is on the
     /// medium.
-    pub fn ends_over(&self, good: Which) -> Ends {
+    pub(crate) fn ends_over(&self, good: Which) -> Ends {
         let mut ends = Ends::cleared(self.disk_bytes);
         let Some(table) = &self.table else { return ends };
         put_table(&mut ends.head, table, self.disk_bytes);
@@ -185,7 +185,7 @@ impl Saved {
 
     /// The table of the finished disk, from the image's first MiB; None if that is the image's own. It gets a new GUID if
     /// asked for.
-    pub fn merge(&self, head: &[u8], new_disk_guid: bool) -> Result<Option<NewTable>, SavedError> {
+    pub(crate) fn merge(&self, head: &[u8], new_disk_guid: bool) -> Result<Option<NewTable>, SavedError> {
         if self.table.is_none() && !new_disk_guid {
             return Ok(None);
         }
@@ -218,7 +218,7 @@ impl Saved {
 
     /// Writes the saved partitions' table to a sparse file of the disk's size in the directory for temporary files, for
     /// whoever has to restore it.
-    pub fn stash(&self) -> io::Result<PathBuf> {
+    pub(crate) fn stash(&self) -> io::Result<PathBuf> {
         let (file, path) = tempfile::Builder::new().prefix("coreos-installer-partitions.").tempfile()?.keep()?;
         file.set_len(self.disk_bytes)?;
         if let Some(table) = &self.table {
@@ -235,7 +235,7 @@ impl Saved {
 
 impl NewTable {
     /// The ends of the finished disk: the image's first MiB with this table, and its backup.
-    pub fn ends(&self, mut head: Buffer) -> Ends {
+    pub(crate) fn ends(&self, mut head: Buffer) -> Ends {
         put_table(&mut head, &self.table, self.disk_bytes);
         let (tail_offset, backup) = self.table.backup();
         Ends { head, tail_offset, tail: tail(tail_offset, tail_offset, &backup), first: None }

@@ -23,7 +23,7 @@ pub(crate) struct Threads {
 
 impl Threads {
     /// Starts them; fewer than wanted will do.
-    pub fn new(file: &File) -> io::Result<Self> {
+    pub(crate) fn new(file: &File) -> io::Result<Self> {
         let file = Arc::new(file.try_clone()?);
         let (requests, queue) = channel::<Request>();
         let (answer, answers) = channel();
@@ -51,7 +51,7 @@ impl Threads {
     }
 
     /// See [`Target::start`](crate::request::Target::start).
-    pub fn start(&mut self, request: Request) {
+    pub(crate) fn start(&mut self, request: Request) {
         // The threads go only when this does.
         if self.requests.as_ref().is_some_and(|requests| requests.send(request).is_ok()) {
             self.under_way += 1;
@@ -59,7 +59,7 @@ impl Threads {
     }
 
     /// See [`Target::next`](crate::request::Target::next).
-    pub fn next(&mut self) -> Option<Answer> {
+    pub(crate) fn next(&mut self) -> Option<Answer> {
         self.under_way = self.under_way.checked_sub(1)?;
         self.answers.recv().ok()
     }

@@ -105,7 +105,7 @@ pub(crate) struct Writer<T> {
 
 impl<T: Target> Writer<T> {
     /// For a disk of `disk_bytes`, at least two heads, in sectors of `sector_bytes`.
-    pub fn new(target: T, device: PathBuf, disk_bytes: u64, sector_bytes: u32) -> Self {
+    pub(crate) fn new(target: T, device: PathBuf, disk_bytes: u64, sector_bytes: u32) -> Self {
         let backup_bytes = BACKUP_ENTRIES_BYTES + u64::from(sector_bytes);
         Self {
             flight: Flight::new(target),
@@ -124,14 +124,14 @@ impl<T: Target> Writer<T> {
     }
 
     /// Keeps a record of all blocks written from now on.
-    pub fn keep_record(&mut self) {
+    pub(crate) fn keep_record(&mut self) {
         self.record.get_or_insert_default();
     }
 
     /// Puts `ends`, which lead to nothing of the image, on the medium, and waits until they are there. The tail stays where
     /// the head can't be written: were a table there, it would then lead to an image without its end. Of two tables one is on
     /// the medium before the other is touched, which stays if the first can't be written.
-    pub fn begin(&mut self, ends: &Ends) -> Result<(), WriteError> {
+    pub(crate) fn begin(&mut self, ends: &Ends) -> Result<(), WriteError> {
         self.zeros = 0..0;
         let (head, tail) = ((&ends.head, 0), (&ends.tail, ends.tail_offset));
         let (first, second) = if ends.first == Some(End::Tail) { (tail, head) } else { (head, tail) };
@@ -146,7 +146,7 @@ impl<T: Target> Writer<T> {
     }
 
     /// As [`begin`](Self::begin) after a failure, and does not let one more failure be the last word.
-    pub fn clear(&mut self, ends: &Ends) -> Result<(), WriteError> {
+    pub(crate) fn clear(&mut self, ends: &Ends) -> Result<(), WriteError> {
         let mut result = self.begin(ends);
         for _ in 1..CLEAR_TRIES {
             if result.is_err() {
@@ -158,7 +158,7 @@ impl<T: Target> Writer<T> {
 
     /// Takes a block of the image; all but the last are whole sectors, and the last is padded to one. Comes back when the
     /// writing has started.
-    pub fn block(&mut self, block: Block, sector: usize) -> Result<(), WriteError> {
+    pub(crate) fn block(&mut self, block: Block, sector: usize) -> Result<(), WriteError> {
         let Block { offset, mut data } = block;
         let len = bytes(data.len());
         let end = offset.saturating_add(len);
@@ -191,19 +191,19 @@ impl<T: Target> Writer<T> {
     }
 
     /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.flight.is_idle()
     }
 
     /// Waits for something under way to end, if anything is.
-    pub fn wait(&mut self) -> Result<(), WriteError> {
+    pub(crate) fn wait(&mut self) -> Result<(), WriteError> {
         let result = self.flight.wait();
         self.collect();
         result.map(drop).map_err(|failed| describe(&self.device, failed))
     }
 
     /// The memory of a block that is on the disk.
-    pub fn freed(&mut self) -> Option<Buffer> {
+    pub(crate) fn freed(&mut self) -> Option<Buffer> {
         self.freed.pop()
     }
 
@@ -289,18 +289,18 @@ impl<T: Target> Writer<T> {
 
     /// With its `head`, what of the image was held back, for [`Writer::finish`] of a later writer; and the record, if one
     /// was kept.
-    pub fn into_ends(self, head: Buffer) -> (Ends, Option<Record>) {
+    pub(crate) fn into_ends(self, head: Buffer) -> (Ends, Option<Record>) {
         (Ends { head, tail_offset: self.backup_from, tail: self.backup, first: None }, self.record)
     }
 
     /// Bytes of the image on the disk or held back; the head counts from the start, as it is in memory.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         let written = self.flight.written().saturating_sub(self.before).saturating_add(self.held);
         bytes(HEAD_BYTES).saturating_add(written).saturating_sub(self.padding)
     }
 
     /// Waits until everything is on the medium.
-    pub fn sync(&mut self) -> Result<(), WriteError> {
+    pub(crate) fn sync(&mut self) -> Result<(), WriteError> {
         self.zero_known()?;
         let result = self.flight.sync();
         self.collect();
@@ -317,7 +317,7 @@ impl<T: Target> Writer<T> {
     /// table; the tail, with the backup table; the primary table's entries; its header, one sector. Wherever the power goes,
     /// there is no table yet, or one that leads to all of the image. And a table that was at both ends before, of partitions
     /// to keep, is sound at one of them at any moment.
-    pub fn finish(&mut self, ends: &Ends) -> Result<(), WriteError> {
+    pub(crate) fn finish(&mut self, ends: &Ends) -> Result<(), WriteError> {
         let parts = ends.head_parts(self.sector_bytes);
         self.sync()?;
         self.put_parts(&ends.head, 0, &parts.before_tail)?;

@@ -9,7 +9,7 @@ use diskwrite::Changes;
 
 /// What the arguments ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InstallerArgs {
+pub(crate) struct InstallerArgs {
     pub changes: Changes,
     /// Where the image comes from, when said.
     pub image: Option<Image>,
@@ -50,7 +50,7 @@ pub enum ArgsError {
 }
 
 /// Reads `text`, the JSON list inside `installer_args`; absent and empty mean no arguments.
-pub fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
+pub(crate) fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(InstallerArgs::default()) };
     let words: Option<Vec<String>> = serde_json::from_str(text)
         .map_err(|source| ArgsError::NotAList { start: text.chars().take(80).collect(), source })?;

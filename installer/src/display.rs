@@ -24,7 +24,7 @@ const WORDS: &str = "{msg}";
 
 /// How progress is to be shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Style {
+pub(crate) enum Style {
     /// A bar on a terminal, lines elsewhere.
     #[default]
     Auto,
@@ -38,7 +38,7 @@ pub enum Style {
 
 /// Where progress goes. Nobody reading it is no reason to stop half-way through a disk: write errors are ignored.
 #[derive(Debug)]
-pub enum Display {
+pub(crate) enum Display {
     /// One event a line on standard output.
     Json,
     /// A bar on standard error.
@@ -58,14 +58,14 @@ enum Frame<'a> {
 
 /// A bar and what it shows.
 #[derive(Debug)]
-pub struct Bar {
+pub(crate) struct Bar {
     bar: ProgressBar,
     template: &'static str,
 }
 
 /// Which lines are due.
 #[derive(Debug)]
-pub struct Lines {
+pub(crate) struct Lines {
     /// What is read.
     name: String,
     last: Option<(Instant, String)>,
@@ -73,12 +73,12 @@ pub struct Lines {
 
 impl Display {
     /// The display for this process, of an image on its way to a disk.
-    pub fn new(style: Style) -> Self {
+    pub(crate) fn new(style: Style) -> Self {
         Self::named(style, "disk")
     }
 
     /// The display for this process, where `name` is read.
-    pub fn named(style: Style, name: &str) -> Self {
+    pub(crate) fn named(style: Style, name: &str) -> Self {
         let bar = || {
             let bar = ProgressBar::no_length();
             bar.set_message(name.to_owned());
@@ -95,7 +95,7 @@ impl Display {
         }
     }
 
-    pub fn show(&mut self, event: &Event) {
+    pub(crate) fn show(&mut self, event: &Event) {
         match self {
             Self::Json => print(event),
             Self::Bar(bar) => {
@@ -112,7 +112,7 @@ impl Display {
     }
 
     /// Tells a machine that reads events of a stage of a role's flow. For people it is in the log.
-    pub fn stage(&mut self, progress: &HostProgress) {
+    pub(crate) fn stage(&mut self, progress: &HostProgress) {
         if let Self::Json = self {
             let info = progress.progress_info.as_str();
             print(&Frame::Stage { stage: progress.current_stage, info, at: Timestamp::now() });
@@ -120,14 +120,14 @@ impl Display {
     }
 
     /// Tells a machine that reads events of the end. Who reads anything else gets the error itself.
-    pub fn failed(&self, error: &InstallError) {
+    pub(crate) fn failed(&self, error: &InstallError) {
         if matches!(self, Self::Json) {
             print(&Frame::Failed { error: kernel::in_full(&error.cause), disk: error.disk.to_string() });
         }
     }
 
     /// Leaves the terminal as it was, for what is said next.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         if let Self::Bar(bar) = self {
             bar.bar.finish_and_clear();
         }

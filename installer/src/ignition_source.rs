@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Why there is no config. URLs are shown without user, password, query and fragment.
 #[derive(Debug, thiserror::Error)]
-pub enum IgnitionSourceError {
+pub(crate) enum IgnitionSourceError {
     /// Anybody on the way could put in another one.
     #[error("refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition")]
     Insecure,
@@ -56,7 +56,7 @@ pub enum IgnitionSourceError {
 }
 
 /// Reads a config from a file, or from standard input for `-`.
-pub fn read(path: &Path) -> Result<Vec<u8>, IgnitionSourceError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, IgnitionSourceError> {
     let error = |source| IgnitionSourceError::Read { path: path.to_owned(), source };
     let mut config = Vec::new();
     let result = if path == Path::new("-") {
@@ -75,7 +75,7 @@ fn bounded(config: Vec<u8>, name: impl FnOnce() -> String) -> Result<Vec<u8>, Ig
 
 /// Fetches a config, anew after each failure that may pass, and checks its `hash`. Plain http is refused unless there is a
 /// hash or `insecure` says that nothing need vouch for the config. An https server can redirect to it only where there is a hash.
-pub fn fetch(
+pub(crate) fn fetch(
     url: &str,
     hash: Option<&str>,
     insecure: bool,

@@ -3,26 +3,26 @@
 //! A request becomes a [`plan::Plan`] (pure: no disk, no network), which [`flow`] carries out against the machine
 //! ([`host::Host`]) and the service, telling the latter how far it is ([`report`]).
 
-pub mod args;
+mod args;
 pub mod boot_order;
 pub mod bootstrap;
 pub mod cli;
 pub mod disk_cli;
-pub mod display;
+mod display;
 pub mod download;
 pub mod flow;
 pub mod host;
-pub mod ignition_source;
+mod ignition_source;
 pub mod kube;
-pub mod network;
+mod network;
 pub mod plan;
 pub mod programs;
 pub mod reclaim;
-pub mod report;
-pub mod root_deploy;
-pub mod running;
-pub mod source;
-pub mod streams;
-pub mod target;
+mod report;
+mod root_deploy;
+mod running;
+mod source;
+mod streams;
+mod target;
 pub mod wipe_cli;
 pub mod writable;

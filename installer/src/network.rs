@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Where NetworkManager keeps the profiles that `--copy-network` copies.
-pub const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections";
+pub(crate) const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections";
 /// A larger profile is none.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 /// For the service's name.

@@ -20,13 +20,13 @@ const STAGE_FILE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which percentages are sent: every five points or more, and 100 once.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Thinning {
+pub(crate) struct Thinning {
     last: u8,
 }
 
 impl Thinning {
     /// Whether `percent` is sent. A second attempt starts at 0 again and stays silent until it passes the first.
-    pub fn take(&mut self, percent: u8) -> bool {
+    pub(crate) fn take(&mut self, percent: u8) -> bool {
         let percent = percent.min(100);
         let worth = percent >= self.last.saturating_add(STEP_POINTS) || (percent == 100 && self.last != 100);
         if worth {
@@ -75,7 +75,7 @@ impl Shared {
 
 /// Sends reports in order. Failures are logged and swallowed: an installation doesn't fail because nobody listened.
 #[derive(Debug)]
-pub struct Reporter {
+pub(crate) struct Reporter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     thinning: Thinning,
@@ -137,7 +137,7 @@ pub enum ReporterError {
 }
 
 impl Reporter {
-    pub fn start(
+    pub(crate) fn start(
         config: &ClientConfig,
         infra_env: InfraEnvId,
         host: HostId,
@@ -158,18 +158,18 @@ impl Reporter {
     }
 
     /// Tells the present stage also to the file at `path`, which is replaced each time.
-    pub fn tell(&mut self, path: &Path) {
+    pub(crate) fn tell(&mut self, path: &Path) {
         self.stage_file = Some(path.to_owned());
     }
 
     /// Reports a stage.
-    pub fn stage(&self, stage: HostStage, info: &str) {
+    pub(crate) fn stage(&self, stage: HostStage, info: &str) {
         tracing::info!(%stage, info, "stage");
         self.put(stage, info.to_owned(), false);
     }
 
     /// Reports how much of the image is read, when that is worth it. The stage file has every second of it.
-    pub fn image(&mut self, event: &Event) {
+    pub(crate) fn image(&mut self, event: &Event) {
         let Event::Progress { source_bytes_read, source_total, written_bytes, percent, .. } = event else { return };
         let (info, worth) = match *percent {
             Some(percent) => (format!("{}%", percent.min(100)), self.thinning.take(percent)),
@@ -213,7 +213,7 @@ impl Reporter {
     }
 
     /// Waits until all is sent, for `patience` at most, or a few seconds once cancelled. Says whether it was.
-    pub fn flush(&self, patience: Duration, cancel: &Cancel) -> bool {
+    pub(crate) fn flush(&self, patience: Duration, cancel: &Cancel) -> bool {
         let start = Instant::now();
         let mut mailbox = self.shared.lock();
         while mailbox.sending || !mailbox.letters.is_empty() {
@@ -229,7 +229,7 @@ impl Reporter {
     }
 
     /// Sends what is left, as [`Reporter::flush`], and ends the thread; one stuck in a request is left behind.
-    pub fn finish(mut self, patience: Duration, cancel: &Cancel) {
+    pub(crate) fn finish(mut self, patience: Duration, cancel: &Cancel) {
         let idle = self.flush(patience, cancel);
         self.shared.lock().closed = true;
         self.shared.changed.notify_all();

@@ -25,7 +25,7 @@ const KILL_GRACE: Duration = Duration::from_secs(5);
 
 /// What is wrong with the lock, or with who has it.
 #[derive(Debug, thiserror::Error)]
-pub enum RunningError {
+pub(crate) enum RunningError {
     #[error("cannot lock {}", path.display())]
     Lock { path: PathBuf, source: io::Error },
     /// The process may not be signalled.
@@ -39,11 +39,11 @@ pub enum RunningError {
 
 /// Held while an installation runs; dropping it releases it, unless a process that was forked meanwhile holds it too.
 #[derive(Debug)]
-pub struct InstallLock(#[allow(dead_code)] Flock<File>);
+pub(crate) struct InstallLock(#[allow(dead_code)] Flock<File>);
 
 /// What came of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub(crate) enum Stopped {
     /// No installation was running.
     Nothing,
     /// It has ended, and the disk is in the order in which cancelling leaves it.
@@ -55,7 +55,7 @@ pub enum Stopped {
 }
 
 /// Takes the lock file at `path` for this process; `None` when another has it.
-pub fn lock(path: &Path) -> Result<Option<InstallLock>, RunningError> {
+pub(crate) fn lock(path: &Path) -> Result<Option<InstallLock>, RunningError> {
     let error = |source| RunningError::Lock { path: path.to_owned(), source };
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(error)?;
@@ -87,7 +87,7 @@ fn start_time(pid: i32) -> Option<u64> {
 
 /// Stops the installation whose lock file is at `path`: SIGTERM, at which it leaves the disk in order, and after `grace`
 /// SIGKILL, both also to what it has started.
-pub fn stop(path: &Path, grace: Duration) -> Result<Stopped, RunningError> {
+pub(crate) fn stop(path: &Path, grace: Duration) -> Result<Stopped, RunningError> {
     let error = |source| RunningError::Lock { path: path.to_owned(), source };
     let file = match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => file,

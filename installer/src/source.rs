@@ -31,7 +31,7 @@ pub struct Choice<'a> {
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
-pub enum ChoiceError {
+pub(crate) enum ChoiceError {
     #[error(
         "cannot perform offline install; metadata missing: no file in {OSMET_DIR} describes an image for this disk and \
          architecture"
@@ -41,7 +41,7 @@ pub enum ChoiceError {
 
 /// Sets the image in `options`, whose disk must be set, and for one of a stream what vouches for it. Returns what
 /// coreos-installer tells of it.
-pub fn choose(choice: &Choice, options: &mut InstallOptions) -> anyhow::Result<String> {
+pub(crate) fn choose(choice: &Choice, options: &mut InstallOptions) -> anyhow::Result<String> {
     if let Some(source) = named(choice) {
         let origin = match &source {
             Source::Url(_) => format!("Downloading image from {source}\nDownloading signature from {source}.sig"),

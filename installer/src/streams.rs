@@ -18,7 +18,7 @@ use std::{
 use ureq::http::StatusCode;
 
 /// Where Fedora CoreOS publishes its streams.
-pub const STREAM_BASE_URL: &str = "https://builds.coreos.fedoraproject.org/streams/";
+pub(crate) const STREAM_BASE_URL: &str = "https://builds.coreos.fedoraproject.org/streams/";
 /// The platform whose images are written to disks.
 const PLATFORM: &str = "metal";
 /// The published files have about 100 KiB.
@@ -29,7 +29,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
-pub struct StreamQuery<'a> {
+pub(crate) struct StreamQuery<'a> {
     /// Where the metadata are, such as [`STREAM_BASE_URL`].
     pub base_url: &'a str,
     /// Such as `stable`.
@@ -44,7 +44,7 @@ pub struct StreamQuery<'a> {
 
 /// An image of a stream, and what vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamImage {
+pub(crate) struct StreamImage {
     pub image_url: String,
     /// Its detached OpenPGP signature.
     pub signature_url: Option<String>,
@@ -56,7 +56,7 @@ pub struct StreamImage {
 
 /// Why a stream gives no image.
 #[derive(Debug, thiserror::Error)]
-pub enum StreamError {
+pub(crate) enum StreamError {
     /// HTTP can't be set up.
     #[error(transparent)]
     Config(#[from] HttpConfigError),
@@ -142,7 +142,7 @@ fn list(names: &[String]) -> String {
 
 /// What a stream has.
 #[derive(Debug, Deserialize)]
-pub struct Metadata {
+pub(crate) struct Metadata {
     architectures: BTreeMap<String, Architecture>,
 }
 
@@ -162,7 +162,7 @@ struct Platform {
 
 /// A file of a stream.
 #[derive(Debug, Deserialize)]
-pub struct Artifact {
+pub(crate) struct Artifact {
     pub location: String,
     /// URL of its detached OpenPGP signature.
     pub signature: Option<String>,
@@ -172,7 +172,7 @@ pub struct Artifact {
 
 impl Metadata {
     /// Architecture, platform and format of all it has, sorted.
-    pub fn list(&self) -> Vec<[&str; 3]> {
+    pub(crate) fn list(&self) -> Vec<[&str; 3]> {
         let mut all = Vec::new();
         for (architecture, Architecture { artifacts }) in &self.architectures {
             for (platform, Platform { formats, .. }) in artifacts {
@@ -183,25 +183,25 @@ impl Metadata {
     }
 
     /// The files of a format by their names, such as `disk`; None if there is no such thing.
-    pub fn artifacts(&self, architecture: &str, platform: &str, format: &str) -> Option<&BTreeMap<String, Artifact>> {
+    pub(crate) fn artifacts(&self, architecture: &str, platform: &str, format: &str) -> Option<&BTreeMap<String, Artifact>> {
         self.architectures.get(architecture)?.artifacts.get(platform)?.formats.get(format)
     }
 }
 
 /// Asks the server for the stream's metadata and finds the image for the disk in it.
-pub fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &Cancel) -> Result<StreamImage, StreamError> {
+pub(crate) fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &Cancel) -> Result<StreamImage, StreamError> {
     let url = metadata_url(query.base_url, query.stream)?;
     select(metadata(http, &url, query.retries, cancel)?, query)
 }
 
 /// Asks the server for the metadata at `url`.
-pub fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Result<Metadata, StreamError> {
+pub(crate) fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Result<Metadata, StreamError> {
     let metadata = fetch(http, url, retries, cancel)?;
     serde_json::from_slice(&metadata).map_err(|source| StreamError::Json { url: public_url(url), source })
 }
 
 /// Where the metadata of a stream are, below a base URL.
-pub fn metadata_url(base_url: &str, stream: &str) -> Result<String, StreamError> {
+pub(crate) fn metadata_url(base_url: &str, stream: &str) -> Result<String, StreamError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if stream.is_empty() || stream.starts_with('.') || !stream.bytes().all(plain) {
         return Err(StreamError::Name { stream: stream.into() });

@@ -58,7 +58,7 @@ struct Line {
 
 impl Console {
     /// For the kernel.
-    pub fn karg(&self) -> String {
+    pub(crate) fn karg(&self) -> String {
         format!("{KARG}{self}")
     }
 }

@@ -23,14 +23,14 @@ pub(super) struct Platforms(HashMap<String, Platform>);
 
 impl Platforms {
     /// Reads the table; images need not have one.
-    pub fn read(root: &Path) -> Result<Self, BootError> {
+    pub(super) fn read(root: &Path) -> Result<Self, BootError> {
         let path = root.join(TABLE);
         let Some(text) = read_text(&path)? else { return Ok(Self::default()) };
         serde_json::from_str(&text).map(Self).map_err(|source| BootError::Platforms { path, source })
     }
 
     /// A platform's consoles; of one that is not listed there is nothing to say.
-    pub fn get(&self, name: &str) -> Platform {
+    pub(super) fn get(&self, name: &str) -> Platform {
         self.0.get(name).cloned().unwrap_or_default()
     }
 }

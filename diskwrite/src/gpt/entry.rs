@@ -18,7 +18,7 @@ pub(crate) struct Partition {
 
 impl Partition {
     /// Offset of the byte after the last.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.len)
     }
 }
@@ -29,53 +29,53 @@ pub(crate) struct Entry([u8; ENTRY_BYTES]);
 
 impl Entry {
     /// The entry at the start of `bytes`; what is missing is zero.
-    pub fn read(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let mut entry = [0; ENTRY_BYTES];
         super::put(&mut entry, 0, bytes);
         Self(entry)
     }
 
-    pub fn bytes(&self) -> &[u8; ENTRY_BYTES] {
+    pub(crate) fn bytes(&self) -> &[u8; ENTRY_BYTES] {
         &self.0
     }
 
-    pub fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.type_guid() != [0; 16]
     }
 
-    pub fn type_guid(&self) -> [u8; 16] {
+    pub(crate) fn type_guid(&self) -> [u8; 16] {
         guid_at(&self.0, 0)
     }
 
-    pub fn guid(&self) -> [u8; 16] {
+    pub(crate) fn guid(&self) -> [u8; 16] {
         guid_at(&self.0, 16)
     }
 
-    pub fn first_lba(&self) -> u64 {
+    pub(crate) fn first_lba(&self) -> u64 {
         u64_at(&self.0, 32)
     }
 
     /// Inclusive.
-    pub fn last_lba(&self) -> u64 {
+    pub(crate) fn last_lba(&self) -> u64 {
         u64_at(&self.0, 40)
     }
 
     /// The same with another last sector.
-    pub fn ending_at(&self, last_lba: u64) -> Self {
+    pub(crate) fn ending_at(&self, last_lba: u64) -> Self {
         let mut entry = self.clone();
         super::put(&mut entry.0, 40, &last_lba.to_le_bytes());
         entry
     }
 
     /// Up to the first NUL; what is not UTF-16 becomes U+FFFD.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let units = self.0[56..].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
         let units: Vec<_> = units.take_while(|unit| *unit != 0).collect();
         String::from_utf16_lossy(&units)
     }
 
     /// What it is on a disk with sectors of `sector_bytes`.
-    pub fn partition(&self, number: u32, sector_bytes: u32) -> Result<Partition, TableError> {
+    pub(crate) fn partition(&self, number: u32, sector_bytes: u32) -> Result<Partition, TableError> {
         let sector = u64::from(sector_bytes);
         let (first_lba, last_lba) = (self.first_lba(), self.last_lba());
         let sectors = last_lba.checked_sub(first_lba).and_then(|n| n.checked_add(1));

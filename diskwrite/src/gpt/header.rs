@@ -74,7 +74,7 @@ pub(super) struct Header {
 
 impl Header {
     /// The header in `block`, the sector at `lba`.
-    pub fn parse(block: &[u8], lba: u64) -> Result<Self, TableError> {
+    pub(super) fn parse(block: &[u8], lba: u64) -> Result<Self, TableError> {
         let field = |field, found| Err(TableError::Field { field, found });
         if !signed(block) {
             return field("signature", u64_at(block, 0));
@@ -114,13 +114,13 @@ impl Header {
     }
 
     /// First byte of the entries, and that after their last.
-    pub fn entries(&self, sector_bytes: u32) -> (u64, u64) {
+    pub(super) fn entries(&self, sector_bytes: u32) -> (u64, u64) {
         let start = self.entries_lba.saturating_mul(sector_bytes.into());
         (start, start.saturating_add(u64::from(self.entry_count).saturating_mul(self.entry_bytes.into())))
     }
 
     /// Length of the entries in bytes, if that many entries are worth reading.
-    pub fn entries_len(&self) -> Result<usize, TableError> {
+    pub(super) fn entries_len(&self) -> Result<usize, TableError> {
         let found = u64::from(self.entry_count);
         let len = found.saturating_mul(self.entry_bytes.into());
         let bound = u64::from(MAX_ENTRIES) * 128;
@@ -129,7 +129,7 @@ impl Header {
     }
 
     /// As it stands at the start of its sector.
-    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+    pub(super) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         put(&mut bytes, 0, SIGNATURE);
         put(&mut bytes, 8, &REVISION.to_le_bytes());

@@ -85,7 +85,7 @@ impl Table {
     }
 
     /// An empty one for a disk.
-    pub fn new(disk_bytes: u64, sector_bytes: u32, disk_guid: [u8; 16]) -> Result<Self, LayoutError> {
+    pub(crate) fn new(disk_bytes: u64, sector_bytes: u32, disk_guid: [u8; 16]) -> Result<Self, LayoutError> {
         let array = vec![0; ENTRY_BYTES * usize::try_from(NEW_ENTRIES).unwrap_or_default()];
         let (first_usable, last_usable, last_lba, entry_bytes) = (0, 0, 0, NEW_ENTRY_BYTES);
         let mut table = Self { sector_bytes, disk_guid, first_usable, last_usable, last_lba, entry_bytes, array };
@@ -95,7 +95,7 @@ impl Table {
 
     /// Puts the backup at the end of a disk of this size, the entries right behind the primary's header, and lets
     /// partitions be anywhere between.
-    pub fn resize(&mut self, disk_bytes: u64) -> Result<(), LayoutError> {
+    pub(crate) fn resize(&mut self, disk_bytes: u64) -> Result<(), LayoutError> {
         let disk_sectors = disk_bytes / u64::from(self.sector_bytes).max(1);
         let array = self.array_sectors();
         let first = ENTRIES_LBA.saturating_add(array);
@@ -107,7 +107,7 @@ impl Table {
     }
 
     /// The sector after the last that a partition may have.
-    pub fn usable_end(&self) -> u64 {
+    pub(crate) fn usable_end(&self) -> u64 {
         self.last_usable.saturating_add(1)
     }
 
@@ -120,21 +120,21 @@ impl Table {
     }
 
     /// How many entries it has room for.
-    pub fn entry_count(&self) -> u32 {
+    pub(crate) fn entry_count(&self) -> u32 {
         u32::try_from(self.array.len() / self.entry_len()).unwrap_or(u32::MAX)
     }
 
     /// The used entries with their numbers, in order of those.
-    pub fn entries(&self) -> impl Iterator<Item = (u32, Entry)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, Entry)> {
         (1u32..).zip(self.array.chunks_exact(self.entry_len()).map(Entry::read)).filter(|(_, entry)| entry.is_used())
     }
 
-    pub fn partitions(&self) -> Result<Vec<Partition>, TableError> {
+    pub(crate) fn partitions(&self) -> Result<Vec<Partition>, TableError> {
         self.entries().map(|(number, entry)| entry.partition(number, self.sector_bytes)).collect()
     }
 
     /// Puts `entry` in place of the one that has this number.
-    pub fn set(&mut self, number: u32, entry: &Entry) -> Result<(), LayoutError> {
+    pub(crate) fn set(&mut self, number: u32, entry: &Entry) -> Result<(), LayoutError> {
         let (len, entries) = (self.entry_len(), self.entry_count());
         let index = number.checked_sub(1).and_then(|index| usize::try_from(index).ok());
         let place = index.and_then(|index| self.array.chunks_exact_mut(len).nth(index));
@@ -145,7 +145,7 @@ impl Table {
     }
 
     /// Whether the partitions can be there all at once.
-    pub fn check(&self) -> Result<(), LayoutError> {
+    pub(crate) fn check(&self) -> Result<(), LayoutError> {
         let mut guids = BTreeMap::new();
         let mut by_start = Vec::new();
         for (number, entry) in self.entries() {
@@ -189,7 +189,7 @@ impl Table {
     }
 
     /// The primary copy of a table that was [resized](Self::resize) to its disk: header and entries, from sector 1 on.
-    pub fn primary(&self) -> Vec<u8> {
+    pub(crate) fn primary(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.sectors(self.array_sectors().saturating_add(1))];
         put(&mut bytes, 0, &self.header(1, self.last_lba, ENTRIES_LBA).to_bytes());
         put(&mut bytes, self.sectors(1), &self.array);
@@ -197,7 +197,7 @@ impl Table {
     }
 
     /// The backup of such a table, entries and header, up to the end of the disk, and its first byte there.
-    pub fn backup(&self) -> (u64, Vec<u8>) {
+    pub(crate) fn backup(&self) -> (u64, Vec<u8>) {
         let entries_lba = self.last_lba.saturating_sub(self.array_sectors());
         let mut bytes = vec![0; self.sectors(self.array_sectors().saturating_add(1))];
         put(&mut bytes, 0, &self.array);

@@ -56,7 +56,7 @@ pub(super) struct Area<'a> {
 }
 
 impl<'a> Area<'a> {
-    pub fn new(disk: &'a dyn ReadAt, span: Span, sector_bytes: u32) -> Self {
+    pub(super) fn new(disk: &'a dyn ReadAt, span: Span, sector_bytes: u32) -> Self {
         let empty = (Vec::new(), Vec::new());
         let mut area = Self {
             disk,
@@ -73,12 +73,12 @@ impl<'a> Area<'a> {
     }
 
     /// Length in bytes.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.span.len
     }
 
     /// The bytes at `offset` from the area's start. None if they are not all in the area; zeros for what can't be read.
-    pub fn get(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
+    pub(super) fn get(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
         let end = offset.checked_add(len).filter(|end| *end <= self.span.len)?;
         let cut = |bytes: &[u8], from: u64| {
             let from = usize::try_from(offset.checked_sub(from)?).ok()?;
@@ -95,16 +95,16 @@ impl<'a> Area<'a> {
     }
 
     /// Whether these bytes are at `offset`.
-    pub fn has(&self, offset: u64, magic: &[u8]) -> bool {
+    pub(super) fn has(&self, offset: u64, magic: &[u8]) -> bool {
         u64::try_from(magic.len()).ok().and_then(|len| self.get(offset, len)).is_some_and(|found| found == magic)
     }
 
     /// Bytes of the area by their place on the disk.
-    pub fn on_disk(&self, offset: u64, len: u64) -> Span {
+    pub(super) fn on_disk(&self, offset: u64, len: u64) -> Span {
         Span { offset: self.span.offset.saturating_add(offset), len }
     }
 
-    pub fn into_unreadable(self) -> Vec<Span> {
+    pub(super) fn into_unreadable(self) -> Vec<Span> {
         self.unreadable.into_inner()
     }
 

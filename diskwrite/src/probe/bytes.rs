@@ -4,7 +4,7 @@
 pub(super) struct Bytes(pub Vec<u8>);
 
 impl Bytes {
-    pub fn part(&self, at: usize, len: usize) -> &[u8] {
+    pub(super) fn part(&self, at: usize, len: usize) -> &[u8] {
         at.checked_add(len).and_then(|end| self.0.get(at..end)).unwrap_or_default()
     }
 
@@ -12,46 +12,46 @@ impl Bytes {
         kernel::bytes::array(&self.0, at).unwrap_or([0; N])
     }
 
-    pub fn byte(&self, at: usize) -> u8 {
+    pub(super) fn byte(&self, at: usize) -> u8 {
         self.0.get(at).copied().unwrap_or_default()
     }
 
-    pub fn le16(&self, at: usize) -> u16 {
+    pub(super) fn le16(&self, at: usize) -> u16 {
         u16::from_le_bytes(self.array(at))
     }
 
-    pub fn be16(&self, at: usize) -> u16 {
+    pub(super) fn be16(&self, at: usize) -> u16 {
         u16::from_be_bytes(self.array(at))
     }
 
-    pub fn le32(&self, at: usize) -> u32 {
+    pub(super) fn le32(&self, at: usize) -> u32 {
         u32::from_le_bytes(self.array(at))
     }
 
-    pub fn be32(&self, at: usize) -> u32 {
+    pub(super) fn be32(&self, at: usize) -> u32 {
         u32::from_be_bytes(self.array(at))
     }
 
-    pub fn le64(&self, at: usize) -> u64 {
+    pub(super) fn le64(&self, at: usize) -> u64 {
         u64::from_le_bytes(self.array(at))
     }
 
-    pub fn be64(&self, at: usize) -> u64 {
+    pub(super) fn be64(&self, at: usize) -> u64 {
         u64::from_be_bytes(self.array(at))
     }
 
     /// Text up to the first zero, without blanks around it; None if nothing is left.
-    pub fn text(&self, at: usize, len: usize) -> Option<String> {
+    pub(super) fn text(&self, at: usize, len: usize) -> Option<String> {
         text(self.part(at, len))
     }
 
     /// UTF-16 text, little endian, of up to `units` units.
-    pub fn utf16(&self, at: usize, units: usize) -> Option<String> {
+    pub(super) fn utf16(&self, at: usize, units: usize) -> Option<String> {
         utf16(self.part(at, units.saturating_mul(2)))
     }
 
     /// A UUID in the order of its bytes; None for zeros.
-    pub fn uuid(&self, at: usize) -> Option<String> {
+    pub(super) fn uuid(&self, at: usize) -> Option<String> {
         uuid(self.array(at))
     }
 }

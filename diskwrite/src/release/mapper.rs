@@ -21,14 +21,14 @@ const BUFFER_FULL: u32 = 1 << 8;
 const SUSPEND: u32 = 1 << 1 | 1 << 10 | 1 << 11;
 /// Where `struct dm_ioctl` has its fields.
 mod at {
-    pub const DATA_SIZE: usize = 12;
-    pub const DATA_START: usize = 16;
-    pub const TARGET_COUNT: usize = 20;
-    pub const OPEN_COUNT: usize = 24;
-    pub const FLAGS: usize = 28;
-    pub const DEV: usize = 40;
-    pub const NAME: usize = 48;
-    pub const UUID: usize = 176;
+    pub(super) const DATA_SIZE: usize = 12;
+    pub(super) const DATA_START: usize = 16;
+    pub(super) const TARGET_COUNT: usize = 20;
+    pub(super) const OPEN_COUNT: usize = 24;
+    pub(super) const FLAGS: usize = 28;
+    pub(super) const DEV: usize = 40;
+    pub(super) const NAME: usize = 48;
+    pub(super) const UUID: usize = 176;
 }
 const NAME_BYTES: usize = 128;
 const UUID_BYTES: usize = 129;
@@ -160,7 +160,7 @@ pub(super) struct Mapper {
 
 impl Mapper {
     /// Opens `/dev/mapper/control` below `root`; makes it, as libdevmapper does, where nobody has.
-    pub fn open(root: &Path) -> io::Result<Self> {
+    pub(super) fn open(root: &Path) -> io::Result<Self> {
         let path = root.join("dev/mapper/control");
         let open = || OpenOptions::new().read(true).write(true).open(&path);
         let control = match open() {
@@ -174,14 +174,14 @@ impl Mapper {
         Ok(Self { control })
     }
 
-    pub fn status(&self, device: &Mapped) -> io::Result<Status> {
+    pub(super) fn status(&self, device: &Mapped) -> io::Result<Status> {
         let mut buffer = question(Some(device))?;
         ask(&self.control, Command::Status, &mut buffer)?;
         status(&*buffer).map_err(io::Error::other)
     }
 
     /// Removes a device that nobody has open, after a last look whether it is the one that was meant.
-    pub fn remove(&self, device: &Mapped) -> io::Result<()> {
+    pub(super) fn remove(&self, device: &Mapped) -> io::Result<()> {
         let mut tries = REMOVE_TRIES;
         loop {
             let result = self.check(device).and_then(|()| {
@@ -200,7 +200,7 @@ impl Mapper {
 
     /// Makes all reads and writes of a device fail from now on, without a last write to what it lies on. `Ok(false)` for a
     /// device whose kind can't be changed.
-    pub fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool> {
+    pub(super) fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool> {
         self.check(device)?;
         let mut load = question(Some(device))?;
         put(&mut *load, at::TARGET_COUNT, &1u32.to_ne_bytes())?;

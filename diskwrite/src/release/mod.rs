@@ -323,6 +323,7 @@ fn wait_until(looks: u32, kernel: &dyn Kernel, cancel: &Cancel, mut is_so: impl 
 }
 
 /// Reads what the device mapper answered.
+#[cfg(fuzzing)]
 pub(crate) fn fuzz(answer: &[u8]) {
     let _ = mapper::status(answer);
     let _ = mapper::dependencies(answer);

@@ -69,7 +69,7 @@ pub(super) struct Device {
 
 impl Device {
     /// For people: `sda3`, `dm-4 (vg0-root)`.
-    pub fn label(&self) -> String {
+    pub(super) fn label(&self) -> String {
         match self.mapper.0.as_str() {
             "" => self.node.name.clone(),
             name => format!("{} ({name})", self.node.name),
@@ -87,7 +87,7 @@ pub(super) struct Stack {
 
 impl Stack {
     /// Reads the stack on the disk whose directory in sysfs is `disk`.
-    pub fn read(root: &Root, disk: &Path) -> io::Result<Self> {
+    pub(super) fn read(root: &Root, disk: &Path) -> io::Result<Self> {
         let disk = root.resolve(disk).ok_or(io::ErrorKind::NotFound)?;
         let mut devices = BTreeMap::new();
         let mut queue = vec![(disk.clone(), None)];
@@ -127,7 +127,7 @@ impl Stack {
     }
 
     /// The way from the disk up to a device, as `sda3 → md127 → dm-4 (vg0-root)`.
-    pub fn way(&self, to: DevNumber) -> String {
+    pub(super) fn way(&self, to: DevNumber) -> String {
         let mut labels = Vec::new();
         let mut next = Some(to);
         while let Some(device) = next.and_then(|number| self.devices.get(&number)) {

@@ -93,7 +93,7 @@ pub(super) struct HttpReader {
 
 impl HttpReader {
     /// Waits for an answer, for as long as failures are of the kind that passes.
-    pub fn open(url: &str, options: &InstallOptions, on_retry: OnRetry) -> Result<Self, SourceError> {
+    pub(super) fn open(url: &str, options: &InstallOptions, on_retry: OnRetry) -> Result<Self, SourceError> {
         let public_url = Source::Url(url.to_owned()).to_string();
         let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         if !host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !host.contains(char::is_whitespace)) {
@@ -123,7 +123,7 @@ impl HttpReader {
         Ok(reader)
     }
 
-    pub fn total(&self) -> Option<u64> {
+    pub(super) fn total(&self) -> Option<u64> {
         self.identity.as_ref().and_then(|identity| identity.total)
     }
 

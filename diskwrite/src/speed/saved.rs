@@ -25,7 +25,7 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     /// Writes out and drops what the page cache holds of it, as fio does before it starts.
-    pub fn drop_cache(&self) -> io::Result<()> {
+    pub(super) fn drop_cache(&self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.is_disk {
             kernel::disk::drop_cache(self.file)
@@ -47,7 +47,7 @@ pub(crate) struct Saved<'a> {
 
 impl<'a> Saved<'a> {
     /// Reads `len` bytes, or as many as a regular file has.
-    pub fn read(target: &'a Target<'a>, len: u64) -> Result<Self, SpeedError> {
+    pub(super) fn read(target: &'a Target<'a>, len: u64) -> Result<Self, SpeedError> {
         let error = |source| SpeedError::Save { path: target.path.to_owned(), source };
         let file_len = if target.is_disk { None } else { Some(target.file.metadata().map_err(error)?.len()) };
         let len = usize::try_from(file_len.map_or(len, |file| file.min(len))).map_err(io::Error::other);
@@ -57,7 +57,7 @@ impl<'a> Saved<'a> {
     }
 
     /// Puts the contents back, flushes, and compares what can be read then.
-    pub fn restore(mut self) -> Result<(), SpeedError> {
+    pub(super) fn restore(mut self) -> Result<(), SpeedError> {
         self.done = true;
         self.put_back()
     }

@@ -21,7 +21,7 @@ pub(super) struct Chunk {
 
 impl Chunk {
     /// Waits for memory and reads into it until it is full or the source ends; None once nobody wants it any more.
-    pub fn read(flow: &Arc<Flow>, source: &mut dyn Read) -> Option<io::Result<Self>> {
+    pub(super) fn read(flow: &Arc<Flow>, source: &mut dyn Read) -> Option<io::Result<Self>> {
         let mut bytes = flow.chunks.take(|| Vec::with_capacity(CHUNK_BYTES), &flow.source_waited)?;
         bytes.resize(CHUNK_BYTES, 0);
         let result = flow.watch.fill(source, &mut bytes);
@@ -53,12 +53,12 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub fn new(chunks: Receiver<Result<Arc<Chunk>, SourceError>>, flow: Arc<Flow>) -> Self {
+    pub(super) fn new(chunks: Receiver<Result<Arc<Chunk>, SourceError>>, flow: Arc<Flow>) -> Self {
         Self { chunks, flow, chunk: None, at: 0 }
     }
 
     /// Waits for the next chunk; None after the last.
-    pub fn next_chunk(&mut self) -> io::Result<Option<Arc<Chunk>>> {
+    pub(super) fn next_chunk(&mut self) -> io::Result<Option<Arc<Chunk>>> {
         let next = match self.chunks.try_recv() {
             Ok(next) => next,
             Err(TryRecvError::Disconnected) => return Ok(None),

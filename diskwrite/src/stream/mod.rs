@@ -165,12 +165,12 @@ pub(crate) struct Pump {
 
 impl Pump {
     /// Starts reading. The image counts as complete only once all `taps` have agreed.
-    pub fn start(options: &InstallOptions, taps: Vec<Box<dyn Tap>>) -> Result<Self, DecodeError> {
+    pub(crate) fn start(options: &InstallOptions, taps: Vec<Box<dyn Tap>>) -> Result<Self, DecodeError> {
         Self::start_as(options, taps, Packing::Unpacked)
     }
 
     /// As [`start`](Self::start), of a source that may stay packed.
-    pub fn start_as(options: &InstallOptions, taps: Vec<Box<dyn Tap>>, packing: Packing) -> Result<Self, DecodeError> {
+    pub(crate) fn start_as(options: &InstallOptions, taps: Vec<Box<dyn Tap>>, packing: Packing) -> Result<Self, DecodeError> {
         let stall = match &options.source {
             Source::Url(_) => None,
             local => Some((options.stall_timeout, local.to_string())),
@@ -203,7 +203,7 @@ impl Pump {
     }
 
     /// The next message; None after `patience` without one.
-    pub fn next(&self, patience: Duration) -> Option<Message> {
+    pub(crate) fn next(&self, patience: Duration) -> Option<Message> {
         match self.flow.write_waited.during(|| self.messages.recv_timeout(patience)) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => self.stalled().map(|error| Message::Failed(error.into())),
@@ -218,7 +218,7 @@ impl Pump {
     }
 
     /// Returns a written block for reuse.
-    pub fn give_back(&self, block: Buffer) {
+    pub(crate) fn give_back(&self, block: Buffer) {
         // Those that hold one page only are not the pool's.
         if block.capacity() == BLOCK_BYTES {
             self.flow.blocks.give(block);
@@ -226,12 +226,12 @@ impl Pump {
     }
 
     /// Bytes of the source unpacked so far.
-    pub fn source_bytes(&self) -> u64 {
+    pub(crate) fn source_bytes(&self) -> u64 {
         self.flow.used.load(Ordering::Relaxed)
     }
 
     /// How long each stage has waited for the others so far.
-    pub fn waits(&self) -> Waits {
+    pub(crate) fn waits(&self) -> Waits {
         let decodes = !self.flow.raw.load(Ordering::Relaxed);
         Waits {
             source: self.flow.source_waited.total(),

@@ -31,7 +31,7 @@ pub(super) struct Taps {
 }
 
 impl Taps {
-    pub fn start(mut taps: Vec<Box<dyn Tap>>, writer: &SyncSender<Message>) -> Result<Self, DecodeError> {
+    pub(super) fn start(mut taps: Vec<Box<dyn Tap>>, writer: &SyncSender<Message>) -> Result<Self, DecodeError> {
         if taps.is_empty() {
             return Ok(Self { line: None, writer: writer.clone() });
         }
@@ -58,14 +58,14 @@ impl Taps {
         Ok(Self { line: Some((send, thread)), writer: writer.clone() })
     }
 
-    pub fn chunk(&self, chunk: &Arc<Chunk>) -> Result<(), DecodeError> {
+    pub(super) fn chunk(&self, chunk: &Arc<Chunk>) -> Result<(), DecodeError> {
         match &self.line {
             Some((send, _)) => send.send(Passing::Chunk(chunk.clone())).map_err(|_| DecodeError::Thread("died")),
             None => Ok(()),
         }
     }
 
-    pub fn block(&self, block: Block) -> Result<(), DecodeError> {
+    pub(super) fn block(&self, block: Block) -> Result<(), DecodeError> {
         match &self.line {
             Some((send, _)) => send.send(Passing::Block(block)).map_err(|_| super::gone()),
             None => self.writer.send(Message::Block(block)).map_err(|_| super::gone()),
@@ -73,7 +73,7 @@ impl Taps {
     }
 
     /// After the last byte: waits for what the taps say. Nothing may be given to them once one failed to come.
-    pub fn finish(self) -> Result<(), DecodeError> {
+    pub(super) fn finish(self) -> Result<(), DecodeError> {
         let Some((send, thread)) = self.line else { return Ok(()) };
         drop(send);
         Ok(thread.join().map_err(|_| DecodeError::Thread("died"))??)

@@ -14,12 +14,12 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { epoch: Instant::now(), since: AtomicU64::new(0), offset: AtomicU64::new(0) }
     }
 
     /// Does what may wait for the source.
-    pub fn during<R>(&self, wait: impl FnOnce() -> R) -> R {
+    pub(super) fn during<R>(&self, wait: impl FnOnce() -> R) -> R {
         let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.since.store(now.saturating_add(1), Ordering::Relaxed);
         let result = wait();
@@ -28,7 +28,7 @@ impl Watch {
     }
 
     /// Reads until `buf` is full or the source ends.
-    pub fn fill(&self, source: &mut dyn Read, buf: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn fill(&self, source: &mut dyn Read, buf: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match self.during(|| source.read(rest)) {
@@ -45,13 +45,13 @@ impl Watch {
     }
 
     /// How long the present wait has lasted.
-    pub fn silent(&self) -> Option<Duration> {
+    pub(super) fn silent(&self) -> Option<Duration> {
         let since = self.since.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.epoch.elapsed().saturating_sub(Duration::from_millis(since)))
     }
 
     /// Bytes the source has given.
-    pub fn offset(&self) -> u64 {
+    pub(super) fn offset(&self) -> u64 {
         self.offset.load(Ordering::Relaxed)
     }
 }

@@ -65,24 +65,24 @@ pub(crate) struct Keys {
 }
 
 impl Key {
-    pub fn is(&self, fingerprint: &Fingerprint) -> bool {
+    pub(crate) fn is(&self, fingerprint: &Fingerprint) -> bool {
         self.details().fingerprint() == *fingerprint
     }
 
-    pub fn has_id(&self, id: &KeyId) -> bool {
+    pub(crate) fn has_id(&self, id: &KeyId) -> bool {
         self.details().legacy_key_id() == *id
     }
 
-    pub fn version(&self) -> KeyVersion {
+    pub(crate) fn version(&self) -> KeyVersion {
         self.details().version()
     }
 
-    pub fn algorithm(&self) -> String {
+    pub(crate) fn algorithm(&self) -> String {
         format!("{:?}", self.details().algorithm())
     }
 
     /// Whether the key made this signature of a digest.
-    pub fn verify(&self, hash: HashAlgorithm, digest: &[u8], signature: &SignatureBytes) -> Result<(), PgpError> {
+    pub(crate) fn verify(&self, hash: HashAlgorithm, digest: &[u8], signature: &SignatureBytes) -> Result<(), PgpError> {
         match &self.part {
             Part::Primary(key) => key.verify(hash, digest, signature),
             Part::Sub(key) => key.verify(hash, digest, signature),
@@ -90,7 +90,7 @@ impl Key {
     }
 
     /// What speaks against a signature of `made`, looked at `now`.
-    pub fn objection(&self, made: i64, now: i64) -> Option<String> {
+    pub(crate) fn objection(&self, made: i64, now: i64) -> Option<String> {
         let date = Timestamp::from_unix_seconds;
         if let Some(flaw) = self.flaw {
             return Some(flaw.into());

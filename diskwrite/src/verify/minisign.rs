@@ -19,7 +19,7 @@ pub(super) struct Minisign {
 }
 
 impl Minisign {
-    pub fn new(at: &str, signature: &[u8], key_path: &Path) -> Result<Self, VerifyError> {
+    pub(super) fn new(at: &str, signature: &[u8], key_path: &Path) -> Result<Self, VerifyError> {
         let error = |source| VerifyError::ReadKey { path: key_path.into(), source };
         let mut text = String::new();
         File::open(key_path).map_err(error)?.take(KEY_BYTES).read_to_string(&mut text).map_err(error)?;
@@ -61,6 +61,7 @@ impl Tap for Minisign {
     }
 }
 
+#[cfg(fuzzing)]
 pub(super) fn fuzz(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = (PublicKey::decode(text), PublicKey::from_base64(text));

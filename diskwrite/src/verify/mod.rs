@@ -11,7 +11,6 @@ use crate::trust::SignatureAt;
 use sha256::Sum;
 use std::{error::Error, io, path::PathBuf};
 
-pub(crate) use keyring::parse as parse_keys;
 
 /// The cause that a library gives.
 type Cause = Box<dyn Error + Send + Sync>;
@@ -203,6 +202,7 @@ fn openpgp(options: &InstallOptions, at: String, signature: &[u8]) -> Result<Opt
 }
 
 /// Reads the bytes as keys and as signatures of them.
+#[cfg(fuzzing)]
 pub(crate) fn fuzz(bytes: &[u8]) {
     let (keys, signature) = match bytes.iter().position(|byte| *byte == 0xFF) {
         Some(at) => bytes.split_at(at),

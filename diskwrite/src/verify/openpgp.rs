@@ -32,7 +32,7 @@ pub(super) struct OpenPgp {
 impl OpenPgp {
     /// Takes those signatures that a key of `keys` is said to have made. Fails if none of them can vouch for anything, whatever
     /// the image; `now` is in seconds since 1970.
-    pub fn new(at: String, bytes: &[u8], keys: &[Key], now: i64) -> Result<Self, VerifyError> {
+    pub(super) fn new(at: String, bytes: &[u8], keys: &[Key], now: i64) -> Result<Self, VerifyError> {
         let signatures = parse(&at, bytes)?;
         let mut candidates = Vec::new();
         let mut objection = None;

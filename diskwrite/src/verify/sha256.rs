@@ -17,7 +17,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    pub fn new(expected: [u8; 32]) -> Self {
+    pub(super) fn new(expected: [u8; 32]) -> Self {
         Self { expected, hasher: Sha256::new() }
     }
 }

@@ -43,7 +43,7 @@ impl Command {
         }
     }
 
-    pub fn direction(self) -> Direction {
+    pub(crate) fn direction(self) -> Direction {
         match self {
             Self::Identify => Direction::FromDisk,
             Self::ErasePrepare => Direction::None,
@@ -53,7 +53,7 @@ impl Command {
 
     /// The SCSI command: protocol in byte 1, bits 4:1 (3 no data, 4 PIO in, 5 PIO out); in byte 2 the direction (bit 3), the
     /// unit of length, blocks (bit 2) of 512 bytes, and where it is, in the count (bits 1:0).
-    pub fn cdb(self) -> [u8; 16] {
+    pub(crate) fn cdb(self) -> [u8; 16] {
         let (protocol, transfer, count) = match self.direction() {
             Direction::None => (3, 0, 0),
             Direction::FromDisk => (4, 0b1110, 1),

@@ -404,6 +404,7 @@ impl Work<'_> {
 }
 
 /// Reads what disks say of themselves before and while they are erased.
+#[cfg(fuzzing)]
 pub(crate) fn fuzz(bytes: &[u8]) {
     let _ = ata::security(bytes);
     let _ = nvme::sanitizing(bytes);

@@ -61,18 +61,18 @@ pub struct Loader {
 }
 
 /// Paths of every loader that entries of ours start, for this architecture.
-pub fn all_paths(architecture: Architecture) -> Vec<String> {
+pub(super) fn all_paths(architecture: Architecture) -> Vec<String> {
     let files = ["shim", "grub"].map(|program| format!("{program}{}.efi", architecture.suffix()));
     VENDORS.iter().flat_map(|(vendor, _)| files.iter().map(move |file| format!(r"\EFI\{vendor}\{file}"))).collect()
 }
 
 /// What entries of ours are called.
-pub fn all_labels() -> impl Iterator<Item = &'static str> {
+pub(super) fn all_labels() -> impl Iterator<Item = &'static str> {
     VENDORS.iter().map(|(_, label)| *label).chain([FALLBACK_LABEL])
 }
 
 /// The first vendor's shim; where there is none, and Secure Boot would not refuse it, the first vendor's GRUB, or the fall-back path.
-pub fn find(esp: &Fat<'_>, architecture: Architecture, secure_boot: bool) -> Result<Loader, LoaderError> {
+pub(super) fn find(esp: &Fat<'_>, architecture: Architecture, secure_boot: bool) -> Result<Loader, LoaderError> {
     let suffix = architecture.suffix();
     let fallback = format!("BOOT{}.EFI", suffix.to_uppercase());
     let has_fallback = esp.has_file(&["EFI", "BOOT", &fallback])?;

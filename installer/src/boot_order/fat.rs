@@ -46,7 +46,7 @@ enum Kind {
 type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> io::Result<()>;
 
 /// A FAT file system.
-pub struct Fat<'a> {
+pub(super) struct Fat<'a> {
     read: Read<'a>,
     kind: Kind,
     table_offset: u64,
@@ -84,7 +84,7 @@ impl Entry {
 
 impl<'a> Fat<'a> {
     /// Reads the boot sector.
-    pub fn open(read: Read<'a>) -> Result<Self, FatError> {
+    pub(super) fn open(read: Read<'a>) -> Result<Self, FatError> {
         let mut boot = [0; 512];
         fill(read, 0, &mut boot)?;
         let byte = |at: usize| boot.get(at).copied().unwrap_or_default();
@@ -130,7 +130,7 @@ impl<'a> Fat<'a> {
     }
 
     /// Whether there is a file at this path, whatever the case of its letters.
-    pub fn has_file(&self, path: &[&str]) -> Result<bool, FatError> {
+    pub(super) fn has_file(&self, path: &[&str]) -> Result<bool, FatError> {
         let Some((name, directories)) = path.split_last() else { return Ok(false) };
         let mut place = self.root;
         for directory in directories {

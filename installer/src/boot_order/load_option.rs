@@ -3,7 +3,7 @@
 use super::device_path::{self, HardDrive, Node, PathError, utf16};
 
 /// The firmware tries the entry by itself.
-pub const ACTIVE: u32 = 1;
+pub(super) const ACTIVE: u32 = 1;
 /// Attributes and the length of the paths.
 const HEADER_BYTES: usize = 6;
 

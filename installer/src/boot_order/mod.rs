@@ -235,7 +235,7 @@ fn shown(c: char) -> char {
 
 /// What fuzzers call: reads the bytes as a boot entry, as a file system with loaders; what is understood is written again, and must
 /// read the same.
-#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub fn fuzz_load_option(bytes: &[u8]) {
     if let Ok(option) = LoadOption::parse(bytes) {
         let _ = (option.label(), option.path_text(), option.loader(), option.partition());
@@ -244,7 +244,7 @@ pub fn fuzz_load_option(bytes: &[u8]) {
 }
 
 /// As before, for the file system of an EFI system partition.
-#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub fn fuzz_fat(bytes: &[u8]) {
     let read = |offset: u64, buf: &mut [u8]| {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);

@@ -52,7 +52,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub fn new(cluster: &Cluster) -> Self {
+    pub(super) fn new(cluster: &Cluster) -> Self {
         let taking_part = cluster.hosts.iter().filter(|host| host.status != DISABLED);
         let mut hosts = Self { hosts: taking_part.map(KnownHost::new).collect(), ..Self::default() };
         for (at, host) in hosts.hosts.iter().enumerate() {
@@ -64,12 +64,12 @@ impl Hosts {
         hosts
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &KnownHost> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &KnownHost> {
         self.hosts.iter()
     }
 
     /// By the node's name, else by one of its addresses.
-    pub fn find(&self, node: &str, mut addresses: impl Iterator<Item = IpAddr>) -> Option<&KnownHost> {
+    pub(super) fn find(&self, node: &str, mut addresses: impl Iterator<Item = IpAddr>) -> Option<&KnownHost> {
         let by_address = || addresses.find_map(|address| self.by_address.get(&address.to_canonical()));
         let at = self.by_name.get(&node.to_lowercase()).or_else(by_address)?;
         self.hosts.get(*at)

@@ -72,7 +72,7 @@ fn v6(text: &[u8]) -> Option<IpAddr> {
 ///
 /// # Panics
 /// If they don't.
-#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub fn fuzz_mcs_log(line: &[u8]) {
     for address in requests(line) {
         let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };

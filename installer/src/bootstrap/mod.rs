@@ -32,7 +32,7 @@ pub use error::BootstrapError;
 pub use start::start;
 pub use wait::{wait_for_bootkube, wait_for_control_plane};
 
-#[doc(hidden)]
+#[cfg(fuzzing)]
 pub use mcs_log::fuzz_mcs_log;
 
 use api::{Client, HostStage, InstallRequest, ServiceDocument};

@@ -19,19 +19,19 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    pub fn new(cluster: &Cluster, version: Option<&str>) -> Self {
+    pub(super) fn new(cluster: &Cluster, version: Option<&str>) -> Self {
         let platform = cluster.platform.as_ref().map(|platform| platform.kind.clone()).unwrap_or_default();
         let has_credentials = has_credentials(&cluster.install_config_overrides);
         Self { platform, has_credentials, version: numbers(version.unwrap_or_default()) }
     }
 
     /// Whether it can be at all; saves asking who invoked the installation.
-    pub fn may_apply(&self) -> bool {
+    pub(super) fn may_apply(&self) -> bool {
         matches!(self.platform.as_str(), "nutanix" | "vsphere")
     }
 
     /// Whether it is, in an installation that `invoker` started.
-    pub fn applies(&self, invoker: Option<&str>) -> bool {
+    pub(super) fn applies(&self, invoker: Option<&str>) -> bool {
         let by_its_controller = self.platform == "vsphere"
             && self.has_credentials
             && invoker == Some(AGENT_INSTALLER)

@@ -14,7 +14,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Why a config file can't be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ExpandError {
+pub(super) enum ExpandError {
     /// Not there, or not readable.
     #[error("opening config file {}", path.display())]
     Open { path: PathBuf, source: io::Error },
@@ -33,7 +33,7 @@ pub enum ExpandError {
 }
 
 /// The words that say all that the config files and then the command line in `config` say.
-pub fn expand(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
+pub(super) fn expand(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
     let mut all = Vec::new();
     for path in &config.config_file {
         all.push(read(path)?);
@@ -66,7 +66,7 @@ fn read(path: &Path) -> Result<InstallConfig, ExpandError> {
 }
 
 /// The words for each option that is set, config files aside, in the order of the struct.
-pub fn words_for(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
+pub(super) fn words_for(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
     let mut words = Vec::new();
     let Value::Mapping(fields) = serde_norway::to_value(config).map_err(ExpandError::Words)? else {
         return Ok(words);

@@ -107,10 +107,10 @@ fn a_file_says_all_that_the_command_line_can() {
 fn words_stand_in_the_order_of_the_options() {
     let config =
         parse_line(&["/d", "--console", "tty0", "-n", "-s", "next", "--firstboot-args", "a b"]).unwrap().config;
-    let words = own_words(&config).unwrap();
+    let words = words_for(&config).unwrap();
     assert_eq!(words, ["--stream", "next", "--console", "tty0", "--copy-network", "/d", "--firstboot-args", "a b"]);
     assert_eq!(parse(&words).unwrap(), config);
-    assert!(own_words(&InstallConfig::default()).unwrap().is_empty());
+    assert!(words_for(&InstallConfig::default()).unwrap().is_empty());
 }
 
 #[test]

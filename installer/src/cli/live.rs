@@ -51,7 +51,7 @@ const FLAGS: [(&str, &str); 2] = [("coreos.inst.insecure", "--insecure"), ("core
 
 /// Why the live system says nothing to go by.
 #[derive(Debug, thiserror::Error)]
-pub enum LiveError {
+pub(super) enum LiveError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     /// A name that can't be a word of the command line.
@@ -69,7 +69,7 @@ pub enum LiveError {
 }
 
 /// What the live system below `root` says, as words of a command line.
-pub fn words(root: &Path) -> Result<Vec<String>, LiveError> {
+pub(super) fn words(root: &Path) -> Result<Vec<String>, LiveError> {
     let path = root.join(KERNEL_ARGUMENTS);
     let arguments = fs::read_to_string(&path).map_err(|source| LiveError::Read { path: path.clone(), source })?;
     let config_dir = root.join(CONFIG_DIR);
@@ -78,7 +78,7 @@ pub fn words(root: &Path) -> Result<Vec<String>, LiveError> {
 }
 
 /// Deletes the config files: where the system is no live one, it would install again at every boot.
-pub fn forget(root: &Path) {
+pub(super) fn forget(root: &Path) {
     let dir = root.join(CONFIG_DIR);
     match fs::remove_dir_all(&dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -123,13 +123,13 @@ macro_rules! as_text {
 as_text!(FetchRetries, StallTimeout, Sha256);
 
 /// A URL that can be fetched.
-pub fn url(text: &str) -> Result<String, ValueError> {
+pub(crate) fn url(text: &str) -> Result<String, ValueError> {
     let scheme = scheme(text)?;
     if scheme == "http" || scheme == "https" { Ok(text.to_owned()) } else { Err(ValueError::Scheme(scheme)) }
 }
 
 /// A URL whose scheme is looked at later, with what else allows it.
-pub fn any_url(text: &str) -> Result<String, ValueError> {
+pub(crate) fn any_url(text: &str) -> Result<String, ValueError> {
     scheme(text).map(|_| text.to_owned())
 }
 

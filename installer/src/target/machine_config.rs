@@ -62,7 +62,7 @@ pub enum MachineConfigError {
 
 /// What the system is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineConfig {
+pub(crate) struct MachineConfig {
     /// Container image of it.
     pub os_image_url: String,
     pub kernel_arguments: Vec<String>,

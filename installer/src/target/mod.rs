@@ -7,9 +7,9 @@ mod retry;
 mod skip_reboot;
 mod space;
 
-pub use machine_config::{MachineConfig, MachineConfigError};
-pub use registry::copy_registry_data;
-pub use skip_reboot::skip_mco_reboot;
+pub(crate) use machine_config::{MachineConfig, MachineConfigError};
+pub(crate) use registry::copy_registry_data;
+pub(crate) use skip_reboot::skip_mco_reboot;
 
 use crate::programs::ProgramError;
 use diskwrite::WrittenError;

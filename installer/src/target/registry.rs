@@ -26,7 +26,7 @@ const DESTINATION: &str = "ostree/deploy/rhcos/var/lib/iri-registry";
 const TRANSPOSE: &str = "usr/lib/dracut/modules.d/40ignition-ostree/ignition-ostree-transposefs.sh";
 
 /// Copies it. `on_percent` gets what is worth reporting.
-pub fn copy_registry_data(
+pub(crate) fn copy_registry_data(
     host: &dyn Host,
     device: &Path,
     pace: &Pace,

@@ -18,7 +18,7 @@ const PLATFORM: &str = "ignition.platform.id=";
 
 /// Does it. `ignition` is the host's config, `append_kargs` what the kernel on the disk was given. An error is one to go on after: the
 /// host then reboots once more by itself.
-pub fn skip_mco_reboot(
+pub(crate) fn skip_mco_reboot(
     host: &dyn Host,
     device: &Path,
     ignition: &[u8],

@@ -19,7 +19,7 @@ pub(super) struct Steps {
 
 impl Steps {
     /// The percentage, if it is worth a report.
-    pub fn report(&mut self, done: u64, total: u64) -> Option<u64> {
+    pub(super) fn report(&mut self, done: u64, total: u64) -> Option<u64> {
         let percent = u128::from(done.min(total)) * 100 / u128::from(total).max(1);
         let percent = if total == 0 { 100 } else { u64::try_from(percent).unwrap_or(100) };
         let due = percent >= self.last.saturating_add(5) || (percent == 100 && self.last != 100);

@@ -149,7 +149,7 @@ struct Object {
 }
 
 impl OsmetReader {
-    pub fn open(osmet: &Osmet) -> Result<Self, OsmetError> {
+    pub(super) fn open(osmet: &Osmet) -> Result<Self, OsmetError> {
         let path = osmet.path.clone();
         let mut input = open(&path)?;
         let index = format::header(&mut input).and_then(|_| format::index(&mut input));
@@ -173,12 +173,12 @@ impl OsmetReader {
     }
 
     /// Size of the image in bytes.
-    pub fn size_bytes(&self) -> u64 {
+    pub(super) fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
     /// The next bytes; none at the end of the image.
-    pub fn next(&mut self, buf: &mut [u8]) -> Result<usize, OsmetError> {
+    pub(super) fn next(&mut self, buf: &mut [u8]) -> Result<usize, OsmetError> {
         while self.mappings.last().is_some_and(|next| next.start.saturating_add(next.len) <= self.offset) {
             self.mappings.pop();
             self.object = None;

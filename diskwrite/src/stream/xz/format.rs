@@ -150,7 +150,7 @@ pub(super) struct Number {
 
 impl Number {
     /// Adds a byte; the value, if that was the last.
-    pub fn push(&mut self, byte: u8) -> Result<Option<u64>, XzError> {
+    pub(super) fn push(&mut self, byte: u8) -> Result<Option<u64>, XzError> {
         // No number ends in a byte that adds nothing to it, and none has a tenth.
         if (byte == 0 && self.bits > 0) || self.bits >= 63 {
             return Err(XzError::Index);

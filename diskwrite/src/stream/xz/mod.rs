@@ -14,6 +14,7 @@ pub(super) use workers::unpack;
 mod tests;
 
 /// Walks a stream as it comes in pieces of `piece` bytes; for the fuzzer.
+#[cfg(fuzzing)]
 pub(crate) fn walk(stream: &[u8], piece: usize) {
     let mut splitter = split::Splitter::default();
     for mut rest in stream.chunks(piece.max(1)) {

@@ -51,7 +51,7 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    pub fn new(output: &'a Output) -> Self {
+    pub(super) fn new(output: &'a Output) -> Self {
         let state = State { head: Some(Gathered::new(HEAD_BYTES)), pages: BTreeMap::new(), closed: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), output }
     }
@@ -102,14 +102,14 @@ impl<'a> Pages<'a> {
     }
 
     /// After an error: all others fail from here on, for no reason of their own. Whether this error was the first.
-    pub fn close(&self) -> bool {
+    pub(super) fn close(&self) -> bool {
         let first = !mem::replace(&mut lock(&self.state).closed, true);
         self.changed.notify_all();
         first
     }
 
     /// Sends what is left when all is unpacked: the image's last piece, or all of a small image.
-    pub fn finish(&self) -> Result<(), DecodeError> {
+    pub(super) fn finish(&self) -> Result<(), DecodeError> {
         let mut state = lock(&self.state);
         self.open(&mut state)?;
         let pages = mem::take(&mut state.pages);
@@ -137,12 +137,12 @@ pub(super) struct Outlet<'a> {
 }
 
 impl<'a> Outlet<'a> {
-    pub fn new(pages: &'a Pages<'a>, offset: u64) -> Self {
+    pub(super) fn new(pages: &'a Pages<'a>, offset: u64) -> Self {
         Self { pages, offset, buffer: None, filled: 0, step: Vec::new() }
     }
 
     /// Room for at least one byte more.
-    pub fn room(&mut self) -> Result<&mut [u8], DecodeError> {
+    pub(super) fn room(&mut self) -> Result<&mut [u8], DecodeError> {
         let step = match usize::try_from(self.offset) {
             Ok(offset) if offset < HEAD_BYTES => STEP_BYTES.min(HEAD_BYTES - offset),
             _ if !self.offset.is_multiple_of(PAGE) => usize::try_from(PAGE - self.offset % PAGE).unwrap_or(ALIGN),
@@ -158,7 +158,7 @@ impl<'a> Outlet<'a> {
     }
 
     /// Says how much of the room was used.
-    pub fn advance(&mut self, count: usize) -> Result<(), DecodeError> {
+    pub(super) fn advance(&mut self, count: usize) -> Result<(), DecodeError> {
         match &self.buffer {
             Some(buffer) => {
                 self.filled += count;
@@ -176,7 +176,7 @@ impl<'a> Outlet<'a> {
     }
 
     /// Sends what there is: whole pages at once, the rest when the next block has completed its page.
-    pub fn flush(&mut self) -> Result<(), DecodeError> {
+    pub(super) fn flush(&mut self) -> Result<(), DecodeError> {
         let Some(mut data) = self.buffer.take() else { return Ok(()) };
         let filled = mem::take(&mut self.filled);
         let rest = filled % ALIGN;

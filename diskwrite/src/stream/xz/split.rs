@@ -93,7 +93,7 @@ fn record(sizes: &mut Sha256, unpadded: u64, unpacked: u64) {
 
 impl Splitter {
     /// Walks on to the next part or the end of `input`; returns how many bytes it passed. After [`Part::Done`] it passes none.
-    pub fn next(&mut self, input: &[u8]) -> Result<(usize, Option<Part>), XzError> {
+    pub(super) fn next(&mut self, input: &[u8]) -> Result<(usize, Option<Part>), XzError> {
         let mut rest = input;
         let mut part = None;
         while part.is_none() && !rest.is_empty() && !self.is_done() {
@@ -103,17 +103,17 @@ impl Splitter {
     }
 
     /// The header last gathered, whole.
-    pub fn held(&self) -> &[u8] {
+    pub(super) fn held(&self) -> &[u8] {
         &self.held
     }
 
     /// What the stream began with.
-    pub fn stream_header(&self) -> [u8; STREAM_HEADER_BYTES] {
+    pub(super) fn stream_header(&self) -> [u8; STREAM_HEADER_BYTES] {
         self.stream_header
     }
 
     /// Whether the stream has been passed, and all of it outside its blocks is good.
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 

@@ -188,7 +188,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// For blocks like this one of a stream of `total` bytes, on so many cores.
-    pub fn new(header: &BlockHeader, total: Option<u64>, cores: usize) -> Self {
+    pub(super) fn new(header: &BlockHeader, total: Option<u64>, cores: usize) -> Self {
         // Only a block that tells its size, and is by far not all there is, is most likely followed by others; else reading
         // far ahead may gain nothing.
         let followed = match (header.packed_bytes, total) {
