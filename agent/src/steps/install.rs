@@ -14,7 +14,7 @@ use crate::{
     settings::Settings,
 };
 use api::{HostId, InstallDocument, InstallRequest, REBOOT_DELAY_SECONDS, Step, StepType, proxy::VARIABLES};
-use assist::Program;
+use assist::{HostProgram, Program};
 use caps::Capability::{self, *};
 use std::{
     path::{Path, PathBuf},
@@ -108,12 +108,12 @@ const INSTALLS: Assistant = Assistant {
             When::Always,
             &[
                 Program {
-                    name: "systemctl",
+                    name: HostProgram::Systemctl.path(),
                     arguments: &[&["list-units", "--no-legend", "*"], &["--no-block", "stop", "agent.service"]],
                     variables: &VARIABLES,
                 },
                 Program {
-                    name: "ostree",
+                    name: HostProgram::Ostree.path(),
                     arguments: &[&[
                         "container",
                         "image",
@@ -132,7 +132,7 @@ const INSTALLS: Assistant = Assistant {
                     variables: &VARIABLES,
                 },
                 Program {
-                    name: "/usr/sbin/bootlist",
+                    name: HostProgram::Bootlist.path(),
                     arguments: &[&["-m", "normal", "-o", "*"]],
                     variables: &VARIABLES,
                 },
@@ -142,7 +142,7 @@ const INSTALLS: Assistant = Assistant {
         (
             When::There("/mnt/agentdata"),
             &[Program {
-                name: "/bin/sh",
+                name: HostProgram::Shell.path(),
                 arguments: &[&["/run/landfall/installation/transposefs.sh", "*"]],
                 variables: &VARIABLES,
             }],
@@ -151,7 +151,7 @@ const INSTALLS: Assistant = Assistant {
             When::LiveSystemChanges,
             &[
                 Program {
-                    name: "systemctl",
+                    name: HostProgram::Systemctl.path(),
                     arguments: &[
                         &["daemon-reload"],
                         &["disable", "**"],
@@ -164,9 +164,13 @@ const INSTALLS: Assistant = Assistant {
                     ],
                     variables: &VARIABLES,
                 },
-                Program { name: "hostnamectl", arguments: &[&["set-hostname", "*"]], variables: &VARIABLES },
                 Program {
-                    name: "ostree",
+                    name: HostProgram::Hostnamectl.path(),
+                    arguments: &[&["set-hostname", "*"]],
+                    variables: &VARIABLES,
+                },
+                Program {
+                    name: HostProgram::Ostree.path(),
                     arguments: &[
                         &["admin", "finalize-staged"],
                         &["admin", "stateroot-init", "*"],
@@ -189,7 +193,7 @@ const INSTALLS: Assistant = Assistant {
                     variables: &VARIABLES,
                 },
                 Program {
-                    name: "rpm-ostree",
+                    name: HostProgram::RpmOstree.path(),
                     arguments: &[&["kargs", "--os", "*", "--append **", "--delete-if-present **"]],
                     variables: &VARIABLES,
                 },
