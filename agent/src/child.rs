@@ -2,6 +2,7 @@
 
 use crate::{
     confine::{self, ConfineError, Named},
+    ourselves,
     settings::Limits,
     steps::{self, Run},
 };
@@ -38,8 +39,6 @@ use std::{
 
 /// Time between SIGTERM and SIGKILL, and for the pipes of an ended child to close.
 const GRACE: Duration = Duration::from_secs(5);
-/// This very binary, also when its file was replaced or removed.
-pub const OURSELVES: &str = "/proc/self/exe";
 /// What a child finds in its environment: nothing that could be a secret. The token comes, where needed, on its standard input,
 /// proxies in a file.
 const PASSED_ON: [&str; 20] = [
@@ -133,7 +132,7 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
     command.env(STEP_VARIABLE, printable(step_id)).env(TYPE_VARIABLE, kind.to_string());
     command.envs(run.named.variables());
     command.stdin(Stdio::piped());
-    if program == Path::new(OURSELVES) {
+    if program == Path::new(ourselves::PROGRAM) {
         // What ps and usage texts show.
         command.arg0("landfall");
     }

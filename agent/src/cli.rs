@@ -2,12 +2,11 @@
 
 use crate::{
     agent, beacon,
-    child::OURSELVES,
     config::{self, CaCert, Config, Key, Resolved, Sources},
     dropin::Logging,
     dry::DryRun,
     media::Media,
-    offline,
+    offline, ourselves,
     poll::End,
     register::{Registered, identity},
     rendezvous, replay,
@@ -15,14 +14,13 @@ use crate::{
     status, upgrade,
 };
 use anyhow::{Context, bail};
-use api::{Secret, http::HttpConfig};
+use api::http::HttpConfig;
 use inventory::Root;
 use kernel::Cancel;
 use std::{
-    env, io,
-    os::unix::process::CommandExt,
+    env,
     path::{Path, PathBuf},
-    process::{self, ExitCode},
+    process::ExitCode,
     str::FromStr,
     time::Duration,
 };
@@ -245,7 +243,8 @@ impl Agent {
         }
         let resolved = config.resolve()?;
         if !resolved.proxies.is_empty() {
-            return Err(with_proxies(&resolved.proxies)).context("cannot start anew with the configured proxies");
+            return Err(ourselves::go_on_as(Path::new(ourselves::PROGRAM), &resolved.proxies))
+                .context("cannot start anew with the configured proxies");
         }
         for (key, value) in config.values() {
             tracing::info!(%key, value = value.shown(key), source = %value.source, "configured");
@@ -278,7 +277,7 @@ impl Agent {
             agent_version: configured.agent_version,
             host_id: dry.as_ref().and_then(|dry| dry.host_id).or(configured.host_id),
             dry,
-            program: OURSELVES.into(),
+            program: ourselves::PROGRAM.into(),
             media: Media::default(),
             reboot: !self.no_reboot,
             limits: Limits::default(),
@@ -335,16 +334,6 @@ fn switch(text: &str) -> anyhow::Result<bool> {
         "" | "0" | "f" | "false" => Ok(false),
         _ => bail!("true or false is wanted here, not '{text}'"),
     }
-}
-
-/// Replaces this process by one of the same program with these variables; returns only when that fails.
-fn with_proxies(variables: &[(&'static str, Secret)]) -> io::Error {
-    let mut arguments = env::args_os();
-    let mut command = process::Command::new(OURSELVES);
-    if let Some(name) = arguments.next() {
-        command.arg0(name);
-    }
-    command.args(arguments).envs(variables.iter().map(|(name, value)| (name, value.expose()))).exec()
 }
 
 #[cfg(test)]

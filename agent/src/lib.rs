@@ -15,6 +15,7 @@ pub mod dry;
 pub mod media;
 mod notify;
 pub mod offline;
+mod ourselves;
 pub mod outbox;
 pub mod pace;
 mod poll;

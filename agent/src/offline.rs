@@ -1,11 +1,6 @@
 //! A host without a service: what it would report, as lines of JSON in a file or on a port of the hypervisor.
 
-use crate::{
-    child::{self, OURSELVES},
-    confine::Named,
-    settings::Limits,
-    steps::Run,
-};
+use crate::{child, confine::Named, ourselves, settings::Limits, steps::Run};
 use anyhow::Context;
 use api::{HostId, StepType, Timestamp};
 use kernel::Cancel;
@@ -100,7 +95,7 @@ fn children() -> [(&'static str, StepType, Run); 3] {
 }
 
 fn line(host_id: HostId, kind: &'static str, step: &StepType, run: &Run) -> Line {
-    let outcome = child::run(Path::new(OURSELVES), run, step, kind, Limits::default(), &Cancel::default());
+    let outcome = child::run(Path::new(ourselves::PROGRAM), run, step, kind, Limits::default(), &Cancel::default());
     let (mut exit_code, mut error) = (outcome.exit_code, outcome.error);
     let document = match serde_json::from_str(&outcome.output) {
         Ok(document) if exit_code == 0 => Some(document),

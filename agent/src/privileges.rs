@@ -6,7 +6,7 @@
 
 use crate::confine::{CA_VARIABLE, calls::OF_INSTALLATIONS};
 use api::proxy;
-use assist::Program;
+use assist::{HostProgram, Program};
 use caps::Capability::{self, *};
 use libc::c_long;
 
@@ -262,7 +262,7 @@ pub(crate) const PODMAN_PULLS: Assistant = Assistant {
     programs: &[(
         When::Always,
         &[Program {
-            name: "/usr/bin/podman",
+            name: HostProgram::Podman.path(),
             arguments: &[
                 &["image", "exists", "--", "*"],
                 &["image", "inspect", "--format={{.Size}}", "--", "*"],
@@ -276,11 +276,11 @@ pub(crate) const PODMAN_PULLS: Assistant = Assistant {
 
 /// LVM's displays, and the cluster's own scripts that gather its logs.
 pub(crate) const GATHERERS: &[Program] = &[
-    Program { name: "/usr/sbin/pvdisplay", arguments: &[&["-v"]], variables: &[] },
-    Program { name: "/usr/sbin/vgdisplay", arguments: &[&["-v"]], variables: &[] },
-    Program { name: "/usr/sbin/lvdisplay", arguments: &[&["-v"]], variables: &[] },
-    Program { name: "/usr/local/bin/ovs-installer-gather.sh", arguments: &[&["--id", "*", "**"]], variables: &[] },
-    Program { name: "/usr/local/bin/installer-gather.sh", arguments: &[&["--id", "*", "**"]], variables: &[] },
+    Program { name: HostProgram::Pvdisplay.path(), arguments: &[&["-v"]], variables: &[] },
+    Program { name: HostProgram::Vgdisplay.path(), arguments: &[&["-v"]], variables: &[] },
+    Program { name: HostProgram::Lvdisplay.path(), arguments: &[&["-v"]], variables: &[] },
+    Program { name: HostProgram::OvsGather.path(), arguments: &[&["--id", "*", "**"]], variables: &[] },
+    Program { name: HostProgram::InstallerGather.path(), arguments: &[&["--id", "*", "**"]], variables: &[] },
 ];
 
 /// Nothing, for the step itself or its programs.

@@ -4,14 +4,13 @@
 //! hold this very program in another version (its label says so): then the process becomes that. What else the image holds
 //! is of no use to a host that runs this agent without containers, and the program stays.
 
-use crate::steps::STAGED;
+use crate::{ourselves, steps::STAGED};
+use kernel::outputs::{Keep, Outputs};
 use std::{
-    ffi::OsString,
     fs, io,
     os::unix::process::CommandExt,
     path::Path,
-    process::{Command, ExitStatus, Stdio},
-    thread,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -19,7 +18,6 @@ use std::{
 const CURRENT: &str = "/run/landfall/agent";
 /// Longest time for a program to tell its version.
 const TRIAL: Duration = Duration::from_secs(5);
-const TRIAL_LOOK: Duration = Duration::from_millis(20);
 
 /// Whether a program has come that is not ours yet.
 pub fn is_staged() -> bool {
@@ -50,32 +48,29 @@ pub fn become_staged() -> Result<(), UpgradeError> {
     tried?;
     let run = |source| UpgradeError::Run { program: staged.to_owned(), source };
     fs::rename(staged, CURRENT).map_err(run)?;
-    let mut words = std::env::args_os();
-    let name = words.next().unwrap_or_else(|| OsString::from("agent"));
     tracing::info!("going on as the agent from the image");
-    Err(run(Command::new(CURRENT).arg0(name).args(words).exec()))
+    Err(run(ourselves::go_on_as(Path::new(CURRENT), &[])))
 }
 
 /// Whether it tells a version within seconds.
 fn try_out(program: &Path) -> Result<(), UpgradeError> {
     let failed = |source| UpgradeError::Run { program: program.to_owned(), source };
+    let (mut outputs, [stdout, stderr]) = Outputs::errors(Keep::End(0)).map_err(failed)?;
     let mut command = Command::new(program);
-    command.arg0("landfall").arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg0("landfall").arg("--version").stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let mut child = command.spawn().map_err(failed)?;
     let start = Instant::now();
-    let unfit = |how| Err(UpgradeError::Unfit { program: program.to_owned(), how });
-    loop {
-        match child.try_wait().map_err(failed)? {
-            Some(status) if ExitStatus::success(&status) => return Ok(()),
-            Some(status) => return unfit(format!("ended with {status}")),
-            None if start.elapsed() >= TRIAL => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return unfit(format!("said nothing for {} s", TRIAL.as_secs()));
-            }
-            None => thread::sleep(TRIAL_LOOK),
+    let ended = outputs.follow(Duration::ZERO, || child.try_wait(), |_| start.elapsed() >= TRIAL).map_err(failed)?;
+    let how = match ended {
+        Some(status) if status.success() => return Ok(()),
+        Some(status) => format!("ended with {status}"),
+        None => {
+            let _ = child.kill();
+            let _ = child.wait();
+            format!("said nothing for {} s", TRIAL.as_secs())
         }
-    }
+    };
+    Err(UpgradeError::Unfit { program: program.to_owned(), how })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! Both ways lead through the same code ([`start`], [`remount`], [`bind_loop`], [`PrivateMounts`]); callers cannot tell them apart.
 
 mod client;
+mod host;
 mod program;
 mod server;
 mod table;
@@ -12,6 +13,7 @@ mod tree;
 mod wire;
 
 pub use client::{Child, PrivateMounts, bind_loop, remount, start};
+pub use host::HostProgram;
 pub use program::Place;
 pub use server::fork;
 pub use table::{Program, Table};

@@ -6,8 +6,9 @@ use super::{
     collect::Collected,
     guard,
     item::{Item, Source},
-    programs::{GATHER, OVS_GATHER, Running},
+    programs::Running,
 };
+use assist::HostProgram;
 use flate2::{Compression, write::GzEncoder};
 use journal::local;
 use std::{
@@ -29,7 +30,7 @@ const PARTIAL: &str = "partial/log-bundle-partial.tar.gz";
 pub(super) fn gather(wanted: &Wanted, collected: &mut Collected, partial: &mut dyn FnMut(&mut Collected)) {
     let id = gather_id();
     let artifacts = PathBuf::from(format!("/tmp/artifacts-{id}"));
-    for script in [OVS_GATHER, GATHER] {
+    for script in [HostProgram::OvsGather, HostProgram::InstallerGather].map(HostProgram::path) {
         if !Path::new(script).exists() {
             collected.report.add(format_args!("{script} is not there: the cluster's bootstrap has not brought it"));
             continue;

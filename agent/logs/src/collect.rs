@@ -169,10 +169,12 @@ impl Collected {
             });
             part(&format!("Disk mapping by {what}"), &format!("/bin/ls -l {directory}"), &links);
         }
-        for name in programs::LVM {
-            let (output, failure) = programs::lvm(&self.places.root, name);
+        for program in programs::LVM {
+            let (output, failure) = programs::lvm(&self.places.root, program);
+            let path = program.path();
+            let name = path.rsplit('/').next().unwrap_or(path);
             failure.into_iter().for_each(|failure| self.report.add(failure));
-            part(&format!("Running {name}"), &format!("/usr/sbin/{name} -v"), &output);
+            part(&format!("Running {name}"), &format!("{path} -v"), &output);
         }
         self.add(Item::text("mount.logs", text));
     }

@@ -1,7 +1,6 @@
-//! The programs of others that gathering logs runs, all of them, by name. LVM's metadata is only told in full by its own tools; and the
-//! cluster's gather scripts are the cluster's, shipped by its bootstrap. Where they are not there, nothing is run.
+//! The programs of others that gathering logs runs, in groups of their own. Where they are not there, nothing is run.
 
-use assist::{Child, Place};
+use assist::{Child, HostProgram, Place};
 use kernel::outputs::{Keep, Outputs};
 use nix::sys::signal::Signal;
 use std::{
@@ -14,14 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// LVM's own, of the host: title of their part of `mount.logs`, and name.
-pub(super) const LVM: [&str; 3] = ["pvdisplay", "vgdisplay", "lvdisplay"];
-/// Where hosts have them.
-const LVM_DIRECTORY: &str = "/usr/sbin";
-/// Asks other hosts for what Open vSwitch says.
-pub(super) const OVS_GATHER: &str = "/usr/local/bin/ovs-installer-gather.sh";
-/// Makes `/root/log-bundle-ID.tar.gz`.
-pub(super) const GATHER: &str = "/usr/local/bin/installer-gather.sh";
+pub(super) const LVM: [HostProgram; 3] = [HostProgram::Pvdisplay, HostProgram::Vgdisplay, HostProgram::Lvdisplay];
 
 /// LVM's answer may take this long, a device that doesn't answer included.
 const LVM_LIMIT: Duration = Duration::from_secs(30);
@@ -79,12 +71,12 @@ impl Drop for Running {
 }
 
 /// What one of [`LVM`] prints with `-v`: its errors, then its output; and what went wrong.
-pub(super) fn lvm(root: &Path, name: &str) -> (String, Option<String>) {
-    let path = Path::new(LVM_DIRECTORY).join(name);
+pub(super) fn lvm(root: &Path, program: HostProgram) -> (String, Option<String>) {
+    let path = Path::new(program.path());
     if root != Path::new("/") || !path.exists() {
         return (format!("there is no {} on this host\n", path.display()), None);
     }
-    match output(Command::new(&path).arg("-v"), LVM_LIMIT) {
+    match output(Command::new(path).arg("-v"), LVM_LIMIT) {
         Ok((output, errors, code)) => {
             let failed = code != Some(0) || !errors.trim().is_empty();
             let code = code.map_or("killed".to_owned(), |code| code.to_string());

@@ -2,8 +2,9 @@
 
 use super::{read, rewrite};
 use crate::{
-    child::{self, OURSELVES},
+    child,
     media::Media,
+    ourselves,
     register::identify,
     settings::{Limits, Pace, Settings},
     steps::action,
@@ -100,7 +101,7 @@ impl Replay {
             let plan = json!({"step_id": id, "step_type": kind, "command": run.args, "deadline_s": deadline});
             return (plan, true);
         }
-        let outcome = child::run(Path::new(OURSELVES), &run, &kind, &id, settings.limits, &Cancel::default());
+        let outcome = child::run(Path::new(ourselves::PROGRAM), &run, &kind, &id, settings.limits, &Cancel::default());
         let ok = outcome.exit_code == 0;
         let reply = StepReply {
             error: outcome.error,
@@ -123,7 +124,7 @@ fn settings(host_id: Option<HostId>) -> Settings {
         infra_env_id: InfraEnvId::default(),
         agent_version: String::new(),
         host_id,
-        program: OURSELVES.into(),
+        program: ourselves::PROGRAM.into(),
         media: Media::default(),
         reboot: false,
         limits: Limits::default(),

@@ -14,7 +14,7 @@ use crate::{
     settings::Settings,
 };
 use api::{BootArtifactsRequest, HostId, ReclaimDocument, Step, StepType};
-use assist::Program;
+use assist::{HostProgram, Program};
 use caps::Capability::{CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_CHROOT};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::Path, time::Duration};
@@ -56,7 +56,11 @@ const RULES: Rules = Rules {
 const CLEANS_UP: Assistant = Assistant {
     programs: &[(
         When::Always,
-        &[Program { name: "rpm-ostree", arguments: &[&["cleanup", "--os=rhcos", "-r"]], variables: &[] }],
+        &[Program {
+            name: HostProgram::RpmOstree.path(),
+            arguments: &[&["cleanup", "--os=rhcos", "-r"]],
+            variables: &[],
+        }],
     )],
     remounts: &["boot"],
     ..NO_HELP

@@ -14,7 +14,7 @@ use crate::{
     settings::Settings,
 };
 use api::{HostId, InstallDocument, InstallRequest, REBOOT_DELAY_SECONDS, Step, StepType, proxy::VARIABLES};
-use assist::{INSTALLATION_DIRECTORY, INSTALLATION_LOCK, Program, TRANSPOSE_SCRIPT};
+use assist::{HostProgram, INSTALLATION_DIRECTORY, INSTALLATION_LOCK, Program, TRANSPOSE_SCRIPT};
 use caps::Capability::{self, *};
 use std::{
     path::{Path, PathBuf},
@@ -108,12 +108,12 @@ const INSTALLS: Assistant = Assistant {
             When::Always,
             &[
                 Program {
-                    name: "systemctl",
+                    name: HostProgram::Systemctl.path(),
                     arguments: &[&["list-units", "--no-legend", "*"], &["--no-block", "stop", "agent.service"]],
                     variables: &VARIABLES,
                 },
                 Program {
-                    name: "ostree",
+                    name: HostProgram::Ostree.path(),
                     arguments: &[&[
                         "container",
                         "image",
@@ -132,7 +132,7 @@ const INSTALLS: Assistant = Assistant {
                     variables: &VARIABLES,
                 },
                 Program {
-                    name: "/usr/sbin/bootlist",
+                    name: HostProgram::Bootlist.path(),
                     arguments: &[&["-m", "normal", "-o", "*"]],
                     variables: &VARIABLES,
                 },
@@ -141,13 +141,13 @@ const INSTALLS: Assistant = Assistant {
         // A medium that carries a registry.
         (
             When::There("/mnt/agentdata"),
-            &[Program { name: "/bin/sh", arguments: &[&[TRANSPOSE_SCRIPT, "*"]], variables: &VARIABLES }],
+            &[Program { name: HostProgram::Shell.path(), arguments: &[&[TRANSPOSE_SCRIPT, "*"]], variables: &VARIABLES }],
         ),
         (
             When::LiveSystemChanges,
             &[
                 Program {
-                    name: "systemctl",
+                    name: HostProgram::Systemctl.path(),
                     arguments: &[
                         &["daemon-reload"],
                         &["disable", "**"],
@@ -160,9 +160,13 @@ const INSTALLS: Assistant = Assistant {
                     ],
                     variables: &VARIABLES,
                 },
-                Program { name: "hostnamectl", arguments: &[&["set-hostname", "*"]], variables: &VARIABLES },
                 Program {
-                    name: "ostree",
+                    name: HostProgram::Hostnamectl.path(),
+                    arguments: &[&["set-hostname", "*"]],
+                    variables: &VARIABLES,
+                },
+                Program {
+                    name: HostProgram::Ostree.path(),
                     arguments: &[
                         &["admin", "finalize-staged"],
                         &["admin", "stateroot-init", "*"],
@@ -185,7 +189,7 @@ const INSTALLS: Assistant = Assistant {
                     variables: &VARIABLES,
                 },
                 Program {
-                    name: "rpm-ostree",
+                    name: HostProgram::RpmOstree.path(),
                     arguments: &[&["kargs", "--os", "*", "--append **", "--delete-if-present **"]],
                     variables: &VARIABLES,
                 },

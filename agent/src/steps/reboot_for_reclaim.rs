@@ -12,7 +12,7 @@ use crate::{
     settings::Settings,
 };
 use api::{HostId, RebootForReclaimRequest, Step, StepType};
-use assist::Program;
+use assist::{HostProgram, Program};
 use caps::Capability::{CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_BOOT, CAP_SYS_CHROOT};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ const WRITES_BOOT_RECORD: Assistant = Assistant {
     programs: &[(
         When::Always,
         &[Program {
-            name: "zipl",
+            name: HostProgram::Zipl.path(),
             arguments: &[&["-V", "-t", "/boot", "-i", "/discovery/vmlinuz", "-r", "/discovery/initrd", "-P", "*"]],
             variables: &[],
         }],
