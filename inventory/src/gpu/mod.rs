@@ -6,7 +6,10 @@ pub use filter::{GpuFilter, GpuFilterError};
 
 use crate::{
     Root,
-    pci::names::{Ids, Names},
+    pci::{
+        self,
+        names::{Ids, Names},
+    },
 };
 use api::Gpu;
 
@@ -18,55 +21,26 @@ const UNKNOWN: &str = "unknown";
 /// names, but are there.
 pub(crate) fn gpus(root: &Root, filter: &GpuFilter) -> Vec<Gpu> {
     let function = |address: String| {
-        let function = parse(&root.attribute(format!("{DEVICES}/{address}/modalias"))?)?;
-        filter.wants(&function.class, &function.vendor, &function.device).then_some((address, function))
+        let ids = pci::parse_modalias(&root.attribute(format!("{DEVICES}/{address}/modalias"))?)?;
+        let [base, sub, _] = ids.class;
+        let class = format!("{base:02x}{sub:02x}");
+        let [vendor, device] = [ids.vendor, ids.device].map(|id| format!("{id:04x}"));
+        filter.wants(&class, &vendor, &device).then_some((address, ids))
     };
     let found: Vec<_> = root.list(DEVICES).into_iter().filter_map(function).collect();
-    let names = Names::read(root, &found.iter().map(|(_, function)| function.ids()).collect::<Vec<_>>());
-    let entry = |(address, function): (String, Function)| {
-        let ids = function.ids();
+    let ids: Vec<_> = found.iter().map(|(_, ids)| Ids { subsystem: None, ..*ids }).collect();
+    let names = Names::read(root, &ids);
+    let entry = |(address, ids): (String, Ids)| {
         let known = |name: Option<&str>| name.unwrap_or(UNKNOWN).to_owned();
         Gpu {
             address,
             name: known(names.device(ids.vendor, ids.device)),
             vendor: known(names.vendor(ids.vendor)),
-            device_id: function.device,
-            vendor_id: function.vendor,
+            device_id: format!("{:04x}", ids.device),
+            vendor_id: format!("{:04x}", ids.vendor),
         }
     };
     found.into_iter().map(entry).collect()
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Function {
-    vendor: String,
-    device: String,
-    class: String,
-}
-
-impl Function {
-    fn ids(&self) -> Ids {
-        let number = |hex: &str| u16::from_str_radix(hex, 16).unwrap_or_default();
-        Ids { vendor: number(&self.vendor), device: number(&self.device), ..Ids::default() }
-    }
-}
-
-/// `pci:v000010DEd000015F8sv000010DEsd0000118Fbc03sc02i00`
-fn parse(modalias: &str) -> Option<Function> {
-    let rest = modalias.strip_prefix("pci:v")?;
-    let (vendor, rest) = hex(rest, 8)?;
-    let (device, rest) = hex(rest.strip_prefix('d')?, 8)?;
-    let (_, rest) = hex(rest.strip_prefix("sv")?, 8)?;
-    let (_, rest) = hex(rest.strip_prefix("sd")?, 8)?;
-    let (base, rest) = hex(rest.strip_prefix("bc")?, 2)?;
-    let (sub, _) = hex(rest.strip_prefix("sc")?, 2)?;
-    let id = |long: &str| long.strip_prefix("0000").map(str::to_lowercase);
-    Some(Function { vendor: id(vendor)?, device: id(device)?, class: format!("{base}{sub}").to_lowercase() })
-}
-
-fn hex(text: &str, digits: usize) -> Option<(&str, &str)> {
-    let (number, rest) = text.split_at_checked(digits)?;
-    number.bytes().all(|b| b.is_ascii_hexdigit()).then_some((number, rest))
 }
 
 #[cfg(test)]
@@ -115,7 +89,7 @@ mod tests {
     #[test]
     fn noise() {
         for bad in ["", "pci:", "usb:v1", "pci:v000010DEd000015F8", "pci:v000010DEd000015F8sv000010DEsd0000118Fbc0"] {
-            assert_eq!(parse(bad), None, "{bad}");
+            assert_eq!(pci::parse_modalias(bad), None, "{bad}");
         }
     }
 }
