@@ -55,7 +55,7 @@ macro_rules! commands {
             /// Runs it.
             pub fn run(self) -> anyhow::Result<ExitCode> {
                 match self {
-                    $(Self::$variant(arguments) => Ok(arguments.run($($argument)?)?.code()),)*
+                    $(Self::$variant(arguments) => arguments.run($($argument)?)?.code(),)*
                 }
             }
 
@@ -73,7 +73,7 @@ commands! {
     "inventory" Inventory(inventory::cli::Inventory) Prints;
     "report" Report(inventory::report::cli::Report) Prints;
     "capture" Capture(inventory::capture::cli::Capture) Acts;
-    "netcheck" Netcheck(netcheck::cli::Netcheck) Prints with |json| Ok(ignition::day2::filtered(json)?);
+    "netcheck" Netcheck(netcheck::cli::Netcheck) Prints;
     "install" Install(installer::cli::Install) Acts;
     "download" Download(installer::download::Download) Acts;
     "list-stream" ListStream(installer::download::ListStream) Prints;
@@ -120,18 +120,30 @@ impl Completion {
 
 /// What a command ends with.
 trait Outcome {
-    fn code(self) -> ExitCode;
+    fn code(self) -> anyhow::Result<ExitCode>;
 }
 
 impl Outcome for () {
-    fn code(self) -> ExitCode {
-        ExitCode::SUCCESS
+    fn code(self) -> anyhow::Result<ExitCode> {
+        Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Outcome for ExitCode {
-    fn code(self) -> ExitCode {
-        self
+    fn code(self) -> anyhow::Result<ExitCode> {
+        Ok(self)
+    }
+}
+
+impl Outcome for netcheck::cli::Outcome {
+    fn code(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Done(code) => Ok(code),
+            Self::Document(document) => {
+                let config = ignition::day2::filtered(&document.json);
+                document.print(config.map_err(Into::into))
+            }
+        }
     }
 }
 

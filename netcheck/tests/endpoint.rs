@@ -5,7 +5,7 @@
 
 use api::{ApiVipConnectivityRequest, RequestHeader};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use netcheck::endpoint::{EndpointOptions, fetch};
+use netcheck::endpoint::{EndpointOptions, fetch, judge};
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command, time::Duration};
 use testkit::{
@@ -74,7 +74,8 @@ impl Lab {
     /// The step's reply.
     fn fetch(&self, request: &ApiVipConnectivityRequest) -> Value {
         let options = EndpointOptions { timeout: Duration::from_secs(3), ..EndpointOptions::default() };
-        let response = self.client.namespace.enter(|| fetch(request, &options, only_version_3_2).unwrap().response());
+        let (fetched, document) = self.client.namespace.enter(|| fetch(request, &options).unwrap());
+        let response = fetched.response(&document.and_then(|json| judge(&json, only_version_3_2(&json))));
         let document = serde_json::to_value(response).unwrap();
         wire::assert_fits("api_vip_connectivity_response", &document);
         document

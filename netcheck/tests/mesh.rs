@@ -24,7 +24,7 @@ use std::{
     os::{fd::AsRawFd, unix::fs::symlink},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use testkit::{
     net::{Again, Host, Segment},
@@ -409,9 +409,7 @@ fn silent_hosts_do_not_hold_up_the_others() {
     let _b = segment.host("b", B, &["10.0.0.2/16"]);
     let silent: Vec<String> = (0..300).map(|n| format!("10.0.{}.{}", 8 + n / 256, n % 256)).collect();
     let addresses: Vec<&str> = ["10.0.0.2"].into_iter().chain(silent.iter().map(String::as_str)).collect();
-    let start = Instant::now();
     let findings = a.namespace.enter(|| measure(&[asked(ID_B, B, &addresses)], &options())).unwrap();
-    println!("300 silent addresses and one more: {:.2} s", start.elapsed().as_secs_f64());
     let echoes = &findings.hosts[0].echoes;
     assert_eq!(echoes.len(), 301);
     for echo in echoes {
@@ -484,7 +482,7 @@ struct Program {
 fn the_command_prints_the_report_on_one_line() {
     if testkit::net::is_inside() {
         let arguments = ["netcheck", "mesh", "--request", "-", "--interface", "ens3", "--count", "2"];
-        Program::parse_from(arguments).netcheck.run(|_| unreachable!()).unwrap();
+        Program::parse_from(arguments).netcheck.run().unwrap();
         return;
     }
     let Some(segment) = Segment::new() else { return };

@@ -10,7 +10,7 @@ use netcheck::{
     mesh::{MeshOptions, connectivity},
 };
 use serde_json::json;
-use std::{fs, io::stdin, time::Instant};
+use std::{fs, io::stdin};
 use testkit::net::{Again, Host, Segment};
 
 const HOSTS: u8 = 50;
@@ -70,10 +70,8 @@ fn sent_packets(host: &Host) -> u64 {
 fn check_inside() {
     let hosts: Vec<ConnectivityCheckHost> = serde_json::from_reader(stdin()).unwrap();
     let options = MeshOptions { interfaces: Selection::Named(vec!["ens3".to_owned()]), ..MeshOptions::default() };
-    let start = Instant::now();
     let report = connectivity(&hosts, &options).unwrap();
     println!("\nREPORT {}", serde_json::to_string(&report).unwrap());
-    println!("SECONDS {}", start.elapsed().as_secs_f64());
     println!("PEAK {}", testkit::net::peak_kib());
 }
 
@@ -96,7 +94,6 @@ fn fifty_hosts_that_check_each_other_at_once_find_no_fault() {
         .collect();
     let before: u64 = hosts.iter().map(sent_packets).sum();
     let dropped = dropped_by_the_kernel();
-    let start = Instant::now();
     let started: Vec<Again> = (1..=HOSTS)
         .zip(&hosts)
         .map(|(n, host)| {
@@ -106,23 +103,14 @@ fn fifty_hosts_that_check_each_other_at_once_find_no_fault() {
         })
         .collect();
     let printed: Vec<String> = started.into_iter().map(Again::end).collect();
-    let wall = start.elapsed().as_secs_f64();
     let packets = hosts.iter().map(sent_packets).sum::<u64>() - before;
     let dropped = dropped_by_the_kernel() - dropped;
     let value = |text: &str, name: &str| -> String {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{text}"));
         line.trim().to_owned()
     };
-    let seconds: Vec<f64> = printed.iter().map(|text| value(text, "SECONDS").parse().unwrap()).collect();
     let peak = printed.iter().map(|text| value(text, "PEAK").parse::<u64>().unwrap()).max().unwrap();
-    let longest = seconds.iter().copied().fold(0.0, f64::max);
-    println!(
-        "{HOSTS} hosts x {} addresses: {wall:.2} s in all, one check {:.2} to {longest:.2} s; {packets} packets sent \
-         ({:.0} a second), {dropped} dropped by the kernel between namespaces; peak memory {peak} KiB",
-        2 * (HOSTS - 1),
-        seconds.iter().copied().fold(f64::INFINITY, f64::min),
-        packets as f64 / wall,
-    );
+    println!("{packets} packets sent, {dropped} dropped by the kernel between namespaces; peak memory {peak} KiB");
     let mut faults = Vec::new();
     for (n, text) in (1..=HOSTS).zip(&printed) {
         let report: ConnectivityReport = serde_json::from_str(&value(text, "REPORT")).unwrap();

@@ -7,11 +7,10 @@ use hickory_proto::op::ResponseCode;
 use resolve::{Names, Outcome, Resolver};
 use std::{
     fs,
-    io::{Read, Write},
     net::{SocketAddr, TcpListener},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use testkit::http;
 use testkit::net::name_server::{Deed, NameServer, Query, alias, data};
 use testkit::net::{
     Host, Segment, await_true, cover_resolv_conf,
@@ -49,9 +48,7 @@ impl Lab {
 
     /// Addresses, or what is said instead.
     fn addresses(&self, names: &Names, host: &str) -> Result<Vec<String>, String> {
-        let started = Instant::now();
         let found = self.client.namespace.enter(|| names.addresses(host, 80, LIMIT));
-        println!("{host}: {} ms", started.elapsed().as_millis());
         let found = found.map_err(|error| error.to_string())?;
         Ok(found.iter().map(|address| address.ip().to_string()).collect())
     }
@@ -305,16 +302,7 @@ fn a_client_gets_to_the_address_that_answers() {
         namespace.ip(&format!("neigh add {address} lladdr 02:00:00:00:95:66 dev ens3 nud permanent"));
     }
     let listener = lab.server.namespace.enter(|| TcpListener::bind((SERVER, 8080)).unwrap());
-    let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            head.extend(byte);
-        }
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").unwrap();
-    });
+    let _server = http::Server::on(listener, None, |_| http::ok("ok"));
     let _ = lab.names("");
     let body = namespace.enter(|| {
         cover_resolv_conf(&lab.path("resolv.conf"));
@@ -323,7 +311,6 @@ fn a_client_gets_to_the_address_that_answers() {
         agent.get("http://svc.lab:8080/").call().unwrap().body_mut().read_to_string().unwrap()
     });
     assert_eq!(body, "ok");
-    server.join().unwrap();
     let states = || namespace.enter(|| fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
     // SYN_SENT: an attempt that goes on.
     await_true("no attempt is left behind", || !states().lines().skip(1).any(|line| line.contains(" 02 ")));

@@ -9,7 +9,6 @@ use netcheck::tang::{self, TangOptions};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{Read, Write},
     net::{TcpListener, TcpStream},
     os::fd::OwnedFd,
     path::Path,
@@ -22,6 +21,7 @@ use std::{
     time::Duration,
 };
 use testkit::{
+    http,
     net::{
         Host, Namespace, Segment,
         programs::{command, packages},
@@ -63,21 +63,6 @@ impl Drop for Listener {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().unwrap().join();
     }
-}
-
-/// A server that reads a request and answers with these bytes, or with nothing for a while.
-fn saying(answer: String) -> impl Fn(TcpStream) {
-    move |mut stream| {
-        let _ = stream.read(&mut [0; 4096]);
-        if answer.is_empty() {
-            thread::sleep(Duration::from_secs(3));
-        }
-        let _ = stream.write_all(answer.as_bytes());
-    }
-}
-
-fn http(status: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
 
 /// Makes keys and says their signing key's thumbprint.
@@ -165,10 +150,11 @@ fn a_real_server_advertises_its_keys() {
 fn one_bad_server_spoils_the_reply_and_all_are_named() {
     let Some(lab) = Lab::new() else { return };
     let inside = &lab.server_host.namespace;
+    let listener = |address: &str| inside.enter(|| TcpListener::bind(address).unwrap());
     let _nonsense =
-        Listener::start(inside, "10.9.2.1:81", saying(http("200 OK", &format!("\"{}\"", "x".repeat(10_000)))));
-    let _empty = Listener::start(inside, "10.9.2.1:82", saying(http("200 OK", "")));
-    let _silent = Listener::start(inside, "10.9.2.1:83", saying(String::new()));
+        http::Server::on(listener("10.9.2.1:81"), None, |_| http::ok(format!("\"{}\"", "x".repeat(10_000))));
+    let _empty = http::Server::on(listener("10.9.2.1:82"), None, |_| http::ok(""));
+    let _silent = listener("10.9.2.1:83");
     let url = |port: u16| format!("http://10.9.2.1:{port}");
     let (document, report) = lab.check(&[
         server(TANG, &lab.thumbprint),

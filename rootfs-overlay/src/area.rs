@@ -14,9 +14,9 @@ use std::io::{self, BufReader};
 use std::path::PathBuf;
 
 /// The member that is the config.
-pub const CONFIG_NAME: &str = "config.ign";
+pub(crate) const CONFIG_NAME: &str = "config.ign";
 /// What the names of the members that are network settings start with.
-pub const NETWORK_PREFIX: &str = "etc/coreos-firstboot-network/";
+pub(crate) const NETWORK_PREFIX: &str = "etc/coreos-firstboot-network/";
 /// A longer description of features is none.
 const MAX_FEATURES_BYTES: u64 = 64 << 10;
 
@@ -146,7 +146,7 @@ impl LiveIso {
     }
 
     /// The kernel arguments, if they can be changed.
-    pub fn kargs_if_any(&self) -> Option<&Kargs> {
+    pub(crate) fn kargs_if_any(&self) -> Option<&Kargs> {
         self.kargs.as_ref()
     }
 

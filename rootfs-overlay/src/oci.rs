@@ -38,7 +38,7 @@ const FILES: [(&str, &str); 2] =
 
 /// What goes into an image.
 #[derive(Clone, Debug)]
-pub struct Image {
+pub(crate) struct Image {
     pub program: PathBuf,
     /// Name and tag, as `localhost/landfall-agent:1.0`.
     pub reference: String,
@@ -54,7 +54,7 @@ pub struct Image {
 
 /// What an image is known by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     /// Digest of its manifest.
     pub digest: String,
     /// In Go's words.
@@ -65,7 +65,7 @@ pub struct Written {
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
-pub enum OciError {
+pub(crate) enum OciError {
     /// The program can't be read.
     #[error("cannot read the program {}", path.display())]
     Program { path: PathBuf, source: io::Error },
@@ -111,7 +111,7 @@ impl Blob {
 }
 
 /// Writes the archive of an image layout, which container engines load as it is.
-pub fn write(image: &Image, out: impl Write) -> Result<Written, OciError> {
+pub(crate) fn write(image: &Image, out: impl Write) -> Result<Written, OciError> {
     let mut program =
         File::open(&image.program).map_err(|source| OciError::Program { path: image.program.clone(), source })?;
     let architecture = architecture(&image.program, &mut program)?;

@@ -49,7 +49,7 @@ pub enum OutputError {
 
 impl Output {
     /// `-` is standard output, and nothing is the image itself.
-    pub fn from_path(path: Option<&Path>) -> Self {
+    pub(crate) fn from_path(path: Option<&Path>) -> Self {
         match path {
             None => Self::InPlace,
             Some(path) if path == Path::new("-") => Self::Stdout,

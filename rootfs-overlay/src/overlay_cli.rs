@@ -32,7 +32,7 @@ Examples:
   landfall image overlay --format oci-layer -o landfall.tar.gz           # a layer for whatever assembles images
   landfall image overlay --format containerfile -o build && podman build build
   landfall image overlay --format ignition --url https://service.example.com --infra-env-id 5a1e… -o landfall.ign")]
-pub struct Overlay {
+pub(crate) struct Overlay {
     /// Form of it
     #[arg(long, value_enum)]
     format: Format,
@@ -60,7 +60,7 @@ enum Format {
 }
 
 impl Overlay {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
         let Self { format, output, overlay } = self;
         let content = overlay.read(None)?;
         match format {

@@ -2,11 +2,12 @@ use super::*;
 use crate::{
     answer::{Cause, Failure},
     drive::Over,
-    simulation::{Deed, Seen, Simulation, alias, data},
+    simulation::{Deed, Seen, Simulation},
 };
 use hickory_proto::op::ResponseCode;
 use proptest::prelude::*;
 use std::{cell::Cell, collections::BTreeSet};
+use testkit::net::name_server::alias;
 
 const ONE: &str = "nameserver 192.0.2.1\n";
 const TWO: &str = "nameserver 192.0.2.1\nnameserver 192.0.2.2\n";
@@ -150,7 +151,7 @@ fn a_server_that_answers_over_tcp_only_is_asked_so() {
 
     // UDP says that there is more.
     let truncated = |seen: &Seen| {
-        let mut message = seen.answer(ResponseCode::NoError, &[(&seen.name, data("10.0.0.9"))]);
+        let mut message = seen.addresses(&["10.0.0.9"]);
         message[2] |= 0x02;
         Deed::Send(vec![(1, message)])
     };
@@ -184,14 +185,14 @@ fn what_does_not_answer_the_question_is_thrown_away() {
         if !seen.is_v4() {
             return seen.refuse(ResponseCode::NoError);
         }
-        let evil = seen.answer(ResponseCode::NoError, &[(&seen.name, data("10.66.66.66"))]);
+        let evil = seen.addresses(&["10.66.66.66"]);
         let mut other_id = evil.clone();
         other_id[0] ^= 1;
         let mut question = evil.clone();
         question[2] &= 0x7f;
         let mut other_name = evil.clone();
         other_name[13] = b'b';
-        let truth = seen.answer(ResponseCode::NoError, &[(&seen.name, data("10.0.0.1"))]);
+        let truth = seen.addresses(&["10.0.0.1"]);
         Deed::Send(vec![(1, other_id), (2, question), (3, other_name), (4, b"noise".to_vec()), (5, truth)])
     });
     let answer = network.lookup("a.lab", ONE, Aim::Connect);
@@ -209,7 +210,7 @@ fn a_flood_of_forged_answers_ends_with_the_time() {
 fn aliases_are_followed_so_far_and_no_further() {
     let mut network = Simulation::new(|seen: &Seen| {
         let records = [("a.lab.", alias("b.lab.")), ("b.lab.", alias("a.lab."))];
-        Deed::Send(vec![(1, seen.answer(ResponseCode::NoError, &records))])
+        Deed::Send(vec![(1, seen.with(ResponseCode::NoError, &records))])
     });
     let answer = network.lookup("a.lab", ONE, Aim::Connect);
     assert_eq!((answer.outcome, addresses(&answer).len()), (Outcome::DanglingAlias, 0));
@@ -250,7 +251,7 @@ fn a_denied_name_is_not_waited_for() {
 #[test]
 fn an_alias_of_a_name_that_does_not_exist_does_not_exist() {
     let mut network = Simulation::new(|seen: &Seen| {
-        Deed::Send(vec![(1, seen.answer(ResponseCode::NXDomain, &[("wild.c.d.", alias("gone.example."))]))])
+        Deed::Send(vec![(1, seen.with(ResponseCode::NXDomain, &[("wild.c.d.", alias("gone.example."))]))])
     });
     let mut answer = network.lookup("wild.c.d.", ONE, Aim::Report);
     assert!(answer.source.take().is_some());
@@ -261,7 +262,7 @@ fn an_alias_of_a_name_that_does_not_exist_does_not_exist() {
 fn an_alias_without_addresses_is_forgotten_once_there_are_some() {
     let serve = |seen: &Seen| match seen.name.as_str() {
         "web.first." => {
-            Deed::Send(vec![(1, seen.answer(ResponseCode::NoError, &[("web.first.", alias("nowhere.first."))]))])
+            Deed::Send(vec![(1, seen.with(ResponseCode::NoError, &[("web.first.", alias("nowhere.first."))]))])
         }
         "web.second." if seen.is_v4() => seen.tell(1, "10.0.0.2"),
         "web.second." => seen.refuse(ResponseCode::NoError),
@@ -369,7 +370,7 @@ proptest! {
                 }
                 4 => Deed::Send(vec![(ms, b"noise".to_vec())]),
                 5 => {
-                    let mut message = seen.answer(ResponseCode::NoError, &[]);
+                    let mut message = seen.with(ResponseCode::NoError, &[]);
                     message[2] |= 0x02;
                     Deed::Send(vec![(ms, message)])
                 }

@@ -8,14 +8,13 @@ use crate::{
     resolver::Resolver,
     settings::Settings,
 };
-use hickory_proto::{
-    op::{Message, MessageType, ResponseCode},
-    rr::{Name, RData, Record as Resource, RecordType, rdata},
-};
+use hickory_proto::op::ResponseCode;
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::Deref,
     time::{Duration, Instant},
 };
+use testkit::net::name_server::Query;
 
 /// What a server does with a question.
 #[derive(Clone, Debug)]
@@ -32,45 +31,26 @@ pub enum Deed {
 pub struct Seen {
     pub server: SocketAddr,
     pub over: Over,
-    pub name: String,
-    pub kind: RecordType,
-    message: Message,
+    query: Query,
+}
+
+impl Deref for Seen {
+    type Target = Query;
+
+    fn deref(&self) -> &Query {
+        &self.query
+    }
 }
 
 impl Seen {
-    /// An answer with this code and these records.
-    pub fn answer(&self, code: ResponseCode, records: &[(&str, RData)]) -> Vec<u8> {
-        let mut message = self.message.clone();
-        message.set_message_type(MessageType::Response).set_recursion_available(true).set_response_code(code);
-        message.add_answers(
-            records.iter().map(|(name, data)| Resource::from_rdata(Name::from_ascii(name).unwrap(), 1, data.clone())),
-        );
-        message.to_vec().unwrap()
-    }
-
     pub fn refuse(&self, code: ResponseCode) -> Deed {
-        Deed::Send(vec![(1, self.answer(code, &[]))])
+        Deed::Send(vec![(1, self.with(code, &[]))])
     }
 
     /// The name has this address, told after so many milliseconds.
     pub fn tell(&self, after_ms: u64, address: &str) -> Deed {
-        Deed::Send(vec![(after_ms, self.answer(ResponseCode::NoError, &[(&self.name, data(address))]))])
+        Deed::Send(vec![(after_ms, self.addresses(&[address]))])
     }
-
-    pub fn is_v4(&self) -> bool {
-        self.kind == RecordType::A
-    }
-}
-
-pub fn data(address: &str) -> RData {
-    match address.parse().unwrap() {
-        IpAddr::V4(address) => RData::A(rdata::A(address)),
-        IpAddr::V6(address) => RData::AAAA(rdata::AAAA(address)),
-    }
-}
-
-pub fn alias(target: &str) -> RData {
-    RData::CNAME(rdata::CNAME(Name::from_ascii(target).unwrap()))
 }
 
 pub struct Simulation<F> {
@@ -119,12 +99,9 @@ impl<F: FnMut(&Seen) -> Deed> Network for Simulation<F> {
     }
 
     fn open(&mut self, server: SocketAddr, over: Over, message: &[u8]) -> Result<Coming, Cause> {
-        let message = Message::from_vec(message).unwrap();
-        let query = &message.queries()[0];
-        let (name, kind) = (query.name().to_ascii(), query.query_type());
-        let seen = Seen { server, over, name, kind, message };
+        let seen = Seen { server, over, query: Query::parse(message, over == Over::Tcp).unwrap() };
         let over = if over == Over::Tcp { " tcp" } else { "" };
-        self.log.push((self.elapsed_ms(), format!("{}{over} {kind} {}", server.ip(), seen.name)));
+        self.log.push((self.elapsed_ms(), format!("{}{over} {} {}", server.ip(), seen.kind, seen.name)));
         let mut coming = match (self.serve)(&seen) {
             Deed::Drop => Vec::new(),
             Deed::Unreachable => vec![(self.now, Err(Cause::Unreachable(std::io::ErrorKind::ConnectionRefused)))],

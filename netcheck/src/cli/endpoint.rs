@@ -1,12 +1,13 @@
 //! `landfall netcheck endpoint`.
 
-use super::{print, read_request};
-use crate::endpoint::{EndpointOptions, NO_URL, ReadConfig, fetch, table};
+use super::{Outcome, print, read_request};
+use crate::endpoint::{DownloadError, EndpointOptions, Fetched, NO_URL, fetch, judge, table};
 use anyhow::Context;
 use api::{ApiVipConnectivityRequest, ApiVipConnectivityResponse, RequestHeader, Secret};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{
     convert::Infallible,
+    error::Error,
     io::{Write, stderr},
     path::PathBuf,
     process::ExitCode,
@@ -63,7 +64,7 @@ fn secret(text: &str) -> Result<Secret, Infallible> {
 }
 
 impl Endpoint {
-    pub(super) fn run(self, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<Outcome> {
         let request = match self.request() {
             Ok(request) => request,
             Err(error) => {
@@ -73,13 +74,11 @@ impl Endpoint {
             }
         };
         let options = EndpointOptions { timeout: Duration::from_secs(self.timeout_s), ..EndpointOptions::default() };
-        let fetched = fetch(&request, &options, read_config)?;
-        print(self.json, &fetched.response(), || table::render(&fetched))?;
-        if fetched.config.is_err() {
-            // The text that the service stores, and all of it.
-            let _ = writeln!(stderr(), "ignition download error");
+        let (fetched, document) = fetch(&request, &options)?;
+        match document {
+            Ok(json) => Ok(Outcome::Document(Document { json, fetched, prints_json: self.json })),
+            Err(error) => report(self.json, &fetched, &Err(error)).map(Outcome::Done),
         }
-        Ok(ExitCode::SUCCESS)
     }
 
     fn request(&self) -> anyhow::Result<ApiVipConnectivityRequest> {
@@ -117,6 +116,29 @@ impl Endpoint {
             url: self.url.clone().unwrap_or_default(),
         })
     }
+}
+
+/// What was fetched, and is an Ignition config or not: that is known to another crate beside this one.
+pub struct Document {
+    pub json: Vec<u8>,
+    fetched: Fetched,
+    prints_json: bool,
+}
+
+impl Document {
+    /// Prints the result. `config` is the one in the document as the service wants it, or why there is none.
+    pub fn print(self, config: Result<String, Box<dyn Error + Send + Sync>>) -> anyhow::Result<ExitCode> {
+        report(self.prints_json, &self.fetched, &judge(&self.json, config))
+    }
+}
+
+fn report(json: bool, fetched: &Fetched, config: &Result<String, DownloadError>) -> anyhow::Result<ExitCode> {
+    print(json, &fetched.response(config), || table::render(fetched, config))?;
+    if config.is_err() {
+        // The text that the service stores, and all of it.
+        let _ = writeln!(stderr(), "ignition download error");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

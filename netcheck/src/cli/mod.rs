@@ -16,7 +16,8 @@ mod tang;
 mod upgrade;
 mod vip;
 
-use crate::endpoint::ReadConfig;
+pub use endpoint::Document;
+
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::{
@@ -55,14 +56,13 @@ enum Command {
 }
 
 impl Netcheck {
-    /// Runs the subcommand; `read_config` is for the one that fetches an Ignition config. An error means that the check did not
-    /// take place or its result could not be printed.
-    pub fn run(self, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
-        match self.command {
+    /// Runs the subcommand. An error means that the check did not take place or its result could not be printed.
+    pub fn run(self) -> anyhow::Result<Outcome> {
+        let code = match self.command {
             Command::Dhcp(dhcp) => dhcp.run(),
             Command::Dns(dns) => dns.run(),
             Command::Doctor(doctor) => doctor.run(),
-            Command::Endpoint(endpoint) => endpoint.run(read_config),
+            Command::Endpoint(endpoint) => return endpoint.run(),
             Command::Image(image) => image.run(),
             Command::Lldp(lldp) => lldp.run(),
             Command::Mesh(mesh) => mesh.run(),
@@ -71,8 +71,16 @@ impl Netcheck {
             Command::Tang(tang) => tang.run(),
             Command::Upgrade(upgrade) => upgrade.run(),
             Command::Vip(vip) => vip.run(),
-        }
+        };
+        code.map(Outcome::Done)
     }
+}
+
+/// What a subcommand ends with.
+pub enum Outcome {
+    Done(ExitCode),
+    /// Something to be read and printed.
+    Document(Document),
 }
 
 /// Prints a result: as one line of JSON when asked to or when nobody looks, else as a person likes it.

@@ -1,30 +1,33 @@
 //! Whether a response is a config.
 
-use super::{DownloadError, ReadConfig};
+use super::DownloadError;
 use serde::de::IgnoredAny;
+use std::error::Error;
 
 /// Longer documents are not shown whole in an error.
 const SHOWN_BYTES: usize = 512;
 /// What a server says to a refused request is shown whole, unless it is no message at all.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
-/// The config in the response as the service wants it.
-pub(super) fn judge(status: u16, body: &[u8], read_config: ReadConfig) -> Result<String, DownloadError> {
+/// Whether there is JSON in the response.
+pub(super) fn check_json(status: u16, body: &[u8]) -> Result<(), DownloadError> {
     if !(200..300).contains(&status) {
         return Err(DownloadError::Status { status, body: start(body, MAX_REFUSAL_BYTES) });
     }
     if body.is_empty() {
         return Err(DownloadError::Empty { status });
     }
-    let is_short = body.len() <= SHOWN_BYTES;
     let text = || start(body, SHOWN_BYTES);
-    if let Err(source) = serde_json::from_slice::<IgnoredAny>(body) {
-        return Err(match is_short {
-            true => DownloadError::Json { body: text(), source },
-            false => DownloadError::LongJson { start: text() },
-        });
-    }
-    read_config(body).map_err(|source| match is_short {
+    serde_json::from_slice::<IgnoredAny>(body).map(drop).map_err(|source| match body.len() <= SHOWN_BYTES {
+        true => DownloadError::Json { body: text(), source },
+        false => DownloadError::LongJson { start: text() },
+    })
+}
+
+/// The config in `document` as the service wants it, if whoever knows configs could read one there.
+pub fn judge(document: &[u8], config: Result<String, Box<dyn Error + Send + Sync>>) -> Result<String, DownloadError> {
+    let text = || start(document, SHOWN_BYTES);
+    config.map_err(|source| match document.len() <= SHOWN_BYTES {
         true => DownloadError::Config { body: text(), source },
         false => DownloadError::LongConfig { start: text() },
     })
@@ -39,7 +42,8 @@ mod tests {
     use super::*;
 
     fn error(status: u16, body: &str) -> String {
-        judge(status, body.as_bytes(), |_| Err("no config".into())).unwrap_err().to_string()
+        let body = body.as_bytes();
+        check_json(status, body).and_then(|()| judge(body, Err("no config".into()))).unwrap_err().to_string()
     }
 
     #[test]
@@ -69,8 +73,9 @@ mod tests {
 
     #[test]
     fn a_config_is_what_its_reader_makes_of_it() {
-        assert_eq!(judge(200, b"{}", |body| Ok(format!("read {body:?}"))).unwrap(), "read [123, 125]");
-        let bytes = judge(500, &[0xff; 1 << 20], |_| Ok(String::new())).unwrap_err().to_string();
+        check_json(200, b"{}").unwrap();
+        assert_eq!(judge(b"{}", Ok("read".to_owned())).unwrap(), "read");
+        let bytes = check_json(500, &[0xff; 1 << 20]).unwrap_err().to_string();
         assert!(bytes.len() < 200 << 10, "bounded");
     }
 }

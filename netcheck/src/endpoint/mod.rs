@@ -4,6 +4,8 @@
 mod judge;
 pub(crate) mod table;
 
+pub use judge::judge;
+
 use crate::{
     http::{MAX_TIMEOUT, explain},
     privileges::{self, PrivilegeError},
@@ -25,10 +27,6 @@ const ACCEPT: &str = "application/vnd.coreos.ignition+json; version=3.2.0";
 const MAX_REDIRECTS: u32 = 10;
 /// The echo of a request that names none.
 pub(crate) const NO_URL: &str = "<unknown URL due to internal error>";
-
-/// Reads a config and gives back what the service wants of it. It is handed in, because what is an Ignition config is known to
-/// another crate beside this one.
-pub type ReadConfig = fn(&[u8]) -> Result<String, Box<dyn Error + Send + Sync>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointOptions {
@@ -90,7 +88,8 @@ pub enum DownloadError {
 /// In front of everything that went wrong before there was a JSON document.
 const PREFIX: &str = "ignition file download failed: ";
 
-/// What came of a fetch. It has no `Debug`: a config holds secrets.
+/// What a fetch saw on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     pub url: String,
     /// Where it was found in the end, without user and query; `None` when no response came.
@@ -101,45 +100,36 @@ pub struct Fetched {
     pub body_len: usize,
     /// For all of it.
     pub elapsed: Duration,
-    /// The config as the service wants it, JSON text.
-    pub config: Result<String, DownloadError>,
 }
 
 impl Fetched {
-    /// The step's reply.
-    pub fn response(&self) -> ApiVipConnectivityResponse {
-        let (ignition, download_error) = match &self.config {
+    /// The step's reply, `config` being the one in the document, as the service wants it.
+    pub fn response(&self, config: &Result<String, DownloadError>) -> ApiVipConnectivityResponse {
+        let (ignition, download_error) = match config {
             Ok(config) => (config.clone(), String::new()),
             Err(error) => (String::new(), error.to_string()),
         };
-        ApiVipConnectivityResponse { download_error, ignition, is_success: self.config.is_ok(), url: self.url.clone() }
+        ApiVipConnectivityResponse { download_error, ignition, is_success: config.is_ok(), url: self.url.clone() }
     }
 }
 
-/// Fetches what `request` names and judges it. That nothing came is a result and no error.
+/// Fetches the JSON document that `request` names; [`judge`] says whether it is a config. That nothing came is a result and no
+/// error.
 ///
 /// This thread loses all capabilities for good.
 pub fn fetch(
     request: &ApiVipConnectivityRequest,
     options: &EndpointOptions,
-    read_config: ReadConfig,
-) -> Result<Fetched, PrivilegeError> {
+) -> Result<(Fetched, Result<Vec<u8>, DownloadError>), PrivilegeError> {
     privileges::drop_all()?;
     let started = Instant::now();
-    let mut fetched = Fetched {
-        url: request.url.clone(),
-        found_at: None,
-        status: None,
-        body_len: 0,
-        elapsed: Duration::ZERO,
-        config: Err(DownloadError::NotACertificate),
-    };
-    fetched.config = download(request, options, &mut fetched).and_then(|(status, body)| {
+    let mut fetched = Fetched { url: request.url.clone(), ..Fetched::default() };
+    let document = download(request, options, &mut fetched).and_then(|(status, body)| {
         fetched.body_len = body.len();
-        judge::judge(status, &body, read_config)
+        judge::check_json(status, &body).map(|()| body)
     });
     fetched.elapsed = started.elapsed();
-    Ok(fetched)
+    Ok((fetched, document))
 }
 
 /// Status and body of the last response.

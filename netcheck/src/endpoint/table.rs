@@ -1,11 +1,11 @@
 //! A fetch for a reader at a terminal. The config itself is not shown: it holds secrets.
 
-use super::Fetched;
+use super::{DownloadError, Fetched};
 use crate::codec::text::printable;
 use api::http::public_url;
 use std::fmt::Write;
 
-pub(crate) fn render(fetched: &Fetched) -> String {
+pub(crate) fn render(fetched: &Fetched, config: &Result<String, DownloadError>) -> String {
     let url = public_url(&fetched.url);
     let mut text = format!("{url}\n");
     let mut line = |what: &str, value: String| {
@@ -14,7 +14,7 @@ pub(crate) fn render(fetched: &Fetched) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {what:<10}  {}", value.join(&format!("\n{:14}", "")));
     };
-    match &fetched.config {
+    match config {
         Ok(config) => line("result", format!("an Ignition config; {} bytes of it matter to the service", config.len())),
         Err(error) => line("result", format!("FAILED: {error}")),
     }
@@ -31,7 +31,6 @@ pub(crate) fn render(fetched: &Fetched) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::DownloadError;
     use std::time::Duration;
 
     #[test]
@@ -43,7 +42,6 @@ mod tests {
             status: Some(404),
             body_len: 9,
             elapsed: Duration::from_millis(3),
-            config: Err(DownloadError::Status { status: 404, body }),
         };
         let expected = "\
 http://host/config
@@ -52,6 +50,6 @@ http://host/config
   status      404, 9 bytes
   time        3 ms
 ";
-        assert_eq!(render(&fetched), expected);
+        assert_eq!(render(&fetched, &Err(DownloadError::Status { status: 404, body })), expected);
     }
 }

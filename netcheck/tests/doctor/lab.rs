@@ -13,7 +13,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 use tempfile::TempDir;
 use testkit::net::{
@@ -35,7 +35,7 @@ pub const GATEWAY_V6: &str = "fe80::fe";
 pub const SERVICE_V6: &str = "2001:db8:7::7";
 pub const NAME_SERVER_V6: &str = "2001:db8:7::53";
 pub const NAME: &str = "api.example.com";
-pub const DAY_S: f64 = 86_400.0;
+pub const DAY_S: i64 = 86_400;
 pub const ANSWER: &str = r#"{"versions":{"assisted-installer":"x"},"release_tag":"v2.40.0"}"#;
 
 /// We, and a gateway that holds all of the service's network.
@@ -218,22 +218,6 @@ impl Fake {
             }
         };
         Self { stop, thread: Some(thread::spawn(work)) }
-    }
-
-    /// A time server whose clock is `ahead_s` ahead of ours.
-    pub fn sntp(host: &Host, ahead_s: f64) -> Self {
-        let socket = bound(host, &format!("{TIME_SERVER}:123"));
-        Self::run(move || {
-            let mut request = [0; 48];
-            let Ok((48, from)) = socket.recv_from(&mut request) else { return };
-            let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64() + ahead_s;
-            let seconds = format!("{:.0}", unix.floor()).parse::<u64>().unwrap() + 2_208_988_800;
-            let stamp = [u32::try_from(seconds).unwrap().to_be_bytes(), [0; 4]].concat();
-            // Version 4, server; stratum 1; precision 2^-20; no delay or dispersion; GPS.
-            let head = [0x24, 1, 0, 0xec, 0, 0, 0, 0, 0, 0, 0, 0, b'G', b'P', b'S', 0];
-            let reply = [&head[..], &stamp, &request[40..48], &stamp, &stamp].concat();
-            socket.send_to(&reply, from).unwrap();
-        })
     }
 
     /// A TCP server that reads what comes, says `answer`, and hangs up.

@@ -12,10 +12,11 @@ use lab::{
     SERVICE_V6, TIME_SERVER, bound, plain_service,
 };
 use netcheck::{
-    cli::Netcheck,
+    cli::{Netcheck, Outcome},
     doctor::{Code, DoctorOptions, Finding, ProxyVariables, Report, Station, Verdict, diagnose},
 };
 use std::{fs, path::Path, process::ExitCode, time::Duration};
+use testkit::net::time_server::TimeServer;
 
 /// The stations that are not as they should be, with their verdicts.
 fn unsound(report: &Report) -> Vec<(Station, Verdict)> {
@@ -40,7 +41,7 @@ fn a_sound_way_is_passed_from_link_to_service() {
     let Some(lab) = Lab::new() else { return };
     let certificate = lab.certificate(-1, 30);
     let (Some(_service), Some(_names)) = (lab.tls_service(&certificate), lab.name_server()) else { return };
-    let _time = Fake::sntp(&lab.gateway, 0.0);
+    let _time = TimeServer::ahead(&lab.gateway.namespace, TIME_SERVER, 0);
     let options = DoctorOptions {
         http: HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None },
         ntp_servers: vec![TIME_SERVER.to_owned()],
@@ -48,7 +49,6 @@ fn a_sound_way_is_passed_from_link_to_service() {
     };
     let report = lab.diagnose(&options);
     let time = report.station(Station::Time).unwrap();
-    // The fake server counts whole seconds.
     assert!(time.seen.starts_with("right: ") && time.seen.ends_with(" by 203.0.113.123"), "{time:?}");
     let seen = [
         format!("ens3 ({OUR_MAC}) is up"),
@@ -172,7 +172,7 @@ fn an_address_held_twice() {
 fn a_name_server_that_is_silent() {
     let Some(lab) = Lab::new() else { return };
     let _silent = bound(&lab.gateway, &format!("{NAME_SERVER}:53"));
-    let _time = Fake::sntp(&lab.gateway, 0.0);
+    let _time = TimeServer::ahead(&lab.gateway.namespace, TIME_SERVER, 0);
     let options = DoctorOptions {
         ntp_servers: vec![TIME_SERVER.to_owned()],
         timeout: Duration::from_secs(1),
@@ -221,7 +221,7 @@ fn a_clock_two_years_off_is_named_as_what_ails_the_certificate() {
     let Some(lab) = Lab::new() else { return };
     let certificate = lab.certificate(700, 90);
     let Some(_service) = lab.tls_service(&certificate) else { return };
-    let _time = Fake::sntp(&lab.gateway, 730.0 * DAY_S + 3600.0);
+    let _time = TimeServer::ahead(&lab.gateway.namespace, TIME_SERVER, 730 * DAY_S + 3600);
     let options = DoctorOptions {
         http: HttpConfig { ca_cert: Some(certificate.ca.clone()), insecure: false, proxies: None },
         ntp_servers: vec![TIME_SERVER.to_owned()],
@@ -425,7 +425,9 @@ fn the_exit_status_says_whether_the_service_is_reached() {
         let url = format!("http://{SERVICE}:{port}");
         let arguments = ["netcheck", "doctor", "--json", "--chrony-conf", "/nonexistent", "--url", &url];
         let program = Program::parse_from(arguments);
-        lab.us.namespace.enter(|| program.netcheck.run(|_| Err("no check of a config".into())).unwrap())
+        let outcome = lab.us.namespace.enter(|| program.netcheck.run().unwrap());
+        let Outcome::Done(code) = outcome else { panic!("no check of a config") };
+        code
     };
     assert_eq!((status("8090"), status("8092")), (ExitCode::SUCCESS, ExitCode::FAILURE));
 }

@@ -69,7 +69,8 @@ impl FakeRegistry {
     ) -> Self {
         let listener = host.namespace.enter(|| TcpListener::bind(("0.0.0.0", port))).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let tls = authority.map(|of| server_config_of_files(&of.server_certificate, &of.server_key));
+        let tls =
+            authority.map(|authority| server_config_of_files(&authority.server_certificate, &authority.server_key));
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
         let (handler, log, ended): (Arc<Handler>, _, _) = (Arc::new(handler), seen.clone(), stop.clone());
         let acceptor = thread::spawn(move || {

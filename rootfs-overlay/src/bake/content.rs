@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Where the program is on a live host whose /usr is read-only.
-pub const LIVE_PROGRAM: &str = "/usr/local/bin/landfall";
+pub(crate) const LIVE_PROGRAM: &str = "/usr/local/bin/landfall";
 /// Where it is in a root that is built.
 const ROOT_PROGRAM: &str = "/usr/bin/landfall";
 const CA_PATH: &str = "/etc/landfall/ca.pem";
@@ -130,7 +130,7 @@ impl Content {
     }
 
     /// Refuses a program for another processor than `base`, where that is known.
-    pub fn check_machine(&self, base: Option<Machine>) -> Result<(), ContentError> {
+    pub(crate) fn check_machine(&self, base: Option<Machine>) -> Result<(), ContentError> {
         match base {
             Some(base) if base != self.program.machine => {
                 Err(ContentError::Machine { program: self.program.machine, base })
@@ -186,13 +186,13 @@ impl Content {
         Ok(root)
     }
 
-    pub fn program_facts(&self) -> ProgramFacts {
+    pub(crate) fn program_facts(&self) -> ProgramFacts {
         let Program { version, machine, sha256, .. } = &self.program;
         ProgramFacts { version: version.clone(), architecture: machine.name().to_owned(), sha256: sha256.clone() }
     }
 
     /// What is on the live host, sorted by path.
-    pub fn file_facts(&self) -> Vec<FileFacts> {
+    pub(crate) fn file_facts(&self) -> Vec<FileFacts> {
         let facts = |path: &str, mode: u32, bytes: &[u8], sha256: String| FileFacts {
             path: path.to_owned(),
             mode: format!("{mode:04o}"),
@@ -209,7 +209,7 @@ impl Content {
         all
     }
 
-    pub fn unit_names(&self) -> Vec<String> {
+    pub(crate) fn unit_names(&self) -> Vec<String> {
         self.units.iter().map(|(name, _)| (*name).to_owned()).collect()
     }
 
@@ -219,7 +219,7 @@ impl Content {
     }
 
     /// Whether it has a rack's plan.
-    pub fn has_rendezvous(&self) -> bool {
+    pub(crate) fn has_rendezvous(&self) -> bool {
         self.rendezvous
     }
 }

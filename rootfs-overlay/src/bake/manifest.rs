@@ -4,7 +4,7 @@ use crate::Patch;
 use serde::{Deserialize, Serialize};
 
 /// The one version of the manifest there is. Readers refuse others.
-pub const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// Content of `etc/landfall/baked.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub struct Change {
 
 impl Change {
     /// What puts `patch` back.
-    pub fn undoing(patch: &Patch) -> Self {
+    pub(crate) fn undoing(patch: &Patch) -> Self {
         Self { offset: patch.offset, bytes: kernel::hex::lower(&patch.bytes) }
     }
 

@@ -64,7 +64,7 @@ impl Tables {
     }
 
     /// Bytes that the second GPT takes at the image's end.
-    pub fn tail_bytes(&self) -> u64 {
+    pub(crate) fn tail_bytes(&self) -> u64 {
         self.gpt.as_ref().map_or(0, |gpt| gpt.entries_bytes() + BLOCK_BYTES)
     }
 

@@ -39,7 +39,7 @@ impl Machine {
     }
 
     /// What a kernel image is for, by its first bytes: ELF, PE (as UEFI starts it), or what boot loaders look for.
-    pub fn of_kernel(start: &[u8]) -> Option<Self> {
+    pub(crate) fn of_kernel(start: &[u8]) -> Option<Self> {
         if let Ok((machine, _)) = elf(start) {
             return Some(machine);
         }

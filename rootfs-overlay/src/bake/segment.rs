@@ -15,7 +15,7 @@ const MANIFEST_PATH: &str = "etc/landfall/baked.json";
 /// A larger manifest is none: undone bytes are a few KiB, a file takes 200.
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
 /// As much of an initrd's end is looked through, so that what `pxe customize` appends later may follow.
-pub const WINDOW_BYTES: u64 = 8 << 20;
+pub(crate) const WINDOW_BYTES: u64 = 8 << 20;
 
 /// Why a manifest can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum SegmentError {
     TooLarge { bytes: usize },
 }
 
-pub fn config_archive(config: &[u8]) -> Result<Vec<u8>, SegmentError> {
+pub(crate) fn config_archive(config: &[u8]) -> Result<Vec<u8>, SegmentError> {
     let mut archive = Archive::new();
     archive.add(CONFIG_PATH, 0o600, config)?;
     Ok(archive.pack(Compression::Gzip)?)

@@ -15,7 +15,7 @@ const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255];
 
 /// What is in it twice.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Duplicate {
+pub(crate) enum Duplicate {
     #[error("config already specifies path {0}")]
     Path(String),
     #[error("config already specifies unit {0}")]
@@ -24,7 +24,7 @@ pub enum Duplicate {
 
 /// A config in the making.
 #[derive(Default)]
-pub struct Builder {
+pub(crate) struct Builder {
     merge: Vec<Resource>,
     authorities: Vec<Resource>,
     files: Vec<File>,
@@ -98,17 +98,22 @@ struct Systemd<'a> {
 }
 
 impl Builder {
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { merge, authorities, files, units } = self;
+        merge.is_empty() && authorities.is_empty() && files.is_empty() && units.is_empty()
+    }
+
     /// Merges another config into it.
-    pub fn merge(&mut self, config: &Config) {
+    pub(crate) fn merge(&mut self, config: &Config) {
         self.merge.push(resource(&config.to_json()));
     }
 
     /// Trusts certificates, PEM.
-    pub fn add_authority(&mut self, pem: &[u8]) {
+    pub(crate) fn add_authority(&mut self, pem: &[u8]) {
         self.authorities.push(resource(pem));
     }
 
-    pub fn add_file(&mut self, path: String, mode: u32, content: &[u8]) -> Result<(), Duplicate> {
+    pub(crate) fn add_file(&mut self, path: String, mode: u32, content: &[u8]) -> Result<(), Duplicate> {
         if self.files.iter().any(|file| file.path == path) {
             return Err(Duplicate::Path(path));
         }
@@ -117,7 +122,7 @@ impl Builder {
     }
 
     /// Adds a unit that is enabled.
-    pub fn add_unit(&mut self, name: String, contents: String) -> Result<(), Duplicate> {
+    pub(crate) fn add_unit(&mut self, name: String, contents: String) -> Result<(), Duplicate> {
         if self.units.iter().any(|unit| unit.name == name) {
             return Err(Duplicate::Unit(name));
         }
@@ -126,7 +131,7 @@ impl Builder {
     }
 
     /// As it is written, with an end of line.
-    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let Self { merge, authorities, files, units } = self;
         let config = (!merge.is_empty()).then_some(Merge { merge });
         let security =

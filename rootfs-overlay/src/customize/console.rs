@@ -10,11 +10,11 @@ const COLUMNS: usize = 80;
 
 /// A console, written out in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Console(String);
+pub(crate) struct Console(String);
 
 /// Why it is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConsoleError {
+pub(crate) enum ConsoleError {
     #[error("spec should not start with \"{0}\"")]
     Prefix(&'static str),
     /// Not one that both can be set to.
@@ -73,7 +73,7 @@ fn settings_of(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// The note that the console is better given as such than as a kernel argument; none unless all such arguments could be.
-pub fn note(kargs: &[String], karg_option: &str, console_option: &str) -> Option<String> {
+pub(crate) fn note(kargs: &[String], karg_option: &str, console_option: &str) -> Option<String> {
     let consoles: Vec<&str> = kargs.iter().filter_map(|karg| karg.strip_prefix(PREFIX)).collect();
     if consoles.is_empty() || consoles.iter().any(|console| console.parse::<Console>().is_err()) {
         return None;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 /// The config made of options, in the order in which it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Options {
+pub(crate) struct InstallerOptions {
     /// Where the config of the installed system is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignition_file: Option<&'static str>,
@@ -30,7 +30,7 @@ pub struct Options {
 }
 
 /// Whether `yaml` is a config of the installer; what is wrong otherwise.
-pub fn check(yaml: &[u8]) -> Result<(), WordedError> {
+pub(crate) fn check(yaml: &[u8]) -> Result<(), WordedError> {
     yaml::worded_document::<Given>(yaml, MAX_YAML_BYTES).map(drop)
 }
 
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn options_are_written_in_their_order_and_are_a_config() {
-        let options = Options {
+        let options = InstallerOptions {
             ignition_file: Some("/etc/coreos/dest.ign"),
             console: vec!["ttyS0,9600n8".to_owned()],
             append_karg: vec!["a=b".to_owned(), "123".to_owned()],

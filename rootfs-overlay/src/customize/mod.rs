@@ -10,8 +10,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use console::{Console, ConsoleError};
-pub use schema::{Config, ConfigError, VersionError};
+pub(crate) use console::{Console, ConsoleError};
+pub(crate) use schema::{Config, ConfigError, VersionError};
 
 use crate::area::{CONFIG_NAME, Features, NETWORK_PREFIX};
 use crate::initrd::Archive;
@@ -19,7 +19,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use config::Builder;
 use ignition::yaml;
-use installer::Options;
+use installer::InstallerOptions;
 use nmstate::NetworkState;
 use std::fs;
 use std::io::Read;
@@ -34,7 +34,7 @@ const DEST_PATH: &str = "/etc/coreos/dest.ign";
 
 /// What a live system is to have, and to do.
 #[derive(Debug, Default, Args)]
-pub struct Customizations {
+pub(crate) struct Customizations {
     /// Ignition config for the installed system; may be repeated
     ///
     /// Several are merged, the later over the earlier. Makes the live system install when it boots, as every option about the
@@ -106,48 +106,116 @@ pub struct Customizations {
 impl Customizations {
     /// Reads what is asked for and makes of it the files for the initrd of a live system of these `features`. What its user should
     /// know is given to `say`, line by line.
-    pub fn apply(&self, features: Features, say: &mut dyn FnMut(&str)) -> anyhow::Result<Archive> {
-        let mut live = Live {
-            features,
-            archive: Archive::new(),
-            config: None,
-            installer: None,
-            installer_configs: 0,
-            copy_network: !self.network_keyfile.is_empty() || !self.network_nmstate.is_empty(),
-            say,
+    pub(crate) fn apply(&self, features: Features, say: &mut dyn FnMut(&str)) -> anyhow::Result<Archive> {
+        let dest = configs(&self.dest_ignition, say)?;
+        let mut options = self.installer_options(features, say)?;
+        let mut archive = self.network(features)?;
+        let authorities = self.ignition_ca.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut live = Builder::default();
+        authorities.iter().for_each(|pem| live.add_authority(pem));
+        self.pre_install.iter().try_for_each(|path| add_script(&mut live, path, &PRE_INSTALL))?;
+        self.post_install.iter().try_for_each(|path| add_script(&mut live, path, &POST_INSTALL))?;
+        let add_installer_config = |live: &mut Builder, number: usize, name: &str, yaml: &[u8]| {
+            if !features.installer_config {
+                bail!("This OS image does not support customizing installer configuration.");
+            }
+            Ok(live.add_file(format!("/etc/coreos/installer.d/{number:04}-{name}"), 0o600, yaml)?)
         };
-        let dest: Vec<Config> =
-            self.dest_ignition.iter().map(|path| live.config(path)).collect::<anyhow::Result<_>>()?;
-        live.options(self)?;
-        for path in &self.network_keyfile {
-            live.keyfile(path)?;
-        }
-        for path in &self.network_nmstate {
-            live.nmstate(path)?;
-        }
-        let mut authorities = Vec::new();
-        for path in &self.ignition_ca {
-            let pem = read(path)?;
-            live.builder().add_authority(&pem);
-            authorities.push(pem);
-        }
-        for path in &self.pre_install {
-            live.script(path, &PRE_INSTALL)?;
-        }
-        for path in &self.post_install {
-            live.script(path, &POST_INSTALL)?;
-        }
-        for path in &self.installer_config {
+        for (number, path) in self.installer_config.iter().enumerate() {
             let yaml = read(path)?;
             installer::check(&yaml).with_context(|| format!("parsing installer config {}", path.display()))?;
-            live.installer_config(&file_name(path)?, &yaml)?;
+            add_installer_config(&mut live, number, &file_name(path)?, &yaml)?;
         }
-        for path in &self.live_ignition {
-            let config = live.config(path)?;
-            live.builder().merge(&config);
+        configs(&self.live_ignition, say)?.iter().for_each(|config| live.merge(config));
+        if let Some(config) = dest_config(&dest, &authorities)? {
+            live.add_file(DEST_PATH.to_owned(), 0o600, &config)?;
+            options.ignition_file = Some(DEST_PATH);
         }
-        live.finish(&dest, &authorities)
+        if options != InstallerOptions::default() || !self.installer_config.is_empty() {
+            say(&match &options.dest_device {
+                Some(device) => format!("Boot media will automatically install to {device} without confirmation."),
+                None => "Boot media will automatically run installer.".to_owned(),
+            });
+            options.copy_network = !self.network_keyfile.is_empty() || !self.network_nmstate.is_empty();
+        }
+        if options != InstallerOptions::default() {
+            let yaml = serde_norway::to_string(&options).context("serializing installer config")?;
+            add_installer_config(&mut live, self.installer_config.len(), "customize.yaml", yaml.as_bytes())?;
+        }
+        // An empty config would take the log-in prompt away.
+        if !live.is_empty() {
+            let json = live.to_json().context("serializing Ignition config")?;
+            archive.add(CONFIG_NAME, 0o600, json)?;
+        }
+        Ok(archive)
     }
+
+    /// What the options say of the installed system, but for its config.
+    fn installer_options(&self, features: Features, say: &mut dyn FnMut(&str)) -> anyhow::Result<InstallerOptions> {
+        if !self.dest_console.is_empty() && !features.installer_config_directives.console {
+            bail!("This OS image does not support customizing the destination console.");
+        }
+        if let Some(note) = console::note(&self.dest_karg_append, "--dest-karg-append", "--dest-console") {
+            say(&note);
+        }
+        Ok(InstallerOptions {
+            console: self.dest_console.iter().map(ToString::to_string).collect(),
+            append_karg: self.dest_karg_append.clone(),
+            delete_karg: self.dest_karg_delete.clone(),
+            dest_device: self.dest_device.clone(),
+            ..InstallerOptions::default()
+        })
+    }
+
+    /// NetworkManager's profiles.
+    fn network(&self, features: Features) -> anyhow::Result<Archive> {
+        let mut archive = Archive::new();
+        if self.network_keyfile.is_empty() && self.network_nmstate.is_empty() {
+            return Ok(archive);
+        }
+        if !features.live_initrd_network {
+            bail!("This OS image does not support customizing network settings.");
+        }
+        let mut add = |name: &str, called: &str, content: Vec<u8>| {
+            let path = format!("{NETWORK_PREFIX}{name}");
+            if archive.get(&path).is_some() {
+                bail!("config already specifies keyfile {called}");
+            }
+            Ok(archive.add(&path, 0o600, content)?)
+        };
+        for path in &self.network_keyfile {
+            let content = read(path)?;
+            let name = file_name(path)?;
+            add(&name, &name, content)?;
+        }
+        for path in &self.network_nmstate {
+            for (name, content) in profiles(path)? {
+                add(&name, &format!("{NETWORK_PREFIX}{name}"), content.into_bytes())?;
+            }
+        }
+        Ok(archive)
+    }
+}
+
+/// Nmstate's translation of a file, as names and contents.
+fn profiles(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let mut text = Vec::new();
+    let file = fs::File::open(path).context("opening nmstate file")?;
+    file.take(READ_YAML_BYTES).read_to_end(&mut text).context("parsing nmstate")?;
+    let state: NetworkState = yaml::worded_document(&text, MAX_YAML_BYTES).context("parsing nmstate")?;
+    let mut all = state.gen_conf().context("generating configuration from nmstate")?;
+    all.remove("NetworkManager").context("extracting NetworkManager generated config")
+}
+
+fn configs(paths: &[PathBuf], say: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Config>> {
+    let mut parse = |path: &PathBuf| {
+        let json = read(path)?;
+        let path = path.display();
+        let config = Config::parse(&json).with_context(|| format!("parsing Ignition config {path}"))?;
+        config.warnings.iter().for_each(|warning| say(&format!("Warning parsing {path}: {warning}")));
+        Ok(config)
+    };
+    paths.iter().map(&mut parse).collect()
 }
 
 /// When a script runs.
@@ -164,103 +232,14 @@ const PRE_INSTALL: Moment =
 const POST_INSTALL: Moment =
     Moment { name: "post", title: "Post", after: "coreos-installer.service", before: "coreos-installer.target" };
 
-/// A live system in the making. Its config and the installer's are made when there is something to say: an empty config would take
-/// the log-in prompt away.
-struct Live<'a> {
-    features: Features,
-    archive: Archive,
-    config: Option<Builder>,
-    installer: Option<Options>,
-    /// How many configs the installer has.
-    installer_configs: usize,
-    copy_network: bool,
-    say: &'a mut dyn FnMut(&str),
-}
-
-impl Live<'_> {
-    fn builder(&mut self) -> &mut Builder {
-        self.config.get_or_insert_default()
-    }
-
-    fn installer(&mut self) -> &mut Options {
-        self.installer.get_or_insert_default()
-    }
-
-    fn config(&mut self, path: &Path) -> anyhow::Result<Config> {
-        let json = read(path)?;
-        let path = path.display();
-        let config = Config::parse(&json).with_context(|| format!("parsing Ignition config {path}"))?;
-        for warning in &config.warnings {
-            (self.say)(&format!("Warning parsing {path}: {warning}"));
-        }
-        Ok(config)
-    }
-
-    fn options(&mut self, asked: &Customizations) -> anyhow::Result<()> {
-        if let Some(device) = &asked.dest_device {
-            self.installer().dest_device = Some(device.clone());
-        }
-        for console in &asked.dest_console {
-            if !self.features.installer_config_directives.console {
-                bail!("This OS image does not support customizing the destination console.");
-            }
-            self.installer().console.push(console.to_string());
-        }
-        if let Some(note) = console::note(&asked.dest_karg_append, "--dest-karg-append", "--dest-console") {
-            (self.say)(&note);
-        }
-        if !asked.dest_karg_append.is_empty() {
-            self.installer().append_karg.clone_from(&asked.dest_karg_append);
-        }
-        if !asked.dest_karg_delete.is_empty() {
-            self.installer().delete_karg.clone_from(&asked.dest_karg_delete);
-        }
-        Ok(())
-    }
-
-    fn keyfile(&mut self, path: &Path) -> anyhow::Result<()> {
-        self.network_is_supported()?;
-        let content = read(path)?;
-        let name = file_name(path)?;
-        self.add_keyfile(&name, &name, content)
-    }
-
-    fn nmstate(&mut self, path: &Path) -> anyhow::Result<()> {
-        self.network_is_supported()?;
-        let mut text = Vec::new();
-        let file = fs::File::open(path).context("opening nmstate file")?;
-        file.take(READ_YAML_BYTES).read_to_end(&mut text).context("parsing nmstate")?;
-        let state: NetworkState = yaml::worded_document(&text, MAX_YAML_BYTES).context("parsing nmstate")?;
-        let all = state.gen_conf().context("generating configuration from nmstate")?;
-        let connections = all.get("NetworkManager").context("extracting NetworkManager generated config")?;
-        for (name, content) in connections {
-            self.add_keyfile(name, &format!("{NETWORK_PREFIX}{name}"), content.as_bytes().to_vec())?;
-        }
-        Ok(())
-    }
-
-    fn network_is_supported(&self) -> anyhow::Result<()> {
-        if !self.features.live_initrd_network {
-            bail!("This OS image does not support customizing network settings.");
-        }
-        Ok(())
-    }
-
-    fn add_keyfile(&mut self, name: &str, shown: &str, content: Vec<u8>) -> anyhow::Result<()> {
-        let path = format!("{NETWORK_PREFIX}{name}");
-        if self.archive.get(&path).is_some() {
-            bail!("config already specifies keyfile {shown}");
-        }
-        Ok(self.archive.add(&path, 0o600, content)?)
-    }
-
-    fn script(&mut self, path: &Path, moment: &Moment) -> anyhow::Result<()> {
-        let content = read(path)?;
-        let name = file_name(path)?;
-        let Moment { name: moment, title, after, before } = moment;
-        let program = format!("/usr/local/bin/{moment}-install-{name}");
-        let unit = format!(
-            "\
+/// Has the live system run the script at `path`.
+fn add_script(live: &mut Builder, path: &Path, moment: &Moment) -> anyhow::Result<()> {
+    let content = read(path)?;
+    let name = file_name(path)?;
+    let Moment { name: moment, title, after, before } = moment;
+    let program = format!("/usr/local/bin/{moment}-install-{name}");
+    let unit = format!(
+        "\
 # Generated by coreos-installer {{iso|pxe}} customize
 
 [Unit]
@@ -278,49 +257,9 @@ StandardError=kmsg+console
 
 [Install]
 RequiredBy={before}"
-        );
-        self.builder().add_file(program, 0o700, &content)?;
-        Ok(self.builder().add_unit(format!("{moment}-install-{name}.service"), unit)?)
-    }
-
-    fn installer_config(&mut self, name: &str, yaml: &[u8]) -> anyhow::Result<()> {
-        if !self.features.installer_config {
-            bail!("This OS image does not support customizing installer configuration.");
-        }
-        let path = format!("/etc/coreos/installer.d/{:04}-{name}", self.installer_configs);
-        self.builder().add_file(path, 0o600, yaml)?;
-        self.installer_configs += 1;
-        Ok(())
-    }
-
-    fn finish(mut self, dest: &[Config], authorities: &[Vec<u8>]) -> anyhow::Result<Archive> {
-        if let Some(config) = dest_config(dest, authorities)? {
-            self.builder().add_file(DEST_PATH.to_owned(), 0o600, &config)?;
-            self.installer().ignition_file = Some(DEST_PATH);
-        }
-        if self.installer_configs > 0 || self.installer.is_some() {
-            let device = self.installer.as_ref().and_then(|options| options.dest_device.as_ref());
-            let note = match device {
-                Some(device) => {
-                    format!("Boot media will automatically install to {device} without confirmation.")
-                }
-                None => "Boot media will automatically run installer.".to_owned(),
-            };
-            (self.say)(&note);
-            if self.copy_network {
-                self.installer().copy_network = true;
-            }
-        }
-        if let Some(options) = self.installer.take() {
-            let yaml = serde_norway::to_string(&options).context("serializing installer config")?;
-            self.installer_config("customize.yaml", yaml.as_bytes())?;
-        }
-        if let Some(config) = &self.config {
-            let json = config.to_json().context("serializing Ignition config")?;
-            self.archive.add(CONFIG_NAME, 0o600, json)?;
-        }
-        Ok(self.archive)
-    }
+    );
+    live.add_file(program, 0o700, &content)?;
+    Ok(live.add_unit(format!("{moment}-install-{name}.service"), unit)?)
 }
 
 /// The installed system's config: the only one as it is, or one that merges all and trusts the certificates.

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Why a config can't be read. Texts are those of ignition-config.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     #[error("serialization error: {0}")]
     Json(#[from] serde_json::Error),
     /// A version that is none.
@@ -23,11 +23,11 @@ pub enum ConfigError {
 /// What is wrong with a version.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct VersionError(String);
+pub(crate) struct VersionError(String);
 
 /// A config, and what is said about it.
 #[derive(Clone, PartialEq)]
-pub struct Config {
+pub(crate) struct Config {
     value: Value,
     /// Of each key that is not known.
     pub warnings: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Config {
 
 impl Config {
     /// Reads a config.
-    pub fn parse(json: &[u8]) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, ConfigError> {
         #[derive(Deserialize)]
         struct Minimal {
             ignition: MinimalIgnition,
@@ -53,7 +53,7 @@ impl Config {
     }
 
     /// As it is written, without an end of line.
-    pub fn to_json(&self) -> Vec<u8> {
+    pub(crate) fn to_json(&self) -> Vec<u8> {
         self.value.to_string().into_bytes()
     }
 }

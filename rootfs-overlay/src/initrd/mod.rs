@@ -119,12 +119,12 @@ impl Archive {
     }
 
     /// Adds a directory; only needed for one that is empty or not 0755.
-    pub fn add_directory(&mut self, path: &str, mode: u32) -> Result<(), ArchiveError> {
+    pub(crate) fn add_directory(&mut self, path: &str, mode: u32) -> Result<(), ArchiveError> {
         self.add_member(path, Member::Directory { mode: mode & 0o7777 })
     }
 
     /// Adds a member, or replaces what has its name.
-    pub fn add_member(&mut self, path: &str, member: Member) -> Result<(), ArchiveError> {
+    pub(crate) fn add_member(&mut self, path: &str, member: Member) -> Result<(), ArchiveError> {
         let name = clean_name(path)?;
         for parent in parents(&name) {
             if self.members.get(parent).is_some_and(|member| !matches!(member, Member::Directory { .. })) {
@@ -176,12 +176,12 @@ impl Archive {
     }
 
     /// [`Archive::unpack`] with other limits.
-    pub fn unpack_limited(bytes: &[u8], limits: Limits) -> Result<Self, ArchiveError> {
+    pub(crate) fn unpack_limited(bytes: &[u8], limits: Limits) -> Result<Self, ArchiveError> {
         read::unpack(bytes, limits)
     }
 
     /// The regular files, readable by their owner alone: what coreos-installer takes note of, and how it writes it.
-    pub fn into_files(mut self) -> Self {
+    pub(crate) fn into_files(mut self) -> Self {
         self.members.retain(|_, member| matches!(member, Member::File { .. }));
         for member in self.members.values_mut() {
             if let Member::File { mode, .. } = member {
@@ -192,7 +192,7 @@ impl Archive {
     }
 
     /// The names of the regular files that start with `prefix` and have more behind it, in their order.
-    pub fn names_below(&self, prefix: &str) -> Vec<String> {
+    pub(crate) fn names_below(&self, prefix: &str) -> Vec<String> {
         let names = self.members().filter(|(_, member)| matches!(member, Member::File { .. })).map(|(name, _)| name);
         names.filter(|name| name.len() > prefix.len() && name.starts_with(prefix)).map(str::to_owned).collect()
     }

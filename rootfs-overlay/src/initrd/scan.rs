@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// The same, for files that are put into a directory: a matching name that leads out of it is an error.
-    pub fn to_extract(self) -> Self {
+    pub(crate) fn to_extract(self) -> Self {
         Self { refuses_traversal: true, ..self }
     }
 
@@ -77,7 +77,7 @@ fn bad(text: &'static str) -> io::Error {
 
 /// Reads archives that follow each other, each compressed or not, with zeros between and after them, and returns the regular files
 /// whose names match. Of files of the same name the last stays, as with the kernel.
-pub fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
+pub(crate) fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
     let mut source = Source { inner: source, buffer: Vec::new(), at: 0 };
     let mut found = Found { archive: Archive::new(), bytes: 0 };
     loop {

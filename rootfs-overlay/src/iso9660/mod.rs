@@ -12,7 +12,7 @@ pub use places::Tree;
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// Size of a sector, and of every unit addresses count in.
-pub const SECTOR_BYTES: u64 = 2048;
+pub(crate) const SECTOR_BYTES: u64 = 2048;
 
 /// Why something in an image can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub enum IsoError {
 
 impl IsoError {
     /// Whether it says that there is no such file.
-    pub fn is_absence(&self) -> bool {
+    pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::NotFound { .. } | Self::NoParent { .. } | Self::BelowFile { .. })
     }
 }
@@ -148,7 +148,7 @@ impl<R: Read + Seek> Iso<R> {
     }
 
     /// The volume's label.
-    pub fn volume_id(&self) -> &str {
+    pub(crate) fn volume_id(&self) -> &str {
         let label = self.descriptors.iter().find_map(|descriptor| match descriptor {
             Descriptor::Primary { volume_id, .. } => Some(volume_id.as_str()),
             _ => None,
@@ -181,7 +181,7 @@ impl<R: Read + Seek> Iso<R> {
     }
 
     /// [`Iso::read_file`] of a file that may not be there.
-    pub fn read_optional(&mut self, path: &str, max: u64) -> Result<Option<Vec<u8>>, IsoError> {
+    pub(crate) fn read_optional(&mut self, path: &str, max: u64) -> Result<Option<Vec<u8>>, IsoError> {
         match self.read_file(path, max) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.is_absence() => Ok(None),

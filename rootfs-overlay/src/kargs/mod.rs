@@ -112,17 +112,31 @@ struct InfoFile {
     end: Option<char>,
 }
 
-/// One place that has the arguments.
+/// Room for arguments, and what ends and fills it.
 #[derive(Debug, Serialize)]
-struct Area {
+struct Place {
     offset: u64,
     length: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pad: Option<char>,
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<char>,
+}
+
+/// A place and what is there.
+#[derive(Debug, Serialize)]
+struct Area {
+    #[serde(flatten)]
+    place: Place,
     #[serde(skip)]
     content: Vec<u8>,
+}
+
+/// What an ISO says of its places, in whichever form.
+struct Listing {
+    length: u64,
+    default: String,
+    places: Vec<Place>,
 }
 
 /// All places of an ISO, which say the same. Serialized as `dev show iso --kargs` shows it.
@@ -139,37 +153,21 @@ pub struct Kargs {
 impl Kargs {
     /// Those of an image, if it has any.
     pub fn find<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Self>, KargsError> {
-        let Some(info) = info(iso)? else { return legacy(iso) };
-        if info.size > MAX_AREA_BYTES {
-            return Err(KargsError::Size { measure: "size", found: info.size });
-        }
-        if !usize::try_from(info.size).is_ok_and(|size| info.default.len() <= size) {
-            return Err(KargsError::Default { default: info.default.len(), size: info.size });
-        }
-        let mut areas = Vec::new();
-        for InfoFile { path, offset, pad, end } in info.files {
-            let looked_up = iso.find(&path.to_uppercase());
-            let file = looked_up.map_err(|source| KargsError::LookUp { path, source })?;
-            if let Some(found) = pad.into_iter().chain(end).find(|character| !character.is_ascii()) {
-                return Err(KargsError::Filling { found });
-            }
-            let offset = file.offset.saturating_add(offset);
-            areas.push(Area::read(iso, offset, info.size, pad, end, "kargs embed area")?);
-        }
-        areas.sort_by_key(|area| area.offset);
-        Self::build(info.size, info.default, areas).map(Some)
-    }
-
-    fn build(length: u64, default: String, areas: Vec<Area>) -> Result<Self, KargsError> {
-        let (first, others) = areas.split_first().ok_or(KargsError::Empty)?;
-        let current = first.arguments()?;
-        for area in others {
+        let listing = match info(iso)? {
+            Some(info) => Some(info.listing(iso)?),
+            None => legacy(iso)?,
+        };
+        let Some(Listing { length, default, places }) = listing else { return Ok(None) };
+        let areas = places.into_iter().map(|place| place.read(iso, "kargs embed area"));
+        let areas = areas.collect::<Result<Vec<_>, _>>()?;
+        let current = areas.first().ok_or(KargsError::Empty)?.arguments()?;
+        for area in &areas {
             let found = area.arguments()?;
             if found != current {
-                return Err(KargsError::Mismatch { expected: current, offset: area.offset, found });
+                return Err(KargsError::Mismatch { expected: current, offset: area.place.offset, found });
             }
         }
-        Ok(Self { length, default, areas, current })
+        Ok(Some(Self { length, default, areas, current }))
     }
 
     /// The arguments it has.
@@ -178,7 +176,7 @@ impl Kargs {
     }
 
     /// Those it was made with.
-    pub fn default_arguments(&self) -> &str {
+    pub(crate) fn default_arguments(&self) -> &str {
         &self.default
     }
 
@@ -189,30 +187,24 @@ impl Kargs {
     }
 }
 
+impl Place {
+    fn read<R: Read + Seek>(self, iso: &mut Iso<R>, what: &'static str) -> Result<Area, KargsError> {
+        let extent = Extent { offset: self.offset, len: self.length };
+        let content = iso.read(extent).map_err(|source| KargsError::Read { what, source })?;
+        Ok(Area { place: self, content })
+    }
+}
+
 impl Area {
-    fn read<R: Read + Seek>(
-        iso: &mut Iso<R>,
-        offset: u64,
-        length: u64,
-        pad: Option<char>,
-        end: Option<char>,
-        what: &'static str,
-    ) -> Result<Self, KargsError> {
-        let content = iso.read(Extent { offset, len: length }).map_err(|source| KargsError::Read { what, source })?;
-        Ok(Self { offset, length, pad, end, content })
-    }
-
-    fn pad(&self) -> char {
-        self.pad.unwrap_or('#')
-    }
-
-    fn end(&self) -> char {
-        self.end.unwrap_or('\n')
+    /// Filling and end.
+    fn marks(&self) -> (char, char) {
+        (self.place.pad.unwrap_or('#'), self.place.end.unwrap_or('\n'))
     }
 
     fn arguments(&self) -> Result<String, KargsError> {
         let text = String::from_utf8(self.content.clone())?;
-        Ok(text.trim_end_matches(self.pad()).trim_end_matches(self.end()).trim().to_owned())
+        let (pad, end) = self.marks();
+        Ok(text.trim_end_matches(pad).trim_end_matches(end).trim().to_owned())
     }
 
     fn patch(&self, arguments: &str) -> Result<Option<Patch>, KargsError> {
@@ -220,10 +212,10 @@ impl Area {
         if arguments.len() >= room {
             return Err(KargsError::TooLong { needed: arguments.len() + 1, room });
         }
-        let mut text = arguments.to_owned();
-        text.push(self.end());
-        text.extend(std::iter::repeat_n(self.pad(), room - text.len()));
-        Ok(Patch::difference(self.offset, &self.content, text.as_bytes()))
+        let (pad, end) = self.marks();
+        let mut text = format!("{arguments}{end}");
+        text.extend(std::iter::repeat_n(pad, room - text.len()));
+        Ok(Patch::difference(self.place.offset, &self.content, text.as_bytes()))
     }
 }
 
@@ -232,8 +224,30 @@ fn info<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Info>, KargsError> {
     bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(KargsError::Info)).transpose()
 }
 
+impl Info {
+    fn listing<R: Read + Seek>(self, iso: &mut Iso<R>) -> Result<Listing, KargsError> {
+        let Self { default, files, size } = self;
+        if size > MAX_AREA_BYTES {
+            return Err(KargsError::Size { measure: "size", found: size });
+        }
+        if !usize::try_from(size).is_ok_and(|size| default.len() <= size) {
+            return Err(KargsError::Default { default: default.len(), size });
+        }
+        let mut place = |InfoFile { path, offset, pad, end }| {
+            let file = iso.find(&path.to_uppercase()).map_err(|source| KargsError::LookUp { path, source })?;
+            match pad.into_iter().chain(end).find(|character| !character.is_ascii()) {
+                Some(found) => Err(KargsError::Filling { found }),
+                None => Ok(Place { offset: file.offset.saturating_add(offset), length: size, pad, end }),
+            }
+        };
+        let mut places = files.into_iter().map(&mut place).collect::<Result<Vec<_>, _>>()?;
+        places.sort_by_key(|place| place.offset);
+        Ok(Listing { length: size, default, places })
+    }
+}
+
 /// By the header in the system area: magic, length, place of the default arguments, up to six places.
-fn legacy<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Kargs>, KargsError> {
+fn legacy<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Listing>, KargsError> {
     let header = iso.read(HEADER).map_err(|source| KargsError::Read { what: "karg embed header", source })?;
     let Some(rest) = header.strip_prefix(b"coreKarg") else { return Ok(None) };
     let mut numbers = rest.chunks_exact(8).filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
@@ -241,15 +255,14 @@ fn legacy<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Kargs>, KargsError>
     if length > MAX_AREA_BYTES {
         return Err(KargsError::Size { measure: "length", found: length });
     }
-    let default = numbers.next().unwrap_or(0);
-    let default = Area::read(iso, default, length, None, None, "default kargs")?.arguments()?;
-    let places = numbers.take_while(|offset| *offset != 0);
-    let areas = places.map(|offset| Area::read(iso, offset, length, None, None, "kargs embed area"));
-    Kargs::build(length, default, areas.collect::<Result<_, _>>()?).map(Some)
+    let place = |offset| Place { offset, length, pad: None, end: None };
+    let default = place(numbers.next().unwrap_or(0)).read(iso, "default kargs")?.arguments()?;
+    let places = numbers.take_while(|offset| *offset != 0).map(place).collect();
+    Ok(Some(Listing { length, default, places }))
 }
 
 /// The change that makes `default` the arguments that a reset goes back to.
-pub fn default_patch<R: Read + Seek>(iso: &mut Iso<R>, default: &str) -> Result<Patch, KargsError> {
+pub(crate) fn default_patch<R: Read + Seek>(iso: &mut Iso<R>, default: &str) -> Result<Patch, KargsError> {
     let mut info = info(iso)?.ok_or(KargsError::None)?;
     let file = iso.find(INFO_PATH).map_err(KargsError::ReadInfo)?;
     default.clone_into(&mut info.default);

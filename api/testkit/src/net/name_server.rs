@@ -40,7 +40,7 @@ pub struct Query {
 }
 
 impl Query {
-    fn parse(bytes: &[u8], tcp: bool) -> Option<Self> {
+    pub fn parse(bytes: &[u8], tcp: bool) -> Option<Self> {
         let message = Message::from_vec(bytes).ok()?;
         let query = message.queries().first()?;
         let (name, kind) = (query.name().to_ascii(), query.query_type());
