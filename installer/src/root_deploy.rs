@@ -44,7 +44,12 @@ pub enum DeployError {
 }
 
 /// Deploys once. Whatever an earlier attempt left is taken over.
-pub(crate) fn deploy(host: &dyn Host, deploy: &RootDeploy, ignition: &[u8], cancel: &Cancel) -> Result<(), DeployError> {
+pub(crate) fn deploy(
+    host: &dyn Host,
+    deploy: &RootDeploy,
+    ignition: &[u8],
+    cancel: &Cancel,
+) -> Result<(), DeployError> {
     let root = host.root();
     let boot = root.join(BOOT);
     host.make_writable(&root.join(SYSROOT))?;

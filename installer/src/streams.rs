@@ -183,7 +183,12 @@ impl Metadata {
     }
 
     /// The files of a format by their names, such as `disk`; None if there is no such thing.
-    pub(crate) fn artifacts(&self, architecture: &str, platform: &str, format: &str) -> Option<&BTreeMap<String, Artifact>> {
+    pub(crate) fn artifacts(
+        &self,
+        architecture: &str,
+        platform: &str,
+        format: &str,
+    ) -> Option<&BTreeMap<String, Artifact>> {
         self.architectures.get(architecture)?.artifacts.get(platform)?.formats.get(format)
     }
 }
@@ -195,7 +200,12 @@ pub(crate) fn resolve(http: &HttpConfig, query: &StreamQuery<'_>, cancel: &Cance
 }
 
 /// Asks the server for the metadata at `url`.
-pub(crate) fn metadata(http: &HttpConfig, url: &str, retries: Retries, cancel: &Cancel) -> Result<Metadata, StreamError> {
+pub(crate) fn metadata(
+    http: &HttpConfig,
+    url: &str,
+    retries: Retries,
+    cancel: &Cancel,
+) -> Result<Metadata, StreamError> {
     let metadata = fetch(http, url, retries, cancel)?;
     serde_json::from_slice(&metadata).map_err(|source| StreamError::Json { url: public_url(url), source })
 }

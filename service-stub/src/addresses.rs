@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const PORT: u16 = 8090;
 
 /// Where to listen without --listen: where nobody is asked for a token, other machines are not let in.
-pub fn default_listen(auth: &Auth) -> SocketAddr {
+pub(crate) fn default_listen(auth: &Auth) -> SocketAddr {
     let address = match auth {
         Auth::None => Ipv4Addr::LOCALHOST,
         Auth::Local(_) => Ipv4Addr::UNSPECIFIED,
@@ -17,7 +17,7 @@ pub fn default_listen(auth: &Auth) -> SocketAddr {
 }
 
 /// Who may do what, in one line.
-pub fn who_may(auth: &Auth, address: SocketAddr) -> String {
+pub(crate) fn who_may(auth: &Auth, address: SocketAddr) -> String {
     const EVERYTHING: &str = "everything: read kubeconfigs and configs of hosts, install and erase hosts";
     match auth {
         Auth::None if address.ip().is_loopback() => format!(
@@ -37,7 +37,7 @@ pub fn who_may(auth: &Auth, address: SocketAddr) -> String {
 }
 
 /// The base URL hosts are given: without a slash at the end, with a real port.
-pub fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -> anyhow::Result<String> {
+pub(crate) fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -> anyhow::Result<String> {
     let Some(given) = given else {
         let ip = if address.ip().is_unspecified() { own_address()? } else { address.ip() };
         let scheme = if secure { "https" } else { "http" };
@@ -60,7 +60,7 @@ pub fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -> anyho
 }
 
 /// The host of a URL as it stands there: an IPv6 address has its brackets.
-pub fn host_of(url: &str) -> &str {
+pub(crate) fn host_part(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?']).next().unwrap_or(rest);
     match authority.find(']') {
@@ -70,15 +70,15 @@ pub fn host_of(url: &str) -> &str {
 }
 
 /// Whether the host of a URL is this machine, for itself alone.
-pub fn is_loopback(url: &str) -> bool {
-    let host = host_of(url);
+pub(crate) fn is_loopback(url: &str) -> bool {
+    let host = host_part(url);
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Host names and addresses that the certificate is for: the one hosts use, the one listened on, and this machine itself.
-pub fn names(url: &str, address: SocketAddr) -> Vec<String> {
-    let host = host_of(url);
+pub(crate) fn names(url: &str, address: SocketAddr) -> Vec<String> {
+    let host = host_part(url);
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let mut names = vec![bare.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if !address.ip().is_unspecified() {

@@ -1,6 +1,6 @@
 //! `landfall serve`.
 
-use crate::addresses::{base_url, default_listen, host_of, is_loopback, names, who_may};
+use crate::addresses::{base_url, default_listen, host_part, is_loopback, names, who_may};
 use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
@@ -82,7 +82,7 @@ pub struct Serve {
     /// Where records and uploaded logs are kept; made when it isn't there. One service at a time
     // Without one no token can be printed either, but that has an option of its own.
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required_unless_present = "check")]
-    pub state_dir: Option<PathBuf>,
+    pub(crate) state_dir: Option<PathBuf>,
 
     /// Address and port to listen on; port 0 takes a free one. Without it: 127.0.0.1:8090, which other machines cannot reach, and
     /// with --auth local 0.0.0.0:8090
@@ -92,7 +92,7 @@ pub struct Serve {
     /// Further name that clients may call this service by. Requests for others are refused: addresses, localhost and the host of
     /// --url are always right. May be given several times
     #[arg(long, value_name = "NAME")]
-    pub allow_host: Vec<String>,
+    pub(crate) allow_host: Vec<String>,
 
     /// Base URL that hosts reach this service by. It goes into every ISO and config. Port 0 in it stands for the port
     /// listened on. Without it: the address listened on, or for a wildcard the one this machine's default route uses
@@ -110,7 +110,7 @@ pub struct Serve {
 
     /// The landfall binary hosts fetch, by default the one that is running
     #[arg(long, value_name = "FILE")]
-    pub agent_binary: Option<PathBuf>,
+    pub(crate) agent_binary: Option<PathBuf>,
 
     /// Let the discovery config fetch the binary: for an ISO that doesn't carry it
     #[arg(long)]
@@ -134,7 +134,7 @@ pub struct Serve {
     /// shown as disabled and hold nothing back. A cluster that has a list of its own (PUT …/ignored-validations) goes by that
     /// one
     #[arg(long, alias = "ignore-validations", value_name = "NAME,…", value_delimiter = ',')]
-    pub disable_validations: Vec<String>,
+    pub(crate) disable_validations: Vec<String>,
 
     /// Directory with the install-time files of clusters with a control plane: bootstrap.ign, master.ign and worker.ign,
     /// and if wanted arbiter.ign, custom_manifests.json, custom_manifests.yaml, metadata.json, install-config.yaml,
@@ -179,11 +179,11 @@ pub struct Serve {
     /// Connections open at once; a further one is told 503 and closed. Not more than the system gives file descriptors
     /// for (ulimit -Hn), less some for files
     #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_connections: u32,
+    pub(crate) max_connections: u32,
 
     /// Hosts that may register in one infra-env
     #[arg(long, value_name = "COUNT", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_hosts: u32,
+    pub(crate) max_hosts: u32,
 
     /// Whether callers must show a token: none, or local for tokens signed with this service's own key. Agents find theirs
     /// in their ISO; `landfall serve token` prints those of users
@@ -197,29 +197,29 @@ pub struct Serve {
 
     /// Serve HTTPS with this certificate and its chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
+    pub(crate) tls_cert: Option<PathBuf>,
 
     /// Private key of --tls-cert, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
 
     /// Certificates that hosts are to check --tls-cert against, PEM, when they don't know its authority
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_ca: Option<PathBuf>,
+    pub(crate) tls_ca: Option<PathBuf>,
 
     /// Further address and port, without TLS, for firmware that knows no certificate: it serves boot scripts, kernels, initrds
     /// and images, and nothing else
     #[arg(long, value_name = "ADDR:PORT")]
-    pub http_listen: Option<SocketAddr>,
+    pub(crate) http_listen: Option<SocketAddr>,
 
     /// Key that records are sealed with on disk, 32 bytes. Without it one is made in the state directory: then a copy of the
     /// store's file alone shows no secret, but a copy of the directory does
     #[arg(long, value_name = "FILE")]
-    pub secrets_key: Option<PathBuf>,
+    pub(crate) secrets_key: Option<PathBuf>,
 
     /// Private key that tokens are signed with, PEM, on curve P-256. Without it one is made in the state directory
     #[arg(long, value_name = "FILE")]
-    pub auth_key: Option<PathBuf>,
+    pub(crate) auth_key: Option<PathBuf>,
 
     #[command(flatten)]
     steps: StepOptions,
@@ -227,7 +227,7 @@ pub struct Serve {
     /// Remove clusters and infra-envs, with their hosts and logs, that nobody has touched for so long (h, d, or never). Nothing is
     /// removed before the service has run for as long itself
     #[arg(long, value_name = "TIME", default_value = "480h")]
-    pub remove_inactive_after: Retention,
+    pub(crate) remove_inactive_after: Retention,
 
     #[command(flatten)]
     rendezvous: RendezvousArgs,
@@ -337,7 +337,7 @@ impl Serve {
         let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
         let store = Store::open_sealed(&state_dir, self.secrets_key.as_deref())?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
-        let disabled_validations = validations::of_service(&self.disable_validations)
+        let disabled_validations = validations::parse_ignored(&self.disable_validations)
             .map_err(|why| anyhow::anyhow!("--disable-validations: {why}"))?;
         let limits = Limits {
             connections: connections(self.max_connections)?,
@@ -375,7 +375,7 @@ impl Serve {
                 None => None,
             };
             let boot_url = match plain.as_ref().map(|plain| plain.local_addr()).transpose()? {
-                Some(plain) => format!("http://{}:{}", host_of(&url), plain.port()),
+                Some(plain) => format!("http://{}:{}", host_part(&url), plain.port()),
                 None => url.clone(),
             };
             let settings = Settings {
@@ -449,7 +449,7 @@ impl Serve {
 /// Takes all file descriptors the system gives this process, and returns how many connections may have one.
 fn connections(wanted: u32) -> anyhow::Result<usize> {
     let (was, bound) = server::raise_descriptors().context("cannot ask for the bound on open files")?;
-    let most = connections_of(bound);
+    let most = connection_limit(bound);
     tracing::info!(was, open_files = bound, connections = most.min(wanted.into()), "file descriptors");
     if u64::from(wanted) > most {
         tracing::warn!(
@@ -461,7 +461,7 @@ fn connections(wanted: u32) -> anyhow::Result<usize> {
 }
 
 /// Some are for the store, uploads and files on offer; of very few, half.
-fn connections_of(descriptors: u64) -> u64 {
+fn connection_limit(descriptors: u64) -> u64 {
     descriptors.saturating_sub(2048).max(descriptors / 2).max(1)
 }
 
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_left_for_files() {
-        assert_eq!([20_000, 4096, 1024, 1].map(connections_of), [17_952, 2048, 512, 1]);
+        assert_eq!([20_000, 4096, 1024, 1].map(connection_limit), [17_952, 2048, 512, 1]);
     }
 
     #[test]

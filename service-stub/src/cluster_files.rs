@@ -78,7 +78,7 @@ impl ClusterFiles {
     }
 
     /// The file with the config of a role.
-    pub fn name_of(role: HostRole) -> &'static str {
+    pub fn file_name(role: HostRole) -> &'static str {
         match role {
             HostRole::Worker | HostRole::AutoAssign => "worker.ign",
             HostRole::Arbiter => "arbiter.ign",

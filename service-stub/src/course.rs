@@ -11,30 +11,30 @@ use uuid::Uuid;
 #[serde(default)]
 pub struct Course {
     /// Time limits flag instead of failing.
-    pub soft_timeouts: bool,
+    pub(crate) soft_timeouts: bool,
     /// How the last preparation went.
-    pub preparation: Preparation,
+    pub(crate) preparation: Preparation,
     /// Why it failed.
-    pub preparation_reason: String,
+    pub(crate) preparation_reason: String,
     /// What the controller does.
-    pub finalizing_stage: Option<FinalizingStage>,
+    pub(crate) finalizing_stage: Option<FinalizingStage>,
     /// Operators that must work before the cluster counts as installed.
-    pub operators: Vec<Operator>,
+    pub(crate) operators: Vec<Operator>,
     /// Authority that signs the cluster's ingress, PEM, as the controller found it.
-    pub ingress_ca: String,
+    pub(crate) ingress_ca: String,
     /// What the controller told about all operators at the end.
-    pub operators_report: Value,
+    pub(crate) operators_report: Value,
     /// The cluster's own identity, once it is known.
-    pub openshift_cluster_id: Option<Uuid>,
+    pub(crate) openshift_cluster_id: Option<Uuid>,
     /// Name its API is reached by, for hosts that are added.
-    pub api_vip_dns_name: String,
+    pub(crate) api_vip_dns_name: String,
     /// It was installed by somebody else.
-    pub imported: bool,
+    pub(crate) imported: bool,
     /// The service chose roles for its hosts, of which there are more than a control plane needs.
-    pub roles_assigned: bool,
+    pub(crate) roles_assigned: bool,
     /// The install configuration as it was when the installation began; the pull secret is in it.
     #[serde(skip_serializing_if = "Secret::is_empty")]
-    pub install_config: Secret,
+    pub(crate) install_config: Secret,
 }
 
 impl Default for Course {
@@ -58,31 +58,31 @@ impl Default for Course {
 
 impl Course {
     /// A controller has told of itself.
-    pub fn reported(&self) -> bool {
+    pub(crate) fn reported(&self) -> bool {
         self.finalizing_stage.is_some() || self.operators.iter().any(|operator| operator.status.is_some())
     }
 
     /// The controller has nothing left to do: the cluster's configuration is complete, and its operators have come to an
     /// end.
-    pub fn finalized(&self) -> bool {
+    pub(crate) fn finalized(&self) -> bool {
         !self.ingress_ca.is_empty() && self.operators.iter().all(Operator::ended)
     }
 
     /// Percentage of operators that have come to an end.
-    pub fn operators_percent(&self) -> u64 {
+    pub(crate) fn operators_percent(&self) -> u64 {
         let ended = self.operators.iter().filter(|operator| operator.ended()).count();
         let percent = ended.saturating_mul(100).checked_div(self.operators.len()).unwrap_or(0);
         u64::try_from(percent).unwrap_or(100)
     }
 
     /// Names of added operators that failed.
-    pub fn failed_operators(&self) -> Vec<String> {
+    pub(crate) fn failed_operators(&self) -> Vec<String> {
         let failed = self.olm_operators().filter(|operator| operator.status == Some(OperatorStatus::Failed));
         failed.map(|operator| operator.name.clone()).collect()
     }
 
     /// The longest time any operator that may fail takes, seconds.
-    pub fn olm_timeout(&self) -> i64 {
+    pub(crate) fn olm_timeout(&self) -> i64 {
         self.operators
             .iter()
             .filter(|operator| operator.olm())
@@ -92,19 +92,19 @@ impl Course {
     }
 
     /// Operators that were added.
-    pub fn olm_operators(&self) -> impl Iterator<Item = &Operator> {
+    pub(crate) fn olm_operators(&self) -> impl Iterator<Item = &Operator> {
         self.operators.iter().filter(|operator| operator.olm())
     }
 
     /// Replaces the operators that were added; the list stays in order of names.
-    pub fn set_olm_operators(&mut self, operators: Vec<Operator>) {
+    pub(crate) fn set_olm_operators(&mut self, operators: Vec<Operator>) {
         self.operators.retain(|operator| !operator.olm());
         self.operators.extend(operators);
         self.operators.sort_by(|one, other| one.name.cmp(&other.name));
     }
 
     /// Forgets an earlier installation.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         for operator in &mut self.operators {
             operator.status = None;
             operator.status_info.clear();
@@ -115,7 +115,7 @@ impl Course {
     }
 
     /// An installation begins. What was reported of operators since the last was cleared stays.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.preparation = Preparation::NotStarted;
         self.preparation_reason.clear();
         self.finalizing_stage = None;
@@ -131,17 +131,17 @@ impl Course {
 #[serde(default)]
 pub struct DhcpVips {
     /// The API's, as dhclient writes one.
-    pub api_lease: String,
-    pub ingress_lease: String,
+    pub(crate) api_lease: String,
+    pub(crate) ingress_lease: String,
     /// Since when leases are expected; zero while they are not.
-    pub expected_since: Timestamp,
+    pub(crate) expected_since: Timestamp,
     /// They did not come in time.
-    pub timed_out: bool,
+    pub(crate) timed_out: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum OperatorKind {
+pub(crate) enum OperatorKind {
     /// Part of every cluster.
     Builtin,
     /// Added; the cluster works without it.
@@ -150,7 +150,7 @@ pub enum OperatorKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum OperatorStatus {
+pub(crate) enum OperatorStatus {
     Failed,
     Progressing,
     Available,
@@ -158,9 +158,9 @@ pub enum OperatorStatus {
 
 impl OperatorStatus {
     /// The wire's texts.
-    pub const NAMES: [&'static str; 3] = ["failed", "progressing", "available"];
+    pub(crate) const NAMES: [&'static str; 3] = ["failed", "progressing", "available"];
 
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Failed => Self::NAMES[0],
             Self::Progressing => Self::NAMES[1],
@@ -171,48 +171,48 @@ impl OperatorStatus {
 
 /// `monitored-operator`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operator {
-    pub name: String,
-    pub kind: OperatorKind,
+pub(crate) struct Operator {
+    pub(crate) name: String,
+    pub(crate) kind: OperatorKind,
     /// Status, once it was told.
     #[serde(default)]
-    pub status: Option<OperatorStatus>,
+    pub(crate) status: Option<OperatorStatus>,
     /// Its status, for people.
     #[serde(default)]
-    pub status_info: String,
+    pub(crate) status_info: String,
     #[serde(default)]
-    pub version: String,
+    pub(crate) version: String,
     /// When its status was told.
     #[serde(default)]
-    pub status_updated_at: Timestamp,
+    pub(crate) status_updated_at: Timestamp,
     /// How long it may take, seconds.
     #[serde(default)]
-    pub timeout_seconds: i64,
+    pub(crate) timeout_seconds: i64,
     /// Where an added one is installed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The subscription of an added one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub subscription_name: String,
+    pub(crate) subscription_name: String,
     /// Its settings, as the user gave them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub properties: String,
+    pub(crate) properties: String,
     /// Others need it; the user did not choose it.
     #[serde(default, skip_serializing_if = "api::is_zero")]
-    pub dependency_only: bool,
+    pub(crate) dependency_only: bool,
     /// Bundles that it was chosen with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub source_bundles: Vec<String>,
+    pub(crate) source_bundles: Vec<String>,
 }
 
 impl Operator {
     /// One that every cluster has.
-    pub fn builtin(name: &str) -> Self {
+    pub(crate) fn builtin(name: &str) -> Self {
         Self { timeout_seconds: 3600, ..Self::new(name, OperatorKind::Builtin) }
     }
 
     /// One that nothing is known of.
-    pub fn new(name: &str, kind: OperatorKind) -> Self {
+    pub(crate) fn new(name: &str, kind: OperatorKind) -> Self {
         Self {
             name: name.to_owned(),
             kind,
@@ -238,7 +238,7 @@ impl Operator {
     }
 
     /// As it is published.
-    pub fn document(&self, cluster: ClusterId) -> Value {
+    pub(crate) fn document(&self, cluster: ClusterId) -> Value {
         let mut document = json!({
             "bundles": null,
             "cluster_id": cluster,

@@ -33,7 +33,7 @@ const MIX: [u8; 256] = [
 ];
 
 /// The hardware address that a cluster's virtual address is asked for with; `what` is `api` or `ingress`.
-pub fn mac(cluster: ClusterId, what: &str) -> Mac {
+pub(crate) fn mac(cluster: ClusterId, what: &str) -> Mac {
     let [a, b, c] = PREFIX;
     let key = format!("{cluster}-{what}");
     let [d, e, f] = [0, 1, 2].map(|index| pearson(key.as_bytes(), index));
@@ -49,7 +49,7 @@ fn pearson(key: &[u8], index: u8) -> u8 {
 
 /// Takes leases that a host got; the caller stores the record. Refused with a reason are those that can't be the cluster's. Once it
 /// is being installed its addresses stay what they are.
-pub fn take(
+pub(crate) fn take(
     change: &mut Change,
     record: &mut ClusterRecord,
     networks: &[Cidr],
@@ -110,7 +110,7 @@ fn is_lease(text: &str) -> bool {
 }
 
 /// Sees to it that leases which take too long are told of, once.
-pub fn keep_time(change: &mut Change, record: &mut ClusterRecord, networks: &[Cidr], started: Timestamp) {
+pub(crate) fn keep_time(change: &mut Change, record: &mut ClusterRecord, networks: &[Cidr], started: Timestamp) {
     let there = !record.cluster.api_vips.is_empty() && !record.cluster.ingress_vips.is_empty();
     if !record.cluster.vip_dhcp_allocation || there || networks.is_empty() {
         record.dhcp.expected_since = Timestamp::ZERO;
@@ -125,7 +125,7 @@ pub fn keep_time(change: &mut Change, record: &mut ClusterRecord, networks: &[Ci
 }
 
 /// A role's config with what its nodes need to go on with the leases; as it is where there are none.
-pub fn with_leases(record: &ClusterRecord, role_config: Vec<u8>) -> Vec<u8> {
+pub(crate) fn with_leases(record: &ClusterRecord, role_config: Vec<u8>) -> Vec<u8> {
     let dhcp = &record.dhcp;
     if !record.cluster.vip_dhcp_allocation || dhcp.api_lease.is_empty() || dhcp.ingress_lease.is_empty() {
         return role_config;

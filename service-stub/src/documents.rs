@@ -29,12 +29,12 @@ fn token(service: &Service, record: &InfraEnvRecord) -> Option<Secret> {
 }
 
 /// The config of a live host.
-pub fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Vec<u8>, Refusal> {
     discovery_for(service, record, true)
 }
 
 /// The same, without networks where they come another way.
-pub fn discovery_for(service: &Service, record: &InfraEnvRecord, with_networks: bool) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn discovery_for(service: &Service, record: &InfraEnvRecord, with_networks: bool) -> Result<Vec<u8>, Refusal> {
     let infra_env = &record.infra_env;
     if infra_env.kind_of_image == DISCONNECTED_ISO {
         let unbound = || Refusal::not_found(format!("infra_env {} is not bound to a cluster", infra_env.id));
@@ -73,12 +73,12 @@ fn time_sources(infra_env: &InfraEnv) -> Option<Ntp> {
 
 /// The networks of an infra-env's hosts as files below `/etc/assisted/network`; none when it sets none
 /// (docs/compatibility.md#static-network).
-pub fn static_network(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
+pub(crate) fn static_network(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
     static_network_in(infra_env, Flow::of_version(&infra_env.openshift_version))
 }
 
 /// The same as keyfiles, whatever the version: for where there is no nmstatectl.
-pub fn static_network_keyfiles(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
+pub(crate) fn static_network_keyfiles(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
     static_network_in(infra_env, Flow::Keyfiles)
 }
 
@@ -94,7 +94,7 @@ fn static_network_in(infra_env: &InfraEnv, flow: Flow) -> Result<Option<StaticNe
 }
 
 /// Whether the config of a live host fits an ISO; only a user's part can make it too large.
-pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(), Refusal> {
+pub(crate) fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(), Refusal> {
     if record.infra_env.kind_of_image == DISCONNECTED_ISO {
         return Ok(());
     }
@@ -102,7 +102,7 @@ pub fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(),
 }
 
 /// The config written to an installed host's disk.
-pub fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let added = cluster.filter(|cluster| cluster.day2() && ignition_endpoint::is_elsewhere(cluster, false));
     let endpoint = added.and_then(|cluster| Endpoint::of(false, cluster, record));
@@ -132,7 +132,7 @@ fn node_of_cluster(
     record: &HostRecord,
 ) -> Result<HostConfig, Refusal> {
     let role = record.effective_role();
-    let name = ClusterFiles::name_of(role);
+    let name = ClusterFiles::file_name(role);
     let role_config = files.read(name).map_err(|error| Refusal::internal(&error))?;
     let role_config = role_config.ok_or_else(|| Refusal::not_found(format!("{name} was not found")))?;
     let role_config = match cluster {
@@ -141,7 +141,7 @@ fn node_of_cluster(
     };
     let single = cluster.filter(|cluster| cluster.single_node());
     let networks = single
-        .map(|cluster| machine_networks::of(cluster, &model.hosts_of_cluster(cluster.cluster.id)))
+        .map(|cluster| machine_networks::find(cluster, &model.hosts_of_cluster(cluster.cluster.id)))
         .unwrap_or_default();
     let pool =
         record.texts.machine_config_pool_name.as_ref().filter(|pool| role == HostRole::Worker && *pool != "worker");
@@ -199,13 +199,13 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
 }
 
 /// Whether a host's override can be merged.
-pub fn check_host_override(text: &str) -> Result<(), Refusal> {
+pub(crate) fn check_host_override(text: &str) -> Result<(), Refusal> {
     let config = HostConfig { ignition_override: text.to_owned(), ..HostConfig::default() };
     host::build(&config).map(drop).map_err(|error| Refusal::invalid(chain(&error)))
 }
 
 /// What a host's pointer leads to: in the place of a control plane's config server, a file that says it was followed.
-pub fn role_config(role: &str) -> Value {
+pub(crate) fn role_config(role: &str) -> Value {
     json!({
         "ignition": {"version": "3.2.0"},
         "storage": {"files": [{

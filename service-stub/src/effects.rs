@@ -18,7 +18,7 @@ const EXTEND_EVERY: i64 = 60;
 
 /// Applies an effect to a host that is being changed. `cluster` is the one it belongs to, or is to. Says whether it
 /// changed anything.
-pub fn on_host(
+pub(crate) fn on_host(
     change: &mut Change,
     record: &mut HostRecord,
     cluster: Option<&ClusterRecord>,
@@ -93,7 +93,7 @@ fn restart_preparation(change: &mut Change, record: &HostRecord) -> bool {
 }
 
 /// Applies an effect to a cluster that is being changed. What concerns its hosts is up to whoever pulled the trigger.
-pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: ClusterEffect) {
+pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: ClusterEffect) {
     use ClusterEffect as E;
     let info = record.cluster.status_info.clone();
     match effect {
@@ -111,7 +111,7 @@ pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: Clust
             record.cluster.progress = None;
             record.cluster.controller_logs_collected_at = Timestamp::ZERO;
             record.cluster.controller_logs_started_at = Timestamp::ZERO;
-            record.kept.remove("logs_info");
+            record.settings.remove("logs_info");
             if record.single_node() {
                 record.cluster.api_vips.clear();
                 record.cluster.ingress_vips.clear();
@@ -140,7 +140,7 @@ pub fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: Clust
             let details = json!({"stage": stage, "minutes": minutes});
             events::cluster(change, record, kinds::FINALIZING_STAGE_TIMED_OUT, details);
         }
-        E::LogsTimedOut => drop(record.kept.insert("logs_info".to_owned(), Value::from("timeout"))),
+        E::LogsTimedOut => drop(record.settings.insert("logs_info".to_owned(), Value::from("timeout"))),
         E::TellStarted => {
             let ignored = record.ignored_validations.as_ref();
             if ignored.is_some_and(|ignored| !ignored.host.is_empty() || !ignored.cluster.is_empty()) {
@@ -188,7 +188,7 @@ fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
         return;
     }
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
-    let networks = machine_networks::of(record, &hosts);
+    let networks = machine_networks::find(record, &hosts);
     let inventories = hosts.iter().filter_map(|host| host.facts().inventory.as_ref());
     let texts = inventories.flat_map(|inventory| &inventory.interfaces);
     let texts = texts.flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));

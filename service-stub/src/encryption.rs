@@ -7,17 +7,17 @@ use serde_json::Value;
 
 /// The servers that unlock a host's disk, as the text that its step holds; none where no server does. Of a cluster that the host is
 /// added to they are what its config says, which the host has fetched.
-pub fn tang_servers(cluster: &ClusterRecord, host: &HostRecord) -> Option<String> {
+pub(crate) fn tang_servers(cluster: &ClusterRecord, host: &HostRecord) -> Option<String> {
     if cluster.day2() {
         return servers_of_config(host);
     }
-    let setting = cluster.kept.get("disk_encryption")?;
+    let setting = cluster.settings.get("disk_encryption")?;
     let by_tang = setting["mode"] == "tang" && covers(setting["enable_on"].as_str()?, host.effective_role());
     by_tang.then(|| setting["tang_servers"].as_str().map(str::to_owned)).flatten()
 }
 
 /// Whether disks of a role are among those that are encrypted.
-pub fn covers(enable_on: &str, role: HostRole) -> bool {
+pub(crate) fn covers(enable_on: &str, role: HostRole) -> bool {
     let name = match role {
         HostRole::Master | HostRole::Bootstrap => "masters",
         HostRole::Arbiter => "arbiters",

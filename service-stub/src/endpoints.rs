@@ -21,7 +21,7 @@ use axum::{
 use std::sync::{Arc, LazyLock};
 
 /// Many times the size of any settings.
-pub const DEFAULT_BODY_BYTES: usize = 1 << 20;
+pub(crate) const DEFAULT_BODY_BYTES: usize = 1 << 20;
 /// Bodies that hold an Ignition config in a text field, quoted.
 const IGNITION_BODY_BYTES: usize = 2 << 20;
 /// Room for the longest accepted output as a text in a document.
@@ -30,8 +30,8 @@ const REPLY_BODY_BYTES: usize = 2 * MAX_LONG_OUTPUT_BYTES;
 /// Only a user's token.
 pub const USER: &[C] = &[C::User];
 const USER_AGENT: &[C] = &[C::User, C::Agent];
-pub const AGENT: &[C] = &[C::Agent];
-pub const IMAGE: &[C] = &[C::User, C::Agent, C::Url, C::ImageHeader, C::ImageUrl];
+pub(crate) const AGENT: &[C] = &[C::Agent];
+pub(crate) const IMAGE: &[C] = &[C::User, C::Agent, C::Url, C::ImageHeader, C::ImageUrl];
 
 /// How a request is handled.
 #[derive(Clone, Copy)]
@@ -56,18 +56,18 @@ pub struct Endpoint {
     pub method: Method,
     /// Path below the API's base.
     pub path: &'static str,
-    pub access: Access,
+    pub(crate) access: Access,
     pub run: Run,
     pub exchange: Exchange,
     /// The longest accepted body, bytes.
-    pub body_limit: usize,
+    pub(crate) body_limit: usize,
     /// Parameters of the query: names and types.
     pub query: &'static str,
     pub body: Body,
     /// Successful replies: status and type, which is empty where there is no body.
     pub replies: Vec<(u16, &'static str)>,
     /// Error statuses besides those of every endpoint.
-    pub refusals: &'static [u16],
+    pub(crate) refusals: &'static [u16],
 }
 
 impl Endpoint {
@@ -240,7 +240,7 @@ pub fn find(method: &Method, path: &str) -> Option<&'static Endpoint> {
 }
 
 /// Refuses a request that no endpoint serves: with 405 if an endpoint has the path, else with 404.
-pub fn refuse(method: &Method, full_path: &str) -> Refusal {
+pub(crate) fn refuse(method: &Method, full_path: &str) -> Refusal {
     let Some(path) = full_path.strip_prefix(api::API_PATH) else { return Refusal::unknown_path(full_path) };
     let fitting = ENDPOINTS.iter().filter(|endpoint| matches(endpoint.path, path));
     let mut allowed: Vec<&str> = fitting.map(|endpoint| endpoint.method.as_str()).collect();

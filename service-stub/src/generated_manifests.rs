@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The folder of them all.
-pub const FOLDER: &str = "openshift";
+pub(crate) const FOLDER: &str = "openshift";
 /// Where the bootstrap finds what is in the folder.
 const BOOTSTRAP_FOLDER: &str = "/opt/openshift/openshift";
 const CIPHER: &str = "aes-cbc-essiv:sha256";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generated {
+pub(crate) struct Generated {
     /// Its name in the folder.
-    pub file: String,
+    pub(crate) file: String,
     /// YAML.
-    pub content: String,
+    pub(crate) content: String,
 }
 
 /// Those that must be there when the first node boots: one for each role whose disks are encrypted.
-pub fn machine_configs(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Generated> {
-    let Some(setting) = cluster.kept.get("disk_encryption") else { return Vec::new() };
+pub(crate) fn machine_configs(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Generated> {
+    let Some(setting) = cluster.settings.get("disk_encryption") else { return Vec::new() };
     let text = |name: &str| setting[name].as_str().unwrap_or_default();
     let lock = if text("mode") == "tang" { Lock::tang(text("tang_servers")) } else { Lock::tpm() };
     let has_arbiter = hosts.iter().any(|host| host.effective_role() == HostRole::Arbiter);
@@ -77,7 +77,7 @@ impl Lock {
 }
 
 /// The bootstrap's config with the manifests in it. One that it has already stays as it is: the files were made with it.
-pub fn with_machine_configs(config: Vec<u8>, manifests: &[Generated]) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn with_machine_configs(config: Vec<u8>, manifests: &[Generated]) -> Result<Vec<u8>, serde_json::Error> {
     if manifests.is_empty() {
         return Ok(config);
     }
@@ -100,8 +100,8 @@ pub fn with_machine_configs(config: Vec<u8>, manifests: &[Generated]) -> Result<
 }
 
 /// The manifest that lets control-plane nodes run what users bring, where that is wanted. The cluster's controller applies it.
-pub fn scheduler(cluster: &ClusterRecord) -> Option<Generated> {
-    (cluster.kept.get("schedulable_masters") == Some(&Value::Bool(true))).then(|| Generated {
+pub(crate) fn scheduler(cluster: &ClusterRecord) -> Option<Generated> {
+    (cluster.settings.get("schedulable_masters") == Some(&Value::Bool(true))).then(|| Generated {
         file: "cluster-scheduler-masters-schedulable.yaml".to_owned(),
         content: "apiVersion: config.openshift.io/v1\nkind: Scheduler\nmetadata:\n  name: cluster\nspec:\n  \
                   mastersSchedulable: true\n"
@@ -119,7 +119,7 @@ mod tests {
 
     fn made(setting: Value) -> Vec<Generated> {
         let mut cluster = ClusterRecord::new(ClusterState::Ready, Cluster::default(), Secret::default());
-        cluster.kept.insert("disk_encryption".into(), setting);
+        cluster.settings.insert("disk_encryption".into(), setting);
         machine_configs(&cluster, &[])
     }
 

@@ -7,23 +7,23 @@ use serde_json::Value;
 use std::net::Ipv6Addr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// URL of the config.
-    pub url: String,
+    pub(crate) url: String,
     /// Authority that signed the server's certificate, base64 of PEM.
-    pub ca_certificate: Option<String>,
+    pub(crate) ca_certificate: Option<String>,
     /// Sent with the request: names and values.
-    pub headers: Vec<(String, Secret)>,
+    pub(crate) headers: Vec<(String, Secret)>,
 }
 
 impl Endpoint {
     /// The place for a host of the cluster; none where no control plane was brought up, which would be it.
-    pub fn of(with_control_plane: bool, cluster: &ClusterRecord, record: &HostRecord) -> Option<Self> {
+    pub(crate) fn of(with_control_plane: bool, cluster: &ClusterRecord, record: &HostRecord) -> Option<Self> {
         if !is_elsewhere(cluster, with_control_plane) {
             return None;
         }
         let pool = pool(record);
-        let set = |name: &str| cluster.kept.get("ignition_endpoint").and_then(|endpoint| text(endpoint, name));
+        let set = |name: &str| cluster.settings.get("ignition_endpoint").and_then(|endpoint| text(endpoint, name));
         let ca_certificate =
             set("ca_certificate").map(str::to_owned).or_else(|| authority(&record.host.ignition_config_overrides));
         let token = &record.ignition_endpoint_token;
@@ -48,7 +48,7 @@ impl Endpoint {
     }
 
     /// The same as a step's request, for the host to try it.
-    pub fn request(&self, record: &HostRecord) -> ApiVipConnectivityRequest {
+    pub(crate) fn request(&self, record: &HostRecord) -> ApiVipConnectivityRequest {
         let token = &record.ignition_endpoint_token;
         let header =
             |(key, value): &(String, Secret)| RequestHeader { key: key.clone(), value: value.expose().to_owned() };
@@ -61,7 +61,7 @@ impl Endpoint {
     }
 
     /// The authority as PEM.
-    pub fn ca_pem(&self) -> Option<String> {
+    pub(crate) fn ca_pem(&self) -> Option<String> {
         let bytes = STANDARD.decode(self.ca_certificate.as_ref()?).ok()?;
         String::from_utf8(bytes).ok()
     }
@@ -81,13 +81,13 @@ fn pool(record: &HostRecord) -> &str {
 }
 
 /// Whether the configs of added hosts come from elsewhere than from this service.
-pub fn is_elsewhere(cluster: &ClusterRecord, with_control_plane: bool) -> bool {
+pub(crate) fn is_elsewhere(cluster: &ClusterRecord, with_control_plane: bool) -> bool {
     with_control_plane || cluster.course.imported || is_set(cluster)
 }
 
 /// Whether the cluster names a place of its own.
-pub fn is_set(cluster: &ClusterRecord) -> bool {
-    cluster.kept.get("ignition_endpoint").is_some_and(|endpoint| text(endpoint, "url").is_some())
+pub(crate) fn is_set(cluster: &ClusterRecord) -> bool {
+    cluster.settings.get("ignition_endpoint").is_some_and(|endpoint| text(endpoint, "url").is_some())
 }
 
 fn text<'a>(endpoint: &'a Value, name: &str) -> Option<&'a str> {
@@ -95,7 +95,7 @@ fn text<'a>(endpoint: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 /// Looks at a cluster's setting: a URL and an authority, either of which may be absent. None when nothing is set.
-pub fn checked(setting: &Value) -> Result<Option<Value>, String> {
+pub(crate) fn checked(setting: &Value) -> Result<Option<Value>, String> {
     let Value::Object(fields) = setting else {
         return Err("ignition_endpoint in body must be of type object".to_owned());
     };
@@ -145,9 +145,9 @@ mod tests {
         cluster.course.api_vip_dns_name = "192.0.2.9".into();
         assert_eq!(url(&cluster, &host).unwrap(), "http://192.0.2.9:22624/config/worker");
         host.texts.machine_config_pool_name = Some("gpu".into());
-        cluster.kept.insert("ignition_endpoint".into(), json!({"ca_certificate": "QQ=="}));
+        cluster.settings.insert("ignition_endpoint".into(), json!({"ca_certificate": "QQ=="}));
         assert_eq!(url(&cluster, &host).unwrap(), "https://192.0.2.9:22623/config/gpu");
-        cluster.kept.insert("ignition_endpoint".into(), json!({"url": "https://cfg.example.com/x/"}));
+        cluster.settings.insert("ignition_endpoint".into(), json!({"url": "https://cfg.example.com/x/"}));
         host.ignition_endpoint_token = Secret::new("t0ken");
         host.ignition_endpoint_headers = vec![("X-Key".into(), Secret::new("v"))];
         let request = serde_json::to_value(Endpoint::of(false, &cluster, &host).unwrap().request(&host)).unwrap();

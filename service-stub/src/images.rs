@@ -77,18 +77,18 @@ fn minimal(service: &Service) -> Result<PathBuf, Refusal> {
 }
 
 /// GET /images/{infra_env_id}.
-pub async fn by_id(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn by_id(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     send(service, params, request, |service, call| iso(service, call, call.query("type"))).await
 }
 
 /// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal}.iso: one ISO is on offer, whatever version and architecture are named.
-pub async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let kind = if request.uri().path().ends_with("/minimal.iso") { "minimal-iso" } else { "full-iso" };
     send(service, params, request, move |service, call| iso(service, call, Some(kind))).await
 }
 
 /// GET /images/{infra_env_id}/{artifact}.
-pub async fn artifact(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn artifact(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     let find = move |service: &Service, call: &Call| match call.path("artifact") {
         "pxe-initrd" => netboot::initrd(service, call),
@@ -99,19 +99,19 @@ pub async fn artifact(State(service): Shared, params: RawPathParams, request: Re
 }
 
 /// GET /boot-artifacts/{artifact}.
-pub async fn of_iso(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn iso_artifact(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     send(service, params, request, netboot::artifact).await
 }
 
 /// GET /boot-artifacts/landfall.
-pub async fn agent(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn agent(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let find =
         |service: &Service, _: &Call| service.media.agent()?.ok_or_else(|| Refusal::not_found("no binary is on offer"));
     send(service, params, request, find).await
 }
 
 /// GET /boot-artifacts/os/{file}.
-pub async fn os(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn os(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let find = |service: &Service, call: &Call| {
         let refusal = || Refusal::not_found("no image of this name is on offer: start the service with --image FILE");
         service.media.image(call.path("file"))?.ok_or_else(refusal)

@@ -12,12 +12,12 @@ use std::{collections::BTreeSet, sync::Arc};
 const MAX_FILE_BYTES: usize = 4 << 20;
 
 /// YAML, with the pull secret in it.
-pub fn text(record: &ClusterRecord, model: &Model) -> Result<String, serde_norway::Error> {
+pub(crate) fn text(record: &ClusterRecord, model: &Model) -> Result<String, serde_norway::Error> {
     serde_norway::to_string(&document(record, model))
 }
 
 /// Whether a file holds the install configuration of this cluster and not of another.
-pub fn describes(file: &[u8], record: &ClusterRecord) -> bool {
+pub(crate) fn describes(file: &[u8], record: &ClusterRecord) -> bool {
     let Ok(documents) = ignition::yaml::documents::<Value>(file, MAX_FILE_BYTES) else { return false };
     let [config] = documents.as_slice() else { return false };
     config["metadata"]["name"] == record.cluster.name.as_str()
@@ -27,7 +27,7 @@ pub fn describes(file: &[u8], record: &ClusterRecord) -> bool {
 fn document(record: &ClusterRecord, model: &Model) -> Value {
     let cluster = &record.cluster;
     let hosts = model.hosts_of_cluster(cluster.id);
-    let machine_networks = machine_networks::of(record, &hosts);
+    let machine_networks = machine_networks::find(record, &hosts);
     let pods = cluster.cluster_networks.iter();
     let pods = pods.map(|network| json!({"cidr": network.cidr, "hostPrefix": network.host_prefix}));
     let machines = machine_networks.iter().map(|network| json!({"cidr": network.to_string()}));
@@ -102,7 +102,7 @@ fn pool(record: &ClusterRecord, name: &str, replicas: usize) -> Value {
 
 /// With the cluster's own networks and domain among what is reached directly.
 fn proxy(record: &ClusterRecord, machine_networks: &[Cidr]) -> Option<Value> {
-    let kept = |name: &str| record.kept.get(name).and_then(Value::as_str).unwrap_or_default();
+    let kept = |name: &str| record.settings.get(name).and_then(Value::as_str).unwrap_or_default();
     let (http, https, direct) = (kept("http_proxy"), kept("https_proxy"), kept("no_proxy").trim());
     if http.is_empty() && https.is_empty() {
         return None;
@@ -166,7 +166,7 @@ fn rank(role: HostRole) -> u8 {
 
 /// Those of the cluster, else those of the infra-envs of its hosts.
 fn time_sources(record: &ClusterRecord, model: &Model, hosts: &[Arc<HostRecord>]) -> Vec<String> {
-    let own = record.kept.get("additional_ntp_source").and_then(Value::as_str).unwrap_or_default();
+    let own = record.settings.get("additional_ntp_source").and_then(Value::as_str).unwrap_or_default();
     let others = infra_envs(model, hosts).map(|id| model.infra_envs[&id].infra_env.additional_ntp_sources.as_str());
     let texts: Vec<&str> = if own.trim().is_empty() { others.collect() } else { vec![own] };
     let mut sources: Vec<String> = Vec::new();
@@ -245,9 +245,9 @@ mod tests {
         assert_eq!(config["compute"][0]["hyperthreading"], "Disabled");
         assert_eq!(config["platform"], json!({"none": {}}));
         assert_eq!((config.get("proxy"), config.get("arbiter")), (None, None));
-        record.kept.insert("http_proxy".into(), "http://p:3128".into());
+        record.settings.insert("http_proxy".into(), "http://p:3128".into());
         for (given, direct) in [("a,b", "a,b,.edge.example.com"), ("*", "*"), ("", ".edge.example.com")] {
-            record.kept.insert("no_proxy".into(), given.into());
+            record.settings.insert("no_proxy".into(), given.into());
             let proxy = &document(&record, &Model::default())["proxy"];
             assert_eq!(*proxy, json!({"httpProxy": "http://p:3128", "noProxy": direct}));
         }

@@ -8,7 +8,7 @@ const FIELD: &str = "certificate-authority-data:";
 
 /// What can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KubeconfigError {
+pub(crate) enum KubeconfigError {
     #[error("the ingress certificate is not PEM: it needs blocks from '{BEGIN}' to '{END}' with base64 between")]
     Pem,
     /// The file it goes into.
@@ -17,7 +17,7 @@ pub enum KubeconfigError {
 }
 
 /// Whether a text is one certificate in PEM or more.
-pub fn check_pem(text: &str) -> Result<(), KubeconfigError> {
+pub(crate) fn check_pem(text: &str) -> Result<(), KubeconfigError> {
     let mut rest = text.trim();
     loop {
         let block = rest.strip_prefix(BEGIN).and_then(|rest| rest.split_once(END));
@@ -36,7 +36,7 @@ pub fn check_pem(text: &str) -> Result<(), KubeconfigError> {
 }
 
 /// `kubeconfig-noingress` with the authority added to those it trusts.
-pub fn with_ingress(kubeconfig: &str, ca: &str) -> Result<String, KubeconfigError> {
+pub(crate) fn with_ingress(kubeconfig: &str, ca: &str) -> Result<String, KubeconfigError> {
     let (before, rest) = kubeconfig.split_once(FIELD).ok_or(KubeconfigError::Field)?;
     let value = rest.lines().next().unwrap_or_default();
     let after = rest.strip_prefix(value).unwrap_or_default();

@@ -18,12 +18,12 @@ const MAX_EVENTS: usize = 5000;
 const BLOCK: u64 = 512;
 
 /// A name for any file system: hosts choose theirs themselves.
-pub fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
 }
 
 /// The cluster, its events and its manifests, as files.
-pub fn records(service: &Service, model: &Model, record: &ClusterRecord) -> Result<Vec<Offer>, Refusal> {
+pub(crate) fn records(service: &Service, model: &Model, record: &ClusterRecord) -> Result<Vec<Offer>, Refusal> {
     let (id, state) = (record.cluster.id, service.store.directory());
     let failed = |error: io::Error| Refusal::internal(&error);
     let written = |name: String, bytes: Vec<u8>| {
@@ -64,7 +64,7 @@ fn offer(joined: Joined, name: String, validators: Validators) -> Offer {
 }
 
 /// Files as one archive, which is put together while it is sent.
-pub fn tar(files: Vec<Offer>, name: String) -> io::Result<Offer> {
+pub(crate) fn tar(files: Vec<Offer>, name: String) -> io::Result<Offer> {
     let (mut joined, mut tags, mut modified) = (Joined::default(), Sha256::new(), 0);
     for (number, file) in files.into_iter().enumerate() {
         let mut header = tar::Header::new_ustar();

@@ -139,7 +139,7 @@ impl Upload {
 
 /// Removes what a deleted host uploaded, or with no `host` what everything in a deleted cluster did. The records are
 /// gone by now, so that a failure is only logged.
-pub fn forget(state: &Path, cluster: ClusterId, host: Option<HostId>) {
+pub(crate) fn forget(state: &Path, cluster: ClusterId, host: Option<HostId>) {
     let of_cluster = state.join("logs").join(cluster.to_string());
     let path = host.map_or(of_cluster.clone(), |host| of_cluster.join(host.to_string()));
     match std::fs::remove_dir_all(&path) {
@@ -151,7 +151,7 @@ pub fn forget(state: &Path, cluster: ClusterId, host: Option<HostId>) {
 }
 
 /// Removes what uploads cut short by a crash left behind.
-pub fn clean(state: &Path) -> io::Result<()> {
+pub(crate) fn clean(state: &Path) -> io::Result<()> {
     let list = |path: &Path| match std::fs::read_dir(path) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>(),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
@@ -169,7 +169,7 @@ pub fn clean(state: &Path) -> io::Result<()> {
 }
 
 /// POST /v2/clusters/{id}/logs.
-pub async fn upload(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn upload(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let taken = match call_of(&params, &parts) {
         Ok(call) => in_time(service.settings.limits.upload, take(service.clone(), call, body)).await,
@@ -256,7 +256,7 @@ fn note(service: &Service, request_id: &str, owner: Owner) -> Result<(), Refusal
 }
 
 /// GET /v2/clusters/{id}/logs: of one host, of the controller, or all in one archive.
-pub async fn download(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(crate) async fn download(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let headers = parts.headers.clone();
     let find = match call_of(&params, &parts) {

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 /// The user's networks. Without them: those of a single node, or of the host that bootstraps where the user looks after the
 /// network, by its default routes; the one that all hosts share where addresses come by DHCP; else those of the hosts'
 /// interfaces that hold the API's addresses.
-pub fn of(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Cidr> {
+pub(crate) fn find(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Cidr> {
     let given: Vec<Cidr> =
         cluster.cluster.machine_networks.iter().filter_map(|network| network.cidr.parse().ok()).collect();
     if !given.is_empty() {
@@ -36,7 +36,7 @@ pub fn of(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Cidr> {
 
 /// Where the cluster looks after its network, the networks are those that its virtual addresses lie in, and change with the
 /// hosts: with the last of them they are gone. What was set for both families stays until a host has the first network.
-pub fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]) {
+pub(crate) fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]) {
     let own = &record.cluster;
     if own.vip_dhcp_allocation || own.user_managed_networking || record.single_node() || record.user_balanced() {
         return;
@@ -46,7 +46,7 @@ pub fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]) {
         let vip = addresses(&own.api_vips).nth(index).or_else(|| addresses(&own.ingress_vips).nth(index));
         vip.and_then(|vip| holding(hosts, vip)).map(|network| network.to_string())
     });
-    let waits = found[0].is_none() && Networks::of_cluster(own).are_dual_stack();
+    let waits = found[0].is_none() && Networks::from_cluster(own).are_dual_stack();
     let [first, second] = &found;
     if waits || (*first == current[0] && (second.is_none() || *second == current[1])) {
         return;
@@ -56,12 +56,12 @@ pub fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]) {
 }
 
 /// The addresses in a list of virtual ones.
-pub fn addresses(vips: &[Value]) -> impl Iterator<Item = IpAddr> {
+pub(crate) fn addresses(vips: &[Value]) -> impl Iterator<Item = IpAddr> {
     vips.iter().filter_map(|vip| vip.get("ip")?.as_str()?.parse().ok())
 }
 
 /// The network of the first interface that could hold the address.
-pub fn holding(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<Cidr> {
+pub(crate) fn holding(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<Cidr> {
     let inventories = hosts.iter().filter_map(|record| record.facts().inventory.as_ref());
     inventories.flat_map(networks).find(|network| network.contains(address))
 }
@@ -166,24 +166,24 @@ mod tests {
         ClusterRecord::new(ClusterState::Insufficient, cluster, Secret::default())
     }
 
-    fn told(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<String> {
-        of(cluster, hosts).iter().map(Cidr::to_string).collect()
+    fn texts(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<String> {
+        find(cluster, hosts).iter().map(Cidr::to_string).collect()
     }
 
     #[test]
     fn each_kind_of_cluster_has_its_source() {
         let hosts = [host(["10.0.0.1/24", "10.1.0.1/24"], false), host(["10.2.0.2/24", "10.1.0.2/24"], true)];
-        assert_eq!(told(&cluster(1, true, false), &hosts), ["10.0.0.0/24"], "a single node's default route");
-        assert_eq!(told(&cluster(1, true, true), &hosts), ["10.0.0.0/24", "fd00::/64"], "of the cluster's families");
-        assert_eq!(told(&cluster(3, true, false), &hosts), ["10.2.0.0/24"], "that of the host that bootstraps");
-        assert_eq!(told(&cluster(3, true, false), &hosts[..1]), [""; 0], "while nobody does");
-        assert_eq!(told(&cluster(3, false, false), &hosts), ["10.1.0.0/24"], "the one of the virtual address");
+        assert_eq!(texts(&cluster(1, true, false), &hosts), ["10.0.0.0/24"], "a single node's default route");
+        assert_eq!(texts(&cluster(1, true, true), &hosts), ["10.0.0.0/24", "fd00::/64"], "of the cluster's families");
+        assert_eq!(texts(&cluster(3, true, false), &hosts), ["10.2.0.0/24"], "that of the host that bootstraps");
+        assert_eq!(texts(&cluster(3, true, false), &hosts[..1]), [""; 0], "while nobody does");
+        assert_eq!(texts(&cluster(3, false, false), &hosts), ["10.1.0.0/24"], "the one of the virtual address");
         let mut nameless = HostRecord::clone(&hosts[0]);
         nameless.set_inventory(nameless.host.inventory.replace(r#""name":"eth0""#, r#""name":"""#));
-        assert_eq!(told(&cluster(1, true, false), &[Arc::new(nameless)]), ["10.0.0.0/24"], "that of the gateway");
+        assert_eq!(texts(&cluster(1, true, false), &[Arc::new(nameless)]), ["10.0.0.0/24"], "that of the gateway");
         let mut given = cluster(3, false, false);
         given.cluster.machine_networks = vec![MachineNetwork { cidr: "192.0.2.0/24".into(), cluster_id: None }];
-        assert_eq!(told(&given, &hosts), ["192.0.2.0/24"], "the user's");
+        assert_eq!(texts(&given, &hosts), ["192.0.2.0/24"], "the user's");
     }
 
     #[test]
@@ -214,13 +214,13 @@ mod tests {
         let mut cluster = cluster(3, false, false);
         cluster.cluster.vip_dhcp_allocation = true;
         let mut hosts = [["10.0.0.1/24", "10.1.0.1/24"], ["10.2.0.2/24", "10.1.0.2/24"]].map(|own| host(own, false));
-        assert_eq!(told(&cluster, &hosts), [""; 0], "two: one of IPv4, one of IPv6");
+        assert_eq!(texts(&cluster, &hosts), [""; 0], "two: one of IPv4, one of IPv6");
         for host in &mut hosts {
             let mut record = HostRecord::clone(host);
             let text = record.host.inventory.replace("fd00::1/64", "fe80::3/64");
             record.set_inventory(text);
             *host = Arc::new(record);
         }
-        assert_eq!(told(&cluster, &hosts), ["10.1.0.0/24"]);
+        assert_eq!(texts(&cluster, &hosts), ["10.1.0.0/24"]);
     }
 }

@@ -10,27 +10,27 @@ use std::{
 };
 
 /// A cluster has no more of them.
-pub const MAX_FILES: usize = 256;
+pub(crate) const MAX_FILES: usize = 256;
 /// None is longer, bytes.
-pub const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 /// The two places of a manifest.
-pub const FOLDERS: [&str; 2] = ["manifests", "openshift"];
+pub(crate) const FOLDERS: [&str; 2] = ["manifests", "openshift"];
 
 /// How the name of a manifest ends.
-pub const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
+pub(crate) const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
 
 /// A place and a name in it, checked: both become parts of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub(crate) struct Name {
     /// One of [`FOLDERS`].
-    pub folder: &'static str,
+    pub(crate) folder: &'static str,
     /// Plain characters, with a known extension.
-    pub file: String,
+    pub(crate) file: String,
 }
 
 impl Name {
     /// None for what can't be the name of a manifest.
-    pub fn parse(folder: &str, file: &str) -> Option<Self> {
+    pub(crate) fn parse(folder: &str, file: &str) -> Option<Self> {
         let folder = FOLDERS.into_iter().find(|own| *own == folder)?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
         let known = EXTENSIONS.iter().any(|end| file.len() > end.len() && file.ends_with(end));
@@ -48,7 +48,7 @@ fn directory(state: &Path, cluster: ClusterId) -> PathBuf {
 }
 
 /// All of a cluster, sorted.
-pub fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
+pub(crate) fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
     for folder in FOLDERS {
         let entries = match std::fs::read_dir(directory(state, cluster).join(folder)) {
@@ -65,7 +65,7 @@ pub fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
 }
 
 /// A manifest's content; none when there is none of that name.
-pub fn read(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(name.path(state, cluster)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -76,7 +76,7 @@ pub fn read(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<Option<
 }
 
 /// Writes a manifest, in place of one of its name: the one or the other is there, at every moment.
-pub fn write(state: &Path, cluster: ClusterId, name: &Name, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write(state: &Path, cluster: ClusterId, name: &Name, content: &[u8]) -> io::Result<()> {
     let path = name.path(state, cluster);
     let folder = directory(state, cluster).join(name.folder);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
@@ -99,7 +99,7 @@ pub fn write(state: &Path, cluster: ClusterId, name: &Name, content: &[u8]) -> i
 }
 
 /// Removes a manifest; whether there was one.
-pub fn remove(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<bool> {
+pub(crate) fn remove(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<bool> {
     let path = name.path(state, cluster);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -110,7 +110,7 @@ pub fn remove(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<bool>
 }
 
 /// Removes all of a deleted cluster. Its record is gone by now, so that a failure is only logged.
-pub fn forget(state: &Path, cluster: ClusterId) {
+pub(crate) fn forget(state: &Path, cluster: ClusterId) {
     match std::fs::remove_dir_all(directory(state, cluster)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(%cluster, %error, "the manifests of a deleted cluster can't be removed: remove them by hand");

@@ -100,7 +100,7 @@ impl Media {
     }
 
     /// The image hosts are installed from.
-    pub fn first_image(&self) -> Option<&str> {
+    pub(crate) fn first_image(&self) -> Option<&str> {
         self.first_image.as_deref()
     }
 
@@ -110,7 +110,7 @@ impl Media {
     }
 
     /// Whether there is an ISO.
-    pub fn has_iso(&self) -> bool {
+    pub(crate) fn has_iso(&self) -> bool {
         self.iso.is_some()
     }
 
@@ -177,7 +177,7 @@ impl Media {
     }
 
     /// A file inside the ISO.
-    pub fn in_iso(&self, inside: &str, name: &str) -> Result<Option<Offer>, MediaError> {
+    pub(crate) fn in_iso(&self, inside: &str, name: &str) -> Result<Option<Offer>, MediaError> {
         let Some(path) = &self.iso else { return Ok(None) };
         let read = |source| MediaError::Read { path: path.clone(), source };
         let file = File::open(path).map_err(read)?;
@@ -231,7 +231,7 @@ impl Media {
     }
 }
 
-pub fn stored(path: &Path, name: &str) -> io::Result<Offer> {
+pub(crate) fn stored(path: &Path, name: &str) -> io::Result<Offer> {
     offer(Arc::new(File::open(path)?), name)
 }
 

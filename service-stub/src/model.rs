@@ -2,7 +2,7 @@
 
 mod texts;
 
-pub use texts::HostTexts;
+pub(crate) use texts::HostTexts;
 
 use crate::check::{connectivity, domains::Domains, reach::Reach};
 use crate::course::{Course, DhcpVips};
@@ -20,15 +20,15 @@ use std::{
 };
 
 /// Kind of a host that a cluster is made of.
-pub const DAY1_HOST: &str = "Host";
+pub(crate) const DAY1_HOST: &str = "Host";
 /// Kind of a host that is added to a cluster.
-pub const DAY2_HOST: &str = "AddToExistingClusterHost";
+pub(crate) const DAY2_HOST: &str = "AddToExistingClusterHost";
 /// Kind of a cluster that is made here.
-pub const DAY1_CLUSTER: &str = "Cluster";
+pub(crate) const DAY1_CLUSTER: &str = "Cluster";
 /// Kind of a cluster that hosts are added to.
-pub const DAY2_CLUSTER: &str = "AddHostsCluster";
+pub(crate) const DAY2_CLUSTER: &str = "AddHostsCluster";
 /// Kind of a cluster that is installed by a service of its own, out of an ISO.
-pub const DISCONNECTED_CLUSTER: &str = "DisconnectedCluster";
+pub(crate) const DISCONNECTED_CLUSTER: &str = "DisconnectedCluster";
 
 /// A host is known by its infra-env and its own id: the same machine may register in two infra-envs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,43 +48,43 @@ pub struct HostRecord {
     #[serde(default, alias = "kept")]
     pub texts: HostTexts,
     /// When events were recorded last that are told at most hourly, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub told: BTreeMap<String, Timestamp>,
+    #[serde(default, rename = "told", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) hourly_events: BTreeMap<String, Timestamp>,
     /// What it shows to the ignition endpoint; never published.
     #[serde(default, skip_serializing_if = "Secret::is_empty")]
     pub ignition_endpoint_token: Secret,
     /// The same, as further headers: names and values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ignition_endpoint_headers: Vec<(String, Secret)>,
+    pub(crate) ignition_endpoint_headers: Vec<(String, Secret)>,
     #[serde(skip)]
     facts: OnceLock<Arc<Facts>>,
 }
 
 /// The documents inside a host's text fields, parsed.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     pub inventory: Option<Inventory>,
     /// Its addresses, without those of the loopback.
     pub addresses: Vec<IpAddr>,
     /// What it sees of the others.
-    pub reach: Option<Reach>,
-    pub domains: Option<Domains>,
+    pub(crate) reach: Option<Reach>,
+    pub(crate) domains: Option<Domains>,
 }
 
 impl HostRecord {
     /// Whether both would be stored as the same.
-    pub fn is_same_as(&self, other: &Self) -> bool {
-        let Self { state, host, texts, told, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } = self;
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let Self { state, host, texts, hourly_events, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } = self;
         *state == other.state
             && *host == other.host
             && *texts == other.texts
-            && *told == other.told
+            && *hourly_events == other.hourly_events
             && *ignition_endpoint_token == other.ignition_endpoint_token
             && *ignition_endpoint_headers == other.ignition_endpoint_headers
     }
 
     /// How much it keeps of what the host found and said, bytes.
-    pub fn texts_bytes(&self) -> usize {
+    pub(crate) fn texts_bytes(&self) -> usize {
         let texts: usize = self.texts.published().map(|(_, text)| text.len()).sum();
         texts + self.host.inventory.len() + self.host.connectivity.len()
     }
@@ -107,7 +107,7 @@ impl HostRecord {
             state,
             host,
             texts: HostTexts::default(),
-            told: BTreeMap::new(),
+            hourly_events: BTreeMap::new(),
             ignition_endpoint_token: Secret::default(),
             ignition_endpoint_headers: Vec::new(),
             facts: OnceLock::new(),
@@ -119,7 +119,7 @@ impl HostRecord {
     }
 
     /// Whether it can read its discovery media.
-    pub fn media_connected(&self) -> bool {
+    pub(crate) fn media_connected(&self) -> bool {
         self.host.media_status != "disconnected"
     }
 
@@ -142,7 +142,7 @@ impl HostRecord {
     }
 
     /// Forgets its cluster (docs/compatibility.md#host-states).
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.clear_installation();
         let host = &mut self.host;
         host.cluster_id = None;
@@ -170,14 +170,14 @@ impl HostRecord {
     }
 
     /// No logs of an earlier attempt.
-    pub fn clear_logs(&mut self) {
+    pub(crate) fn clear_logs(&mut self) {
         self.host.logs_info.clear();
         self.host.logs_collected_at = Timestamp::ZERO;
         self.host.logs_started_at = Timestamp::ZERO;
     }
 
     /// The parsed documents; a stored document that no longer parses counts as absent.
-    pub fn facts(&self) -> &Facts {
+    pub(crate) fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| {
             let inventory: Option<Inventory> = serde_json::from_str(&self.host.inventory).ok();
             let report: Option<ConnectivityReport> = serde_json::from_str(&self.host.connectivity).ok();
@@ -194,13 +194,13 @@ impl HostRecord {
     }
 
     /// Stores a new connectivity document.
-    pub fn set_connectivity(&mut self, connectivity: String) {
+    pub(crate) fn set_connectivity(&mut self, connectivity: String) {
         self.host.connectivity = connectivity;
         self.facts = OnceLock::new();
     }
 
     #[cfg(test)]
-    pub fn set_text(&mut self, name: &str, text: String) {
+    pub(crate) fn set_text(&mut self, name: &str, text: String) {
         self.texts.set(name, text);
         self.facts = OnceLock::new();
     }
@@ -211,14 +211,14 @@ impl HostRecord {
     }
 
     /// The name it has or will have; none before an inventory or a user gives one.
-    pub fn hostname(&self) -> Option<&str> {
+    pub(crate) fn hostname(&self) -> Option<&str> {
         let requested = Some(self.host.requested_hostname.as_str());
         let reported = self.facts().inventory.as_ref().map(|inventory| inventory.hostname.as_str());
         requested.into_iter().chain(reported).find(|name| !name.is_empty())
     }
 
     /// The role it has, or would be given.
-    pub fn effective_role(&self) -> HostRole {
+    pub(crate) fn effective_role(&self) -> HostRole {
         match self.host.role {
             HostRole::AutoAssign => self.host.suggested_role,
             role => role,
@@ -255,11 +255,11 @@ pub struct ClusterRecord {
     /// Registry credentials; published in the install configuration alone.
     pub pull_secret: Secret,
     /// Published settings this service keeps without acting on them.
-    #[serde(default)]
-    pub kept: BTreeMap<String, Value>,
+    #[serde(default, rename = "kept")]
+    pub settings: BTreeMap<String, Value>,
     /// What a page keeps with it; shown by an endpoint of its own.
     #[serde(default)]
-    pub ui_settings: String,
+    pub(crate) ui_settings: String,
     /// How its installation goes.
     #[serde(default)]
     pub course: Course,
@@ -268,10 +268,10 @@ pub struct ClusterRecord {
     pub dhcp: DhcpVips,
     /// The address family that comes first, where it has both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub primary: Option<Family>,
+    pub(crate) primary: Option<Family>,
     /// Checks that hold nothing back; the service's own list while none was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ignored_validations: Option<IgnoredValidations>,
+    pub(crate) ignored_validations: Option<IgnoredValidations>,
 }
 
 /// Names of checks that are told and hold nothing back.
@@ -288,7 +288,7 @@ impl ClusterRecord {
             state,
             cluster,
             pull_secret,
-            kept: BTreeMap::new(),
+            settings: BTreeMap::new(),
             ui_settings: String::new(),
             course: Course::default(),
             dhcp: DhcpVips::default(),
@@ -298,7 +298,7 @@ impl ClusterRecord {
     }
 
     /// One control-plane node and nothing else.
-    pub fn single_node(&self) -> bool {
+    pub(crate) fn single_node(&self) -> bool {
         self.cluster.control_plane_count == 1 && !self.day2()
     }
 
@@ -308,17 +308,17 @@ impl ClusterRecord {
     }
 
     /// The user's own load balancer holds the virtual addresses.
-    pub fn user_balanced(&self) -> bool {
-        self.kept.get("load_balancer").is_some_and(|balancer| balancer["type"] == "user-managed")
+    pub(crate) fn user_balanced(&self) -> bool {
+        self.settings.get("load_balancer").is_some_and(|balancer| balancer["type"] == "user-managed")
     }
 
     /// A network plug-in that comes with the cluster, not of another maker.
-    pub fn own_network_type(&self) -> bool {
+    pub(crate) fn has_bundled_network(&self) -> bool {
         matches!(self.cluster.network_type.as_str(), "OVNKubernetes" | "OpenShiftSDN")
     }
 
     /// The kind of hosts that register in it.
-    pub fn host_kind(&self) -> &'static str {
+    pub(crate) fn host_kind(&self) -> &'static str {
         if self.day2() { DAY2_HOST } else { DAY1_HOST }
     }
 }
@@ -352,7 +352,7 @@ pub struct Model {
 
 impl Model {
     /// Hosts bound to a cluster, by id.
-    pub fn hosts_of_cluster(&self, cluster: ClusterId) -> Vec<Arc<HostRecord>> {
+    pub(crate) fn hosts_of_cluster(&self, cluster: ClusterId) -> Vec<Arc<HostRecord>> {
         let mut hosts: Vec<_> =
             self.hosts.values().filter(|record| record.host.cluster_id == Some(cluster)).cloned().collect();
         hosts.sort_by_key(|record| record.host.id);
@@ -360,13 +360,13 @@ impl Model {
     }
 
     /// Infra-envs of a cluster, by id.
-    pub fn infra_envs_of_cluster(&self, cluster: ClusterId) -> impl Iterator<Item = &InfraEnvRecord> {
+    pub(crate) fn infra_envs_of_cluster(&self, cluster: ClusterId) -> impl Iterator<Item = &InfraEnvRecord> {
         let all = self.infra_envs.values().map(AsRef::as_ref);
         all.filter(move |record: &&InfraEnvRecord| record.infra_env.cluster_id == Some(cluster))
     }
 
     /// Hosts registered in an infra-env, by id.
-    pub fn hosts_of_infra_env(&self, infra_env: InfraEnvId) -> Vec<Arc<HostRecord>> {
+    pub(crate) fn hosts_of_infra_env(&self, infra_env: InfraEnvId) -> Vec<Arc<HostRecord>> {
         self.hosts.iter().filter(|(key, _)| key.infra_env == infra_env).map(|(_, record)| record.clone()).collect()
     }
 }
@@ -398,10 +398,10 @@ pub struct Event {
     pub category: String,
     /// What happened, for people.
     pub message: String,
-    pub event_time: Timestamp,
+    pub(crate) event_time: Timestamp,
     /// The request that caused it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub request_id: String,
+    pub(crate) request_id: String,
     /// Details, JSON.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub props: String,
@@ -409,7 +409,7 @@ pub struct Event {
 
 impl Event {
     /// No text of a stored event is longer, in bytes.
-    pub const MAX_TEXT_BYTES: usize = 4096;
+    pub(crate) const MAX_TEXT_BYTES: usize = 4096;
 
     /// Cuts its texts to size. `props` is a document: cut it would be none, so it goes as a whole.
     pub fn bound(&mut self) {

@@ -6,14 +6,14 @@ use std::{fmt, net::IpAddr, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr {
     /// The address as written.
-    pub address: IpAddr,
+    pub(crate) address: IpAddr,
     /// Prefix length, bits.
-    pub prefix: u8,
+    pub(crate) prefix: u8,
 }
 
 impl Cidr {
     /// The same network without host bits.
-    pub fn network(self) -> Self {
+    pub(crate) fn network(self) -> Self {
         let address = match self.address {
             IpAddr::V4(address) => IpAddr::V4((u32::from(address) & mask32(self.prefix)).into()),
             IpAddr::V6(address) => IpAddr::V6((u128::from(address) & mask128(self.prefix)).into()),
@@ -22,7 +22,7 @@ impl Cidr {
     }
 
     /// Whether `address` lies in the network.
-    pub fn contains(self, address: IpAddr) -> bool {
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
         address.is_ipv4() == self.address.is_ipv4()
             && Self { address, prefix: self.prefix }.network().address == self.network().address
     }

@@ -20,7 +20,7 @@ fn iso_missing() -> Refusal {
 }
 
 /// GET /boot-artifacts/{kernel,rootfs,ins-file}: files of the ISO as they are.
-pub fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let (path, name) = match call.path("artifact") {
         "kernel" => ("images/pxeboot/vmlinuz", "vmlinuz"),
         "rootfs" => ("images/pxeboot/rootfs.img", "rootfs.img"),
@@ -35,7 +35,7 @@ pub fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal> {
 }
 
 /// GET /images/{infra_env_id}/pxe-initrd: the ISO's initramfs, the config, and what networks and proxies need.
-pub fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+pub(crate) fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let id = call.infra_env_id()?;
     let record = find_infra_env(&service.store.model(), id)?;
     if !service.media.has_iso() {
@@ -50,7 +50,7 @@ pub fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
 }
 
 /// What goes behind the initramfs of an image that fetches its root file system; none when nothing must be set for that.
-pub fn minimal_initrd(infra_env: &InfraEnv) -> Result<Option<Vec<u8>>, Refusal> {
+pub(crate) fn minimal_initrd(infra_env: &InfraEnv) -> Result<Option<Vec<u8>>, Refusal> {
     let network = documents::static_network_keyfiles(infra_env)?;
     let files = ramdisk::ramdisk(network.as_ref(), &infra_env.proxy);
     let files = files.map_err(|error| Refusal::invalid(chain(&error)))?;
@@ -74,7 +74,7 @@ pub fn minimal_initrd(infra_env: &InfraEnv) -> Result<Option<Vec<u8>>, Refusal> 
 }
 
 /// The script of `file_name=ipxe-script`.
-pub fn script(service: &Service, call: &Call, model: &Model, record: &InfraEnvRecord) -> Result<String, Refusal> {
+pub(crate) fn script(service: &Service, call: &Call, model: &Model, record: &InfraEnvRecord) -> Result<String, Refusal> {
     let kinds = ["discovery-image-always", "boot-order-control"];
     let kind = call.query("ipxe_script_type").map(|_| call.query_one_of("ipxe_script_type", &kinds)).transpose()?;
     if !service.media.has_iso() {

@@ -4,7 +4,7 @@ mod facts;
 mod rules;
 
 pub use facts::stages;
-pub use rules::{Rules, Unsettled};
+pub(crate) use rules::{Rules, Unsettled};
 
 use crate::check::{self, Waived, connectivity, host as host_check, turned::turned};
 use crate::dhcp_vips;
@@ -34,7 +34,7 @@ const MAX_ROUNDS: usize = 8;
 const AT_ONCE_MAX_HOSTS: usize = 8;
 
 /// Brings the cluster of a host, or the hosts without one, to rest: at once, or as soon as the service comes to it.
-pub fn settle_soon(rules: &Rules, change: &mut Change, id: Option<ClusterId>) {
+pub(crate) fn settle_soon(rules: &Rules, change: &mut Change, id: Option<ClusterId>) {
     let hosts = change.model().hosts.values().filter(|record| record.host.cluster_id == id);
     if hosts.take(AT_ONCE_MAX_HOSTS + 1).count() > AT_ONCE_MAX_HOSTS {
         return rules.unsettled.note(id);
@@ -53,12 +53,12 @@ enum Occasion {
 }
 
 /// Brings a cluster and its hosts to rest after a write.
-pub fn settle_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
+pub(crate) fn settle_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
     settle(rules, change, id, Occasion::Write);
 }
 
 /// The same at the monitor's turn: then hosts that are prepared go on.
-pub fn monitor_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
+pub(crate) fn monitor_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
     settle(rules, change, id, Occasion::Monitor);
 }
 
@@ -75,7 +75,7 @@ fn settle(rules: &Rules, change: &mut Change, id: ClusterId, occasion: Occasion)
 }
 
 /// Brings hosts without a cluster to rest.
-pub fn settle_unbound(rules: &Rules, change: &mut Change) {
+pub(crate) fn settle_unbound(rules: &Rules, change: &mut Change) {
     let hosts = change.model().hosts.values();
     let unbound: Vec<_> = hosts.filter(|record| record.host.cluster_id.is_none()).cloned().collect();
     let shared = host_check::Shared::default();
@@ -186,7 +186,7 @@ fn tell_host(change: &mut Change, record: &mut HostRecord, findings: &host_check
 }
 
 /// Pulls a trigger on a host that is being changed; the caller stores it.
-pub fn trigger(
+pub(crate) fn trigger(
     rules: &Rules,
     change: &mut Change,
     record: &mut HostRecord,
@@ -201,7 +201,7 @@ pub fn trigger(
 }
 
 /// A host that registers for the first time; the caller stores it.
-pub fn new_host(
+pub(crate) fn new_host(
     rules: &Rules,
     change: &mut Change,
     key: HostKey,
@@ -244,7 +244,7 @@ fn enter(
 }
 
 /// Pulls a trigger on a cluster that is being changed, and on its hosts where the table says so; the caller stores it.
-pub fn trigger_cluster(
+pub(crate) fn trigger_cluster(
     rules: &Rules,
     change: &mut Change,
     record: &mut ClusterRecord,
@@ -270,7 +270,7 @@ pub fn trigger_cluster(
 
 /// Why a cluster does not do what a user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClusterRefused {
+pub(crate) enum ClusterRefused {
     #[error("its status is {0}")]
     State(ClusterState),
     #[error("host {0} is in status {1}: let it connect, or delete it")]
@@ -310,7 +310,7 @@ fn settle_one_cluster(rules: &Rules, change: &mut Change, before: &ClusterRecord
         machine_networks::follow_hosts(&mut record, &hosts);
     }
     if record.state.accepts_hosts() {
-        let networks = machine_networks::of(&record, &hosts);
+        let networks = machine_networks::find(&record, &hosts);
         dhcp_vips::keep_time(change, &mut record, &networks, rules.started);
     }
     let findings = record.state.checked().then(|| check_cluster(rules, &record, &hosts));
@@ -342,7 +342,7 @@ fn check_cluster(rules: &Rules, record: &ClusterRecord, hosts: &[Arc<HostRecord>
     let context = check::cluster::Context {
         record,
         hosts,
-        machine_networks: &machine_networks::of(record, hosts),
+        machine_networks: &machine_networks::find(record, hosts),
         clocks: &clocks,
         has_manifests: manifests.is_ok_and(|list| !list.is_empty()),
         with_control_plane: rules.with_control_plane,
@@ -370,7 +370,7 @@ fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> h
     for name in hosts.iter().filter_map(|record| record.hostname()) {
         *names.entry(name.to_owned()).or_default() += 1;
     }
-    let machine_networks = machine_networks::of(cluster, hosts);
+    let machine_networks = machine_networks::find(cluster, hosts);
     let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
     let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).collect();
     // A control plane has three nodes that vote, be one an arbiter; without one two hosts may be all there are.
@@ -406,12 +406,12 @@ fn store_groups(change: &mut Change, id: ClusterId, shared: &host_check::Shared)
         return;
     };
     let Some(current) = change.model().clusters.get(&id) else { return };
-    let known = current.kept.get("ip_collisions").and_then(Value::as_str);
+    let known = current.settings.get("ip_collisions").and_then(Value::as_str);
     if current.cluster.connectivity_majority_groups == groups && known == Some(collisions.as_str()) {
         return;
     }
     let mut record = ClusterRecord::clone(current);
     record.cluster.connectivity_majority_groups = groups;
-    record.kept.insert("ip_collisions".to_owned(), Value::from(collisions));
+    record.settings.insert("ip_collisions".to_owned(), Value::from(collisions));
     change.put_cluster(record);
 }

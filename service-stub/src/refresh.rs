@@ -10,7 +10,7 @@ use std::{sync::atomic::Ordering, thread, time::Instant};
 
 impl Service {
     /// One pass over all records that time alone may change.
-    pub fn refresh(&self) -> Result<(), StoreError> {
+    pub(crate) fn refresh(&self) -> Result<(), StoreError> {
         self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
         self.unsettled.take();
         let model = self.store.model();
@@ -33,7 +33,7 @@ impl Service {
     }
 
     /// Settles the clusters that were noted as unsettled.
-    pub fn settle(&self) -> Result<(), StoreError> {
+    pub(crate) fn settle(&self) -> Result<(), StoreError> {
         self.settle_all(self.unsettled.take(), pass::settle_cluster)
     }
 

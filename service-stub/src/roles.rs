@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Gives every host of the cluster that has no role of its own a suggested one, once all hosts sent their inventory.
-pub fn suggest(requirements: &Requirements, change: &mut Change, cluster: &ClusterRecord) {
+pub(crate) fn suggest(requirements: &Requirements, change: &mut Change, cluster: &ClusterRecord) {
     let hosts = change.model().hosts_of_cluster(cluster.cluster.id);
     for (record, role) in hosts.iter().zip(plan(requirements, cluster, &hosts)) {
         if record.host.suggested_role != role {
@@ -71,7 +71,7 @@ fn enough(inventory: &Inventory, needs: RoleNeeds) -> bool {
 }
 
 /// Has one master carry the temporary control plane: the one that was to before, else the last that is ready.
-pub fn elect_bootstrap(change: &mut Change, cluster: ClusterId) {
+pub(crate) fn elect_bootstrap(change: &mut Change, cluster: ClusterId) {
     let hosts = change.model().hosts_of_cluster(cluster);
     let ready = |host: &&Arc<HostRecord>| {
         host.host.role == HostRole::Master

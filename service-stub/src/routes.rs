@@ -3,7 +3,7 @@
 use crate::auth::{self, Access, Credential as C};
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
 use crate::handlers::{Handler, counts, downloads};
-use crate::http::call::{caller_of, watches};
+use crate::http::call::{caller, watches};
 use crate::http::limits::{self, Kind};
 use crate::http::work::{blocking, next_piece, read_body};
 use crate::http::{Answer, Call, Refusal, connections::Peer, negotiate::Resumed, unread};
@@ -63,12 +63,12 @@ const ROUTES: &[Route] = &[
     route("/byapikey/{token}/{version}/{arch}/full.iso", Access::One(&[C::Path]), || get(images::short)),
     route("/byapikey/{token}/{version}/{arch}/minimal.iso", Access::One(&[C::Path]), || get(images::short)),
     route("/boot-artifacts/landfall", Access::Open, || get(images::agent)),
-    route("/boot-artifacts/{artifact}", Access::Open, || get(images::of_iso)),
+    route("/boot-artifacts/{artifact}", Access::Open, || get(images::iso_artifact)),
     route("/boot-artifacts/os/{file}", Access::Open, || get(images::os)),
 ];
 
 /// The access that a route declares, by its pattern. A route without a declaration takes a user's token, as the page does.
-pub fn access(method: &Method, pattern: &str) -> Access {
+pub(crate) fn access(method: &Method, pattern: &str) -> Access {
     let endpoint = pattern.strip_prefix(api::API_PATH).and_then(|path| endpoints::find(method, path));
     let fits = |route: &&Route| pattern.strip_prefix(route.base) == Some(route.path);
     let other = || ROUTES.iter().find(fits).map_or(Access::One(USER), |route| route.access);
@@ -85,7 +85,7 @@ fn limited(filter: MethodFilter, run: Handler, body_limit: usize) -> MethodRoute
     })
 }
 
-pub fn router(service: Arc<Service>) -> Router {
+pub(crate) fn router(service: Arc<Service>) -> Router {
     service.share();
     let mut api = Router::new();
     for endpoint in ENDPOINTS.iter() {
@@ -207,7 +207,7 @@ async fn handle(
                 query,
                 headers: parts.headers,
                 body,
-                caller: caller_of(&parts.extensions),
+                caller: caller(&parts.extensions),
                 watches: watches(&parts.extensions),
                 peer: parts.extensions.get().map(|Peer(address)| *address),
             },

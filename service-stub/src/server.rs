@@ -3,7 +3,7 @@
 use crate::http::work::blocking;
 use crate::http::{Refusal, connections};
 use crate::payload;
-pub use crate::routes::router;
+pub(crate) use crate::routes::router;
 use crate::service::Service;
 use crate::store::backup;
 use axum::{
@@ -26,7 +26,7 @@ const BLOCKING_THREADS: usize = 32;
 /// Connections that wait to be taken.
 const ACCEPT_QUEUE: u32 = 4096;
 /// A stopping server waits so long for answers on their way.
-pub const STOP_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The runtime to serve on: one thread for all connections, and so many for what blocks.
 pub fn runtime() -> std::io::Result<runtime::Runtime> {

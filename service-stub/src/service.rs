@@ -32,11 +32,11 @@ pub struct Service {
     /// When it started: silence before that is nobody's fault.
     pub started: Timestamp,
     /// What is to be brought to rest soon.
-    pub unsettled: Unsettled,
+    pub(crate) unsettled: Unsettled,
     /// Steps that run on hosts.
     pub outstanding: Outstanding,
     /// Clusters that were deleted.
-    pub unregistered: Unregistered,
+    pub(crate) unregistered: Unregistered,
     /// What release images name.
     pub payloads: Payloads,
     /// New hosts, by the address they come from.
@@ -44,7 +44,7 @@ pub struct Service {
     /// Places for requests.
     pub gates: Gates,
     /// Whether it is told to stop: what would go on for ever ends then.
-    pub stopping: tokio::sync::watch::Sender<bool>,
+    pub(crate) stopping: tokio::sync::watch::Sender<bool>,
     pub metrics: Metrics,
     /// Itself, for work that outlives a request's handler.
     itself: OnceLock<Weak<Service>>,
@@ -83,7 +83,7 @@ impl Service {
     }
 
     /// What its passes decide by.
-    pub fn rules(&self) -> Rules<'_> {
+    pub(crate) fn rules(&self) -> Rules<'_> {
         let settings = &self.settings;
         let with_control_plane = settings.cluster_files.is_some();
         // With a control plane the host we run on bootstraps, and waits for the others by itself.
@@ -109,12 +109,12 @@ impl Service {
     }
 
     /// Itself, once it is served.
-    pub fn shared(&self) -> Option<Arc<Self>> {
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
         self.itself.get()?.upgrade()
     }
 
     /// For how many seconds no refresh has begun, if those are too many.
-    pub fn stands_still(&self) -> Option<i64> {
+    pub(crate) fn stands_still(&self) -> Option<i64> {
         let since = Timestamp::now().unix_seconds().saturating_sub(self.refreshed.load(Ordering::Relaxed));
         (since > STANDS_STILL_S).then_some(since)
     }
@@ -130,7 +130,7 @@ impl Service {
 
     /// Gives every infra-env the token its agents show. They have one from the start, but not of a key that is new, or from a
     /// time without authentication.
-    pub fn renew_tokens(&self) -> Result<(), StoreError> {
+    pub(crate) fn renew_tokens(&self) -> Result<(), StoreError> {
         let auth = &self.settings.auth;
         if self.store.model().infra_envs.values().all(|record| auth.fits(record)) {
             return Ok(());

@@ -5,23 +5,23 @@ use serde_json::Value;
 use std::fmt::Write;
 
 /// Text of a document's member, by JSON pointer; empty when it isn't there or no text.
-pub fn at<'a>(document: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn at<'a>(document: &'a Value, pointer: &str) -> &'a str {
     document.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
 /// Number of a document's member, by JSON pointer; 0 when it isn't there.
-pub fn number_at(document: &Value, pointer: &str) -> u64 {
+pub(crate) fn number_at(document: &Value, pointer: &str) -> u64 {
     document.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// One line without what moves a terminal's cursor or turns text around: names come from machines nobody vouches for.
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.trim().chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
 /// An error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -32,7 +32,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// At most `max` characters, the last then an ellipsis.
-pub fn cut(text: &str, max: usize) -> String {
+pub(crate) fn cut(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();
     }
@@ -42,12 +42,12 @@ pub fn cut(text: &str, max: usize) -> String {
 }
 
 /// Bytes in decimal units, as disks are sold: `20 GB`, `1.9 TB`.
-pub fn decimal_bytes(bytes: u64) -> String {
+pub(crate) fn decimal_bytes(bytes: u64) -> String {
     scaled(bytes, 1000, ["B", "kB", "MB", "GB", "TB", "PB"])
 }
 
 /// Bytes in binary units, as memory is: `16 GiB`.
-pub fn binary_bytes(bytes: u64) -> String {
+pub(crate) fn binary_bytes(bytes: u64) -> String {
     scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
@@ -67,7 +67,7 @@ fn scaled(bytes: u64, base: u64, units: [&str; 6]) -> String {
 }
 
 /// Seconds as `45s`, `12m`, `3h 5m`, `2d 4h`.
-pub fn duration(seconds: i64) -> String {
+pub(crate) fn duration(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let mut text = String::new();
     let _ = match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
@@ -81,25 +81,25 @@ pub fn duration(seconds: i64) -> String {
 
 /// One validation, whatever service it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Validation {
+pub(crate) struct Validation {
     /// `hardware`, `network`, …
-    pub category: String,
-    pub id: String,
+    pub(crate) category: String,
+    pub(crate) id: String,
     /// `success`, `failure`, `pending`, `error`, `disabled`.
-    pub status: String,
+    pub(crate) status: String,
     /// Why, for people.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Validation {
     /// Whether it stands in the way.
-    pub fn stands_in_the_way(&self) -> bool {
+    pub(crate) fn stands_in_the_way(&self) -> bool {
         !matches!(self.status.as_str(), "success" | "success-suppressed" | "disabled")
     }
 }
 
 /// The validations inside a `validations_info`, by category; none when it can't be read.
-pub fn validations(info: &str) -> Vec<Validation> {
+pub(crate) fn validations(info: &str) -> Vec<Validation> {
     let parsed: serde_json::Map<String, Value> = serde_json::from_str(info).unwrap_or_default();
     let of = |category: &str, finding: &Value| Validation {
         category: category.to_owned(),
@@ -114,7 +114,7 @@ pub fn validations(info: &str) -> Vec<Validation> {
 }
 
 /// `8 CPU, 16 GiB, 480 GB + 2 TB`: processors, memory, disks that may be installed to.
-pub fn hardware(inventory: &Inventory) -> String {
+pub(crate) fn hardware(inventory: &Inventory) -> String {
     let mut parts = Vec::new();
     parts.extend(inventory.cpu.as_ref().map(|cpu| format!("{} CPU", cpu.count)));
     parts.extend(inventory.memory.as_ref().map(|memory| binary_bytes(memory.physical_bytes)));
@@ -125,14 +125,14 @@ pub fn hardware(inventory: &Inventory) -> String {
 }
 
 /// The address of the management controller, if there is one.
-pub fn bmc(inventory: &Inventory) -> String {
+pub(crate) fn bmc(inventory: &Inventory) -> String {
     let own = [("0.0.0.0", &inventory.bmc_address), ("::/0", &inventory.bmc_v6address)];
     let all = own.into_iter().filter(|(none, address)| !address.is_empty() && *address != none);
     all.map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Who made it, and what it is.
-pub fn machine(inventory: &Inventory) -> String {
+pub(crate) fn machine(inventory: &Inventory) -> String {
     let Some(vendor) = &inventory.system_vendor else { return String::new() };
     let kind = if vendor.r#virtual { "(virtual)" } else { "" };
     let words = [vendor.manufacturer.as_str(), vendor.product_name.as_str(), kind];

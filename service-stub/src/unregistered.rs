@@ -14,7 +14,7 @@ const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 
 /// The documents of deleted clusters, oldest first.
 #[derive(Debug, Default)]
-pub struct Unregistered(Mutex<VecDeque<Value>>);
+pub(crate) struct Unregistered(Mutex<VecDeque<Value>>);
 
 impl Unregistered {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Value>> {
@@ -22,7 +22,7 @@ impl Unregistered {
     }
 
     /// Takes the document of a cluster that was deleted, with its hosts.
-    pub fn push(&self, mut document: Value, now: Timestamp) {
+    pub(crate) fn push(&self, mut document: Value, now: Timestamp) {
         if document.to_string().len() > MAX_DOCUMENT_BYTES {
             document["hosts"] = json!([]);
         }
@@ -38,7 +38,7 @@ impl Unregistered {
     }
 
     /// All of them, with or without their hosts.
-    pub fn list(&self, with_hosts: bool) -> Vec<Value> {
+    pub(crate) fn list(&self, with_hosts: bool) -> Vec<Value> {
         let mut all: Vec<Value> = self.lock().iter().cloned().collect();
         if !with_hosts {
             all.iter_mut().for_each(|document| document["hosts"] = json!([]));
@@ -47,7 +47,7 @@ impl Unregistered {
     }
 
     /// One of them, with its hosts.
-    pub fn find(&self, id: ClusterId) -> Option<Value> {
+    pub(crate) fn find(&self, id: ClusterId) -> Option<Value> {
         let id = json!(id);
         self.lock().iter().find(|document| document["id"] == id).cloned()
     }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A host with everything that depends on the moment of asking.
-pub fn host(service: &Service, record: &HostRecord) -> Host {
+pub(crate) fn host(service: &Service, record: &HostRecord) -> Host {
     let presence = service.store.presences().get(record.key());
     let mut host = record.host.clone();
     host.status = record.state.to_string();
@@ -35,7 +35,7 @@ pub fn host(service: &Service, record: &HostRecord) -> Host {
 
 /// A host as the answer to its registration: what it registers as, before anything is made of that. Of a host that is known
 /// already, nothing of what is known is in it.
-pub fn registration(service: &Service, record: &HostRecord, cluster: Option<&ClusterRecord>, is_known: bool) -> Value {
+pub(crate) fn registration(service: &Service, record: &HostRecord, cluster: Option<&ClusterRecord>, is_known: bool) -> Value {
     let mut host = HostRecord::new(record.key(), record.host.cluster_id, Timestamp::ZERO);
     if let Some(cluster) = cluster {
         host.join(cluster);
@@ -66,7 +66,7 @@ pub fn registration(service: &Service, record: &HostRecord, cluster: Option<&Clu
 }
 
 /// The same as a document, with the text fields that are only kept. Free addresses are the service's own matter.
-pub fn host_document(service: &Service, record: &HostRecord) -> Value {
+pub(crate) fn host_document(service: &Service, record: &HostRecord) -> Value {
     let mut host = host(service, record);
     host.progress.get_or_insert_default();
     let mut document = serde_json::to_value(host).unwrap_or_default();
@@ -81,16 +81,16 @@ pub fn host_document(service: &Service, record: &HostRecord) -> Value {
 }
 
 /// The domain of owners: nobody has an address here.
-pub const NO_DOMAIN: &str = "Unknown";
+pub(crate) const NO_DOMAIN: &str = "Unknown";
 
 /// A cluster, with or without its hosts.
-pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord, with_hosts: bool) -> Value {
+pub(crate) fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord, with_hosts: bool) -> Value {
     let hosts = model.hosts_of_cluster(record.cluster.id);
     let mut cluster = record.cluster.clone();
     cluster.status = record.state.to_string();
     if cluster.machine_networks.is_empty() {
         let own = |network: &Cidr| MachineNetwork { cidr: network.to_string(), cluster_id: Some(cluster.id) };
-        cluster.machine_networks = machine_networks::of(record, &hosts).iter().map(own).collect();
+        cluster.machine_networks = machine_networks::find(record, &hosts).iter().map(own).collect();
     }
     let mut document = serde_json::to_value(cluster).unwrap_or_default();
     let Value::Object(fields) = &mut document else { return document };
@@ -111,7 +111,7 @@ pub fn cluster_document(service: &Service, model: &Model, record: &ClusterRecord
     if let Value::Object(fixed) = fixed {
         fields.extend(fixed);
     }
-    fields.extend(record.kept.iter().map(|(name, value)| (name.clone(), value.clone())));
+    fields.extend(record.settings.iter().map(|(name, value)| (name.clone(), value.clone())));
     let workers = hosts.iter().filter(|host| host.effective_role() == api::HostRole::Worker).count();
     fields.insert("schedulable_masters_forced_true".into(), Value::from(workers < 2));
     fields.insert("host_networks".into(), host_networks(&hosts));

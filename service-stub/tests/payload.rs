@@ -64,7 +64,7 @@ impl World {
             };
             let mut cluster =
                 ClusterRecord::new(ClusterState::Installing, cluster, Secret::new(pull_secret.to_string()));
-            cluster.kept.insert("ocp_release_image".into(), image.into());
+            cluster.settings.insert("ocp_release_image".into(), image.into());
             let mut host = HostRecord::new(key, Some(id), Timestamp::now());
             host.state = HostState::Installing;
             host.host = Host {

@@ -141,7 +141,11 @@ const INSTALLS: Assistant = Assistant {
         // A medium that carries a registry.
         (
             When::There("/mnt/agentdata"),
-            &[Program { name: HostProgram::Shell.path(), arguments: &[&[TRANSPOSE_SCRIPT, "*"]], variables: &VARIABLES }],
+            &[Program {
+                name: HostProgram::Shell.path(),
+                arguments: &[&[TRANSPOSE_SCRIPT, "*"]],
+                variables: &VARIABLES,
+            }],
         ),
         (
             When::LiveSystemChanges,

@@ -170,7 +170,11 @@ impl Pump {
     }
 
     /// As [`start`](Self::start), of a source that may stay packed.
-    pub(crate) fn start_as(options: &InstallOptions, taps: Vec<Box<dyn Tap>>, packing: Packing) -> Result<Self, DecodeError> {
+    pub(crate) fn start_as(
+        options: &InstallOptions,
+        taps: Vec<Box<dyn Tap>>,
+        packing: Packing,
+    ) -> Result<Self, DecodeError> {
         let stall = match &options.source {
             Source::Url(_) => None,
             local => Some((options.stall_timeout, local.to_string())),

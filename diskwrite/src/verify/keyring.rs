@@ -82,7 +82,12 @@ impl Key {
     }
 
     /// Whether the key made this signature of a digest.
-    pub(crate) fn verify(&self, hash: HashAlgorithm, digest: &[u8], signature: &SignatureBytes) -> Result<(), PgpError> {
+    pub(crate) fn verify(
+        &self,
+        hash: HashAlgorithm,
+        digest: &[u8],
+        signature: &SignatureBytes,
+    ) -> Result<(), PgpError> {
         match &self.part {
             Part::Primary(key) => key.verify(hash, digest, signature),
             Part::Sub(key) => key.verify(hash, digest, signature),

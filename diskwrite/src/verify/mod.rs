@@ -11,7 +11,6 @@ use crate::trust::SignatureAt;
 use sha256::Sum;
 use std::{error::Error, io, path::PathBuf};
 
-
 /// The cause that a library gives.
 type Cause = Box<dyn Error + Send + Sync>;
 

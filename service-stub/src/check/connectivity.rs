@@ -10,20 +10,20 @@ use std::{
 };
 
 /// A host's facts, as far as they matter here.
-pub struct Node<'a> {
-    pub id: HostId,
-    pub addresses: &'a [IpAddr],
+pub(crate) struct Node<'a> {
+    pub(crate) id: HostId,
+    pub(crate) addresses: &'a [IpAddr],
     /// What it sees of the others.
-    pub reach: Option<&'a Reach>,
+    pub(crate) reach: Option<&'a Reach>,
 }
 
 /// `connectivity_majority_groups`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MajorityGroups {
+pub(crate) struct MajorityGroups {
     /// Members by network in CIDR notation, or by `IPv4` and `IPv6`.
-    pub majority_groups: BTreeMap<String, Vec<HostId>>,
+    pub(crate) majority_groups: BTreeMap<String, Vec<HostId>>,
     /// A host's addresses that all others reach.
-    pub l3_connected_addresses: BTreeMap<HostId, Vec<String>>,
+    pub(crate) l3_connected_addresses: BTreeMap<HostId, Vec<String>>,
 }
 
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ enum Question {
 }
 
 /// Works out all groups; `minimum` hosts make a group.
-pub fn groups(nodes: &[Node], networks: &[Cidr], minimum: usize) -> MajorityGroups {
+pub(crate) fn groups(nodes: &[Node], networks: &[Cidr], minimum: usize) -> MajorityGroups {
     let mut peers: Vec<&Node> = nodes.iter().collect();
     peers.sort_by_key(|peer| peer.id);
     let group = |question| {
@@ -48,7 +48,7 @@ pub fn groups(nodes: &[Node], networks: &[Cidr], minimum: usize) -> MajorityGrou
 }
 
 /// Every address of an inventory.
-pub fn addresses(inventory: &Inventory) -> impl Iterator<Item = IpAddr> {
+pub(crate) fn addresses(inventory: &Inventory) -> impl Iterator<Item = IpAddr> {
     let texts = inventory.interfaces.iter().flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
     texts.filter_map(|text| text.parse::<Cidr>().ok()).map(|cidr| cidr.address).filter(|address| !address.is_loopback())
 }
@@ -86,7 +86,7 @@ fn mutual(peers: &[&Node], question: Question) -> Vec<BTreeSet<usize>> {
 }
 
 /// Addresses that two machines answer for, by one host's probes, with their hardware addresses.
-pub fn collisions(nodes: &[Node]) -> BTreeMap<IpAddr, BTreeSet<String>> {
+pub(crate) fn collisions(nodes: &[Node]) -> BTreeMap<IpAddr, BTreeSet<String>> {
     let mut all: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
     for node in nodes {
         let mut first: HashMap<IpAddr, &str> = HashMap::new();

@@ -18,16 +18,16 @@ const OWN_REASONS: [&str; 6] = [
 
 /// What a disk is judged by besides itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     /// Smallest size, GB (10^9 bytes).
-    pub disk_size_gb: u64,
+    pub(crate) disk_size_gb: u64,
     /// Version to be installed; empty while it isn't known.
-    pub version: &'a str,
+    pub(crate) version: &'a str,
 }
 
 impl<'a> Wanted<'a> {
     /// What a host of the cluster needs in its role; without a cluster, what any role needs.
-    pub fn of(
+    pub(crate) fn of(
         requirements: &Requirements,
         record: &HostRecord,
         cluster: Option<&'a ClusterRecord>,
@@ -37,13 +37,13 @@ impl<'a> Wanted<'a> {
             return Self { disk_size_gb: requirements.least("").disk_size_gb, version: "" };
         };
         let (version, role) = (cluster.cluster.openshift_version.as_str(), record.effective_role());
-        let needs = requirements.of_machine(version, role, cluster.single_node(), Some(inventory));
+        let needs = requirements.machine_needs(version, role, cluster.single_node(), Some(inventory));
         Self { disk_size_gb: needs.disk_size_gb, version }
     }
 }
 
 /// Adds the service's reasons to the agent's; an eligible disk has none.
-pub fn judge(inventory: &mut Inventory, wanted: Wanted) {
+pub(crate) fn judge(inventory: &mut Inventory, wanted: Wanted) {
     let reasons: Vec<_> = inventory.disks.iter().map(|disk| reasons(disk, inventory, wanted)).collect();
     for (disk, own) in inventory.disks.iter_mut().zip(reasons) {
         let mut all = disk.installation_eligibility.not_eligible_reasons.take().unwrap_or_default();
@@ -136,7 +136,7 @@ fn iscsi_reason(disk: &Disk, inventory: &Inventory) -> Option<String> {
 }
 
 /// Whether a route's destination is "anywhere".
-pub fn is_default(destination: &str) -> bool {
+pub(crate) fn is_default(destination: &str) -> bool {
     matches!(destination, "0.0.0.0" | "::" | "0.0.0.0/0" | "::/0")
 }
 
@@ -147,7 +147,7 @@ fn gigabytes(bytes: u64) -> f64 {
 }
 
 /// The device node; by its name where the inventory has no path.
-pub fn node(disk: &Disk) -> String {
+pub(crate) fn node(disk: &Disk) -> String {
     match (disk.path.as_str(), disk.name.as_str()) {
         ("", "") => String::new(),
         ("", name) => format!("/dev/{name}"),
@@ -156,14 +156,14 @@ pub fn node(disk: &Disk) -> String {
 }
 
 /// The identifier instructions and settings use: by-id, else by-path, else the device node.
-pub fn identifier(disk: &Disk) -> String {
+pub(crate) fn identifier(disk: &Disk) -> String {
     let named = [&disk.by_id, &disk.by_path, &disk.id].into_iter().find(|text| !text.is_empty());
     named.cloned().unwrap_or_else(|| node(disk))
 }
 
 /// The disk to install to: the wanted one while it is eligible, else the first eligible in the service's order
 /// (bootable first, NVMe last, drive type by name, smallest, SCSI address).
-pub fn choose<'a>(inventory: &'a Inventory, wanted: &str) -> Option<&'a Disk> {
+pub(crate) fn choose<'a>(inventory: &'a Inventory, wanted: &str) -> Option<&'a Disk> {
     let eligible = || inventory.disks.iter().filter(|disk| disk.installation_eligibility.eligible);
     let is_wanted = |disk: &&Disk| !wanted.is_empty() && answers_to(disk, wanted);
     eligible().find(is_wanted).or_else(|| {
@@ -175,7 +175,7 @@ pub fn choose<'a>(inventory: &'a Inventory, wanted: &str) -> Option<&'a Disk> {
 }
 
 /// Whether a user who says `name` means this disk.
-pub fn answers_to(disk: &Disk, name: &str) -> bool {
+pub(crate) fn answers_to(disk: &Disk, name: &str) -> bool {
     [&disk.id, &disk.by_id, &disk.by_path].into_iter().any(|text| text == name) || node(disk) == name
 }
 

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 /// The addresses that a host resolved for each name it was asked for.
 #[derive(Debug, Default)]
-pub struct Domains {
+pub(crate) struct Domains {
     by_name: BTreeMap<String, Vec<IpAddr>>,
 }
 
 impl Domains {
     /// The reply to `domain-resolution`; none before there is one.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let document: Value = serde_json::from_str(text).ok()?;
         let addresses = |resolution: &Value, key: &str| {
             let list = resolution.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -28,7 +28,7 @@ impl Domains {
     }
 
     /// The addresses of a name; none if the host was not asked for it.
-    pub fn of(&self, name: &str) -> Option<&[IpAddr]> {
+    pub(crate) fn of(&self, name: &str) -> Option<&[IpAddr]> {
         self.by_name.get(name).map(Vec::as_slice)
     }
 }

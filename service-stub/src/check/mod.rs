@@ -1,13 +1,13 @@
 //! What must hold before an installation: checks of hosts and clusters as tables of pure functions (docs/compatibility.md#validations).
 
 pub mod cluster;
-pub mod connectivity;
-pub mod disks;
-pub mod domains;
+pub(crate) mod connectivity;
+pub(crate) mod disks;
+pub(crate) mod domains;
 pub mod host;
-pub mod reach;
+pub(crate) mod reach;
 pub mod requirements;
-pub mod turned;
+pub(crate) mod turned;
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Operators that a cluster may have; none of them is installed by this service, so no host needs anything for one.
-pub const OPERATORS: [&str; 29] = [
+pub(crate) const OPERATORS: [&str; 29] = [
     "amd-gpu",
     "authorino",
     "cluster-observability",
@@ -51,7 +51,7 @@ pub const OPERATORS: [&str; 29] = [
 /// How a check came out. Pending means that a fact is missing; it does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub(crate) enum Status {
     /// It can't be decided, by the fault of a setting.
     Error,
     /// The operator of the service does not want it.
@@ -62,41 +62,41 @@ pub enum Status {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub id: &'static str,
+pub(crate) struct Finding {
+    pub(crate) id: &'static str,
     /// How it came out.
-    pub status: Status,
+    pub(crate) status: Status,
     /// Why, for people.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Finding {
-    pub fn passes(&self) -> bool {
+    pub(crate) fn passes(&self) -> bool {
         matches!(self.status, Status::Success | Status::Disabled)
     }
 }
 
 /// Checks that hold nothing back, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Waived {
+pub(crate) struct Waived {
     /// Told as they come out, and counted as passed.
-    pub ignored: BTreeSet<String>,
+    pub(crate) ignored: BTreeSet<String>,
     /// Not looked at.
-    pub disabled: BTreeSet<String>,
+    pub(crate) disabled: BTreeSet<String>,
 }
 
 impl Waived {
     /// What stands in the place of a check that is not looked at.
-    pub fn verdict(&self, id: &str) -> Option<Verdict> {
+    pub(crate) fn verdict(&self, id: &str) -> Option<Verdict> {
         self.disabled.contains(id).then(|| (Status::Disabled, "Validation disabled by configuration".to_owned()))
     }
 }
 
 /// A check's verdict before it gets its id.
-pub type Verdict = (Status, String);
+pub(crate) type Verdict = (Status, String);
 
 /// The condition decides between two messages.
-pub fn verdict(holds: bool, success: impl Into<String>, failure: impl FnOnce() -> String) -> Verdict {
+pub(crate) fn verdict(holds: bool, success: impl Into<String>, failure: impl FnOnce() -> String) -> Verdict {
     if holds { (Status::Success, success.into()) } else { (Status::Failure, failure()) }
 }
 
@@ -119,7 +119,7 @@ static OPERATOR_FINDINGS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
 });
 
 /// Findings by category, as the published JSON text; with those of operators if wanted.
-pub fn to_json<'a>(findings: impl Iterator<Item = (&'static str, &'a Finding)>, with_operators: bool) -> String {
+pub(crate) fn to_json<'a>(findings: impl Iterator<Item = (&'static str, &'a Finding)>, with_operators: bool) -> String {
     let mut by_category: BTreeMap<&str, Vec<Shown>> = BTreeMap::new();
     for (category, finding) in findings {
         by_category.entry(category).or_default().push(Shown {

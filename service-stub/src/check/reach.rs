@@ -5,59 +5,59 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 /// A report by remote host. Entries whose address doesn't parse are left out.
 #[derive(Debug, Default)]
-pub struct Reach {
+pub(crate) struct Reach {
     by_host: BTreeMap<HostId, Seen>,
 }
 
 /// What is seen of one host.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Who answered to ARP or neighbour solicitations.
-    pub l2: Vec<Neighbour>,
-    pub l3: Vec<Echo>,
+    pub(crate) l2: Vec<Neighbour>,
+    pub(crate) l3: Vec<Echo>,
     /// Packets of full size.
-    pub mtu: Vec<FullSize>,
+    pub(crate) mtu: Vec<FullSize>,
 }
 
 /// One who answered to an address.
 #[derive(Debug)]
-pub struct Neighbour {
+pub(crate) struct Neighbour {
     /// The address asked for.
-    pub address: IpAddr,
+    pub(crate) address: IpAddr,
     /// Who answered, in lower case.
-    pub mac: Box<str>,
+    pub(crate) mac: Box<str>,
     /// It is the remote host.
-    pub successful: bool,
+    pub(crate) successful: bool,
 }
 
 /// Echoes of one address.
 #[derive(Debug)]
-pub struct Echo {
-    pub address: IpAddr,
+pub(crate) struct Echo {
+    pub(crate) address: IpAddr,
     /// Any came back.
-    pub successful: bool,
+    pub(crate) successful: bool,
     /// Mean round trip, milliseconds.
-    pub average_rtt_ms: f64,
+    pub(crate) average_rtt_ms: f64,
     /// Lost, percent.
-    pub packet_loss_percentage: f64,
+    pub(crate) packet_loss_percentage: f64,
 }
 
 /// A packet of the interface's full MTU to one address.
 #[derive(Debug)]
-pub struct FullSize {
-    pub address: IpAddr,
+pub(crate) struct FullSize {
+    pub(crate) address: IpAddr,
     /// It passed unfragmented.
-    pub successful: bool,
+    pub(crate) successful: bool,
 }
 
 impl Reach {
     /// What is seen of a host; none where the report has nothing about it.
-    pub fn of(&self, host: HostId) -> Option<&Seen> {
+    pub(crate) fn of(&self, host: HostId) -> Option<&Seen> {
         self.by_host.get(&host)
     }
 
     /// By remote host.
-    pub fn iter(&self) -> impl Iterator<Item = (HostId, &Seen)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (HostId, &Seen)> {
         self.by_host.iter().map(|(host, seen)| (*host, seen))
     }
 }

@@ -12,17 +12,17 @@ const EDGE_PRODUCT: &str = "bluefieldsoc";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoleNeeds {
     /// Logical processors.
-    pub cpu_cores: u64,
+    pub(crate) cpu_cores: u64,
     /// Memory, MiB.
-    pub ram_mib: u64,
+    pub(crate) ram_mib: u64,
     /// Smallest installation disk, GB (10^9 bytes).
-    pub disk_size_gb: u64,
+    pub(crate) disk_size_gb: u64,
     /// A synced write of the installation disk takes longer than this in no more than one of a hundred, milliseconds.
-    pub disk_speed_ms: u64,
+    pub(crate) disk_speed_ms: u64,
     /// Mean round trip to hosts of the same role, milliseconds; any will do without it.
-    pub network_latency_ms: Option<f64>,
+    pub(crate) network_latency_ms: Option<f64>,
     /// Lost packets to hosts of the same role, percent; any will do without it.
-    pub packet_loss_percent: Option<f64>,
+    pub(crate) packet_loss_percent: Option<f64>,
 }
 
 /// Memory may fall short by this much: firmware keeps some.
@@ -30,7 +30,7 @@ const MEMORY_TOLERANCE_MIB: u64 = 100;
 
 impl RoleNeeds {
     /// The least memory that passes, MiB. What the kernel counts is short of what is built in by some more.
-    pub fn least_mib(&self, method: &str) -> u64 {
+    pub(crate) fn least_mib(&self, method: &str) -> u64 {
         let further = if method == "meminfo" { self.ram_mib / 50 } else { 0 };
         self.ram_mib.saturating_sub(MEMORY_TOLERANCE_MIB.saturating_add(further))
     }
@@ -203,11 +203,11 @@ impl Requirements {
 
     /// What a host of `role` needs in a cluster of `version`.
     pub fn of(&self, version: &str, role: HostRole, single_node: bool) -> RoleNeeds {
-        self.of_machine(version, role, single_node, None)
+        self.machine_needs(version, role, single_node, None)
     }
 
     /// The same, of a machine that is known: some need less as workers.
-    pub fn of_machine(
+    pub(crate) fn machine_needs(
         &self,
         version: &str,
         role: HostRole,
@@ -227,7 +227,7 @@ impl Requirements {
     }
 
     /// The least any role needs: a host below it is of no use to anybody.
-    pub fn least(&self, version: &str) -> RoleNeeds {
+    pub(crate) fn least(&self, version: &str) -> RoleNeeds {
         let roles = [HostRole::Master, HostRole::Arbiter, HostRole::Worker].map(|role| self.of(version, role, false));
         let least = |field: fn(&RoleNeeds) -> u64| roles.iter().map(field).min().unwrap_or(0);
         RoleNeeds {
@@ -258,7 +258,7 @@ fn is_edge(inventory: &Inventory) -> bool {
 }
 
 /// Whether a version is that release or a later one. One that can't be read counts as late: it is nobody's old one.
-pub fn is_at_least(version: &str, major: u64, minor: u64) -> bool {
+pub(crate) fn is_at_least(version: &str, major: u64, minor: u64) -> bool {
     match *numbers(version).as_slice() {
         [0, ..] | [] => true,
         [own] => own >= major,
@@ -318,7 +318,7 @@ mod tests {
             ("4.22.9", Master, false, &card, (4, 16384, 100), (Some(100.0), Some(0.0))),
         ];
         for (version, role, single, machine, hardware, network) in rows {
-            let needs = Requirements::default().of_machine(version, role, single, Some(machine));
+            let needs = Requirements::default().machine_needs(version, role, single, Some(machine));
             assert_eq!((needs.cpu_cores, needs.ram_mib, needs.disk_size_gb), hardware, "{version} {role}");
             assert_eq!((needs.network_latency_ms, needs.packet_loss_percent), network, "{version} {role}");
             assert_eq!(needs.disk_speed_ms, 10, "{version} {role}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Which way a check turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// It fails now.
     Failed {
         /// It passed before; else it had not been decided.
@@ -25,7 +25,7 @@ struct Told {
 
 /// Findings that turned since `before`, the `validations_info` of the last time: to failure from anything else, or from failure to
 /// success. A check that could not be made (`error`) is neither.
-pub fn turned<'a>(before: &str, findings: impl Iterator<Item = &'a Finding>) -> Vec<(Turn, &'a Finding)> {
+pub(crate) fn turned<'a>(before: &str, findings: impl Iterator<Item = &'a Finding>) -> Vec<(Turn, &'a Finding)> {
     let Ok(by_category) = serde_json::from_str::<BTreeMap<String, Vec<Told>>>(before) else { return Vec::new() };
     let told: BTreeMap<String, Status> =
         by_category.into_values().flatten().map(|entry| (entry.id, entry.status)).collect();

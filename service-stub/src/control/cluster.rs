@@ -1,6 +1,6 @@
 //! `landfall cluster`.
 
-use super::{Console, Reach, Session, download, fields, name_of, read_small, table};
+use super::{Console, Reach, Session, download, fields, display_name, read_small, table};
 use super::{cluster_show, wait};
 use crate::text::{at, number_at};
 use api::endpoint::{
@@ -284,7 +284,7 @@ fn done(session: &Session, console: &mut Console, document: &Value, what: &str) 
     if session.json {
         return console.json(document);
     }
-    let (name, id, status) = (name_of(document), at(document, "/id"), at(document, "/status"));
+    let (name, id, status) = (display_name(document), at(document, "/id"), at(document, "/status"));
     console.say(crate::text::plain(&format!("cluster {name} ({id}) {what}; its status is {status}")))
 }
 
@@ -297,7 +297,7 @@ fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
     let mut rows = table::Table::new(&["NAME", "ID", "STATUS", "PROGRESS", "HOSTS", "VERSION", "INFO"]);
     for (cluster, id) in clusters.iter().zip(table::short_ids(&ids)) {
         rows.row([
-            name_of(cluster),
+            display_name(cluster),
             id,
             at(cluster, "/status").to_owned(),
             cluster_show::percent(cluster),

@@ -1,18 +1,18 @@
 //! A cluster in full.
 
-use super::{Console, host_name, name_of, table};
+use super::{Console, host_name, display_name, table};
 use crate::text::{self, at, number_at};
 use serde_json::Value;
 
 /// Of an installation: `43 %`; empty before one.
-pub fn percent(cluster: &Value) -> String {
+pub(crate) fn percent(cluster: &Value) -> String {
     let begun =
         !at(cluster, "/install_started_at").starts_with("0001-") && !at(cluster, "/install_started_at").is_empty();
     if begun { format!("{} %", number_at(cluster, "/progress/total_percentage")) } else { String::new() }
 }
 
 /// Of a host: its stage with what it says of it, and how far it is.
-pub fn stage(host: &Value) -> String {
+pub(crate) fn stage(host: &Value) -> String {
     let (stage, detail) = (at(host, "/progress/current_stage"), at(host, "/progress/progress_info"));
     match (stage, detail) {
         ("", _) => String::new(),
@@ -22,7 +22,7 @@ pub fn stage(host: &Value) -> String {
 }
 
 /// Of a host: `37 %`; empty before an installation.
-pub fn host_percent(host: &Value) -> String {
+pub(crate) fn host_percent(host: &Value) -> String {
     match at(host, "/progress/current_stage") {
         "" => String::new(),
         _ => format!("{} %", number_at(host, "/progress/installation_percentage")),
@@ -30,7 +30,7 @@ pub fn host_percent(host: &Value) -> String {
 }
 
 /// The role a host has, or in parentheses the one it would be given.
-pub fn role(host: &Value) -> String {
+pub(crate) fn role(host: &Value) -> String {
     let bootstrap = host.pointer("/bootstrap").and_then(Value::as_bool).unwrap_or(false);
     match (at(host, "/role"), at(host, "/suggested_role")) {
         ("auto-assign" | "", "auto-assign" | "") => "auto-assign".to_owned(),
@@ -50,15 +50,15 @@ fn addresses(document: &Value, list: &str) -> String {
     .join(", ")
 }
 
-pub fn show(console: &mut Console, cluster: &Value, all_validations: bool) -> anyhow::Result<()> {
+pub(crate) fn show(console: &mut Console, cluster: &Value, all_validations: bool) -> anyhow::Result<()> {
     let text = |pointer| at(cluster, pointer).to_owned();
     let moment = |pointer| Some(text(pointer)).filter(|text| !text.starts_with("0001-")).unwrap_or_default();
     let domain = match at(cluster, "/base_dns_domain") {
         "" => String::new(),
-        domain => format!("{}.{domain}", name_of(cluster)),
+        domain => format!("{}.{domain}", display_name(cluster)),
     };
     console.list(&[
-        ("Name", name_of(cluster)),
+        ("Name", display_name(cluster)),
         ("Id", text("/id")),
         ("Status", text("/status")),
         ("Info", text("/status_info")),
@@ -100,7 +100,7 @@ pub fn show(console: &mut Console, cluster: &Value, all_validations: bool) -> an
 }
 
 /// The validations of `whose`: those that stand in the way, or all. Nothing when there is none to tell of.
-pub fn findings(console: &mut Console, whose: &str, info: &str, all: bool) -> anyhow::Result<()> {
+pub(crate) fn findings(console: &mut Console, whose: &str, info: &str, all: bool) -> anyhow::Result<()> {
     let found = text::validations(info);
     let wanted: Vec<_> = found.iter().filter(|finding| all || finding.stands_in_the_way()).collect();
     if wanted.is_empty() {

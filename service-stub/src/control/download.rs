@@ -14,12 +14,12 @@ use std::{
 const MAX_REASON_BYTES: u64 = 4096;
 
 /// Downloads a file of the API; to `console` without a name.
-pub fn file(session: &Session, console: &mut Console, target: &Target, to: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn file(session: &Session, console: &mut Console, target: &Target, to: Option<&Path>) -> anyhow::Result<()> {
     into(console, to, |out, progress| Ok(session.client.download(target, out, progress)?))
 }
 
 /// Downloads a URL of its own right, without the token: who made the URL put into it what it takes.
-pub fn url(session: &Session, console: &mut Console, url: &str, to: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Option<&Path>) -> anyhow::Result<()> {
     let shown = api::http::public_url(url);
     into(console, to, |out, progress| {
         let agent = api::http::agent(&session.http)?;

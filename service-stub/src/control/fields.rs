@@ -11,7 +11,7 @@ const SECRETS: [&str; 1] = ["pull_secret"];
 
 /// Why a setting can't be taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FieldError {
+pub(crate) enum FieldError {
     /// No `=`.
     #[error("'{0}' is not a setting: write FIELD=VALUE, FIELD=@FILE or FIELD=null")]
     Form(String),
@@ -43,7 +43,7 @@ fn value(text: &str) -> Value {
 }
 
 /// Adds settings to a document, the last of a name counting. What is in a file is text.
-pub fn add(document: &mut Map<String, Value>, settings: &[String]) -> anyhow::Result<()> {
+pub(crate) fn add(document: &mut Map<String, Value>, settings: &[String]) -> anyhow::Result<()> {
     for setting in settings {
         let (name, source) = parse(setting)?;
         let value = match source {

@@ -1,7 +1,7 @@
 //! `landfall host`.
 
 use super::{
-    Console, Reach, Session, cluster_show, download, endpoint_of, fields, host_name, host_show, inventory, read_small,
+    Console, Reach, Session, cluster_show, download, host_target, fields, host_name, host_show, inventory, read_small,
     table,
 };
 use crate::text::{at, plain};
@@ -161,18 +161,18 @@ impl Host {
                     );
                 }
                 fields::add(&mut changes, &settings)?;
-                let changed = session.client.send(&endpoint_of(&host, &UPDATE_HOST), Some(&Value::Object(changes)))?;
+                let changed = session.client.send(&host_target(&host, &UPDATE_HOST), Some(&Value::Object(changes)))?;
                 done(&session, console, &changed, "changed")?;
             }
             Command::Bind { host, cluster } => {
                 let host = find(&host)?;
                 let body = json!({"cluster_id": session.cluster_id(&cluster)?});
-                let bound = session.client.send(&endpoint_of(&host, &BIND_HOST), Some(&body))?;
+                let bound = session.client.send(&host_target(&host, &BIND_HOST), Some(&body))?;
                 done(&session, console, &bound, "bound")?;
             }
             Command::Unbind { host } => {
                 let host = find(&host)?;
-                let unbound = session.client.send(&endpoint_of(&host, &UNBIND_HOST), None)?;
+                let unbound = session.client.send(&host_target(&host, &UNBIND_HOST), None)?;
                 done(&session, console, &unbound, "unbound")?;
             }
             Command::Ignition { host, set, installed } => {
@@ -180,10 +180,10 @@ impl Host {
                 if let Some(file) = set {
                     let config = read_small(&file, MAX_IGNITION_BYTES)?;
                     let body = json!({"config": config.trim()});
-                    let changed = session.client.send(&endpoint_of(&host, &UPDATE_HOST_IGNITION), Some(&body))?;
+                    let changed = session.client.send(&host_target(&host, &UPDATE_HOST_IGNITION), Some(&body))?;
                     done(&session, console, &changed, "changed")?;
                 } else if installed {
-                    download::file(&session, console, &endpoint_of(&host, &DOWNLOAD_HOST_IGNITION), None)?;
+                    download::file(&session, console, &host_target(&host, &DOWNLOAD_HOST_IGNITION), None)?;
                 } else {
                     let config = at(&host, "/ignition_config_overrides");
                     console.say(if config.is_empty() { "{}" } else { config })?;
@@ -192,12 +192,12 @@ impl Host {
             Command::InstallerArgs { host, args } => {
                 let host = find(&host)?;
                 let body = json!({"args": args});
-                let changed = session.client.send(&endpoint_of(&host, &UPDATE_INSTALLER_ARGS), Some(&body))?;
+                let changed = session.client.send(&host_target(&host, &UPDATE_INSTALLER_ARGS), Some(&body))?;
                 done(&session, console, &changed, "changed")?;
             }
             Command::Delete { host } => {
                 let host = find(&host)?;
-                session.client.send(&endpoint_of(&host, &DEREGISTER_HOST), None)?;
+                session.client.send(&host_target(&host, &DEREGISTER_HOST), None)?;
                 if !session.json {
                     console.say(plain(&format!("host {} ({}) deleted", host_name(&host), at(&host, "/id"))))?;
                 }

@@ -5,7 +5,7 @@ use crate::text::{at, binary_bytes, bmc, decimal_bytes, machine};
 use api::Inventory;
 use serde_json::Value;
 
-pub fn show(console: &mut Console, host: &Value, all_validations: bool) -> anyhow::Result<()> {
+pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -> anyhow::Result<()> {
     let text = |pointer| at(host, pointer).to_owned();
     let moment = |pointer| Some(text(pointer)).filter(|text| !text.starts_with("0001-")).unwrap_or_default();
     let inventory = inventory(host);

@@ -1,6 +1,6 @@
 //! `landfall infra-env`.
 
-use super::{Console, Reach, Session, download, fields, name_of, read_small, table};
+use super::{Console, Reach, Session, download, fields, display_name, read_small, table};
 use crate::text::{at, plain};
 use api::endpoint::{
     DEREGISTER_INFRA_ENV, GET_IMAGE_URL, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_INFRA_ENV,
@@ -168,7 +168,7 @@ impl InfraEnv {
 /// A name becomes a file's only as far as it is harmless.
 fn iso_name(infra_env: &Value) -> PathBuf {
     let name: String =
-        name_of(infra_env).chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
+        display_name(infra_env).chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
     let name = if name.is_empty() { at(infra_env, "/id").to_owned() } else { name };
     PathBuf::from(format!("{name}.iso"))
 }
@@ -177,13 +177,13 @@ fn done(session: &Session, console: &mut Console, document: &Value, what: &str) 
     if session.json {
         return console.json(document);
     }
-    console.say(plain(&format!("infra-env {} ({}) {what}", name_of(document), at(document, "/id"))))
+    console.say(plain(&format!("infra-env {} ({}) {what}", display_name(document), at(document, "/id"))))
 }
 
 fn show(console: &mut Console, document: &Value) -> anyhow::Result<()> {
     let text = |pointer| at(document, pointer).to_owned();
     console.list(&[
-        ("Name", name_of(document)),
+        ("Name", display_name(document)),
         ("Id", text("/id")),
         ("Cluster", text("/cluster_id")),
         ("Image", text("/type")),
@@ -203,14 +203,14 @@ fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
     }
     let clusters = session.list(&LIST_CLUSTERS.at(&[]))?;
     let cluster = |id: &str| {
-        clusters.iter().find(|cluster| at(cluster, "/id") == id).map(name_of).unwrap_or_else(|| id.to_owned())
+        clusters.iter().find(|cluster| at(cluster, "/id") == id).map(display_name).unwrap_or_else(|| id.to_owned())
     };
     let ids: Vec<&str> = infra_envs.iter().map(|infra_env| at(infra_env, "/id")).collect();
     let mut rows = table::Table::new(&["NAME", "ID", "CLUSTER", "IMAGE", "ARCHITECTURE", "CREATED"]);
     for (infra_env, id) in infra_envs.iter().zip(table::short_ids(&ids)) {
         let text = |pointer| at(infra_env, pointer).to_owned();
         rows.row([
-            name_of(infra_env),
+            display_name(infra_env),
             id,
             cluster(at(infra_env, "/cluster_id")),
             text("/type"),

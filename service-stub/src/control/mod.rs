@@ -8,8 +8,8 @@ mod fields;
 pub mod host;
 mod host_show;
 pub mod infra_env;
-pub mod pick;
-pub mod table;
+pub(crate) mod pick;
+pub(crate) mod table;
 pub mod wait;
 
 use crate::text;
@@ -29,7 +29,7 @@ const MAX_TOKEN_BYTES: u64 = 64 << 10;
 /// Which service, and how to talk to it.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Service")]
-pub struct Reach {
+pub(crate) struct Reach {
     /// Base URL of the service
     #[arg(long, global = true, value_name = "URL", env = "LANDFALL_URL", default_value = "http://127.0.0.1:8090")]
     url: String,
@@ -56,7 +56,7 @@ pub struct Console<'a> {
 
 impl Console<'_> {
     /// Runs `work` on standard output.
-    pub fn standard<T>(work: impl FnOnce(&mut Console) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    pub(crate) fn standard<T>(work: impl FnOnce(&mut Console) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let terminal = io::stdout().is_terminal();
         let width = terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
         let mut out = io::stdout().lock();
@@ -65,7 +65,7 @@ impl Console<'_> {
         Ok(done)
     }
 
-    pub fn say(&mut self, line: impl AsRef<str>) -> anyhow::Result<()> {
+    pub(crate) fn say(&mut self, line: impl AsRef<str>) -> anyhow::Result<()> {
         Ok(writeln!(self.out, "{}", line.as_ref())?)
     }
 
@@ -128,7 +128,7 @@ fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<String> {
 }
 
 /// A name as the service tells it.
-pub fn name_of(document: &Value) -> String {
+pub(crate) fn display_name(document: &Value) -> String {
     text::at(document, "/name").to_owned()
 }
 
@@ -142,7 +142,7 @@ pub fn host_name(host: &Value) -> String {
     if said.is_empty() { text::at(host, "/id").to_owned() } else { said }
 }
 
-fn endpoint_of(host: &Value, endpoint: &'static Endpoint) -> Target {
+fn host_target(host: &Value, endpoint: &'static Endpoint) -> Target {
     endpoint.at(&[&text::at(host, "/infra_env_id"), &text::at(host, "/id")])
 }
 
@@ -167,7 +167,7 @@ impl Session {
             return Ok(id.to_string());
         }
         let all = self.list(&LIST_CLUSTERS.at(&[]))?;
-        Ok(text::at(pick("cluster", &all, name_of, wanted)?, "/id").to_owned())
+        Ok(text::at(pick("cluster", &all, display_name, wanted)?, "/id").to_owned())
     }
 
     fn infra_env_id(&self, wanted: &str) -> anyhow::Result<String> {
@@ -175,7 +175,7 @@ impl Session {
             return Ok(id.to_string());
         }
         let all = self.list(&LIST_INFRA_ENVS.at(&[]))?;
-        Ok(text::at(pick("infra-env", &all, name_of, wanted)?, "/id").to_owned())
+        Ok(text::at(pick("infra-env", &all, display_name, wanted)?, "/id").to_owned())
     }
 
     /// Every host of one infra-env, or of all.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Why nothing was picked.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PickError {
+pub(crate) enum PickError {
     #[error("there is no {kind} '{wanted}' (neither a name nor the start of an id): {}", have(known))]
     Unknown {
         /// What was looked for.
@@ -40,7 +40,7 @@ fn have(known: &[String]) -> String {
 }
 
 /// The one document meant by `wanted`: its id, its name, or the start of its id, in that order. `name` tells a document's.
-pub fn pick<'a>(
+pub(crate) fn pick<'a>(
     kind: &'static str,
     documents: &'a [Value],
     name: impl Fn(&Value) -> String,

@@ -15,19 +15,19 @@ pub struct Table {
 
 impl Table {
     /// An empty one.
-    pub fn new(headers: &[&'static str]) -> Self {
+    pub(crate) fn new(headers: &[&'static str]) -> Self {
         Self { headers: headers.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row; an empty cell is shown as a hyphen.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         let shown =
             |cell: String| Some(text::plain(&cell)).filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".into());
         self.rows.push(cells.into_iter().map(shown).collect());
     }
 
     /// Its lines, at most `width` characters wide where that is possible.
-    pub fn text(&self, width: Option<usize>) -> String {
+    pub(crate) fn text(&self, width: Option<usize>) -> String {
         let headers: Vec<String> = self.headers.iter().map(|header| (*header).to_owned()).collect();
         let rows: Vec<&Vec<String>> = std::iter::once(&headers).chain(&self.rows).collect();
         let mut widths: Vec<usize> = vec![0; headers.len()];
@@ -62,7 +62,7 @@ fn fit(widths: &mut [usize], limit: usize) {
 }
 
 /// The shortest starts of identifiers that tell them apart, 8 characters at least.
-pub fn short_ids(ids: &[&str]) -> Vec<String> {
+pub(crate) fn short_ids(ids: &[&str]) -> Vec<String> {
     let start = |id: &str, len: usize| id.chars().take(len).collect::<String>();
     let mut len = 8;
     loop {

@@ -1,6 +1,6 @@
 //! `landfall wait`: until a cluster is where it is wanted, or will not get there.
 
-use super::{Console, Reach, Session, host_name, name_of};
+use super::{Console, Reach, Session, host_name, display_name};
 use crate::text::{self, at, number_at};
 use api::endpoint::GET_CLUSTER;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -130,7 +130,7 @@ fn judge(goal: Goal, cluster: &Value, least_hosts: usize) -> Verdict {
 
 /// How it stands, in a line.
 fn line(cluster: &Value) -> String {
-    let mut line = format!("{} {}", name_of(cluster), at(cluster, "/status"));
+    let mut line = format!("{} {}", display_name(cluster), at(cluster, "/status"));
     let begun = rank(at(cluster, "/status")).is_some_and(|rank| rank >= 2);
     if begun {
         line.push_str(&format!(", {} %", number_at(cluster, "/progress/total_percentage")));
@@ -222,7 +222,7 @@ pub fn follow(
     drop(end);
     match session.json {
         true => console.json(&last)?,
-        false => console.say(text::plain(&format!("cluster {} {how}", name_of(&last))))?,
+        false => console.say(text::plain(&format!("cluster {} {how}", display_name(&last))))?,
     }
     Ok(code)
 }
@@ -240,7 +240,7 @@ fn say(bar: &ProgressBar, said: &mut String, line: String) {
 }
 
 /// While it lives, Ctrl-C does `tidy` and ends the program.
-pub struct OnInterrupt(Option<tokio::sync::oneshot::Sender<()>>);
+pub(crate) struct OnInterrupt(Option<tokio::sync::oneshot::Sender<()>>);
 
 impl Drop for OnInterrupt {
     fn drop(&mut self) {
@@ -249,7 +249,7 @@ impl Drop for OnInterrupt {
 }
 
 /// Sees to it that Ctrl-C leaves nothing behind.
-pub fn on_interrupt(tidy: impl FnOnce() + Send + 'static) -> io::Result<OnInterrupt> {
+pub(crate) fn on_interrupt(tidy: impl FnOnce() + Send + 'static) -> io::Result<OnInterrupt> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (keep, over) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

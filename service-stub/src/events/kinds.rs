@@ -4,21 +4,21 @@ use super::Severity;
 
 /// One kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    pub name: &'static str,
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
     /// How serious it is.
-    pub severity: Severity,
-    pub message: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) message: &'static str,
 }
 
 macro_rules! kinds {
     ($($constant:ident: $severity:ident $name:literal $message:literal;)*) => {
         $(
             #[doc = $message]
-            pub const $constant: Kind = Kind { name: $name, severity: Severity::$severity, message: $message };
+            pub(crate) const $constant: Kind = Kind { name: $name, severity: Severity::$severity, message: $message };
         )*
         #[cfg(test)]
-        pub const ALL: &[Kind] = &[$($constant),*];
+        pub(crate) const ALL: &[Kind] = &[$($constant),*];
     };
 }
 
@@ -117,4 +117,4 @@ kinds! {
 
 /// Names of those that are not among the published ones.
 #[cfg(test)]
-pub const OURS: &[&str] = &[HOST_STEP_FAILED.name, RELEASE_IMAGE_UNREADABLE.name];
+pub(crate) const OURS: &[&str] = &[HOST_STEP_FAILED.name, RELEASE_IMAGE_UNREADABLE.name];

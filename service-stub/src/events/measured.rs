@@ -34,7 +34,7 @@ fn host(change: &mut Change, record: &HostRecord, message: &str, props: &Value) 
 }
 
 /// A host left a stage for another one: how long it stayed, and at the end on what hardware.
-pub fn stage_left(change: &mut Change, before: &HostRecord, reached: HostStage) {
+pub(crate) fn stage_left(change: &mut Change, before: &HostRecord, reached: HostStage) {
     let left = before.stage();
     if left == Some(reached) {
         return;
@@ -82,7 +82,7 @@ fn hardware(change: &mut Change, record: &HostRecord, role: &str, result: HostSt
 }
 
 /// An installation ended, from state `from`.
-pub fn installation_ended(change: &mut Change, record: &ClusterRecord, from: ClusterState) {
+pub(crate) fn installation_ended(change: &mut Change, record: &ClusterRecord, from: ClusterState) {
     let props = json!({
         "duration": change.now.seconds_since(record.cluster.install_started_at),
         "result": record.state,

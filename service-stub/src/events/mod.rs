@@ -1,11 +1,11 @@
 //! The events the service records.
 
-pub mod kinds;
-pub mod measured;
+pub(crate) mod kinds;
+pub(crate) mod measured;
 #[cfg(test)]
 mod tests;
 
-pub use kinds::Kind;
+pub(crate) use kinds::Kind;
 
 use crate::check::{Finding, turned::Turn};
 use crate::model::{ClusterRecord, Event, HostRecord, InfraEnvRecord};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// How serious an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub(crate) enum Severity {
     Info,
     Warning,
     Error,
@@ -24,7 +24,7 @@ pub enum Severity {
 
 impl Severity {
     /// The wire's texts.
-    pub const NAMES: [&'static str; 4] = ["info", "warning", "error", "critical"];
+    pub(crate) const NAMES: [&'static str; 4] = ["info", "warning", "error", "critical"];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ fn with_own(mut common: Value, own: Value) -> Value {
 }
 
 /// Something about a host.
-pub fn host(change: &mut Change, record: &HostRecord, kind: Kind, details: Value) {
+pub(crate) fn host(change: &mut Change, record: &HostRecord, kind: Kind, details: Value) {
     let ids = &record.host;
     let common = json!({
         "cluster_id": ids.cluster_id,
@@ -96,14 +96,14 @@ pub fn host(change: &mut Change, record: &HostRecord, kind: Kind, details: Value
 }
 
 /// Something about a cluster.
-pub fn cluster(change: &mut Change, record: &ClusterRecord, kind: Kind, details: Value) {
+pub(crate) fn cluster(change: &mut Change, record: &ClusterRecord, kind: Kind, details: Value) {
     let id = record.cluster.id;
     let event = Event { cluster_id: Some(id), ..event(change, kind, with_own(json!({"cluster_id": id}), details)) };
     change.event(event);
 }
 
 /// Something about an infra-env.
-pub fn infra_env(change: &mut Change, record: &InfraEnvRecord, kind: Kind) {
+pub(crate) fn infra_env(change: &mut Change, record: &InfraEnvRecord, kind: Kind) {
     infra_env_with(change, record, kind, Value::Null);
 }
 
@@ -119,7 +119,7 @@ fn infra_env_with(change: &mut Change, record: &InfraEnvRecord, kind: Kind, deta
 }
 
 /// An infra-env has a new image.
-pub fn image_updated(change: &mut Change, record: &InfraEnvRecord) {
+pub(crate) fn image_updated(change: &mut Change, record: &InfraEnvRecord) {
     let infra_env = &record.infra_env;
     let proxy = infra_env.proxy.http_proxy.as_deref().filter(|url| !url.is_empty());
     let proxy = proxy.map(|url| format!("proxy URL is \"{}\"", api::http::public_url(url)));
@@ -129,7 +129,7 @@ pub fn image_updated(change: &mut Change, record: &InfraEnvRecord) {
     infra_env_with(change, record, kinds::IMAGE_INFO_UPDATED, json!({"details": details.join(", ")}));
 }
 
-pub fn host_state(change: &mut Change, record: &HostRecord, from: HostState) {
+pub(crate) fn host_state(change: &mut Change, record: &HostRecord, from: HostState) {
     let severity = match record.state {
         HostState::Disconnected | HostState::InstallingPendingUserAction | HostState::Insufficient => Severity::Warning,
         HostState::Error => Severity::Error,
@@ -141,20 +141,20 @@ pub fn host_state(change: &mut Change, record: &HostRecord, from: HostState) {
     host(change, record, Kind { severity, ..kinds::HOST_STATUS_UPDATED }, details);
 }
 
-pub fn cluster_state(change: &mut Change, record: &ClusterRecord) {
+pub(crate) fn cluster_state(change: &mut Change, record: &ClusterRecord) {
     let details = json!({"cluster_status": record.state, "status_info": record.cluster.status_info});
     cluster(change, record, kinds::CLUSTER_STATUS_UPDATED, details);
 }
 
 /// How the text of a check goes on that failed after it had passed.
-pub const REGRESSED: &str = "that used to succeed is now failing";
+pub(crate) const REGRESSED: &str = "that used to succeed is now failing";
 
 /// How the text of a check that failed goes on.
 fn failure(regressed: bool) -> &'static str {
     if regressed { REGRESSED } else { "failed" }
 }
 
-pub fn host_check(change: &mut Change, record: &HostRecord, turn: Turn, finding: &Finding) {
+pub(crate) fn host_check(change: &mut Change, record: &HostRecord, turn: Turn, finding: &Finding) {
     let id = finding.id;
     match turn {
         Turn::Failed { regressed } => {
@@ -168,7 +168,7 @@ pub fn host_check(change: &mut Change, record: &HostRecord, turn: Turn, finding:
 /// A longer message of a check is cut in the details of its event.
 const MAX_FAILURE_CHARS: usize = 1000;
 
-pub fn cluster_check(change: &mut Change, record: &ClusterRecord, turn: Turn, finding: &Finding) {
+pub(crate) fn cluster_check(change: &mut Change, record: &ClusterRecord, turn: Turn, finding: &Finding) {
     let (id, message) = (finding.id, finding.message.chars().take(MAX_FAILURE_CHARS).collect::<String>());
     match turn {
         Turn::Failed { regressed } => {
@@ -184,6 +184,6 @@ pub fn cluster_check(change: &mut Change, record: &ClusterRecord, turn: Turn, fi
 }
 
 /// A host's name for people: its own, or its id while it has none.
-pub fn display_name(record: &HostRecord) -> String {
+pub(crate) fn display_name(record: &HostRecord) -> String {
     record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
 }

@@ -4,7 +4,7 @@ use super::row::{Level, Levels, level_at};
 
 /// A processor architecture, or a release for several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
+pub(crate) enum Architecture {
     X86_64,
     Arm64,
     S390x,
@@ -14,16 +14,16 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    pub const ALL: [Self; 5] = [Self::X86_64, Self::Arm64, Self::S390x, Self::Ppc64le, Self::Multi];
+    pub(crate) const ALL: [Self; 5] = [Self::X86_64, Self::Arm64, Self::S390x, Self::Ppc64le, Self::Multi];
 
     /// The architecture of a published name.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         let name = crate::releases::normal_architecture(name);
         Self::ALL.into_iter().find(|architecture| architecture.name() == name)
     }
 
     /// Its published name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
             Self::Arm64 => "arm64",
@@ -34,7 +34,7 @@ impl Architecture {
     }
 
     /// Its name in the list of support levels.
-    pub fn id(self) -> &'static str {
+    pub(crate) fn id(self) -> &'static str {
         match self {
             Self::X86_64 => "X86_64_ARCHITECTURE",
             Self::Arm64 => "ARM64_ARCHITECTURE",
@@ -45,7 +45,7 @@ impl Architecture {
     }
 
     /// How well a version runs on it.
-    pub fn level(self, version: &str) -> Level {
+    pub(crate) fn level(self, version: &str) -> Level {
         use Level::{Supported, TechPreview};
         let levels: Levels = match self {
             Self::X86_64 => &[("", Supported)],
@@ -57,7 +57,7 @@ impl Architecture {
     }
 
     /// Whether a version can be installed on it at all.
-    pub fn runs(self, version: &str) -> bool {
+    pub(crate) fn runs(self, version: &str) -> bool {
         self.level(version).is_usable()
     }
 }

@@ -4,7 +4,7 @@ use super::{Architecture, ClusterFacts, Feature, Level, Query};
 
 /// A choice that can't be installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Incompatible {
+pub(crate) enum Incompatible {
     /// The version has another network plug-in.
     #[error("Openshift version {0} is not supported for OpenShiftSDN NetworkType")]
     Sdn(String),
@@ -27,7 +27,7 @@ pub enum Incompatible {
 }
 
 /// Holds the features of a cluster against each other and, where it is known, against an architecture.
-pub fn check(facts: &ClusterFacts, architecture: Option<Architecture>) -> Result<(), Incompatible> {
+pub(crate) fn check(facts: &ClusterFacts, architecture: Option<Architecture>) -> Result<(), Incompatible> {
     let version = facts.version;
     let used: Vec<Feature> = Feature::ALL.iter().copied().filter(|feature| facts.uses(*feature)).collect();
     let plain = |architecture| Query { version, architecture, platform: None, external_name: None };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A query that names nothing that could be installed.
 #[derive(Debug, thiserror::Error)]
-pub enum Unfit {
+pub(crate) enum Unfit {
     #[error("invalid openshift version: Malformed version: {0}")]
     Version(String),
     #[error("cpu architecture {architecture} is not supported for openshift version {version}")]
@@ -19,7 +19,7 @@ pub enum Unfit {
 }
 
 /// Whether there are clusters of this version, architecture and platform.
-pub fn check_query(query: &Query) -> Result<(), Unfit> {
+pub(crate) fn check_query(query: &Query) -> Result<(), Unfit> {
     let version = crate::http::call::shortened(query.version);
     if Version::parse(query.version).is_none() {
         return Err(Unfit::Version(version));
@@ -49,12 +49,12 @@ fn runs_on_platform(platform: Platform, query: &Query) -> bool {
 }
 
 /// Levels of all architectures.
-pub fn architectures(version: &str) -> BTreeMap<&'static str, Level> {
+pub(crate) fn architectures(version: &str) -> BTreeMap<&'static str, Level> {
     Architecture::ALL.into_iter().map(|architecture| (architecture.id(), architecture.level(version))).collect()
 }
 
 /// Levels of all features. Where the version does not run on the architecture there is none.
-pub fn levels(query: &Query) -> BTreeMap<&'static str, Level> {
+pub(crate) fn levels(query: &Query) -> BTreeMap<&'static str, Level> {
     if !query.architecture.runs(query.version) {
         return Feature::ALL.iter().map(|feature| (feature.id(), Level::Unavailable)).collect();
     }
@@ -68,7 +68,7 @@ fn listed(query: &Query) -> impl Iterator<Item = Feature> {
 
 /// Levels with all that follows from them.
 #[derive(Serialize)]
-pub struct DetailedLevels {
+pub(crate) struct DetailedLevels {
     features: Vec<DetailedLevel>,
     operators: Vec<OperatorLevel>,
 }
@@ -92,7 +92,7 @@ struct OperatorLevel {
 }
 
 /// The detailed list.
-pub fn detailed_levels(query: &Query) -> DetailedLevels {
+pub(crate) fn detailed_levels(query: &Query) -> DetailedLevels {
     let mut all = DetailedLevels { features: Vec::new(), operators: Vec::new() };
     for feature in listed(query) {
         let level = detailed(feature, query);

@@ -11,38 +11,38 @@ use std::{net::IpAddr, sync::Arc};
 
 /// What decides about the features of a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct ClusterFacts<'a> {
+pub(crate) struct ClusterFacts<'a> {
     /// Version, in full.
-    pub version: &'a str,
-    pub control_plane_count: u32,
+    pub(crate) version: &'a str,
+    pub(crate) control_plane_count: u32,
     /// Some host is to be an arbiter.
-    pub has_arbiter: bool,
-    pub platform: Option<Platform>,
+    pub(crate) has_arbiter: bool,
+    pub(crate) platform: Option<Platform>,
     /// Name of an external platform.
-    pub external_name: Option<&'a str>,
+    pub(crate) external_name: Option<&'a str>,
     /// The user provides load balancing and names.
-    pub user_managed_networking: bool,
+    pub(crate) user_managed_networking: bool,
     /// The user's own load balancer holds the virtual addresses.
-    pub user_managed_load_balancer: bool,
+    pub(crate) user_managed_load_balancer: bool,
     /// Virtual addresses come by DHCP.
-    pub vip_dhcp_allocation: bool,
+    pub(crate) vip_dhcp_allocation: bool,
     /// Number of virtual addresses of the API.
-    pub api_vips: usize,
+    pub(crate) api_vips: usize,
     /// Both families of addresses.
-    pub dual_stack: bool,
+    pub(crate) dual_stack: bool,
     /// IPv6 comes first.
-    pub ipv6_first: bool,
+    pub(crate) ipv6_first: bool,
     /// Network plug-in.
-    pub network_type: &'a str,
+    pub(crate) network_type: &'a str,
     /// Operators that are added.
-    pub operators: Vec<&'a str>,
+    pub(crate) operators: Vec<&'a str>,
     /// Kind of an infra-env's ISO, where one is looked at.
-    pub image_type: Option<&'a str>,
+    pub(crate) image_type: Option<&'a str>,
 }
 
 impl<'a> ClusterFacts<'a> {
     /// Those of a cluster with its hosts.
-    pub fn new(record: &'a ClusterRecord, hosts: &[Arc<HostRecord>]) -> Self {
+    pub(crate) fn new(record: &'a ClusterRecord, hosts: &[Arc<HostRecord>]) -> Self {
         let cluster = &record.cluster;
         let platform = cluster.platform.as_ref();
         let networks = [&cluster.machine_networks, &cluster.service_networks]
@@ -68,7 +68,7 @@ impl<'a> ClusterFacts<'a> {
     }
 
     /// Whether a feature is used.
-    pub fn uses(&self, feature: Feature) -> bool {
+    pub(crate) fn uses(&self, feature: Feature) -> bool {
         let platform = |platform| self.platform == Some(platform);
         match feature {
             // Hosts that can power each other off are not kept.

@@ -73,15 +73,15 @@ pub(super) use features;
 macro_rules! names {
     ($($variant:ident $id:literal $row:path,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Feature {
+        pub(crate) enum Feature {
             $($variant,)*
         }
 
         impl Feature {
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Its published name.
-            pub fn id(self) -> &'static str {
+            pub(crate) fn id(self) -> &'static str {
                 match self {
                     $(Self::$variant => $id,)*
                 }
@@ -94,7 +94,7 @@ features!(names);
 
 impl Feature {
     /// It is a platform: where a platform is named, the list leaves it out.
-    pub fn is_platform(self) -> bool {
+    pub(crate) fn is_platform(self) -> bool {
         matches!(
             self,
             Self::BaremetalPlatform
@@ -107,7 +107,7 @@ impl Feature {
     }
 
     /// Whether a list with or without a platform has it.
-    pub fn is_listed(self, with_platform: bool) -> bool {
+    pub(crate) fn is_listed(self, with_platform: bool) -> bool {
         if with_platform { !self.is_platform() } else { self != Self::PlatformManagedNetworking }
     }
 }

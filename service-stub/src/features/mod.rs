@@ -13,11 +13,11 @@ mod row;
 mod table;
 #[cfg(test)]
 mod tests;
-pub mod usage;
+pub(crate) mod usage;
 
-pub use architecture::Architecture;
-pub use check::{Incompatible, check};
-pub use documents::{architectures, check_query, detailed_levels, levels};
-pub use facts::ClusterFacts;
-pub use feature::Feature;
-pub use row::{Level, Platform, Query};
+pub(crate) use architecture::Architecture;
+pub(crate) use check::{Incompatible, check};
+pub(crate) use documents::{architectures, check_query, detailed_levels, levels};
+pub(crate) use facts::ClusterFacts;
+pub(crate) use feature::Feature;
+pub(crate) use row::{Level, Platform, Query};

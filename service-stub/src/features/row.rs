@@ -8,7 +8,7 @@ use serde::Serialize;
 /// How well something is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub(crate) enum Level {
     /// In full.
     Supported,
     /// It works, without any promise.
@@ -23,7 +23,7 @@ pub enum Level {
 
 impl Level {
     /// It may be chosen.
-    pub fn is_usable(self) -> bool {
+    pub(crate) fn is_usable(self) -> bool {
         !matches!(self, Self::Unsupported | Self::Unavailable)
     }
 }
@@ -31,7 +31,7 @@ impl Level {
 /// Why something is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Reason {
+pub(crate) enum Reason {
     CpuArchitecture,
     OpenshiftVersion,
     Platform,
@@ -41,7 +41,7 @@ pub enum Reason {
 
 /// Platforms of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Platform {
+pub(crate) enum Platform {
     Baremetal,
     None,
     Nutanix,
@@ -51,17 +51,17 @@ pub enum Platform {
 
 impl Platform {
     /// Published names, in the published order.
-    pub const NAMES: [&'static str; 5] = ["baremetal", "none", "nutanix", "vsphere", "external"];
+    pub(crate) const NAMES: [&'static str; 5] = ["baremetal", "none", "nutanix", "vsphere", "external"];
 
     const ALL: [Self; 5] = [Self::Baremetal, Self::None, Self::Nutanix, Self::Vsphere, Self::External];
 
     /// The platform of a published name.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|platform| platform.name() == name)
     }
 
     /// Its published name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Baremetal => Self::NAMES[0],
             Self::None => Self::NAMES[1],
@@ -73,17 +73,17 @@ impl Platform {
 }
 
 /// Name of Oracle's cloud among the external platforms.
-pub const OCI: &str = "oci";
+pub(crate) const OCI: &str = "oci";
 
 /// What support levels are asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Query<'a> {
-    pub version: &'a str,
-    pub architecture: Architecture,
+pub(crate) struct Query<'a> {
+    pub(crate) version: &'a str,
+    pub(crate) architecture: Architecture,
     /// Platform; none for any.
-    pub platform: Option<Platform>,
+    pub(crate) platform: Option<Platform>,
     /// Name of an external platform.
-    pub external_name: Option<&'a str>,
+    pub(crate) external_name: Option<&'a str>,
 }
 
 impl Query<'_> {
@@ -93,13 +93,13 @@ impl Query<'_> {
 }
 
 /// Levels, each from a version on; before the first there is none. An empty version is the first of all.
-pub type Levels = &'static [(&'static str, Level)];
+pub(crate) type Levels = &'static [(&'static str, Level)];
 
 /// In full, with every version.
-pub const ALWAYS: Levels = &[("", Level::Supported)];
+pub(crate) const ALWAYS: Levels = &[("", Level::Supported)];
 
 /// The level at a version. A version that can't be read has the first level only where no other follows.
-pub fn level_at(levels: Levels, version: &str) -> Level {
+pub(crate) fn level_at(levels: Levels, version: &str) -> Level {
     if let [("", level)] = levels {
         return *level;
     }
@@ -111,7 +111,7 @@ pub fn level_at(levels: Levels, version: &str) -> Level {
 
 /// Where a feature is not supported, if a platform is named.
 #[derive(Clone, Copy, Debug)]
-pub enum Ground {
+pub(crate) enum Ground {
     /// On these.
     On(&'static [Platform]),
     /// On all but these.
@@ -154,9 +154,9 @@ impl<T: Copy> Excluded<T> {
 
 /// The rules of one feature.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// As refusals name it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     levels: Levels,
     levels_on: (&'static [Architecture], Levels),
     grounds: &'static [Ground],
@@ -170,7 +170,7 @@ pub struct Row {
 /// Building a row.
 impl Row {
     /// A feature with these levels, where nothing else is said.
-    pub const fn new(name: &'static str, levels: Levels) -> Self {
+    pub(crate) const fn new(name: &'static str, levels: Levels) -> Self {
         Self {
             name,
             levels,
@@ -185,58 +185,58 @@ impl Row {
     }
 
     /// Other levels on some architectures.
-    pub const fn levels_on(self, architectures: &'static [Architecture], levels: Levels) -> Self {
+    pub(crate) const fn levels_on(self, architectures: &'static [Architecture], levels: Levels) -> Self {
         Self { levels_on: (architectures, levels), ..self }
     }
 
     /// Not supported for any of these grounds.
-    pub const fn unless(self, grounds: &'static [Ground]) -> Self {
+    pub(crate) const fn unless(self, grounds: &'static [Ground]) -> Self {
         Self { grounds, ..self }
     }
 
     /// Level and reason where one of the grounds holds.
-    pub const fn refused_as(self, level: Level, reason: Reason) -> Self {
+    pub(crate) const fn refused_as(self, level: Level, reason: Reason) -> Self {
         Self { ground_level: level, ground_reason: reason, ..self }
     }
 
     /// Where both the version and the platform are wrong, the version is the reason.
-    pub const fn version_first(self) -> Self {
+    pub(crate) const fn version_first(self) -> Self {
         Self { version_first: true, ..self }
     }
 
     /// Not together with these.
-    pub const fn excludes(self, features: &'static [Feature]) -> Self {
+    pub(crate) const fn excludes(self, features: &'static [Feature]) -> Self {
         Self { features: Excluded { always: features, ..self.features }, ..self }
     }
 
     /// Before a version not together with these either.
-    pub const fn excludes_before(self, bound: &'static str, features: &'static [Feature]) -> Self {
+    pub(crate) const fn excludes_before(self, bound: &'static str, features: &'static [Feature]) -> Self {
         Self { features: Excluded { bound, before: features, ..self.features }, ..self }
     }
 
-    pub const fn not_on(self, architectures: &'static [Architecture]) -> Self {
+    pub(crate) const fn not_on(self, architectures: &'static [Architecture]) -> Self {
         Self { architectures: Excluded { always: architectures, ..self.architectures }, ..self }
     }
 
     /// Before a version not on these either.
-    pub const fn not_on_before(self, bound: &'static str, architectures: &'static [Architecture]) -> Self {
+    pub(crate) const fn not_on_before(self, bound: &'static str, architectures: &'static [Architecture]) -> Self {
         Self { architectures: Excluded { bound, before: architectures, ..self.architectures }, ..self }
     }
 }
 
 /// Reading a row.
 impl Row {
-    pub fn excluded(&self, version: &str) -> impl Iterator<Item = Feature> {
+    pub(crate) fn excluded(&self, version: &str) -> impl Iterator<Item = Feature> {
         self.features.at(version)
     }
 
     /// Whether it works on an architecture, with a version that does.
-    pub fn fits(&self, version: &str, architecture: Architecture) -> bool {
+    pub(crate) fn fits(&self, version: &str, architecture: Architecture) -> bool {
         self.architectures.at(version).all(|other| other != architecture)
     }
 
     /// Its level, and why where it is not supported. The architecture as a whole is not looked at.
-    pub fn level(&self, query: &Query) -> (Level, Option<Reason>) {
+    pub(crate) fn level(&self, query: &Query) -> (Level, Option<Reason>) {
         if !self.fits(query.version, query.architecture) {
             return (Level::Unavailable, Some(Reason::CpuArchitecture));
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The published text: a JSON object, by name.
-pub fn text<'a>(
+pub(crate) fn text<'a>(
     record: &ClusterRecord,
     hosts: &[Arc<HostRecord>],
     infra_envs: impl Iterator<Item = &'a InfraEnvRecord>,
@@ -79,15 +79,15 @@ fn add_cluster(usages: &mut Usages, record: &ClusterRecord, facts: &ClusterFacts
     if !matches!(threads, "" | "none") {
         usages.add_with("Hyperthreading", one("hyperthreading_enabled", threads));
     }
-    let setting = |name: &str| record.kept.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let setting = |name: &str| record.settings.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     if let Some(sources) = setting("additional_ntp_source") {
         usages.add_with("Additional NTP Source", one("source_count", sources.split(',').count()));
     }
     let proxies = ["http_proxy", "https_proxy", "no_proxy"].into_iter().filter(|name| setting(name).is_some());
     usages.add_with("Proxy", proxies.map(|name| (name.to_owned(), Value::from(1))).collect());
     usages.add_if(setting("tags").is_some(), "Cluster Tags");
-    usages.add_if(record.kept.get("schedulable_masters") == Some(&Value::Bool(true)), "Schedulable masters");
-    let encryption = record.kept.get("disk_encryption").and_then(Value::as_object);
+    usages.add_if(record.settings.get("schedulable_masters") == Some(&Value::Bool(true)), "Schedulable masters");
+    let encryption = record.settings.get("disk_encryption").and_then(Value::as_object);
     if let Some(encryption) = encryption.filter(|fields| fields.get("enable_on").is_some_and(|on| on != "none")) {
         let mut encryption = encryption.clone();
         encryption.entry("tang_servers").or_insert_with(|| "".into());

@@ -36,7 +36,7 @@ pub(crate) const NEW_HOST: BodyShape =
     shape("newHostParams", "HostCreateParams", &[uuid("host_id").required(), text("discovery_agent_version")]);
 
 /// POST /v2/infra-envs/{id}/hosts.
-pub fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn register(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let infra_env = call.infra_env_id()?;
     let params: HostCreateParams = call.json(&NEW_HOST)?;
     let key = HostKey { infra_env, host: params.host_id };
@@ -151,7 +151,7 @@ fn refused(refused: Refused) -> Refusal {
 }
 
 /// GET …/instructions.
-pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let clock = call.query_number("timestamp")?.filter(|clock| *clock != 0);
     let model = service.store.model();
@@ -171,7 +171,7 @@ pub fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     }
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let peers = cluster.map(|cluster| model.hosts_of_cluster(cluster.cluster.id)).unwrap_or_default();
-    let machine_networks = cluster.map(|cluster| machine_networks::of(cluster, &peers)).unwrap_or_default();
+    let machine_networks = cluster.map(|cluster| machine_networks::find(cluster, &peers)).unwrap_or_default();
     let hurries = call.header(&header::USER_AGENT).starts_with(OUR_AGENT);
     let mut steps = instructions::next(&Situation {
         record: &record,
@@ -229,7 +229,7 @@ pub(crate) const PROGRESS: BodyShape = shape(
 );
 
 /// PUT …/progress.
-pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let HostProgress { current_stage, progress_info } = call.json(&PROGRESS)?;
     service.change(call.request_id(), |change| report(service, change, key, current_stage, &progress_info))?;
@@ -237,7 +237,7 @@ pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// Takes a report of progress, whoever makes it.
-pub fn report(
+pub(crate) fn report(
     service: &Service,
     change: &mut Change,
     key: HostKey,
@@ -292,7 +292,7 @@ pub(super) struct LogsProgress {
 }
 
 /// PUT …/logs-progress.
-pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let LogsProgress { logs_state } = call.json(&LOGS_PROGRESS)?;
     service.change(call.request_id(), |change| {

@@ -11,7 +11,7 @@ fn answer(document: &Value) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/default-config.
-pub fn default_config(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn default_config(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     let pods = json!({"cidr": "10.128.0.0/14", "host_prefix": 23});
     let services = json!({"cidr": "172.30.0.0/16"});
     answer(&json!({
@@ -30,7 +30,7 @@ pub fn default_config(service: &Service, _: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/component-versions.
-pub fn component_versions(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn component_versions(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     let settings = &service.settings;
     answer(&json!({
         "release_tag": env!("CARGO_PKG_VERSION"),
@@ -44,7 +44,7 @@ pub fn component_versions(service: &Service, _: &Call) -> Result<Answer, Refusal
 }
 
 /// GET /v2/openshift-versions: those of the catalogue; without one those the operator named, of which the last is the default.
-pub fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let latest = call.query_flag("only_latest")?;
     let wanted = call.query("version");
     if let Some(catalogue) = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_releases()) {
@@ -62,17 +62,17 @@ pub fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refu
         (version.clone(), document)
     };
     let listed = all.iter().enumerate().skip(skipped);
-    let listed = listed.filter(|(_, version)| wanted.is_none_or(|wanted| is_of(version, wanted)));
+    let listed = listed.filter(|(_, version)| wanted.is_none_or(|wanted| matches_version(version, wanted)));
     answer(&Value::Object(listed.map(entry).collect()))
 }
 
 /// The version itself, or one of that minor release.
-fn is_of(version: &str, wanted: &str) -> bool {
+fn matches_version(version: &str, wanted: &str) -> bool {
     version.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
 /// GET /v2/release-sources, /v2/domains: there are none.
-pub fn none(_: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn none(_: &Service, _: &Call) -> Result<Answer, Refusal> {
     answer(&json!([]))
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_minor_release_takes_its_patches_only() {
         for (wanted, taken) in [("4.22", true), ("4.22.9", true), ("4.2", false), ("4.22.90", false), ("4", true)] {
-            assert_eq!(is_of("4.22.9", wanted), taken, "{wanted}");
+            assert_eq!(matches_version("4.22.9", wanted), taken, "{wanted}");
         }
     }
 }

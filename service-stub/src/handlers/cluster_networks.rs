@@ -41,7 +41,7 @@ pub(super) fn set(
         own.machine_networks.clear();
     }
     if let Some(balancer) = params.load_balancer.take() {
-        record.kept.insert("load_balancer".into(), balancer);
+        record.settings.insert("load_balancer".into(), balancer);
     }
     let (api, ingress) = (ips(params.api_vips.as_deref()), ips(params.ingress_vips.as_deref()));
     if record.cluster.user_managed_networking {
@@ -180,5 +180,5 @@ fn set_networks(record: &mut ClusterRecord, hosts: usize, params: &mut ClusterUp
     if !given {
         return Ok(());
     }
-    networks::check_overlap(Networks::of_cluster(own), own.user_managed_networking)
+    networks::check_overlap(Networks::from_cluster(own), own.user_managed_networking)
 }

@@ -3,7 +3,7 @@
 use super::new_cluster::{
     check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
 };
-use super::{cluster_networks, clusters::shown, models, operators, support_levels};
+use super::{cluster_networks, clusters::answer, models, operators, support_levels};
 use crate::check::cluster::NETWORK_TYPES;
 use crate::events::{self, kinds};
 use crate::find::find_cluster;
@@ -62,34 +62,34 @@ pub(crate) const BODY: BodyShape = shape(
 );
 
 /// PATCH /v2/clusters/{id}.
-pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let params: ClusterUpdateParams = call.json(&BODY)?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
         let hosts = change.model().hosts_of_cluster(id);
-        let proxy = proxy_of(&record);
+        let proxy = proxy_settings(&record);
         apply(&mut record, &hosts, params)?;
         refuse_unserved(service, &record)?;
         support_levels::check_cluster(change.model(), &record)?;
         record.cluster.updated_at = change.now;
-        if proxy_of(&record) != proxy {
+        if proxy_settings(&record) != proxy {
             events::cluster(change, &record, kinds::PROXY_SETTINGS_CHANGED, Value::Null);
         }
         change.put_cluster(record);
         pass::settle_cluster(&service.rules(), change, id);
         Ok(())
     })?;
-    shown(service, id, StatusCode::CREATED)
+    answer(service, id, StatusCode::CREATED)
 }
 
 /// A text setting kept with the cluster; none for an empty one.
-fn kept_text(record: &ClusterRecord, name: &str) -> Option<String> {
-    record.kept.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+fn setting_text(record: &ClusterRecord, name: &str) -> Option<String> {
+    record.settings.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-fn proxy_of(record: &ClusterRecord) -> Proxy {
-    let text = |name| kept_text(record, name);
+fn proxy_settings(record: &ClusterRecord) -> Proxy {
+    let text = |name| setting_text(record, name);
     Proxy { http_proxy: text("http_proxy"), https_proxy: text("https_proxy"), no_proxy: text("no_proxy") }
 }
 
@@ -111,14 +111,14 @@ pub(super) fn owned_vips(vips: Option<&[Value]>, id: ClusterId) -> Vec<Value> {
 /// Networks and virtual addresses of a cluster, or of a request; an empty list says nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Lists<'a> {
-    pub networks: Networks<'a>,
-    pub api: &'a [String],
-    pub ingress: &'a [String],
+    pub(crate) networks: Networks<'a>,
+    pub(crate) api: &'a [String],
+    pub(crate) ingress: &'a [String],
 }
 
 impl<'a> Lists<'a> {
     /// The first of each kind.
-    pub fn firsts(&self) -> rules::networks::Firsts<'a> {
+    pub(crate) fn firsts(&self) -> rules::networks::Firsts<'a> {
         let first = |networks: &'a [MachineNetwork]| networks.first().map(|network| network.cidr.as_str());
         [
             ("machine_networks", first(self.networks.machine)),
@@ -131,7 +131,7 @@ impl<'a> Lists<'a> {
 }
 
 /// Sets what is given, in the order clients know refusals in; what isn't stays.
-pub fn apply(
+pub(crate) fn apply(
     record: &mut ClusterRecord,
     hosts: &[Arc<HostRecord>],
     mut params: ClusterUpdateParams,
@@ -156,7 +156,7 @@ pub fn apply(
     check_known_cluster(record, &params).map_err(Refusal::invalid)?;
     set_texts(record, &params);
     cluster_networks::set(record, hosts, &mut params)?;
-    set_kept(record, &params)?;
+    set_settings(record, &params)?;
     if let Some(pull_secret) = params.pull_secret {
         record.cluster.pull_secret_set = !pull_secret.is_empty();
         record.pull_secret = pull_secret;
@@ -244,7 +244,7 @@ fn check_given(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(
     }
     params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked)?;
     given_networks(params).check_stacks(&Stacks {
-        was_dual: Networks::of_cluster(own).are_dual_stack(),
+        was_dual: Networks::from_cluster(own).are_dual_stack(),
         user_balanced: user_balanced_after(record, params),
         openshift_version: &own.openshift_version,
     })
@@ -310,7 +310,7 @@ fn check_user_managed(record: &ClusterRecord, params: &ClusterUpdateParams) -> R
 
 fn set_platform(record: &mut ClusterRecord, params: &mut ClusterUpdateParams) -> Result<(), String> {
     let own = &mut record.cluster;
-    let current_platform = own.platform.clone().unwrap_or_else(|| platform::of_kind(platform::BAREMETAL));
+    let current_platform = own.platform.clone().unwrap_or_else(|| platform::with_kind(platform::BAREMETAL));
     let current = platform::Current {
         platform: &current_platform,
         user_managed: own.user_managed_networking,
@@ -318,7 +318,7 @@ fn set_platform(record: &mut ClusterRecord, params: &mut ClusterUpdateParams) ->
         can_manage_networking: cluster_networks::can_manage_networking(own),
     };
     let (platform, user_managed) =
-        platform::of_update(params.platform.take(), params.user_managed_networking, &current)?;
+        platform::for_update(params.platform.take(), params.user_managed_networking, &current)?;
     (params.platform, params.user_managed_networking) = (platform, user_managed);
     Ok(())
 }
@@ -379,8 +379,8 @@ fn set_texts(record: &mut ClusterRecord, params: &ClusterUpdateParams) {
 }
 
 /// Settings that are shown again but change nothing here; an empty text removes one.
-fn set_kept(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Result<(), Refusal> {
-    let after = |given: &Option<String>, name| given.clone().or_else(|| kept_text(record, name)).unwrap_or_default();
+fn set_settings(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Result<(), Refusal> {
+    let after = |given: &Option<String>, name| given.clone().or_else(|| setting_text(record, name)).unwrap_or_default();
     let additional = after(&params.additional_ntp_source, "additional_ntp_source");
     let only = after(&params.ntp_sources, "ntp_sources");
     if !additional.is_empty() && !only.is_empty() {
@@ -403,34 +403,34 @@ fn set_kept(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Result<
     for (name, text) in texts {
         match text.as_deref() {
             None => {}
-            Some("") => drop(record.kept.remove(name)),
-            Some(text) => drop(record.kept.insert(name.into(), text.into())),
+            Some("") => drop(record.settings.remove(name)),
+            Some(text) => drop(record.settings.insert(name.into(), text.into())),
         }
     }
     if let Some(given) = &params.disk_encryption {
-        let merged = merged_encryption(record.kept.get("disk_encryption"), given);
-        record.kept.insert("disk_encryption".into(), merged);
+        let merged = merged_encryption(record.settings.get("disk_encryption"), given);
+        record.settings.insert("disk_encryption".into(), merged);
     }
     if let Some(on) = params.schedulable_masters {
-        record.kept.insert("schedulable_masters".into(), on.into());
+        record.settings.insert("schedulable_masters".into(), on.into());
     }
     if let Some(endpoint) = &params.ignition_endpoint {
         match ignition_endpoint::checked(endpoint).map_err(Refusal::invalid)? {
-            Some(endpoint) => drop(record.kept.insert("ignition_endpoint".into(), endpoint)),
-            None => drop(record.kept.remove("ignition_endpoint")),
+            Some(endpoint) => drop(record.settings.insert("ignition_endpoint".into(), endpoint)),
+            None => drop(record.settings.remove("ignition_endpoint")),
         }
     }
     Ok(())
 }
 
 /// GET /v2/clusters/{id}/ui-settings: what a page keeps, as it was given.
-pub fn ui_settings(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn ui_settings(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
     Ok(Answer::json(StatusCode::OK, &record.ui_settings))
 }
 
 /// PUT /v2/clusters/{id}/ui-settings.
-pub fn set_ui_settings(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn set_ui_settings(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let text: String = call.json_text("uiSettings")?;
     if text.len() > MAX_UI_SETTINGS_BYTES {

@@ -21,7 +21,7 @@ use axum::http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(super) fn shown(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
+pub(super) fn answer(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
     Ok(Answer::json(status, &view::cluster_document(service, &model, &record, true)))
@@ -38,7 +38,7 @@ fn with_unregistered(call: &Call) -> Result<bool, Refusal> {
 }
 
 /// GET /v2/clusters.
-pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let with_hosts = call.query_flag("with_hosts")?;
     let owner = call.query("owner");
     let openshift_id = call.query_uuid("openshift_cluster_id")?;
@@ -63,7 +63,7 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/{id}.
-pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let exclude = call.query_flag("exclude-hosts")?;
     let model = service.store.model();
@@ -78,7 +78,7 @@ pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/{id}/hosts.
-pub fn hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let (inventory, connectivity) = (call.query_flag("with-inventory")?, call.query_flag("with-connectivity")?);
     let model = service.store.model();
@@ -95,7 +95,7 @@ pub fn hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// DELETE /v2/clusters/{id}: its hosts go with it, and all logs.
-pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let (document, now) = service.change(call.request_id(), |change| {
         let record = find_cluster(change.model(), id)?;
@@ -115,7 +115,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// Takes a cluster out, with the hosts of its infra-envs; its files are for [`forget`].
-pub fn remove(service: &Service, change: &mut Change, record: &ClusterRecord) {
+pub(crate) fn remove(service: &Service, change: &mut Change, record: &ClusterRecord) {
     let id = record.cluster.id;
     for host in change.model().hosts_of_cluster(id) {
         release(service, change, record, &host);
@@ -130,7 +130,7 @@ pub fn remove(service: &Service, change: &mut Change, record: &ClusterRecord) {
 }
 
 /// Deletes logs and manifests of a cluster that is gone.
-pub fn forget(service: &Service, id: ClusterId) {
+pub(crate) fn forget(service: &Service, id: ClusterId) {
     logs::forget(service.store.directory(), id, None);
     manifest_files::forget(service.store.directory(), id);
 }
@@ -147,7 +147,7 @@ fn release(service: &Service, change: &mut Change, cluster: &ClusterRecord, host
 }
 
 /// POST /v2/clusters/{id}/actions/install.
-pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     service.change(call.request_id(), |change| {
         find_cluster(change.model(), id)?;
@@ -170,7 +170,7 @@ pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     })?;
     // Those of an earlier attempt.
     logs::forget(service.store.directory(), id, None);
-    let answer = shown(service, id, StatusCode::ACCEPTED);
+    let answer = answer(service, id, StatusCode::ACCEPTED);
     // What follows is judged after the answer: clients see it begin.
     service.unsettled.note(Some(id));
     answer
@@ -189,12 +189,12 @@ fn fix_roles(change: &mut Change, id: ClusterId) -> bool {
 }
 
 /// POST /v2/clusters/{id}/actions/cancel.
-pub fn cancel(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn cancel(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     act(service, call, Trigger::Cancel, kinds::CANCEL_INSTALLATION_FAILED)
 }
 
 /// POST /v2/clusters/{id}/actions/reset.
-pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     act(service, call, Trigger::Reset, kinds::RESET_INSTALLATION_FAILED)
 }
 
@@ -216,7 +216,7 @@ fn act(service: &Service, call: &Call, on: Trigger, failure: Kind) -> Result<Ans
         })?;
     }
     done?;
-    shown(service, id, StatusCode::ACCEPTED)
+    answer(service, id, StatusCode::ACCEPTED)
 }
 
 fn act_on(service: &Service, change: &mut Change, record: &mut ClusterRecord, on: Trigger) -> Result<(), Refusal> {
@@ -232,7 +232,7 @@ fn act_on(service: &Service, change: &mut Change, record: &mut ClusterRecord, on
 }
 
 /// PUT /v2/clusters/{id}/logs-progress.
-pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let LogsProgress { logs_state } = call.json(&LOGS_PROGRESS)?;
     service.change(call.request_id(), |change| {
@@ -240,7 +240,7 @@ pub fn logs_progress(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         if logs_state == "requested" {
             record.cluster.controller_logs_started_at = change.now;
         }
-        record.kept.insert("logs_info".into(), Value::from(logs_state));
+        record.settings.insert("logs_info".into(), Value::from(logs_state));
         change.put_cluster(record);
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })

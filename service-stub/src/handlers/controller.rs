@@ -50,7 +50,7 @@ struct Progress {
 }
 
 /// PUT /v2/clusters/{id}/progress.
-pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     use ClusterState as S;
     let Progress { finalizing_stage } = call.json(&PROGRESS)?;
     change_course(service, call, |change, record| {
@@ -75,7 +75,7 @@ pub fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/{id}/monitored-operators.
-pub fn operators(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn operators(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let record = find_cluster(&service.store.model(), id)?;
     let wanted = call.query("operator_name").filter(|name| !name.is_empty());
@@ -115,7 +115,7 @@ struct OperatorReport {
 }
 
 /// PUT /v2/clusters/{id}/monitored-operators.
-pub fn set_operator(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn set_operator(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let report: OperatorReport = call.json(&OPERATOR)?;
     if report.name.is_empty() {
         return Err(Refusal::invalid("an operator's name is needed"));
@@ -140,7 +140,7 @@ pub fn set_operator(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// POST /v2/clusters/{id}/uploads/ingress-cert: the authority that signs the cluster's ingress, a JSON text with PEM.
-pub fn ingress_cert(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn ingress_cert(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let text: String = serde_json::from_slice(&call.body).map_err(|error| {
         Refusal::bad_request(format!("parsing ingressCertParams body from \"\" failed, because {error}"))
     })?;
@@ -179,7 +179,7 @@ struct Completion {
 
 /// POST /v2/clusters/{id}/actions/complete-installation: the controller's farewell. Whether the cluster is installed is
 /// decided by what it told before.
-pub fn complete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn complete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let Completion { is_success, error_info, mut data } = call.json(&COMPLETION)?;
     let id = change_course(service, call, |change, record| {
         tracing::info!(cluster = %record.cluster.id, is_success, error_info, "the controller has finished");
@@ -192,5 +192,5 @@ pub fn complete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         record.course.operators_report = report;
         Ok(())
     })?;
-    clusters::shown(service, id, StatusCode::ACCEPTED)
+    clusters::answer(service, id, StatusCode::ACCEPTED)
 }

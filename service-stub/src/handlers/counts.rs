@@ -16,7 +16,7 @@ fn used_percent(directory: &Path) -> Option<f64> {
 }
 
 /// GET /metrics.
-pub fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let mut text = Text::default();
     text.family("landfall_build_info", "gauge", "Version of the program.");

@@ -22,7 +22,7 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 /// POST /v2/clusters/{id}/actions/allow-add-hosts, and its older name `allow-add-workers`.
-pub fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
@@ -39,7 +39,7 @@ pub fn allow_add_hosts(service: &Service, call: &Call) -> Result<Answer, Refusal
         change.put_cluster(record);
         Ok(())
     })?;
-    clusters::shown(service, id, StatusCode::ACCEPTED)
+    clusters::answer(service, id, StatusCode::ACCEPTED)
 }
 
 pub(crate) const IMPORT: BodyShape = shape(
@@ -63,7 +63,7 @@ struct ImportParams {
 }
 
 /// POST /v2/clusters/import: one that is there already.
-pub fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let params: ImportParams = call.json(&IMPORT)?;
     let record = plan(params).map_err(Refusal::invalid)?;
     register(service, call, record)
@@ -81,7 +81,7 @@ fn register(service: &Service, call: &Call, record: ClusterRecord) -> Result<Ans
         change.put_cluster(record);
         Ok(())
     })?;
-    clusters::shown(service, id, StatusCode::CREATED)
+    clusters::answer(service, id, StatusCode::CREATED)
 }
 
 pub(crate) const DISCONNECTED: BodyShape = shape(
@@ -97,7 +97,7 @@ struct DisconnectedParams {
 }
 
 /// POST /v2/clusters/disconnected: nothing of it is watched here.
-pub fn disconnected(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn disconnected(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let DisconnectedParams { name, openshift_version } = call.json(&DISCONNECTED)?;
     if openshift_version.is_empty() {
         return Err(Refusal::invalid("OpenShift version is required"));
@@ -140,7 +140,7 @@ fn plan(params: ImportParams) -> Result<ClusterRecord, String> {
         kind: DAY2_CLUSTER.into(),
         name: name.to_owned(),
         openshift_version,
-        platform: Some(platform::of_kind(platform::BAREMETAL)),
+        platform: Some(platform::with_kind(platform::BAREMETAL)),
         status_info: info::ADDING.into(),
         user_managed_networking: true,
         user_name: "admin".into(),

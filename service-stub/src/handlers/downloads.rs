@@ -29,10 +29,10 @@ const CLUSTER_FILES: [&str; 8] = [
     "arbiter.ign",
 ];
 /// Files that open an installed cluster.
-pub const CREDENTIALS: [&str; 3] = ["kubeadmin-password", "kubeconfig", "kubeconfig-noingress"];
+pub(crate) const CREDENTIALS: [&str; 3] = ["kubeadmin-password", "kubeconfig", "kubeconfig-noingress"];
 
 /// GET /v2/infra-envs/{id}/downloads/files.
-pub fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     let name = call.query_one_of("file_name", &["discovery.ign", "ipxe-script", "static-network-config"])?;
     let model = service.store.model();
@@ -45,12 +45,12 @@ pub fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, Refusal>
         "static-network-config" => network_archive(&record.infra_env)?,
         _ => netboot::script(service, call, &model, &record)?.into_bytes(),
     };
-    let modified = range::date_of(record.infra_env.updated_at);
+    let modified = range::http_date(record.infra_env.updated_at);
     Ok(Answer::file(name, contents).with(header::LAST_MODIFIED, &modified))
 }
 
 /// GET /v2/infra-envs/{id}/downloads/minimal-initrd.
-pub fn minimal_initrd(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn minimal_initrd(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
     Ok(match netboot::minimal_initrd(&record.infra_env)? {
         Some(archive) => Answer::file("minimal-initrd.img", archive),
@@ -81,7 +81,7 @@ fn network_archive(infra_env: &InfraEnv) -> Result<Vec<u8>, Refusal> {
 }
 
 /// GET /v2/infra-envs/{id}/downloads/image-url.
-pub fn image_url(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn image_url(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
     let (url, expires_at) = infra_envs::image_url(service, &record);
     let document = json!({"url": url, "expires_at": expires_at});
@@ -89,17 +89,17 @@ pub fn image_url(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/{id}/downloads/files.
-pub fn cluster_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn cluster_file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     given_file(service, call, &CLUSTER_FILES)
 }
 
 /// GET /v2/clusters/{id}/downloads/credentials.
-pub fn credentials(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn credentials(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     given_file(service, call, &CREDENTIALS)
 }
 
 /// GET /v2/clusters/{id}/credentials: who may log in to the console, once there is one.
-pub fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
@@ -209,13 +209,13 @@ fn kubeconfig(files: &ClusterFiles, cluster: &ClusterRecord) -> Result<(&'static
 }
 
 /// GET /v2/infra-env/{id}/hosts/{id}/downloads/ignition (the published path is singular).
-pub fn host_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn host_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let (name, config) = host_config(service, call)?;
     Ok(Answer::file(&name, config))
 }
 
 /// The config that a host is installed with, and the name of its file.
-pub fn host_config(service: &Service, call: &Call) -> Result<(String, Vec<u8>), Refusal> {
+pub(crate) fn host_config(service: &Service, call: &Call) -> Result<(String, Vec<u8>), Refusal> {
     let key = call.host_key()?;
     let model = service.store.model();
     let record = find_host(&model, key)?;
@@ -234,7 +234,7 @@ pub fn host_config(service: &Service, call: &Call) -> Result<(String, Vec<u8>), 
 ///
 /// Nobody but Ignition fetches it, and only on the first boot from the installed disk: so it tells that a host has
 /// rebooted, as the log of a control plane's config server does.
-pub fn role_config(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn role_config(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let role = call.path("role");
     if !matches!(role, "master" | "arbiter" | "worker") {
         return Err(Refusal::unknown_path(&format!("/landfall/config/{role}")));

@@ -15,7 +15,7 @@ const SEVERITY_COUNTS: [&str; 4] =
     ["severity-count-info", "severity-count-warning", "severity-count-error", "severity-count-critical"];
 
 /// GET /v2/events.
-pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let cluster = call.query_uuid("cluster_id")?;
     let infra_env = call.query_uuid("infra_env_id")?;
     let host_id = call.query_uuid("host_id")?;
@@ -80,7 +80,7 @@ pub(crate) const BODY: BodyShape = shape(
 );
 
 /// POST /v2/events.
-pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let mut event: Event = call.json(&BODY)?;
     call.caller.check(&service.store.model(), event.infra_env_id, event.cluster_id)?;
     // An event of nothing is one of what the token is for; a host is known only together with where it is.

@@ -1,6 +1,6 @@
 //! What users set on a host before it is installed (docs/compatibility.md#user-endpoints).
 
-use super::hosts::{before_installation, change_host, shown};
+use super::hosts::{before_installation, answer, change_host};
 use super::models;
 use crate::check::{disks, host::valid_hostname};
 use crate::http::body::{BodyShape, list, not_here, one_of, shape, text};
@@ -35,13 +35,13 @@ pub(crate) const BODY: BodyShape = shape(
 );
 
 /// PATCH /v2/infra-envs/{id}/hosts/{id}.
-pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let params: HostUpdateParams = call.json(&BODY)?;
     let key = change_host(service, call, |change, record| {
         before_installation(record)?;
         apply(service, change, record, &params)
     })?;
-    shown(service, key, StatusCode::CREATED)
+    answer(service, key, StatusCode::CREATED)
 }
 
 /// Sets what is given; what isn't stays.

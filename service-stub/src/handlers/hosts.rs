@@ -17,17 +17,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// GET /v2/infra-envs/{id}/hosts.
-pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     Ok(lists::hosts(service, service.store.model().hosts_of_infra_env(id), Vec::new()))
 }
 
 /// GET /v2/infra-envs/{id}/hosts/{id}.
-pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    shown(service, call.host_key()?, StatusCode::OK)
+pub(crate) fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    answer(service, call.host_key()?, StatusCode::OK)
 }
 
-pub(super) fn shown(service: &Service, key: HostKey, status: StatusCode) -> Result<Answer, Refusal> {
+pub(super) fn answer(service: &Service, key: HostKey, status: StatusCode) -> Result<Answer, Refusal> {
     let record = find_host(&service.store.model(), key)?;
     Ok(Answer::json(status, &view::host_document(service, &record)))
 }
@@ -60,7 +60,7 @@ pub(super) fn before_installation(record: &HostRecord) -> Result<(), Refusal> {
 }
 
 /// DELETE /v2/infra-envs/{id}/hosts/{id}. An unknown host is 500 in the real service; 404 says what it is.
-pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let cluster = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
@@ -84,14 +84,14 @@ struct HostIgnition {
 }
 
 /// GET …/ignition: the config that the host is installed with, as a text.
-pub fn get_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn get_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let (_, config) = downloads::host_config(service, call)?;
     let config = String::from_utf8(config).map_err(|error| Refusal::internal(&error))?;
     Ok(Answer::json(StatusCode::OK, &HostIgnition { config }))
 }
 
 /// PATCH …/ignition: sets the override; empty text removes it.
-pub fn set_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn set_ignition(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let HostIgnition { config } = call.json(&HOST_IGNITION)?;
     documents::check_host_override(&config)?;
     change_host(service, call, |change, record| {
@@ -119,7 +119,7 @@ fn allowed(arg: &str) -> bool {
 }
 
 /// PATCH …/installer-args.
-pub fn set_installer_args(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn set_installer_args(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let InstallerArgs { args } = call.json(&INSTALLER_ARGS)?;
     if let Some(bad) = args.iter().find(|arg| !allowed(arg)) {
         return Err(Refusal::invalid(format!("found unexpected flag or characters in installer argument '{bad}'")));
@@ -130,7 +130,7 @@ pub fn set_installer_args(service: &Service, call: &Call) -> Result<Answer, Refu
         events::host(change, record, kinds::HOST_INSTALLER_ARGS_APPLIED, Value::Null);
         Ok(())
     })?;
-    shown(service, key, StatusCode::CREATED)
+    answer(service, key, StatusCode::CREATED)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const MAX_ARGUMENT_BYTES: usize = 1024;
 
 /// Sets what is given, in the order clients know refusals in; what isn't stays.
-pub fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Result<(), Refusal> {
+pub(crate) fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Result<(), Refusal> {
     let own = &mut record.infra_env;
     if let Some(pull_secret) = params.pull_secret.filter(|secret| !secret.is_empty()) {
         rules::text::pull_secret(pull_secret.expose()).map_err(Refusal::invalid)?;
@@ -85,7 +85,7 @@ fn set_sources(own: &mut InfraEnv, additional: Option<String>, only: Option<Stri
 }
 
 /// Reasons that have other words where an infra-env is made.
-pub fn check_new(ssh_authorized_key: Option<&str>, pull_secret: &str) -> Result<(), Refusal> {
+pub(crate) fn check_new(ssh_authorized_key: Option<&str>, pull_secret: &str) -> Result<(), Refusal> {
     if ssh_authorized_key.is_some_and(|key| !key.is_empty() && rules::ssh_key::check(key).is_err()) {
         return Err(Refusal::invalid("SSH key is not valid"));
     }

@@ -38,13 +38,13 @@ pub(crate) const NEW_INFRA_ENV: BodyShape = shape(
 );
 
 /// POST /v2/infra-envs.
-pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let params: InfraEnvCreateParams = call.json(&NEW_INFRA_ENV)?;
     create_from(service, call, params, InfraEnvId::random())
 }
 
 /// As [`create`], under an id of our own.
-pub fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answer, Refusal> {
+pub(crate) fn create_as(service: &Service, call: &Call, id: InfraEnvId) -> Result<Answer, Refusal> {
     create_from(service, call, call.json(&NEW_INFRA_ENV)?, id)
 }
 
@@ -108,7 +108,7 @@ fn create_from(
         record.infra_env.updated_at = change.now;
         events::infra_env(change, &record, kinds::INFRA_ENV_REGISTERED);
         events::image_updated(change, &record);
-        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
+        let answer = Answer::json(StatusCode::CREATED, &published(service, &record));
         change.put_infra_env(record);
         Ok(answer)
     })
@@ -177,7 +177,7 @@ pub(crate) const CHANGED_INFRA_ENV: BodyShape = shape(
 );
 
 /// PATCH /v2/infra-envs/{id}: the next image that is fetched has the new settings.
-pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     let params: InfraEnvUpdateParams = call.json(&CHANGED_INFRA_ENV)?;
     let catalogue = service.settings.catalogue.as_deref();
@@ -194,20 +194,20 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
         events::image_updated(change, &record);
-        let answer = Answer::json(StatusCode::CREATED, &shown(service, &record));
+        let answer = Answer::json(StatusCode::CREATED, &published(service, &record));
         change.put_infra_env(record);
         Ok(answer)
     })
 }
 
 /// An infra-env as it is published: its ISO's address follows the service's, which may have moved since.
-fn shown(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
+fn published(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
     let (download_url, expires_at) = image_url(service, record);
     InfraEnv { download_url, expires_at, email_domain: view::NO_DOMAIN.to_owned(), ..record.infra_env.clone() }
 }
 
 /// Where an infra-env's ISO is, and until when: short, and without a query, for management controllers.
-pub fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timestamp) {
+pub(crate) fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timestamp) {
     let infra_env = &record.infra_env;
     let part = |text: &str| {
         let plain = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
@@ -225,7 +225,7 @@ pub fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timesta
 
 /// POST /v2/infra-envs/{id}/regenerate-signing-key: addresses signed before are no longer good, nor are agents' tokens, which
 /// everybody who had such an address may have.
-pub fn regenerate_signing_key(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn regenerate_signing_key(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(&*find_infra_env(change.model(), id)?);
@@ -240,7 +240,7 @@ pub fn regenerate_signing_key(service: &Service, call: &Call) -> Result<Answer, 
 }
 
 /// GET /v2/infra-envs.
-pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let cluster = call.query_uuid("cluster_id")?.map(api::ClusterId);
     let model = service.store.model();
     let owner = call.query("owner");
@@ -255,21 +255,21 @@ pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         .filter(wanted)
         .map(|record| match call.watches {
             // An image has the agents' token in it.
-            true => InfraEnv { download_url: String::new(), expires_at: Timestamp::ZERO, ..shown(service, record) },
-            false => shown(service, record),
+            true => InfraEnv { download_url: String::new(), expires_at: Timestamp::ZERO, ..published(service, record) },
+            false => published(service, record),
         })
         .collect();
     Ok(Answer::json(StatusCode::OK, &all))
 }
 
 /// GET /v2/infra-envs/{id}.
-pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
-    Ok(Answer::json(StatusCode::OK, &shown(service, &record)))
+    Ok(Answer::json(StatusCode::OK, &published(service, &record)))
 }
 
 /// DELETE /v2/infra-envs/{id}; refused while hosts are registered in it.
-pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     service.change(call.request_id(), |change| {
         let record = find_infra_env(change.model(), id)?;

@@ -40,7 +40,7 @@ const FIELDS: [&str; 22] = [
 ];
 
 /// GET /v2/clusters/{id}/install-config: YAML, as a JSON text, with the pull secret: for users alone, who may set it as well.
-pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let record = find_cluster(&model, call.cluster_id()?)?;
     let text = install_config::text(&record, &model).map_err(|error| Refusal::internal(&error))?;
@@ -48,7 +48,7 @@ pub fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// PATCH /v2/clusters/{id}/install-config: a JSON text of a JSON object that is merged over it.
-pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let text = call.json_text("installConfigParams")?;
     if text.len() > MAX_OVERRIDE_BYTES {

@@ -1,5 +1,6 @@
 //! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
 
+use super::hosts;
 use crate::events::{self, Kind, kinds};
 use crate::find::{find_host, find_infra_env};
 use crate::http::body::{BodyShape, shape, uuid};
@@ -9,20 +10,14 @@ use crate::pass;
 use crate::service::Service;
 use crate::state::{ClusterState, host::Trigger};
 use crate::store::Change;
-use crate::view;
 use api::ClusterId;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 
-fn cluster_of(change: &Change, record: &HostRecord) -> Option<Arc<ClusterRecord>> {
+fn host_cluster(change: &Change, record: &HostRecord) -> Option<Arc<ClusterRecord>> {
     record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned())
-}
-
-fn shown(service: &Service, key: HostKey, status: StatusCode) -> Result<Answer, Refusal> {
-    let record = find_host(&service.store.model(), key)?;
-    Ok(Answer::json(status, &view::host_document(service, &record)))
 }
 
 /// Pulls a trigger, stores the host, and brings to rest the cluster it was in and the one it is in. False when no row of
@@ -49,10 +44,10 @@ fn pull(
 }
 
 /// What a host tells by the outcome of a step; too late, it changes nothing. Status texts are fixed: an event has the reason.
-pub fn told(service: &Service, call: &Call, key: HostKey, on: Trigger, reason: &str) -> Result<(), Refusal> {
+pub(crate) fn apply_outcome(service: &Service, call: &Call, key: HostKey, on: Trigger, reason: &str) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
-        let cluster = cluster_of(change, record.as_ref());
+        let cluster = host_cluster(change, record.as_ref());
         if pull(service, change, key, cluster.as_deref(), on)? && !reason.is_empty() {
             events::host(change, &record, kinds::HOST_STEP_FAILED, json!({"reason": reason}));
         }
@@ -61,7 +56,7 @@ pub fn told(service: &Service, call: &Call, key: HostKey, on: Trigger, reason: &
 }
 
 /// A step ran to its end: whatever was wrong with the discovery media is over.
-pub fn media_back(service: &Service, call: &Call, key: HostKey) -> Result<(), Refusal> {
+pub(crate) fn media_back(service: &Service, call: &Call, key: HostKey) -> Result<(), Refusal> {
     if find_host(&service.store.model(), key)?.media_connected() {
         return Ok(());
     }
@@ -83,7 +78,7 @@ struct BindParams {
 }
 
 /// POST …/actions/bind.
-pub fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let BindParams { cluster_id } = call.json(&BIND)?;
     let bound = service.change(call.request_id(), |change| {
@@ -120,17 +115,17 @@ pub fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         Ok(())
     });
-    told_failure(service, call, key, kinds::HOST_BIND_FAILED, Some(cluster_id), bound)?;
-    shown(service, key, StatusCode::OK)
+    report_failure(service, call, key, kinds::HOST_BIND_FAILED, Some(cluster_id), bound)?;
+    hosts::answer(service, key, StatusCode::OK)
 }
 
 /// POST …/actions/unbind.
-pub fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let reclaim = call.query_flag("reclaim")?;
     let unbound = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
-        let Some(cluster) = cluster_of(change, &record) else {
+        let Some(cluster) = host_cluster(change, &record) else {
             return Err(Refusal::conflict(format!("Host {} is already unbound", key.host)));
         };
         let infra_env = change.model().infra_envs.get(&key.infra_env);
@@ -147,12 +142,12 @@ pub fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         }
         Ok(())
     });
-    told_failure(service, call, key, kinds::HOST_UNBIND_FAILED, None, unbound)?;
-    shown(service, key, StatusCode::OK)
+    report_failure(service, call, key, kinds::HOST_UNBIND_FAILED, None, unbound)?;
+    hosts::answer(service, key, StatusCode::OK)
 }
 
 /// Passes an outcome on, with an event where somebody asked for what could not be.
-fn told_failure(
+fn report_failure(
     service: &Service,
     call: &Call,
     key: HostKey,
@@ -174,15 +169,15 @@ fn told_failure(
 }
 
 /// POST …/actions/reset: of a host that is added to a cluster.
-pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     act_on_added(service, call, Trigger::Reset, "reset")?;
-    shown(service, call.host_key()?, StatusCode::OK)
+    hosts::answer(service, call.host_key()?, StatusCode::OK)
 }
 
 /// POST …/actions/install: of a host that is added to a cluster.
-pub fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     act_on_added(service, call, Trigger::Install, "install")?;
-    shown(service, call.host_key()?, StatusCode::ACCEPTED)
+    hosts::answer(service, call.host_key()?, StatusCode::ACCEPTED)
 }
 
 fn act_on_added(service: &Service, call: &Call, on: Trigger, what: &str) -> Result<(), Refusal> {
@@ -192,7 +187,7 @@ fn act_on_added(service: &Service, call: &Call, on: Trigger, what: &str) -> Resu
         if !record.day2() {
             return Err(Refusal::conflict("method only allowed when adding hosts to an existing cluster"));
         }
-        let cluster = cluster_of(change, &record);
+        let cluster = host_cluster(change, &record);
         if pull(service, change, key, cluster.as_deref(), on)? {
             return Ok(());
         }

@@ -28,7 +28,7 @@ fn document(name: &Name) -> Value {
 }
 
 /// GET /v2/clusters/{id}/manifests.
-pub fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let with_generated = call.query_flag("include_system_generated")?;
     let generated = generated(service, id)?;
@@ -66,10 +66,10 @@ struct NewManifest {
 }
 
 /// POST /v2/clusters/{id}/manifests.
-pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let NewManifest { folder, file_name, content } = call.json(&NEW_MANIFEST)?;
-    let name = name_of(id, folder.as_deref(), &file_name)?;
+    let name = manifest_name(id, folder.as_deref(), &file_name)?;
     let content = decoded(id, &name, &content)?;
     may_change(service, id)?;
     let all = manifest_files::list(service.store.directory(), id).map_err(failed)?;
@@ -106,12 +106,12 @@ struct ChangedManifest {
 }
 
 /// PATCH /v2/clusters/{id}/manifests.
-pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted: ChangedManifest = call.json(&CHANGED_MANIFEST)?;
-    let old = name_of(id, Some(&wanted.folder), &wanted.file_name)?;
+    let old = manifest_name(id, Some(&wanted.folder), &wanted.file_name)?;
     let folder = wanted.updated_folder.as_deref().unwrap_or(&wanted.folder);
-    let new = name_of(id, Some(folder), wanted.updated_file_name.as_deref().unwrap_or(&wanted.file_name))?;
+    let new = manifest_name(id, Some(folder), wanted.updated_file_name.as_deref().unwrap_or(&wanted.file_name))?;
     may_change(service, id)?;
     let state = service.store.directory();
     let before = manifest_files::read(state, id, &old).map_err(failed)?.ok_or_else(|| not_found(id, &old))?;
@@ -133,7 +133,7 @@ pub fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// DELETE /v2/clusters/{id}/manifests.
-pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let name = queried(call)?;
     may_change(service, id)?;
@@ -143,7 +143,7 @@ pub fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/{id}/manifests/files.
-pub fn file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn file(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let name = queried(call)?;
     let generated = generated(service, id)?;
@@ -164,11 +164,11 @@ fn not_found(id: ClusterId, name: &Name) -> Refusal {
 fn queried(call: &Call) -> Result<Name, Refusal> {
     let folder = call.query("folder").map(|_| call.query_one_of("folder", &FOLDERS)).transpose()?;
     let file = call.query("file_name").ok_or_else(|| Refusal::bad_request("file_name in query is required"))?;
-    name_of(call.cluster_id()?, folder, file)
+    manifest_name(call.cluster_id()?, folder, file)
 }
 
 /// A bad name is 422, as the service has it.
-fn name_of(id: ClusterId, folder: Option<&str>, file: &str) -> Result<Name, Refusal> {
+fn manifest_name(id: ClusterId, folder: Option<&str>, file: &str) -> Result<Name, Refusal> {
     if file.contains(".patch") {
         return Err(Refusal::not_implemented("a manifest that patches another"));
     }
@@ -240,7 +240,7 @@ fn decoded(id: ClusterId, name: &Name, content: &str) -> Result<Vec<u8>, Refusal
 }
 
 /// `custom_manifests.json`: the operator's own list, if there is one, with what users added behind it.
-pub fn custom_manifests(
+pub(crate) fn custom_manifests(
     service: &Service,
     cluster: &ClusterRecord,
     own: Option<Vec<u8>>,

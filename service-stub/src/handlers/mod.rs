@@ -1,34 +1,34 @@
 //! What each endpoint does. Handlers are plain blocking functions: the server runs them off its async threads.
 
-pub mod agent;
-pub mod catalogues;
+pub(crate) mod agent;
+pub(crate) mod catalogues;
 mod cluster_networks;
-pub mod cluster_settings;
-pub mod clusters;
-pub mod controller;
-pub mod counts;
-pub mod day2;
-pub mod downloads;
-pub mod events;
-pub mod host_settings;
+pub(crate) mod cluster_settings;
+pub(crate) mod clusters;
+pub(crate) mod controller;
+pub(crate) mod counts;
+pub(crate) mod day2;
+pub(crate) mod downloads;
+pub(crate) mod events;
+pub(crate) mod host_settings;
 pub mod hosts;
-pub mod infra_env_settings;
-pub mod infra_envs;
-pub mod install_config;
-pub mod lifecycle;
+pub(crate) mod infra_env_settings;
+pub(crate) mod infra_envs;
+pub(crate) mod install_config;
+pub(crate) mod lifecycle;
 mod lists;
-pub mod manifests;
-pub mod models;
-pub mod new_cluster;
-pub mod operators;
-pub mod presigned;
-pub mod replies;
+pub(crate) mod manifests;
+pub(crate) mod models;
+pub(crate) mod new_cluster;
+pub(crate) mod operators;
+pub(crate) mod presigned;
+pub(crate) mod replies;
 #[cfg(test)]
 mod settings_tests;
-pub mod support_levels;
-pub mod validations;
+pub(crate) mod support_levels;
+pub(crate) mod validations;
 
 use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
 
-pub type Handler = fn(&Service, &Call) -> Result<Answer, Refusal>;
+pub(crate) type Handler = fn(&Service, &Call) -> Result<Answer, Refusal>;

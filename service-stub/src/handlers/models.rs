@@ -26,15 +26,15 @@ const MAC: Pattern = Pattern {
 };
 const KERNEL_ARGUMENT: Pattern = Pattern { text: r#"^(?:(?:[^ \t\n\r"]+)|(?:"[^"]*"))+$"#, fits: is_kernel_argument };
 /// A name of a manifest's file.
-pub const MANIFEST_FILE: Pattern =
+pub(crate) const MANIFEST_FILE: Pattern =
     Pattern { text: r"^[^\/]*\.(json|ya?ml(\.patch_?[a-zA-Z0-9_]*)?)$", fits: is_manifest_file };
 /// An address, or nothing.
-pub const RENDEZVOUS_IP: Pattern = Pattern {
+pub(crate) const RENDEZVOUS_IP: Pattern = Pattern {
     text: r"^(?:$|(?:(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\.){3}(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])|(?:([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|([0-9a-fA-F]{1,4}:){1,7}:|([0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|([0-9a-fA-F]{1,4}:){1,5}(:[0-9a-fA-F]{1,4}){1,2}|([0-9a-fA-F]{1,4}:){1,4}(:[0-9a-fA-F]{1,4}){1,3}|([0-9a-fA-F]{1,4}:){1,3}(:[0-9a-fA-F]{1,4}){1,4}|([0-9a-fA-F]{1,4}:){1,2}(:[0-9a-fA-F]{1,4}){1,5}|[0-9a-fA-F]{1,4}:(:[0-9a-fA-F]{1,4}){1,6}|:(:[0-9a-fA-F]{1,4}){1,7}|:|fe80:(:[0-9a-fA-F]{0,4}){0,4}%[0-9a-zA-Z]{1,}|::(ffff(:0{1,4}){0,1}:){0,1}((25[0-5]|(2[0-4]|1?[0-9])?[0-9])\.){3}(25[0-5]|(2[0-4]|1?[0-9])?[0-9])|([0-9a-fA-F]{1,4}:){1,4}:((25[0-5]|(2[0-4]|1?[0-9])?[0-9])\.){3}(25[0-5]|(2[0-4]|1?[0-9])?[0-9]))))$",
     fits: |text| text.is_empty() || text.parse::<IpAddr>().is_ok() || is_link_local_with_zone(text),
 };
 /// As `SUBNET`, for fields that hold one themselves.
-pub const NETWORK: Pattern = SUBNET;
+pub(crate) const NETWORK: Pattern = SUBNET;
 
 fn is_ipv4(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
@@ -83,13 +83,13 @@ fn is_manifest_file(name: &str) -> bool {
     !name.contains('/') && name.match_indices('.').any(ends)
 }
 
-pub const VERIFICATION: &[&str] = &["unverified", "failed", "succeeded"];
-pub const DISK_ROLES: &[&str] = &["none", "install"];
-pub const PLATFORM_TYPES: &[&str] = &["baremetal", "nutanix", "vsphere", "none", "external"];
-pub const LOGS_STATES: &[&str] = &["requested", "collecting", "completed", "timeout", ""];
-pub const IMAGE_TYPES: &[&str] = &["full-iso", "minimal-iso", "disconnected-iso"];
+pub(crate) const VERIFICATION: &[&str] = &["unverified", "failed", "succeeded"];
+pub(crate) const DISK_ROLES: &[&str] = &["none", "install"];
+pub(crate) const PLATFORM_TYPES: &[&str] = &["baremetal", "nutanix", "vsphere", "none", "external"];
+pub(crate) const LOGS_STATES: &[&str] = &["requested", "collecting", "completed", "timeout", ""];
+pub(crate) const IMAGE_TYPES: &[&str] = &["full-iso", "minimal-iso", "disconnected-iso"];
 /// Roles whose disks are encrypted, or whose processors have two threads a core.
-pub const ROLES: &[&str] = &[
+pub(crate) const ROLES: &[&str] = &[
     "none",
     "masters",
     "arbiters",
@@ -101,33 +101,33 @@ pub const ROLES: &[&str] = &[
     "all",
 ];
 
-pub const API_VIP: Model = model("APIVip", "api_vip", VIP);
-pub const INGRESS_VIP: Model = model("IngressVip", "ingress_vip", VIP);
+pub(crate) const API_VIP: Model = model("APIVip", "api_vip", VIP);
+pub(crate) const INGRESS_VIP: Model = model("IngressVip", "ingress_vip", VIP);
 const VIP: &[Field] = &[
     uuid("cluster_id").or_zero(),
     form("ip", &IP).or_zero(),
     one_of("verification", VERIFICATION).described("@vip_verification"),
 ];
 
-pub const CLUSTER_NETWORK: Model = model(
+pub(crate) const CLUSTER_NETWORK: Model = model(
     "ClusterNetwork",
     "cluster_network",
     &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero(), integer("host_prefix", 1, 128).or_zero()],
 );
-pub const MACHINE_NETWORK: Model = model("MachineNetwork", "machine_network", SIMPLE_NETWORK);
-pub const SERVICE_NETWORK: Model = model("ServiceNetwork", "service_network", SIMPLE_NETWORK);
+pub(crate) const MACHINE_NETWORK: Model = model("MachineNetwork", "machine_network", SIMPLE_NETWORK);
+pub(crate) const SERVICE_NETWORK: Model = model("ServiceNetwork", "service_network", SIMPLE_NETWORK);
 const SIMPLE_NETWORK: &[Field] = &[form("cidr", &SUBNET).or_zero(), uuid("cluster_id").or_zero()];
 
-pub const DISK_ENCRYPTION: Model = model(
+pub(crate) const DISK_ENCRYPTION: Model = model(
     "DiskEncryption",
     "disk-encryption",
     &[one_of("enable_on", ROLES), one_of("mode", &["tpmv2", "tang"]), text("tang_servers")],
 );
-pub const IGNITION_ENDPOINT: Model =
+pub(crate) const IGNITION_ENDPOINT: Model =
     model("IgnitionEndpoint", "ignition-endpoint", &[text("ca_certificate").nullable(), text("url").nullable()]);
-pub const LOAD_BALANCER: Model =
+pub(crate) const LOAD_BALANCER: Model =
     model("LoadBalancer", "load_balancer", &[one_of("type", &["cluster-managed", "user-managed"]).or_zero()]);
-pub const PLATFORM: Model = model(
+pub(crate) const PLATFORM: Model = model(
     "Platform",
     "platform",
     &[
@@ -143,12 +143,12 @@ const PLATFORM_EXTERNAL: Model = model(
         length("platform_name", 1, usize::MAX).nullable(),
     ],
 );
-pub const OPERATOR: Model =
+pub(crate) const OPERATOR: Model =
     model("OperatorCreateParams", "operator-create-params", &[text("name"), text("properties")]);
-pub const BUNDLE: Model =
+pub(crate) const BUNDLE: Model =
     model("BundleCreateParams", "bundle-create-params", &[text("id").required(), texts("optional_operators")]);
 
-pub const KERNEL_ARGUMENTS: Model = model(
+pub(crate) const KERNEL_ARGUMENTS: Model = model(
     "KernelArgument",
     "kernel_argument",
     &[
@@ -156,12 +156,12 @@ pub const KERNEL_ARGUMENTS: Model = model(
         form("value", &KERNEL_ARGUMENT).or_zero().described_as_required(),
     ],
 );
-pub const PROXY: Model = model(
+pub(crate) const PROXY: Model = model(
     "Proxy",
     "proxy",
     &[text("http_proxy").nullable(), text("https_proxy").nullable(), text("no_proxy").nullable()],
 );
-pub const HOST_NETWORK: Model = model(
+pub(crate) const HOST_NETWORK: Model = model(
     "HostStaticNetworkConfig",
     "host_static_network_config",
     &[list("mac_interface_map", &MAC_INTERFACE).described("[any]"), text("network_yaml")],
@@ -172,22 +172,22 @@ const MAC_INTERFACE: Model = model(
     &[text("logical_nic_name"), form("mac_address", &MAC).required().or_zero()],
 );
 
-pub const DISK_CONFIG: Model = model(
+pub(crate) const DISK_CONFIG: Model = model(
     "DiskConfigParams",
     "disk-config-params",
     &[text("id").required(), one_of("role", DISK_ROLES).or_zero().described("@disk-role")],
 );
-pub const DISK_SKIP_FORMATTING: Model = model(
+pub(crate) const DISK_SKIP_FORMATTING: Model = model(
     "DiskSkipFormattingParams",
     "disk-skip-formatting-params",
     &[text("disk_id").required(), flag("skip_formatting").required()],
 );
-pub const HTTP_HEADER: Model = model(
+pub(crate) const HTTP_HEADER: Model = model(
     "IgnitionEndpointHTTPHeadersParams",
     "ignition-endpoint-http-headers-params",
     &[text("key").required(), text("value").required()],
 );
-pub const NODE_LABEL: Model =
+pub(crate) const NODE_LABEL: Model =
     model("NodeLabelParams", "node-label-params", &[text("key").required(), text("value").required()]);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! POST /v2/clusters: what a new cluster is, or why there can be none of that kind.
 
 use super::cluster_settings::{Lists, ips, owned_vips};
-use super::{clusters::shown, models, operators, support_levels};
+use super::{clusters::answer, models, operators, support_levels};
 use crate::check::cluster::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, NETWORK_TYPES};
 use crate::events::{self, kinds};
 use crate::http::body::{BodyShape, flag, form, integer, length, list, object, one_of, shape, text};
@@ -75,12 +75,12 @@ pub(crate) const BODY: BodyShape = shape(
 );
 
 /// POST /v2/clusters.
-pub fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     create_as(service, call, ClusterId::random())
 }
 
 /// As [`create`], under an id of our own.
-pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
+pub(crate) fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
     let params: ClusterCreateParams = call.json(&BODY)?;
     let record = plan(service.settings.catalogue.as_deref(), params, id)?;
     refuse_unserved(service, &record)?;
@@ -95,7 +95,7 @@ pub fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer
         change.put_cluster(record);
         Ok::<_, Refusal>(())
     })?;
-    let answer = shown(service, id, StatusCode::CREATED);
+    let answer = answer(service, id, StatusCode::CREATED);
     // It is judged after the answer: clients see it as it was made.
     service.unsettled.note(Some(id));
     answer
@@ -114,7 +114,7 @@ fn plan(
 
     let asked_architecture = params.cpu_architecture.clone().unwrap_or_else(|| DEFAULT_ARCHITECTURE.to_owned());
     let (platform, user_managed) =
-        platform::of_new_cluster(params.platform.take(), params.user_managed_networking, masters, &asked_architecture)
+        platform::for_new_cluster(params.platform.take(), params.user_managed_networking, masters, &asked_architecture)
             .map_err(Refusal::invalid)?;
     let endpoint = check_settings(&params, &platform, user_managed, masters)?;
     let release = release(catalogue, &params, &asked_architecture).map_err(Refusal::invalid)?;
@@ -164,12 +164,12 @@ fn plan(
         vip_dhcp_allocation: params.vip_dhcp_allocation == Some(true),
         ..Cluster::default()
     };
-    let mut kept = kept(&params);
-    kept.extend(release.image.map(|image| ("ocp_release_image".to_owned(), Value::from(image))));
-    kept.extend(endpoint.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
-    kept.extend(params.load_balancer.take().map(|balancer| ("load_balancer".to_owned(), balancer)));
+    let mut settings = settings(&params);
+    settings.extend(release.image.map(|image| ("ocp_release_image".to_owned(), Value::from(image))));
+    settings.extend(endpoint.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
+    settings.extend(params.load_balancer.take().map(|balancer| ("load_balancer".to_owned(), balancer)));
     let mut record =
-        ClusterRecord { kept, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) };
+        ClusterRecord { settings, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) };
     record.primary = primary(&record).map_err(Refusal::invalid)?;
     operators::choose(&mut record, &asked_architecture, params.olm_operators, params.operator_bundles)?;
     support_levels::check_new_cluster(&record, &asked_architecture)?;
@@ -179,7 +179,7 @@ fn plan(
 /// The family that comes first in a cluster with both.
 pub(super) fn primary(record: &ClusterRecord) -> Result<Option<rules::networks::Family>, String> {
     let own = &record.cluster;
-    let networks = Networks::of_cluster(own);
+    let networks = Networks::from_cluster(own);
     if !networks.are_dual_stack() {
         return Ok(None);
     }
@@ -407,11 +407,11 @@ pub(super) fn refuse_unserved(service: &Service, record: &ClusterRecord) -> Resu
     if service.settings.cluster_files.is_some() {
         return Ok(());
     }
-    let on = record.kept.get("disk_encryption").and_then(|setting| setting["enable_on"].as_str());
+    let on = record.settings.get("disk_encryption").and_then(|setting| setting["enable_on"].as_str());
     if !matches!(on, None | Some("none" | "")) {
         return Err(Refusal::not_implemented("disk_encryption without a control plane (see --cluster-files)"));
     }
-    if record.kept.get("schedulable_masters") == Some(&Value::Bool(true)) {
+    if record.settings.get("schedulable_masters") == Some(&Value::Bool(true)) {
         return Err(Refusal::not_implemented("schedulable_masters without a control plane (see --cluster-files)"));
     }
     Ok(())
@@ -433,7 +433,7 @@ pub(super) fn merged_encryption(before: Option<&Value>, given: &Value) -> Value 
 }
 
 /// Settings that are shown again but change nothing here.
-fn kept(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
+fn settings(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
     let text = |text: &Option<String>| text.clone().filter(|text| !is_zero(text)).map(Value::from);
     let all = [
         ("additional_ntp_source", text(&params.additional_ntp_source)),

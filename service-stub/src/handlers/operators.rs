@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// GET /v2/supported-operators.
-pub fn supported(_: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn supported(_: &Service, _: &Call) -> Result<Answer, Refusal> {
     let names: Vec<&str> = OPERATORS.iter().map(|operator| operator.name).collect();
     Ok(Answer::json(StatusCode::OK, &names))
 }
 
 /// GET /v2/supported-operators/{name}: none has settings. The real service says nothing about an unknown one.
-pub fn properties(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn properties(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     match operators::find(call.path("operator_name")) {
         Some(_) => Ok(Answer::json(StatusCode::OK, &json!([]))),
         None => Ok(Answer::empty(StatusCode::NOT_FOUND)),
@@ -25,7 +25,7 @@ pub fn properties(_: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/operators/bundles.
-pub fn bundles(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn bundles(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     let version = call.query("openshift_version");
     let query = support_levels::query(call, version.unwrap_or_default(), &ARCHITECTURES)?;
     let single_node = single_node(call)?;
@@ -35,7 +35,7 @@ pub fn bundles(_: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/operators/bundles/{id}.
-pub fn bundle(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn bundle(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     let bundle = operators::bundle(call.path("id"), single_node(call)?);
     // The real service's status.
     bundle.map(|bundle| Answer::json(StatusCode::OK, &bundle)).map_err(|unknown| Refusal::internal(&unknown))
@@ -51,7 +51,7 @@ fn single_node(call: &Call) -> Result<bool, Refusal> {
 }
 
 /// Sets the operators of a cluster where some are given; `architecture` is the one that was asked for.
-pub fn choose(
+pub(crate) fn choose(
     record: &mut ClusterRecord,
     architecture: &str,
     operators: Option<Vec<Value>>,

@@ -16,7 +16,7 @@ fn answer(service: &Service, infra_env: &InfraEnvRecord, path: &str) -> Result<A
 }
 
 /// GET /v2/infra-envs/{id}/downloads/files-presigned.
-pub fn infra_env_files(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn infra_env_files(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     let name = call.query_one_of("file_name", &["discovery.ign", "ipxe-script"])?;
     let kinds = ["discovery-image-always", "boot-order-control"];
@@ -33,14 +33,14 @@ fn no_object_store() -> Result<Answer, Refusal> {
 }
 
 /// GET /v2/clusters/{id}/downloads/credentials-presigned.
-pub fn credentials(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn credentials(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     call.cluster_id()?;
     call.query_one_of("file_name", &super::downloads::CREDENTIALS)?;
     no_object_store()
 }
 
 /// GET /v2/clusters/{id}/downloads/files-presigned.
-pub fn cluster_files(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn cluster_files(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     const NAMES: [&str; 7] =
         ["bootstrap.ign", "master.ign", "metadata.json", "worker.ign", "install-config.yaml", "logs", "manifests"];
     call.cluster_id()?;

@@ -60,7 +60,7 @@ fn parse(call: &Call) -> Result<StepReply, Refusal> {
 }
 
 /// POST …/instructions: the reply to a step.
-pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let reply = parse(call)?;
     find_host(&service.store.model(), key)?;
@@ -85,7 +85,7 @@ pub fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Outcome::Nothing => {}
         Outcome::Host(change) => change_host(service, call, key, change)?,
         Outcome::Cluster(change) => change_cluster(service, call, key, change)?,
-        Outcome::Trigger(on, reason) => lifecycle::told(service, call, key, on, &reason)?,
+        Outcome::Trigger(on, reason) => lifecycle::apply_outcome(service, call, key, on, &reason)?,
         Outcome::Event(kind, details) => tell_hourly(service, call, key, kind, &details)?,
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))
@@ -143,15 +143,15 @@ fn leave_room(service: &Service, change: &Change, before: &HostRecord, now: &Hos
 }
 
 /// Records an event of a host, unless one of the same kind was recorded within the hour.
-pub fn tell_hourly(service: &Service, call: &Call, key: HostKey, kind: Kind, details: &Value) -> Result<(), Refusal> {
+pub(crate) fn tell_hourly(service: &Service, call: &Call, key: HostKey, kind: Kind, details: &Value) -> Result<(), Refusal> {
     let due = |change: &Change, record: &HostRecord| {
-        record.told.get(kind.name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
+        record.hourly_events.get(kind.name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
     };
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
         if due(change, &record) {
             events::host(change, &record, kind, details.clone());
-            record.told.insert(kind.name.to_owned(), change.now);
+            record.hourly_events.insert(kind.name.to_owned(), change.now);
             change.put_host(record);
         }
         Ok(())

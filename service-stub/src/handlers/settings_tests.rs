@@ -18,11 +18,11 @@ fn cluster(masters: u32) -> ClusterRecord {
         openshift_version: "4.22.9".into(),
         cpu_architecture: "x86_64".into(),
         cluster_networks: vec![ClusterNetwork { cidr: "10.128.0.0/14".into(), host_prefix: 23, cluster_id: None }],
-        platform: Some(platform::of_kind(if single { "none" } else { "baremetal" })),
+        platform: Some(platform::with_kind(if single { "none" } else { "baremetal" })),
         ..Cluster::default()
     };
     let mut record = ClusterRecord::new(ClusterState::Insufficient, own, Secret::default());
-    record.kept.insert("tags".into(), "old".into());
+    record.settings.insert("tags".into(), "old".into());
     record
 }
 
@@ -50,7 +50,7 @@ fn what_is_given_is_set_and_the_rest_stays() {
     assert_eq!((own.cluster_networks[0].cidr.as_str(), own.cluster_networks[0].host_prefix), ("10.128.0.0/14", 24));
     assert_eq!(own.platform.as_ref().unwrap().kind, "none");
     assert!(!own.pull_secret_set, "an empty secret takes it away");
-    assert!(!record.kept.contains_key("tags") && record.kept.contains_key("ntp_sources"));
+    assert!(!record.settings.contains_key("tags") && record.settings.contains_key("ntp_sources"));
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn encryption_is_set_field_by_field() {
     let mut record = cluster(3);
     let servers = r#"[{"url":"http://a","thumbprint":"x"}]"#;
     set(&mut record, json!({"disk_encryption": {"enable_on": "all"}})).unwrap();
-    assert_eq!(record.kept["disk_encryption"], json!({"enable_on": "all", "mode": "tpmv2"}));
+    assert_eq!(record.settings["disk_encryption"], json!({"enable_on": "all", "mode": "tpmv2"}));
     set(&mut record, json!({"disk_encryption": {"mode": "tang", "tang_servers": servers}})).unwrap();
     let all = json!({"enable_on": "all", "mode": "tang", "tang_servers": servers});
-    assert_eq!(record.kept["disk_encryption"], all);
+    assert_eq!(record.settings["disk_encryption"], all);
     set(&mut record, json!({"name": "edge", "schedulable_masters": true})).unwrap();
-    assert_eq!(record.kept["disk_encryption"], all);
-    assert_eq!(record.kept["schedulable_masters"], true);
+    assert_eq!(record.settings["disk_encryption"], all);
+    assert_eq!(record.settings["schedulable_masters"], true);
 }
 
 #[test]

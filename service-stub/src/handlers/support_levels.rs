@@ -38,30 +38,30 @@ fn version(call: &Call) -> Result<&str, Refusal> {
 }
 
 /// GET /v2/support-levels/features.
-pub fn features(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn features(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     let query = query(call, version(call)?, &ARCHITECTURES)?;
     Ok(Answer::json(StatusCode::OK, &json!({"features": features::levels(&query)})))
 }
 
 /// GET /v2/support-levels/features/detailed.
-pub fn detailed_features(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn detailed_features(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     let query = query(call, version(call)?, &["x86_64", "arm64", "ppc64le", "s390x", "multi"])?;
     features::check_query(&query).map_err(Refusal::invalid)?;
     Ok(Answer::json(StatusCode::OK, &features::detailed_levels(&query)))
 }
 
 /// GET /v2/support-levels/architectures.
-pub fn architectures(_: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn architectures(_: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::OK, &json!({"architectures": features::architectures(version(call)?)})))
 }
 
 /// Whether a new cluster's features go together, on the architecture that was asked for.
-pub fn check_new_cluster(record: &ClusterRecord, architecture: &str) -> Result<(), Refusal> {
+pub(crate) fn check_new_cluster(record: &ClusterRecord, architecture: &str) -> Result<(), Refusal> {
     Ok(features::check(&ClusterFacts::new(record, &[]), Architecture::parse(architecture))?)
 }
 
 /// Whether a changed cluster's features go together, on the architectures of its infra-envs.
-pub fn check_cluster(model: &Model, record: &ClusterRecord) -> Result<(), Refusal> {
+pub(crate) fn check_cluster(model: &Model, record: &ClusterRecord) -> Result<(), Refusal> {
     if record.day2() {
         return Ok(());
     }
@@ -75,7 +75,7 @@ pub fn check_cluster(model: &Model, record: &ClusterRecord) -> Result<(), Refusa
 }
 
 /// Whether an infra-env's image goes together with the features of its cluster.
-pub fn check_infra_env(model: &Model, record: &InfraEnvRecord) -> Result<(), Refusal> {
+pub(crate) fn check_infra_env(model: &Model, record: &InfraEnvRecord) -> Result<(), Refusal> {
     let infra_env = &record.infra_env;
     let cluster = infra_env.cluster_id.and_then(|id| model.clusters.get(&id));
     let Some(cluster) = cluster.filter(|cluster| !cluster.day2()) else { return Ok(()) };
@@ -85,7 +85,7 @@ pub fn check_infra_env(model: &Model, record: &InfraEnvRecord) -> Result<(), Ref
 }
 
 /// GET /v2/clusters/{id}/supported-platforms: those that all hosts can be installed on, by their makers.
-pub fn supported_platforms(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn supported_platforms(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let record = find_cluster(&model, call.cluster_id()?)?;
     let hosts = model.hosts_of_cluster(record.cluster.id);

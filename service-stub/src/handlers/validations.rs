@@ -43,20 +43,20 @@ struct Ignored {
     host: String,
 }
 
-fn shown(record: &ClusterRecord) -> Ignored {
+fn published(record: &ClusterRecord) -> Ignored {
     let Some(ignored) = &record.ignored_validations else { return Ignored::default() };
     let text = |ids: &BTreeSet<String>| serde_json::to_string(ids).unwrap_or_default();
     Ignored { cluster: text(&ignored.cluster), host: text(&ignored.host) }
 }
 
 /// GET …/ignored-validations.
-pub fn ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
-    Ok(Answer::json(StatusCode::OK, &shown(&record)))
+    Ok(Answer::json(StatusCode::OK, &published(&record)))
 }
 
 /// PUT …/ignored-validations: the whole list anew.
-pub fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted: Ignored = call.json(&IGNORED)?;
     let known = |ids: &mut dyn Iterator<Item = String>| ids.collect::<BTreeSet<_>>();
@@ -71,7 +71,7 @@ pub fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         pass::settle_soon(&service.rules(), change, Some(id));
         find_cluster(change.model(), id)
     })?;
-    Ok(Answer::json(StatusCode::CREATED, &shown(&record)))
+    Ok(Answer::json(StatusCode::CREATED, &published(&record)))
 }
 
 /// `["all"]` stands for all that can be ignored.
@@ -100,7 +100,7 @@ fn parse(text: &str, kind: &str, known: &BTreeSet<String>, needed: &[&str]) -> R
 }
 
 /// Lists of the operator of the service; `ids` are names of hosts' or of clusters' checks.
-pub fn of_service(ids: &[String]) -> Result<IgnoredValidations, String> {
+pub(crate) fn parse_ignored(ids: &[String]) -> Result<IgnoredValidations, String> {
     let mut ignored = IgnoredValidations::default();
     let (host, cluster): (BTreeSet<_>, BTreeSet<_>) = (check::host::ids().collect(), check::cluster::ids().collect());
     for id in ids {
@@ -120,7 +120,7 @@ pub fn of_service(ids: &[String]) -> Result<IgnoredValidations, String> {
 }
 
 /// GET …/preflight-requirements: what hosts need by role. No operators are added here that would need more.
-pub fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
     let of = |role| {
         let needs = service.settings.requirements.of(&record.cluster.openshift_version, role, record.single_node());
@@ -131,7 +131,7 @@ pub fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 }
 
 /// PATCH …/actions/reset-validation/{id}: what was measured is forgotten, and the host asked again.
-pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     if find_host(&service.store.model(), key)?.host.cluster_id.is_none() {
         let reason = format!("host {} is not bound to any cluster, reset validation", key.host);
@@ -153,7 +153,7 @@ pub fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         pass::settle_soon(&service.rules(), change, cluster);
         Ok(())
     })?;
-    super::hosts::shown(service, key, StatusCode::OK)
+    super::hosts::answer(service, key, StatusCode::OK)
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_operator_names_checks_of_either_kind() {
-        let ids = |list: &[&str]| of_service(&list.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+        let ids = |list: &[&str]| parse_ignored(&list.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
         let ignored = ids(&["dns-wildcard-not-configured", "ntp-server-configured"]).unwrap();
         assert_eq!((ignored.host.len(), ignored.cluster.len()), (1, 1));
         assert!(ids(&["nothing"]).unwrap_err().contains("mtu-valid"));

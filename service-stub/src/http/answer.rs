@@ -19,11 +19,11 @@ pub struct Answer {
 
 impl Answer {
     /// A JSON document that is made while it is sent.
-    pub fn in_pieces(pieces: Pieces) -> Self {
+    pub(crate) fn in_pieces(pieces: Pieces) -> Self {
         Self { pieces: Some(pieces), ..Self::made(Vec::new()) }
     }
 
-    pub fn json(status: StatusCode, document: &impl Serialize) -> Self {
+    pub(crate) fn json(status: StatusCode, document: &impl Serialize) -> Self {
         // Documents are our own types with text keys; one that does not serialize would be a bug, seen as an empty body.
         let body = serde_json::to_vec(document).unwrap_or_default();
         Self {
@@ -34,19 +34,19 @@ impl Answer {
         }
     }
 
-    pub fn text(media_type: &'static str, text: String) -> Self {
+    pub(crate) fn text(media_type: &'static str, text: String) -> Self {
         let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static(media_type))];
         Self { status: StatusCode::OK, headers, body: text.into_bytes(), pieces: None }
     }
 
     /// A JSON document that is made already.
-    pub fn made(document: Vec<u8>) -> Self {
+    pub(crate) fn made(document: Vec<u8>) -> Self {
         let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         Self { status: StatusCode::OK, headers, body: document, pieces: None }
     }
 
     /// The same, compressed if the client of `request` takes that and it is a gain.
-    pub fn packed_for(mut self, request: &HeaderMap) -> Self {
+    pub(crate) fn packed_for(mut self, request: &HeaderMap) -> Self {
         let packed = if gzip::accepted(request) { gzip::compressed(&self.body) } else { None };
         if self.body.len() >= gzip::LEAST_BYTES {
             self.headers.push((header::VARY, HeaderValue::from_static("accept-encoding")));
@@ -59,12 +59,12 @@ impl Answer {
     }
 
     /// No content.
-    pub fn empty(status: StatusCode) -> Self {
+    pub(crate) fn empty(status: StatusCode) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new(), pieces: None }
     }
 
     /// A file to be saved as `name`.
-    pub fn file(name: &str, body: Vec<u8>) -> Self {
+    pub(crate) fn file(name: &str, body: Vec<u8>) -> Self {
         let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
         let mut headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
         headers.extend(disposition.ok().map(|value| (header::CONTENT_DISPOSITION, value)));
@@ -72,7 +72,7 @@ impl Answer {
     }
 
     /// The same answer with a further header; one whose value can't be a header is left out.
-    pub fn with(mut self, name: HeaderName, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
         self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
         self
     }
@@ -103,43 +103,43 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         let (Self::Request(_, text) | Self::Application(_, text)) = self;
         text
     }
 
     /// 400 of the first shape.
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::Request(StatusCode::BAD_REQUEST, message.into())
     }
 
     /// 404 of an unknown path.
-    pub fn unknown_path(path: &str) -> Self {
+    pub(crate) fn unknown_path(path: &str) -> Self {
         Self::Request(StatusCode::NOT_FOUND, format!("path {path} was not found"))
     }
 
     /// 400 of the second shape.
-    pub fn invalid(reason: impl ToString) -> Self {
+    pub(crate) fn invalid(reason: impl ToString) -> Self {
         Self::Application(StatusCode::BAD_REQUEST, reason.to_string())
     }
 
     /// 404 of the second shape.
-    pub fn not_found(reason: impl ToString) -> Self {
+    pub(crate) fn not_found(reason: impl ToString) -> Self {
         Self::Application(StatusCode::NOT_FOUND, reason.to_string())
     }
 
     /// 409.
-    pub fn conflict(reason: impl ToString) -> Self {
+    pub(crate) fn conflict(reason: impl ToString) -> Self {
         Self::Application(StatusCode::CONFLICT, reason.to_string())
     }
 
     /// 501: the published API has it, this service does not do it.
-    pub fn not_implemented(what: &str) -> Self {
+    pub(crate) fn not_implemented(what: &str) -> Self {
         Self::Application(StatusCode::NOT_IMPLEMENTED, format!("{what} is not implemented by landfall serve"))
     }
 
     /// 500: our own fault; the causes are in the text, as nobody else will see them.
-    pub fn internal(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {

@@ -19,63 +19,63 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct Call {
     /// Path parameters by name.
-    pub path: Vec<(String, String)>,
+    pub(crate) path: Vec<(String, String)>,
     /// Query parameters in order.
-    pub query: Vec<(String, String)>,
-    pub headers: HeaderMap,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
     /// Body, bounded where it was read.
-    pub body: Bytes,
+    pub(crate) body: Bytes,
     /// Who asks.
-    pub caller: Caller,
+    pub(crate) caller: Caller,
     /// Whether the caller may only look: what leads to more than that is not shown.
-    pub watches: bool,
+    pub(crate) watches: bool,
     /// Where it came from.
-    pub peer: Option<IpAddr>,
+    pub(crate) peer: Option<IpAddr>,
 }
 
 /// Path and query of a request that streams, as handlers see them.
-pub fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
+pub(crate) fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (query, headers, caller) =
-        (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller_of(&parts.extensions));
+        (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller(&parts.extensions));
     Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions), peer: None })
 }
 
 /// Nobody, where nobody was asked.
-pub fn caller_of(extensions: &Extensions) -> Caller {
+pub(crate) fn caller(extensions: &Extensions) -> Caller {
     extensions.get().copied().unwrap_or_default()
 }
 
 /// Whether the caller may only look.
-pub fn watches(extensions: &Extensions) -> bool {
+pub(crate) fn watches(extensions: &Extensions) -> bool {
     extensions.get::<Watches>().is_some()
 }
 
 impl Call {
     /// Query parameters of a URI; a query that can't be decoded is refused.
-    pub fn parse_query(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
+    pub(crate) fn parse_query(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
         axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map(|query| query.0)
             .map_err(|error| Refusal::bad_request(format!("the query can't be decoded: {error}")))
     }
 
     /// The infra-env named by the path.
-    pub fn infra_env_id(&self) -> Result<InfraEnvId, Refusal> {
+    pub(crate) fn infra_env_id(&self) -> Result<InfraEnvId, Refusal> {
         self.path_uuid("infra_env_id").map(InfraEnvId)
     }
 
     /// The host named by the path.
-    pub fn host_key(&self) -> Result<HostKey, Refusal> {
+    pub(crate) fn host_key(&self) -> Result<HostKey, Refusal> {
         Ok(HostKey { infra_env: self.infra_env_id()?, host: self.path_uuid("host_id").map(HostId)? })
     }
 
     /// The cluster named by the path.
-    pub fn cluster_id(&self) -> Result<ClusterId, Refusal> {
+    pub(crate) fn cluster_id(&self) -> Result<ClusterId, Refusal> {
         self.path_uuid("cluster_id").map(ClusterId)
     }
 
     /// A path parameter as it was written.
-    pub fn path(&self, name: &str) -> &str {
+    pub(crate) fn path(&self, name: &str) -> &str {
         self.path.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
@@ -84,7 +84,7 @@ impl Call {
     }
 
     /// A query parameter that is there and not empty.
-    pub fn query(&self, name: &str) -> Option<&str> {
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
             .find(|(own, _)| own == name)
@@ -93,7 +93,7 @@ impl Call {
     }
 
     /// A query parameter that must be one of a few.
-    pub fn query_one_of(&self, name: &str, allowed: &[&str]) -> Result<&str, Refusal> {
+    pub(crate) fn query_one_of(&self, name: &str, allowed: &[&str]) -> Result<&str, Refusal> {
         let value = self.query(name).ok_or_else(|| Refusal::bad_request(format!("{name} in query is required")))?;
         if allowed.contains(&value) {
             return Ok(value);
@@ -102,12 +102,12 @@ impl Call {
     }
 
     /// A query parameter that must be an identifier, if it is there.
-    pub fn query_uuid(&self, name: &str) -> Result<Option<Uuid>, Refusal> {
+    pub(crate) fn query_uuid(&self, name: &str) -> Result<Option<Uuid>, Refusal> {
         self.query(name).map(|value| uuid(name, "query", value)).transpose()
     }
 
     /// A query parameter that must be a number, if it is there.
-    pub fn query_number(&self, name: &str) -> Result<Option<i64>, Refusal> {
+    pub(crate) fn query_number(&self, name: &str) -> Result<Option<i64>, Refusal> {
         let number = |value: &str| {
             value.parse().map_err(|_| {
                 Refusal::bad_request(format!("{name} in query must be of type int64: {:?}", shortened(value)))
@@ -117,7 +117,7 @@ impl Call {
     }
 
     /// A query parameter that must be a truth value, if it is there.
-    pub fn query_flag(&self, name: &str) -> Result<bool, Refusal> {
+    pub(crate) fn query_flag(&self, name: &str) -> Result<bool, Refusal> {
         match self.query(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
@@ -128,18 +128,18 @@ impl Call {
     }
 
     /// A header's text; empty when it is absent or no text.
-    pub fn header(&self, name: &HeaderName) -> &str {
+    pub(crate) fn header(&self, name: &HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
     }
 
     /// The request's id, as the client gave it: at most 64 characters of it, as it is stored with events.
-    pub fn request_id(&self) -> &str {
+    pub(crate) fn request_id(&self) -> &str {
         let id = self.headers.get("x-request-id").and_then(|value| value.to_str().ok()).unwrap_or("");
         if id.len() <= 64 { id } else { "" }
     }
 
     /// The body as one JSON text.
-    pub fn json_text(&self, name: &str) -> Result<String, Refusal> {
+    pub(crate) fn json_text(&self, name: &str) -> Result<String, Refusal> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Err(Refusal::bad_request(format!("{name} in body is required")));
         }
@@ -148,18 +148,18 @@ impl Call {
     }
 
     /// The body as a document of the given shape.
-    pub fn json<T: DeserializeOwned>(&self, shape: &BodyShape) -> Result<T, Refusal> {
+    pub(crate) fn json<T: DeserializeOwned>(&self, shape: &BodyShape) -> Result<T, Refusal> {
         parse(shape, &self.body)
     }
 }
 
 /// Text as error messages show it: long nonsense is cut.
-pub fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
 /// An identifier: 32 hexadecimal digits with or without the four hyphens, as the real service takes it.
-pub fn uuid(name: &str, place: &str, text: &str) -> Result<Uuid, Refusal> {
+pub(crate) fn uuid(name: &str, place: &str, text: &str) -> Result<Uuid, Refusal> {
     let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') && matches!(text.len(), 32 | 36);
     let parsed = plain.then(|| Uuid::try_parse(text).ok()).flatten();
     parsed.ok_or_else(|| Refusal::bad_request(format!("{name} in {place} must be of type uuid: {:?}", shortened(text))))

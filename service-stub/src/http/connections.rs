@@ -31,10 +31,10 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// Where a request came from.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub IpAddr);
+pub(crate) struct Peer(pub IpAddr);
 
 /// Serves until `stopped` says so, then lets what is on its way finish.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,

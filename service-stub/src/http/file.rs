@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 const CHUNK_BYTES: u64 = 256 * 1024;
 
 /// Bytes that can be read from anywhere: a file, or an image patched on the fly.
-pub trait ReadAt: Send + Sync {
+pub(crate) trait ReadAt: Send + Sync {
     /// Fills `buffer` from `offset`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
@@ -44,11 +44,11 @@ impl ReadAt for Vec<u8> {
 
 /// A part of a file.
 #[derive(Debug)]
-pub struct Slice {
+pub(crate) struct Slice {
     /// The file.
-    pub file: File,
+    pub(crate) file: File,
     /// First byte of the part.
-    pub offset: u64,
+    pub(crate) offset: u64,
 }
 
 impl ReadAt for Slice {
@@ -61,18 +61,18 @@ impl ReadAt for Slice {
 /// A file on offer.
 #[derive(Clone)]
 pub struct Offer {
-    pub source: Arc<dyn ReadAt>,
-    pub len: u64,
+    pub(crate) source: Arc<dyn ReadAt>,
+    pub(crate) len: u64,
     /// What tells it from another version.
-    pub validators: Validators,
+    pub(crate) validators: Validators,
     /// Name to save it under.
-    pub name: String,
-    pub media_type: &'static str,
+    pub(crate) name: String,
+    pub(crate) media_type: &'static str,
 }
 
 impl Offer {
     /// The answer to a GET or HEAD of it.
-    pub fn answer(self, method: &Method, headers: &HeaderMap) -> Response {
+    pub(crate) fn answer(self, method: &Method, headers: &HeaderMap) -> Response {
         let part = choose(headers, &self.validators, self.len);
         let (start, end) = match part {
             Part::Whole => (0, self.len),

@@ -6,10 +6,10 @@ use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 
 /// A shorter answer is sent as it is, bytes.
-pub const LEAST_BYTES: usize = 1400;
+pub(crate) const LEAST_BYTES: usize = 1400;
 
 /// Whether the client takes gzip.
-pub fn accepted(headers: &HeaderMap) -> bool {
+pub(crate) fn accepted(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = lists.flat_map(|list| list.split(',')).filter_map(|coding| {
         let mut parts = coding.split(';').map(str::trim);
@@ -24,7 +24,7 @@ pub fn accepted(headers: &HeaderMap) -> bool {
 }
 
 /// The same, compressed; none when that is no gain.
-pub fn compressed(body: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn compressed(body: &[u8]) -> Option<Vec<u8>> {
     if body.len() < LEAST_BYTES {
         return None;
     }

@@ -5,25 +5,25 @@ use std::{io, sync::Arc};
 
 /// Parts by where they begin.
 #[derive(Default)]
-pub struct Joined {
+pub(crate) struct Joined {
     parts: Vec<(u64, Arc<dyn ReadAt>)>,
     len: u64,
 }
 
 impl Joined {
     /// Adds `len` bytes of a source.
-    pub fn push(&mut self, source: Arc<dyn ReadAt>, len: u64) {
+    pub(crate) fn push(&mut self, source: Arc<dyn ReadAt>, len: u64) {
         self.parts.push((self.len, source));
         self.len = self.len.saturating_add(len);
     }
 
-    pub fn push_bytes(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn push_bytes(&mut self, bytes: Vec<u8>) {
         let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.push(Arc::new(bytes), len);
     }
 
     /// Length in bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.len
     }
 }

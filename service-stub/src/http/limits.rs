@@ -16,18 +16,18 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The longest path with its query, in bytes. A token in a query has a few hundred.
-pub const MAX_URI_BYTES: usize = 8 << 10;
+pub(crate) const MAX_URI_BYTES: usize = 8 << 10;
 /// Request line and headers together, in bytes.
-pub const MAX_HEADER_BYTES: usize = 32 << 10;
+pub(crate) const MAX_HEADER_BYTES: usize = 32 << 10;
 /// Headers of a request.
-pub const MAX_HEADERS: usize = 100;
+pub(crate) const MAX_HEADERS: usize = 100;
 /// Read from a connection at once, in bytes.
-pub const READ_BUFFER_BYTES: usize = 64 << 10;
+pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 /// A larger body takes one of [`Limits::large_bodies`].
-pub const LARGE_BODY_BYTES: usize = 1 << 20;
+pub(crate) const LARGE_BODY_BYTES: usize = 1 << 20;
 
 /// A larger body takes one of [`Limits::parsers`] when it is parsed: that takes many times its size, and time.
-pub const PARSED_BODY_BYTES: usize = 64 << 10;
+pub(crate) const PARSED_BODY_BYTES: usize = 64 << 10;
 
 /// Bounds on what clients may take.
 #[derive(Clone, Debug)]
@@ -57,11 +57,11 @@ pub struct Limits {
     /// ISOs, images and logs sent at once; each holds a quarter of a mebibyte.
     pub downloads: usize,
     /// Event streams open at once.
-    pub streams: usize,
+    pub(crate) streams: usize,
     /// Uploads leave so much of the file system free, in bytes: the store must be able to grow.
     pub free_bytes: u64,
     /// Changes of records and manifests leave so much of it free: what removes some of them must be able to be written.
-    pub store_free_bytes: u64,
+    pub(crate) store_free_bytes: u64,
     /// Hosts of an infra-env.
     pub hosts: usize,
     /// Texts of all hosts of an infra-env together, in bytes: what each found and said.
@@ -71,7 +71,7 @@ pub struct Limits {
     /// See [`Self::registrations`].
     pub registrations_per_minute: u32,
     /// Requests at once with a body beyond [`PARSED_BODY_BYTES`] that is read already. One beyond [`LARGE_BODY_BYTES`] is alone.
-    pub parsers: usize,
+    pub(crate) parsers: usize,
     /// Time for the work on a request, with the wait for a thread.
     pub work: Duration,
 }
@@ -161,7 +161,7 @@ impl Gates {
     }
 
     /// A place, in order of arrival; 503 when none gets free in time.
-    pub async fn enter(&self, kind: Kind) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+    pub(crate) async fn enter(&self, kind: Kind) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         match self.gate(kind) {
             Some((gate, what)) => self.wait(gate, what).await.map(Some),
             None => Ok(None),
@@ -183,12 +183,12 @@ impl Gates {
     }
 
     /// A place for a body beyond [`LARGE_BODY_BYTES`].
-    pub async fn large_body(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    pub(crate) async fn large_body(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         self.wait(&self.large_bodies, "large bodies").await
     }
 
     /// A place to parse a body of so many bytes; a short one needs none, one beyond [`LARGE_BODY_BYTES`] all of them.
-    pub async fn parser(&self, body_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+    pub(crate) async fn parser(&self, body_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         if body_bytes <= PARSED_BODY_BYTES {
             return Ok(None);
         }

@@ -1,23 +1,23 @@
 //! HTTP: requests in, answers out; nothing here knows what a host is.
 
-pub mod answer;
-pub mod body;
-pub mod call;
-pub mod connections;
-pub mod file;
-pub mod gzip;
+pub(crate) mod answer;
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod connections;
+pub(crate) mod file;
+pub(crate) mod gzip;
 pub mod hosts;
-pub mod joined;
+pub(crate) mod joined;
 pub mod limits;
-pub mod multipart;
+pub(crate) mod multipart;
 pub mod negotiate;
-pub mod pieces;
-pub mod range;
-pub mod rate;
-pub mod stall;
+pub(crate) mod pieces;
+pub(crate) mod range;
+pub(crate) mod rate;
+pub(crate) mod stall;
 pub mod tls;
-pub mod unread;
-pub mod work;
+pub(crate) mod unread;
+pub(crate) mod work;
 
-pub use answer::{Answer, Refusal};
-pub use call::Call;
+pub(crate) use answer::{Answer, Refusal};
+pub(crate) use call::Call;

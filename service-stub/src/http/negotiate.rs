@@ -24,11 +24,11 @@ pub struct Exchange {
 
 impl Exchange {
     /// Documents in and out.
-    pub const DOCUMENTS: Self = Self { consumes: Media::Json, produces: Media::Json };
+    pub(crate) const DOCUMENTS: Self = Self { consumes: Media::Json, produces: Media::Json };
     /// A file out.
     pub const FILE: Self = Self { consumes: Media::Json, produces: Media::OctetStream };
     /// A file in.
-    pub const UPLOAD: Self = Self { consumes: Media::Multipart, produces: Media::Json };
+    pub(crate) const UPLOAD: Self = Self { consumes: Media::Multipart, produces: Media::Json };
 
     /// Refuses a request whose body is of another type, and one that does not accept the answer.
     pub fn check(self, headers: &HeaderMap, has_body: bool) -> Result<(), Refusal> {
@@ -45,7 +45,7 @@ impl Exchange {
     }
 
     /// The answer with the media type that the endpoint declares for files.
-    pub fn label(self, mut response: Response) -> Response {
+    pub(crate) fn label(self, mut response: Response) -> Response {
         let is_file = self.produces == Media::OctetStream && response.headers().contains_key(header::CONTENT_TYPE);
         if is_file && response.status().is_success() {
             let media_type = HeaderValue::from_static(Media::OctetStream.as_str());
@@ -56,7 +56,7 @@ impl Exchange {
 }
 
 /// A body whose first piece was taken already.
-pub struct Resumed {
+pub(crate) struct Resumed {
     first: Option<Bytes>,
     rest: Body,
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// The pieces of a body, each made when it is its turn.
-pub struct Pieces(Box<dyn Iterator<Item = Vec<u8>> + Send>);
+pub(crate) struct Pieces(Box<dyn Iterator<Item = Vec<u8>> + Send>);
 
 impl fmt::Debug for Pieces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,12 +25,12 @@ impl fmt::Debug for Pieces {
 
 impl Pieces {
     /// These.
-    pub fn new(pieces: impl Iterator<Item = Vec<u8>> + Send + 'static) -> Self {
+    pub(crate) fn new(pieces: impl Iterator<Item = Vec<u8>> + Send + 'static) -> Self {
         Self(Box::new(pieces))
     }
 
     /// Each apart from the next by a comma, in brackets.
-    pub fn list<I>(items: impl Iterator<Item = I> + Send + 'static) -> impl Iterator<Item = Vec<u8>> + Send
+    pub(crate) fn list<I>(items: impl Iterator<Item = I> + Send + 'static) -> impl Iterator<Item = Vec<u8>> + Send
     where
         I: Iterator<Item = Vec<u8>> + Send + 'static,
     {

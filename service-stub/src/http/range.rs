@@ -6,15 +6,15 @@ use time::{OffsetDateTime, PrimitiveDateTime, format_description::BorrowedFormat
 
 /// What a file is, for validators.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Validators {
+pub(crate) struct Validators {
     /// Entity tag, quotes included; strong: same tag, same bytes.
-    pub etag: String,
+    pub(crate) etag: String,
     /// Last change, Unix seconds.
-    pub modified: i64,
+    pub(crate) modified: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// All of it: 200.
     Whole,
     /// Bytes `start` to `end`, the end not included: 206.
@@ -34,7 +34,7 @@ pub enum Part {
 
 impl Part {
     /// The status that says so.
-    pub fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Whole => StatusCode::OK,
             Self::Slice { .. } => StatusCode::PARTIAL_CONTENT,
@@ -48,7 +48,7 @@ impl Part {
 /// Decides what to send of a file of `len` bytes.
 ///
 /// Of several ranges none is honoured: sending the whole file is allowed, and nobody who boots a machine asks for it.
-pub fn choose(headers: &HeaderMap, validators: &Validators, len: u64) -> Part {
+pub(crate) fn choose(headers: &HeaderMap, validators: &Validators, len: u64) -> Part {
     let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     if let Some(tags) = text(header::IF_MATCH) {
         if !names_tag(tags, &validators.etag, false) {
@@ -106,13 +106,13 @@ fn parse_date(text: &str) -> Option<i64> {
 }
 
 /// Unix seconds as `Last-Modified` has it.
-pub fn format_date(seconds: i64) -> String {
+pub(crate) fn format_date(seconds: i64) -> String {
     let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     date.format(DATE).unwrap_or_default()
 }
 
 /// The same for a timestamp.
-pub fn date_of(timestamp: Timestamp) -> String {
+pub(crate) fn http_date(timestamp: Timestamp) -> String {
     format_date(timestamp.unix_seconds())
 }
 

@@ -25,7 +25,7 @@ struct Allowance {
 
 impl Rates {
     /// Takes one unit of what `address` has left: `burst` at first, and `per_minute` again. An IPv6 network counts as one address.
-    pub fn take(&self, address: IpAddr, burst: u32, per_minute: u32, now: Instant) -> bool {
+    pub(crate) fn take(&self, address: IpAddr, burst: u32, per_minute: u32, now: Instant) -> bool {
         let whole = u128::from(burst) * MICROS_PER_MINUTE;
         let grown = |allowance: &Allowance| {
             let micros = now.saturating_duration_since(allowance.at).as_micros();

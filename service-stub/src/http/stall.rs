@@ -16,7 +16,7 @@ use tokio::{
 ///
 /// The kernel takes bytes again only once a good part of its buffer has been fetched, so fetching one byte now and then
 /// counts as nothing.
-pub struct Impatient<S> {
+pub(crate) struct Impatient<S> {
     stream: S,
     patience: Duration,
     /// Since a write had to wait.
@@ -25,7 +25,7 @@ pub struct Impatient<S> {
 
 impl<S> Impatient<S> {
     /// Bounds the writes of a connection.
-    pub fn new(stream: S, patience: Duration) -> Self {
+    pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
 

@@ -22,10 +22,10 @@ use std::{
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The body that a handler has dropped before its end.
-pub struct Unread(Arc<Mutex<Option<Body>>>);
+pub(crate) struct Unread(Arc<Mutex<Option<Body>>>);
 
 /// The same request, whose body comes back when it is dropped before its end.
-pub fn watch(request: Request) -> (Request, Unread) {
+pub(crate) fn watch(request: Request) -> (Request, Unread) {
     let back = Arc::new(Mutex::new(None));
     let awaits_continue = request.headers().contains_key(header::EXPECT);
     let request = request.map(|body| Body::new(Watched { body, awaits_continue, back: back.clone() }));
@@ -34,7 +34,7 @@ pub fn watch(request: Request) -> (Request, Unread) {
 
 impl Unread {
     /// Reads the rest. If that does not end, the answer says that nothing can follow on this connection.
-    pub async fn discard(self, limits: &Limits, response: &mut Response) {
+    pub(crate) async fn discard(self, limits: &Limits, response: &mut Response) {
         let Some(mut body) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let rest = async {
             while next_piece(&mut body, limits).await?.is_some() {}

@@ -10,7 +10,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Runs blocking work; a panic in it is a 500, not a dead server. Work is not begun once its client is gone or its time is over.
-pub async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let mut task = Abandoned(tokio::task::spawn_blocking(work));
@@ -26,7 +26,7 @@ impl<T> Drop for Abandoned<T> {
 }
 
 /// The next piece of a body; none at its end.
-pub async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Option<Bytes>, Refusal> {
+pub(crate) async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Option<Bytes>, Refusal> {
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
         match tokio::time::timeout(limits.piece, frame).await {
@@ -44,7 +44,7 @@ pub async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Option<Bytes
 }
 
 /// Bounds the time for a whole body.
-pub async fn in_time<T>(bound: Duration, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+pub(crate) async fn in_time<T>(bound: Duration, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
     tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(too_slow("the body took too long")))
 }
 
@@ -53,10 +53,10 @@ fn too_slow(message: &str) -> Refusal {
 }
 
 /// A body, and the permit that a large one holds.
-pub type Taken = (Bytes, Option<OwnedSemaphorePermit>);
+pub(crate) type Taken = (Bytes, Option<OwnedSemaphorePermit>);
 
 /// All of a body.
-pub async fn read_body(gates: &Gates, limits: &Limits, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
+pub(crate) async fn read_body(gates: &Gates, limits: &Limits, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
         Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message)

@@ -1,6 +1,6 @@
 //! What a host is told when it polls: a function of its record and its peers (docs/compatibility.md#instructions).
 
-pub mod outstanding;
+pub(crate) mod outstanding;
 mod pace;
 #[cfg(test)]
 mod tests;

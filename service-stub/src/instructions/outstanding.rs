@@ -54,24 +54,24 @@ impl Outstanding {
     }
 
     /// Keeps of `steps` those that may be handed to a host now.
-    pub fn start(&self, key: HostKey, steps: Vec<Step>, hurries: bool, now: Instant) -> Vec<Step> {
+    pub(crate) fn start(&self, key: HostKey, steps: Vec<Step>, hurries: bool, now: Instant) -> Vec<Step> {
         self.lock().entry(key).or_default().start(steps, hurries, now)
     }
 
     /// Notes the end of a step. Its id does not matter: of each kind one runs at a time.
-    pub fn end(&self, key: HostKey, kind: &StepType) {
+    pub(crate) fn end(&self, key: HostKey, kind: &StepType) {
         if let Some(running) = self.lock().get_mut(&key) {
             running.0.remove(kind);
         }
     }
 
     /// Forgets the steps of a host whose agent starts anew.
-    pub fn forget(&self, key: HostKey) {
+    pub(crate) fn forget(&self, key: HostKey) {
         self.lock().remove(&key);
     }
 
     /// Forgets hosts that are gone.
-    pub fn retain(&self, exists: impl Fn(&HostKey) -> bool) {
+    pub(crate) fn retain(&self, exists: impl Fn(&HostKey) -> bool) {
         self.lock().retain(|key, _| exists(key));
     }
 }

@@ -19,19 +19,19 @@ const HURRIED_S: u64 = 5;
 const GRACE_S: u64 = 20;
 
 /// How long after a step was handed out it counts as running, when no reply comes. `hurries`: see [`steps::Situation::hurries`].
-pub fn deadline(kind: &StepType, hurries: bool) -> Duration {
+pub(crate) fn deadline(kind: &StepType, hurries: bool) -> Duration {
     let limit_s = steps::find(kind).and_then(|kind| kind.limit_s);
     let short_s = if hurries { HURRIED_S } else { SHORT_S };
     Duration::from_secs(limit_s.map_or(short_s, |limit_s| limit_s + GRACE_S))
 }
 
 /// Whether a step may outlast a poll.
-pub fn is_long(kind: &StepType) -> bool {
+pub(crate) fn is_long(kind: &StepType) -> bool {
     deadline(kind, false) > Duration::from_secs(SHORT_S)
 }
 
 /// Seconds until the next poll of a host that has been in `state` since then. `hurries`: see [`steps::Situation::hurries`].
-pub fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64, hurries: bool) -> u64 {
+pub(crate) fn pause(state: HostState, since: Timestamp, now: Timestamp, interval: u64, hurries: bool) -> u64 {
     use HostState as S;
     match state {
         S::Binding | S::Unbinding | S::UnbindingPendingUserAction => 0,

@@ -107,7 +107,7 @@ impl World {
         let mut cluster = ClusterRecord::new(ClusterState::Ready, cluster, Secret::default());
         let servers = r#"[{"url":"http://tang.example.com:7500","thumbprint":"PLjNyRdGw03zlRoGjQYMahSZGu9"}]"#;
         let encryption = json!({"enable_on": "all", "mode": "tang", "tang_servers": servers});
-        cluster.kept.insert("disk_encryption".into(), encryption);
+        cluster.settings.insert("disk_encryption".into(), encryption);
         Self {
             record: host(HOST, "192.168.126.10/24"),
             peers: vec![Arc::new(host(OTHER, "192.168.126.11/24"))],
@@ -336,7 +336,7 @@ fn arguments_are_what_the_real_service_sends() {
 
     world.infra_env.infra_env.additional_ntp_sources = "n1,n2".into();
     assert_eq!(world.only_arg(StepType::NtpSynchronizer), r#"{"ntp_source":"n1,n2"}"#);
-    world.cluster.kept.insert("ntp_sources".into(), "n3".into());
+    world.cluster.settings.insert("ntp_sources".into(), "n3".into());
     assert_eq!(world.only_arg(StepType::NtpSynchronizer), r#"{"ntp_source":"n3"}"#);
 
     world.record.host.bootstrap = true;
@@ -379,13 +379,13 @@ fn what_there_is_nothing_to_ask_by_is_left_out() {
     left_out(&|world| world.record.set_text("images_status", tried.clone()), T::ContainerImageAvailability);
     let by_tpm = json!({"enable_on": "all", "mode": "tpmv2"});
     left_out(
-        &|world| drop(world.cluster.kept.insert("disk_encryption".into(), by_tpm.clone())),
+        &|world| drop(world.cluster.settings.insert("disk_encryption".into(), by_tpm.clone())),
         T::TangConnectivityCheck,
     );
     left_out(&|world| world.record.host.logs_collected_at = Timestamp::now(), T::LogsGather);
 
     let mut world = World::new();
-    world.cluster.kept.insert("ocp_release_image".into(), "192.0.2.1:5000/r:1".into());
+    world.cluster.settings.insert("ocp_release_image".into(), "192.0.2.1:5000/r:1".into());
     assert!(!world.only_arg(T::DomainResolution).contains("192.0.2.1"), "an address is not a name");
     world.settings.steps.disabled = vec![T::Inventory, T::NtpSynchronizer];
     world.record.state = HostState::KnownUnbound;
@@ -546,8 +546,8 @@ fn a_request_says_what_a_day_2_host_needs_and_no_more() {
     assert_eq!(day1["must_gather_image"], "r.io/mg:1");
     assert_eq!((&day1["service_ips"], &day1["disks_to_format"]), (&Value::Null, &json!([])));
     assert!(day1.get("proxy").is_none() && day1.get("skip_installation_disk_cleanup").is_none());
-    world.cluster.kept.insert("http_proxy".into(), "http://p:3128".into());
-    world.cluster.kept.insert("no_proxy".into(), ".corp".into());
+    world.cluster.settings.insert("http_proxy".into(), "http://p:3128".into());
+    world.cluster.settings.insert("no_proxy".into(), ".corp".into());
     let no_proxy = ".corp,127.0.0.1,localhost,.svc,.cluster.local,api-int.ha.example.com";
     assert_eq!(asked(&world)["proxy"], json!({"http_proxy": "http://p:3128", "no_proxy": no_proxy}));
     let day2 = asked(&World::added());

@@ -1,7 +1,7 @@
 //! Counts for Prometheus (text exposition format 0.0.4). No label holds anything a client wrote: routes are templates of our
 //! own tables, methods the known ones.
 
-pub mod published;
+pub(crate) mod published;
 mod text;
 
 pub(crate) use text::Text;
@@ -39,7 +39,7 @@ struct Counter {
 
 impl Metrics {
     /// Notes an answer. `route` is the template a request matched; none when it matched none.
-    pub fn note(&self, method: &str, route: Option<&str>, status: u16, took: Duration) {
+    pub(crate) fn note(&self, method: &str, route: Option<&str>, status: u16, took: Duration) {
         let method = METHODS.into_iter().find(|own| *own == method).unwrap_or("other");
         let key = Key { method, route: route.unwrap_or("none").to_owned(), status };
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);

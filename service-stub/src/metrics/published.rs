@@ -73,14 +73,14 @@ pub struct Published {
 
 impl Published {
     /// Notes what a change did.
-    pub fn note(&self, before: &Model, after: &Model, events: &[Event], now: Timestamp) {
+    pub(crate) fn note(&self, before: &Model, after: &Model, events: &[Event], now: Timestamp) {
         for observation in observations(before, after, events, now) {
             self.observe(observation);
         }
     }
 
     /// Notes how long a pass over all clusters took.
-    pub fn cycle(&self, took: Duration) {
+    pub(crate) fn cycle(&self, took: Duration) {
         self.observe((Name::Cycle, vec![("fullscan", "true".to_owned())], took.as_secs_f64() * 1000.0));
     }
 

@@ -11,13 +11,13 @@ macro_rules! texts {
             $(
                 $(#[$doc])*
                 #[serde(skip_serializing_if = "Option::is_none")]
-                pub $name: Option<String>,
+                pub(crate) $name: Option<String>,
             )*
         }
 
         impl HostTexts {
             /// The fields that are there, by their published names.
-            pub fn published(&self) -> impl Iterator<Item = (&'static str, &str)> {
+            pub(crate) fn published(&self) -> impl Iterator<Item = (&'static str, &str)> {
                 let all = [$((stringify!($name), self.$name.as_deref())),*];
                 all.into_iter().filter_map(|(name, text)| Some((name, text?)))
             }
@@ -50,7 +50,7 @@ texts! {
 
 impl HostTexts {
     /// Forgets what the host said in reply to steps.
-    pub fn clear_replies(&mut self) {
+    pub(crate) fn clear_replies(&mut self) {
         let Self { machine_config_pool_name, node_labels, skip_formatting_disks, .. } = std::mem::take(self);
         *self = Self { machine_config_pool_name, node_labels, skip_formatting_disks, ..Self::default() };
     }

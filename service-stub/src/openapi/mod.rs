@@ -65,14 +65,14 @@ const ERRORS: [u16; 10] = [400, 401, 403, 404, 408, 413, 414, 429, 431, 500];
 const LATER: [u16; 2] = [501, 503];
 
 /// GET /openapi, GET /v2/openapi.
-pub fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     static MADE: OnceLock<Vec<u8>> = OnceLock::new();
     let made = MADE.get_or_init(|| document(&service.settings.url).to_string().into_bytes());
     Ok(Answer::made(made.clone()))
 }
 
 /// GET /swagger.json.
-pub fn show_swagger(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn show_swagger(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     static MADE: OnceLock<Vec<u8>> = OnceLock::new();
     let made = MADE.get_or_init(|| swagger::document(&document(&service.settings.url)).to_string().into_bytes());
     Ok(Answer::made(made.clone()))

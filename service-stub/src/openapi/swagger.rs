@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 const JSON: &str = "application/json";
 
 /// Turns a description in OpenAPI 3.0 into one in Swagger 2.0.
-pub fn document(description: &Value) -> Value {
+pub(crate) fn document(description: &Value) -> Value {
     let paths = description["paths"].as_object().into_iter().flatten();
     let paths: Map<String, Value> =
         paths.map(|(path, operations)| (path.clone(), all(operations, operation))).collect();

@@ -5,29 +5,29 @@ use crate::features::{Feature, Query};
 use serde::Serialize;
 
 /// Name of the bundle that runs virtual machines.
-pub const VIRTUALIZATION: &str = "virtualization";
+pub(crate) const VIRTUALIZATION: &str = "virtualization";
 /// Name of the bundle that trains and runs models.
-pub const AI: &str = "openshift-ai";
+pub(crate) const AI: &str = "openshift-ai";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Bundle {
+pub(crate) struct Bundle {
     /// For people.
-    pub description: &'static str,
-    pub id: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) id: &'static str,
     /// Those that it always has.
-    pub operators: Vec<&'static str>,
+    pub(crate) operators: Vec<&'static str>,
     /// Those that can be asked for; none at all is null.
-    pub optional_operators: Option<Vec<&'static str>>,
+    pub(crate) optional_operators: Option<Vec<&'static str>>,
     /// For people.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bundle '{0}' is not supported")]
-pub struct UnknownBundle(pub String);
+pub(crate) struct UnknownBundle(pub String);
 
 /// A bundle; a single node has other operators.
-pub fn bundle(id: &str, single_node: bool) -> Result<Bundle, UnknownBundle> {
+pub(crate) fn bundle(id: &str, single_node: bool) -> Result<Bundle, UnknownBundle> {
     let (id, title, description) = match id {
         VIRTUALIZATION => {
             (VIRTUALIZATION, "Virtualization", "Run virtual machines alongside containers on one platform.")
@@ -49,7 +49,7 @@ pub fn bundle(id: &str, single_node: bool) -> Result<Bundle, UnknownBundle> {
 }
 
 /// All bundles; with a query those that can be installed, with the optional operators that can.
-pub fn bundles(query: Option<&Query>, single_node: bool) -> Vec<Bundle> {
+pub(crate) fn bundles(query: Option<&Query>, single_node: bool) -> Vec<Bundle> {
     let all = [VIRTUALIZATION, AI].into_iter().filter_map(|id| bundle(id, single_node).ok());
     let Some(query) = query else { return all.collect() };
     let usable = |name: &&str| {

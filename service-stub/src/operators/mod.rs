@@ -9,6 +9,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use bundles::{bundle, bundles};
-pub use selection::{BundleChoice, OperatorChoice, Target, chosen_bundles, select};
-pub use table::{OPERATORS, find, installs};
+pub(crate) use bundles::{bundle, bundles};
+pub(crate) use selection::{BundleChoice, OperatorChoice, Target, chosen_bundles, select};
+pub(crate) use table::{OPERATORS, find, installs};

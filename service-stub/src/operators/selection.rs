@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// `operator-create-params`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OperatorChoice {
+pub(crate) struct OperatorChoice {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -20,7 +20,7 @@ pub struct OperatorChoice {
 /// `bundle-create-params`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BundleChoice {
+pub(crate) struct BundleChoice {
     id: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     optional_operators: Vec<String>,
@@ -28,7 +28,7 @@ pub struct BundleChoice {
 
 /// Operators that can't be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SelectionError {
+pub(crate) enum SelectionError {
     #[error("operator {0} isn't supported")]
     Unknown(String),
     #[error(transparent)]
@@ -52,16 +52,16 @@ const LVM_ON_MANY_NODES: &str = "4.15.0";
 
 /// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub(crate) struct Target<'a> {
     /// Version, in full.
-    pub version: &'a str,
+    pub(crate) version: &'a str,
     /// The architecture that was asked for.
-    pub architecture: &'a str,
-    pub single_node: bool,
+    pub(crate) architecture: &'a str,
+    pub(crate) single_node: bool,
 }
 
 /// The operators to monitor, by name: the chosen ones and those they need. A later choice replaces an earlier one whole.
-pub fn select(
+pub(crate) fn select(
     target: Target,
     operators: &[OperatorChoice],
     bundles: &[BundleChoice],
@@ -151,7 +151,7 @@ fn check(target: Target, chosen: &[course::Operator]) -> Result<(), SelectionErr
 }
 
 /// The bundles that a cluster's operators came in.
-pub fn chosen_bundles<'a>(operators: impl Iterator<Item = &'a course::Operator>) -> Vec<BundleChoice> {
+pub(crate) fn chosen_bundles<'a>(operators: impl Iterator<Item = &'a course::Operator>) -> Vec<BundleChoice> {
     let mut chosen: Vec<BundleChoice> = Vec::new();
     for operator in operators {
         for id in &operator.source_bundles {

@@ -4,28 +4,28 @@ use super::bundles::{AI, VIRTUALIZATION};
 use crate::features::Feature;
 
 #[derive(Debug)]
-pub struct Operator {
-    pub name: &'static str,
+pub(crate) struct Operator {
+    pub(crate) name: &'static str,
     /// Name in texts, where it isn't the feature's.
     title: Option<&'static str>,
     /// The feature that it installs.
-    pub feature: Feature,
+    pub(crate) feature: Feature,
     /// Namespace that it is installed in.
-    pub namespace: &'static str,
+    pub(crate) namespace: &'static str,
     /// Name of its subscription.
-    pub subscription: &'static str,
+    pub(crate) subscription: &'static str,
     /// How long it may take.
-    pub timeout_minutes: i64,
-    pub needs: &'static [&'static str],
+    pub(crate) timeout_minutes: i64,
+    pub(crate) needs: &'static [&'static str],
     /// Further ones on a single node.
-    pub needs_on_single_node: &'static [&'static str],
+    pub(crate) needs_on_single_node: &'static [&'static str],
     /// Bundle that it belongs to.
-    pub membership: Membership,
+    pub(crate) membership: Membership,
 }
 
 /// How an operator belongs to a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Membership {
+pub(crate) enum Membership {
     /// To none.
     Nowhere,
     Always(&'static str),
@@ -39,12 +39,12 @@ pub enum Membership {
 
 impl Operator {
     /// Name in texts.
-    pub fn title(&self) -> &'static str {
+    pub(crate) fn title(&self) -> &'static str {
         self.title.unwrap_or(self.feature.row().name)
     }
 
     /// The features that it may need.
-    pub fn needed_features(&self) -> impl Iterator<Item = Feature> {
+    pub(crate) fn needed_features(&self) -> impl Iterator<Item = Feature> {
         self.needs.iter().chain(self.needs_on_single_node).filter_map(|name| find(name)).map(|needed| needed.feature)
     }
 
@@ -79,11 +79,11 @@ impl Operator {
     }
 }
 
-pub fn find(name: &str) -> Option<&'static Operator> {
+pub(crate) fn find(name: &str) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| operator.name == name)
 }
 
-pub fn installs(feature: Feature) -> Option<&'static Operator> {
+pub(crate) fn installs(feature: Feature) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| operator.feature == feature)
 }
 
@@ -93,7 +93,7 @@ const IN_VIRTUALIZATION: Membership = Membership::Always(VIRTUALIZATION);
 const IN_LARGE_AI: Membership = Membership::ManyNodes(AI);
 
 #[rustfmt::skip]
-pub const OPERATORS: &[Operator] = &[
+pub(crate) const OPERATORS: &[Operator] = &[
     Operator::new("amd-gpu", Feature::AmdGpu, "openshift-amd-gpu", "amd-gpu-operator")
         .needs(&["node-feature-discovery", "kmm"]).within(Membership::Optional(AI)),
     Operator::new("authorino", Feature::Authorino, SHARED, "authorino-operator").within(IN_LARGE_AI),

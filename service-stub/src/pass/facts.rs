@@ -56,7 +56,7 @@ pub(super) fn cluster_facts(rules: &Rules, change: &Change, record: &ClusterReco
     let hosts = change.model().hosts_of_cluster(cluster.id);
     let age = |then| since(change.now, then, rules.started);
     let progress = cluster.progress.clone().unwrap_or_default();
-    let logs_info = record.kept.get("logs_info").and_then(Value::as_str).unwrap_or_default();
+    let logs_info = record.settings.get("logs_info").and_then(Value::as_str).unwrap_or_default();
     let logs_moved = cluster.controller_logs_started_at.max(cluster.controller_logs_collected_at);
     let awaited = rules.await_controller || course.reported();
     cluster_state::Facts {

@@ -14,49 +14,49 @@ use tokio::sync::Notify;
 
 /// The inputs of a pass besides the records.
 #[derive(Clone, Copy)]
-pub struct Rules<'a> {
-    pub requirements: &'a Requirements,
+pub(crate) struct Rules<'a> {
+    pub(crate) requirements: &'a Requirements,
     /// Which steps hosts are given.
-    pub steps: &'a StepOptions,
+    pub(crate) steps: &'a StepOptions,
     /// Checks that are switched off, unless the cluster has its own list.
-    pub disabled_validations: &'a IgnoredValidations,
+    pub(crate) disabled_validations: &'a IgnoredValidations,
     /// Clusters have a control plane.
-    pub with_control_plane: bool,
+    pub(crate) with_control_plane: bool,
     /// A cluster is not installed before its controller has reported operators and ingress.
-    pub await_controller: bool,
+    pub(crate) await_controller: bool,
     /// The host that the service runs on and that is installed last.
-    pub own_host: Option<HostId>,
+    pub(crate) own_host: Option<HostId>,
     /// When the service started: silence before that is not the hosts' fault.
-    pub started: Timestamp,
+    pub(crate) started: Timestamp,
     /// When hosts were last heard of.
-    pub presences: &'a Presences,
+    pub(crate) presences: &'a Presences,
     /// Has the manifests.
-    pub state_directory: &'a Path,
+    pub(crate) state_directory: &'a Path,
     /// Collects clusters that are too large to be judged within every request.
-    pub unsettled: &'a Unsettled,
+    pub(crate) unsettled: &'a Unsettled,
 }
 
 /// Clusters, and hosts without one, that changed and are too large to be judged within every request.
 #[derive(Default)]
-pub struct Unsettled {
+pub(crate) struct Unsettled {
     clusters: Mutex<BTreeSet<Option<ClusterId>>>,
     noted: Notify,
 }
 
 impl Unsettled {
     /// Notes a cluster, or with none the hosts without a cluster.
-    pub fn note(&self, id: Option<ClusterId>) {
+    pub(crate) fn note(&self, id: Option<ClusterId>) {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         self.noted.notify_one();
     }
 
     /// Waits until something is noted.
-    pub async fn noted(&self) {
+    pub(crate) async fn noted(&self) {
         self.noted.notified().await;
     }
 
     /// Takes what is noted.
-    pub fn take(&self) -> BTreeSet<Option<ClusterId>> {
+    pub(crate) fn take(&self) -> BTreeSet<Option<ClusterId>> {
         std::mem::take(&mut self.clusters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

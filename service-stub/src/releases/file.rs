@@ -13,7 +13,7 @@ use std::{
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_ENTRIES: usize = 4096;
 const MAX_TEXT_BYTES: usize = 1024;
-pub const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
+pub(crate) const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
 
 /// Members beside these are for other readers.
 #[derive(Default, Deserialize)]
@@ -29,7 +29,7 @@ struct Entry {
 }
 
 /// `[{"openshift_version": …, "cpu_architecture": …, "cpu_architectures": […], "url": …, "version": …}]`.
-pub fn releases(path: &Path) -> Result<Vec<Release>, CatalogueError> {
+pub(crate) fn releases(path: &Path) -> Result<Vec<Release>, CatalogueError> {
     let mut urls = BTreeSet::new();
     let release = |entry: Entry| {
         check(&entry, true)?;
@@ -55,7 +55,7 @@ pub fn releases(path: &Path) -> Result<Vec<Release>, CatalogueError> {
 }
 
 /// `[{"openshift_version": …, "cpu_architecture": …, "url": …, "version": …}]`.
-pub fn os_images(path: &Path) -> Result<Vec<OsImage>, CatalogueError> {
+pub(crate) fn os_images(path: &Path) -> Result<Vec<OsImage>, CatalogueError> {
     entries(path, "a JSON list of OS images", |entry: Entry| {
         check(&entry, false)?;
         Ok(OsImage {
@@ -69,7 +69,7 @@ pub fn os_images(path: &Path) -> Result<Vec<OsImage>, CatalogueError> {
 
 /// `{"4.22-x86_64": {"ocp": "IMAGE", …}}`; a key may be a full version with an architecture, a minor release with one, or a minor
 /// release.
-pub fn must_gather(path: &Path) -> Result<BTreeMap<String, MustGather>, CatalogueError> {
+pub(crate) fn must_gather(path: &Path) -> Result<BTreeMap<String, MustGather>, CatalogueError> {
     let all: BTreeMap<String, MustGather> = parse(path, "a JSON object of versions with objects of images")?;
     bound(path, all.values().map(BTreeMap::len).sum())?;
     for (index, (key, images)) in all.iter().enumerate() {

@@ -7,20 +7,20 @@ mod error;
 mod file;
 #[cfg(test)]
 mod tests;
-pub mod version;
+pub(crate) mod version;
 
-pub use args::CatalogueArgs;
-pub use error::{CatalogueError, NotListed};
-pub use file::ARCHITECTURES;
+pub(crate) use args::CatalogueArgs;
+pub(crate) use error::{CatalogueError, NotListed};
+pub(crate) use file::ARCHITECTURES;
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 use version::{Form, Version};
 
 /// Architecture of a request that names none.
-pub const DEFAULT_ARCHITECTURE: &str = "x86_64";
+pub(crate) const DEFAULT_ARCHITECTURE: &str = "x86_64";
 /// A release for several architectures.
-pub const MULTI: &str = "multi";
+pub(crate) const MULTI: &str = "multi";
 const MULTI_SUFFIX: &str = "-multi";
 
 /// How well a release is supported.
@@ -44,14 +44,14 @@ pub struct Release {
     pub openshift_version: String,
     /// One architecture, or `multi`.
     pub cpu_architecture: String,
-    pub cpu_architectures: Vec<String>,
+    pub(crate) cpu_architectures: Vec<String>,
     pub url: String,
     /// In full, as `4.22.9`.
     pub version: String,
     /// Recommended.
     pub default: bool,
     /// As listed; else by the version.
-    pub support_level: Option<SupportLevel>,
+    pub(crate) support_level: Option<SupportLevel>,
 }
 
 impl Release {
@@ -60,7 +60,7 @@ impl Release {
     }
 
     /// Its hosts may differ in architecture.
-    pub fn is_multi(&self) -> bool {
+    pub(crate) fn is_multi(&self) -> bool {
         self.cpu_architectures.len() > 1
     }
 
@@ -81,7 +81,7 @@ impl Release {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OsImage {
+pub(crate) struct OsImage {
     /// Release it belongs to, as `4.22` or in full.
     pub openshift_version: String,
     pub cpu_architecture: String,
@@ -120,12 +120,12 @@ impl Catalogue {
     }
 
     /// Release images are listed: only those can be installed.
-    pub fn lists_releases(&self) -> bool {
+    pub(crate) fn lists_releases(&self) -> bool {
         !self.releases.is_empty()
     }
 
     /// OS images are listed: only those can be booted.
-    pub fn lists_os_images(&self) -> bool {
+    pub(crate) fn lists_os_images(&self) -> bool {
         !self.os_images.is_empty()
     }
 
@@ -152,7 +152,7 @@ impl Catalogue {
     }
 
     /// The release with this image, for an architecture.
-    pub fn release_at(&self, url: &str, architecture: &str) -> Result<&Release, NotListed> {
+    pub(crate) fn release_at(&self, url: &str, architecture: &str) -> Result<&Release, NotListed> {
         let architecture = normal_architecture(architecture);
         let found = self.releases.iter().find(|release| release.url == url);
         let release = found.ok_or_else(|| NotListed::Image(url.to_owned()))?;
@@ -170,7 +170,7 @@ impl Catalogue {
     }
 
     /// The OS image for a version: of that very one, else of its minor release.
-    pub fn os_image(&self, version: &str, architecture: &str) -> Result<&OsImage, NotListed> {
+    pub(crate) fn os_image(&self, version: &str, architecture: &str) -> Result<&OsImage, NotListed> {
         let architecture = normal_architecture(architecture);
         let own: Vec<&OsImage> = self.os_images.iter().filter(|image| image.cpu_architecture == architecture).collect();
         if own.is_empty() {
@@ -189,14 +189,14 @@ impl Catalogue {
     }
 
     /// The OS image of the newest release.
-    pub fn latest_os_image(&self, architecture: &str) -> Result<&OsImage, NotListed> {
+    pub(crate) fn latest_os_image(&self, architecture: &str) -> Result<&OsImage, NotListed> {
         let architecture = normal_architecture(architecture);
         let own = self.os_images.iter().filter(|image| image.cpu_architecture == architecture);
         own.max_by_key(|image| Version::parse(&image.openshift_version)).ok_or(NotListed::NoOsImages)
     }
 
     /// Architectures with an OS image for a version, which is named in full or as a minor release.
-    pub fn os_architectures(&self, version: &str) -> Vec<&str> {
+    pub(crate) fn os_architectures(&self, version: &str) -> Vec<&str> {
         let minor = version::minor(version);
         let fits =
             |image: &&OsImage| image.openshift_version == version || Some(&image.openshift_version) == minor.as_ref();
@@ -220,7 +220,7 @@ impl Catalogue {
 
     /// Releases by the name clients see them by: those whose version holds a text, and of those perhaps only the latest of each
     /// minor release. Architectures without an OS image are left out.
-    pub fn offers(&self, version: Option<&str>, only_latest: bool) -> BTreeMap<String, Offer> {
+    pub(crate) fn offers(&self, version: Option<&str>, only_latest: bool) -> BTreeMap<String, Offer> {
         let latest = latest_of_each_minor(&self.releases);
         let wanted = |release: &&Release| {
             version.is_none_or(|text| release.version.contains(text))
@@ -250,7 +250,7 @@ impl Catalogue {
 
     /// Whether a host of this architecture can join a cluster of several: some release of that minor version runs on it. Says
     /// which versions do, otherwise.
-    pub fn check_host_release(&self, version: &str, architecture: &str) -> Result<(), NotListed> {
+    pub(crate) fn check_host_release(&self, version: &str, architecture: &str) -> Result<(), NotListed> {
         if architecture == MULTI {
             return Err(NotListed::HostsOfSeveral);
         }
@@ -296,7 +296,7 @@ fn latest_of_each_minor(releases: &[Release]) -> Vec<&Release> {
 
 /// `openshift-version`: a release as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Offer {
+pub(crate) struct Offer {
     cpu_architectures: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     default: bool,
@@ -317,7 +317,7 @@ fn display_name(release: &Release) -> String {
 }
 
 /// Architectures have two names.
-pub fn normal_architecture(architecture: &str) -> &str {
+pub(crate) fn normal_architecture(architecture: &str) -> &str {
     match architecture {
         "" => DEFAULT_ARCHITECTURE,
         "amd64" => "x86_64",

@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 /// A version that could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
+pub(crate) struct Version {
     numbers: Vec<u64>,
     prerelease: String,
 }
 
 impl Version {
     /// Reads `4.22`, `v4.22.9`, `4.23.0-rc.1`, `4.22.9-multi`; build metadata behind a `+` orders nothing.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let text = text.split_once('+').map_or(text, |(text, _)| text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -29,12 +29,12 @@ impl Version {
     }
 
     /// The version without what stands behind its first hyphen.
-    pub fn parse_base(text: &str) -> Option<Self> {
+    pub(crate) fn parse_base(text: &str) -> Option<Self> {
         Self::parse(base(text))
     }
 
     /// It comes before the final release.
-    pub fn is_prerelease(&self) -> bool {
+    pub(crate) fn is_prerelease(&self) -> bool {
         !self.prerelease.is_empty()
     }
 }
@@ -81,7 +81,7 @@ fn compare_prereleases(own: &str, others: &str) -> Ordering {
 
 /// How much of a version was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// `4`
     Major,
     /// `4.22`
@@ -91,7 +91,7 @@ pub enum Form {
 }
 
 /// How a version is written; none for a text that is not a version.
-pub fn form(text: &str) -> Option<Form> {
+pub(crate) fn form(text: &str) -> Option<Form> {
     Version::parse(text)?;
     match base(text).split('.').count() {
         1 => Some(Form::Major),
@@ -102,18 +102,18 @@ pub fn form(text: &str) -> Option<Form> {
 }
 
 /// `4.22` of `4.22.9-multi`; none for a text without a dot.
-pub fn minor(text: &str) -> Option<String> {
+pub(crate) fn minor(text: &str) -> Option<String> {
     let mut parts = base(text).split('.');
     Some(format!("{}.{}", parts.next()?, parts.next()?))
 }
 
 /// Whether `version` is at least `least`, by their numbers alone. None when it can't be read.
-pub fn at_least(version: &str, least: &str) -> Option<bool> {
+pub(crate) fn at_least(version: &str, least: &str) -> Option<bool> {
     Some(Version::parse_base(version)? >= Version::parse_base(least)?)
 }
 
 /// Whether `version` is older than `bound`, by their numbers alone. A version that can't be read is not.
-pub fn older(version: &str, bound: &str) -> bool {
+pub(crate) fn older(version: &str, bound: &str) -> bool {
     at_least(version, bound) == Some(false)
 }
 

@@ -5,7 +5,7 @@ use mdns_sd::{IfKind, ServiceDaemon, ServiceInfo};
 use std::net::IpAddr;
 
 /// Told for as long as it lives.
-pub struct Announcement {
+pub(crate) struct Announcement {
     daemon: ServiceDaemon,
     name: String,
 }
@@ -15,7 +15,7 @@ impl Announcement {
     ///
     /// # Errors
     /// The library's: a name that is too long, or no socket.
-    pub fn begin(
+    pub(crate) fn begin(
         rendezvous: &Rendezvous,
         url: &str,
         port: u16,

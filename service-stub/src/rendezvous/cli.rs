@@ -14,7 +14,7 @@ use std::{
 /// Where the plan is, and what to do with it.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "A rack with nothing else around")]
-pub struct RendezvousArgs {
+pub(crate) struct RendezvousArgs {
     /// Install the rack this machine is in: what it is to become is in this directory's *.yaml, *.yml, *.json and *.toml. Taken
     /// are ClusterDeployment, AgentClusterInstall, InfraEnv, NMStateConfig, ClusterImageSet, Secret, BareMetalHost, AgentConfig,
     /// and an install-config. With a rendezvousIP among it only the machine that has it serves; on all others the command ends
@@ -27,7 +27,7 @@ pub struct RendezvousArgs {
 
     /// Tell the rack by multicast DNS where this service is, for agents with `rendezvous = "mdns"`
     #[arg(long, requires = "rendezvous")]
-    pub announce: bool,
+    pub(crate) announce: bool,
 
     /// Private key on curve P-256, PEM, that proves to agents with `rendezvous = "mdns"` that this is their rack's service. They have
     /// its public half as `rendezvous_key`, which --check prints. Without this option the key of --auth-key does it
@@ -44,7 +44,7 @@ pub struct RendezvousArgs {
 }
 
 /// What follows from the options.
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// They weren't given.
     None,
     /// All is done.
@@ -56,7 +56,7 @@ pub enum Outcome {
 impl RendezvousArgs {
     /// Reads the plan; prints it, or finds out whether it is ours to carry out. `version` is what to install where no file says
     /// it; `auth_key` is the key of tokens.
-    pub fn read(&self, version: Option<&str>, auth_key: Option<&Path>) -> anyhow::Result<Outcome> {
+    pub(crate) fn read(&self, version: Option<&str>, auth_key: Option<&Path>) -> anyhow::Result<Outcome> {
         let Some(path) = &self.rendezvous else { return Ok(Outcome::None) };
         let key = self.rendezvous_key.as_deref().or(auth_key).map(SigningKey::read).transpose()?.map(Arc::new);
         let rack = directory(path, version).with_context(|| format!("{} is not a plan of a rack", path.display()))?;

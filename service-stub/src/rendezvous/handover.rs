@@ -17,7 +17,7 @@ const MAX_EVENTS: usize = 5000;
 
 /// The config of a host with the records added as a file. Published documents only: no secret is
 /// among them.
-pub fn with_records(service: &Service, model: &Model, config: &[u8]) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn with_records(service: &Service, model: &Model, config: &[u8]) -> Result<Vec<u8>, Refusal> {
     let packed = pack(&records(service, model)?).map_err(|error| Refusal::internal(&error))?;
     let file = json!({
         "path": PATH,

@@ -7,31 +7,31 @@ use serde::Serialize;
 /// Everything given must fit (the names are those of BareMetalHost and AgentConfig).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Hints {
+pub(crate) struct Hints {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub device_name: Option<String>,
+    pub(crate) device_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hctl: Option<String>,
+    pub(crate) hctl: Option<String>,
     /// Part of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Part of the vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub vendor: Option<String>,
+    pub(crate) vendor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub serial_number: Option<String>,
+    pub(crate) serial_number: Option<String>,
     /// GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_size_gigabytes: Option<u64>,
+    pub(crate) min_size_gigabytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub wwn: Option<String>,
+    pub(crate) wwn: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rotational: Option<bool>,
+    pub(crate) rotational: Option<bool>,
 }
 
 impl Hints {
     /// Takes them out of an object.
-    pub fn take(mut fields: Fields) -> Result<Self, PlanError> {
+    pub(crate) fn take(mut fields: Fields) -> Result<Self, PlanError> {
         Ok(Self {
             device_name: fields.text("deviceName")?,
             hctl: fields.text("hctl")?,
@@ -45,12 +45,12 @@ impl Hints {
     }
 
     /// Nothing is asked for.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// The disks that fit, in the inventory's order, best candidates of the host's own choice first.
-    pub fn matching<'a>(&self, inventory: &'a Inventory) -> Vec<&'a Disk> {
+    pub(crate) fn matching<'a>(&self, inventory: &'a Inventory) -> Vec<&'a Disk> {
         inventory.disks.iter().filter(|disk| disk.installation_eligibility.eligible && self.fits(disk)).collect()
     }
 

@@ -5,7 +5,7 @@ use crate::state::{ClusterState, HostState, host as host_state};
 use api::HostId;
 
 /// The step of a prepared host that is ours, in place of what its table says; none for all others.
-pub fn step(
+pub(crate) fn step(
     own_host: Option<HostId>,
     model: &Model,
     record: &HostRecord,

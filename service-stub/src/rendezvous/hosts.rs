@@ -9,26 +9,26 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PlannedHost {
     /// Its name; untouched when empty.
-    pub name: String,
+    pub(crate) name: String,
     /// Its role; the service's choice unless told.
-    pub role: HostRole,
+    pub(crate) role: HostRole,
     /// Its addresses: one of them is enough to know it by.
-    pub macs: BTreeSet<Mac>,
+    pub(crate) macs: BTreeSet<Mac>,
     /// Its installation disk.
-    pub hints: Hints,
+    pub(crate) hints: Hints,
     /// Arguments of its installer.
-    pub installer_args: Vec<String>,
+    pub(crate) installer_args: Vec<String>,
     /// Merged into its config, JSON text; empty for none.
     #[serde(skip)]
-    pub ignition_override: String,
+    pub(crate) ignition_override: String,
     /// Where it was told first.
     #[serde(skip)]
-    pub place: String,
+    pub(crate) place: String,
 }
 
 impl PlannedHost {
     /// For people.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let macs: Vec<String> = self.macs.iter().map(Mac::to_string).collect();
         match self.name.as_str() {
             "" => macs.join(" "),
@@ -36,13 +36,13 @@ impl PlannedHost {
         }
     }
 
-    pub fn is(&self, inventory: &Inventory) -> bool {
+    pub(crate) fn is(&self, inventory: &Inventory) -> bool {
         inventory.interfaces.iter().any(|nic| nic.mac_address.parse().is_ok_and(|mac: Mac| self.macs.contains(&mac)))
     }
 }
 
 /// Adds a host; what is told of the same machine elsewhere comes together.
-pub fn merge(hosts: &mut Vec<PlannedHost>, host: PlannedHost) -> Result<(), PlanError> {
+pub(crate) fn merge(hosts: &mut Vec<PlannedHost>, host: PlannedHost) -> Result<(), PlanError> {
     let same = hosts.iter_mut().find(|known| !known.macs.is_disjoint(&host.macs));
     let Some(known) = same else {
         if let Some(twin) = hosts.iter().find(|known| !host.name.is_empty() && known.name == host.name) {

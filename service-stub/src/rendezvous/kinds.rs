@@ -15,7 +15,7 @@ const COMMON: [&str; 3] = ["apiVersion", "metadata", "status"];
 const BMAC: &str = "bmac.agent-install.openshift.io/";
 
 /// Takes all that a document tells; the kind comes back where it is none of these.
-pub fn take(mut fields: Fields, draft: &mut Draft) -> Result<Option<String>, PlanError> {
+pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<Option<String>, PlanError> {
     let kind = match fields.text("kind")? {
         Some(kind) => kind,
         // The two files of openshift-install; the first may leave its kind out, the second has none.

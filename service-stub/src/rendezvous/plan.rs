@@ -15,24 +15,24 @@ type Told<T> = (T, String);
 
 /// What the documents have told so far.
 #[derive(Default)]
-pub struct Draft {
+pub(crate) struct Draft {
     /// Fields of the cluster's parameters.
-    pub cluster: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) cluster: BTreeMap<&'static str, Told<Value>>,
     /// Fields of the infra-env's parameters.
-    pub infra_env: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) infra_env: BTreeMap<&'static str, Told<Value>>,
     /// What is neither: counts, the address, references.
-    pub other: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) other: BTreeMap<&'static str, Told<Value>>,
     /// Release images by the name of their set.
-    pub image_sets: BTreeMap<String, String>,
+    pub(crate) image_sets: BTreeMap<String, String>,
     /// Registry credentials by the name of their secret.
-    pub pull_secrets: BTreeMap<String, String>,
-    pub hosts: Vec<PlannedHost>,
+    pub(crate) pull_secrets: BTreeMap<String, String>,
+    pub(crate) hosts: Vec<PlannedHost>,
     /// Networks of hosts.
-    pub networks: Vec<Value>,
+    pub(crate) networks: Vec<Value>,
 }
 
 /// Notes a value under a name, unless it was told differently before.
-pub fn put(
+pub(crate) fn put(
     to: &mut BTreeMap<&'static str, Told<Value>>,
     name: &'static str,
     value: Option<impl Into<Value>>,
@@ -54,7 +54,7 @@ pub fn put(
 }
 
 /// The plan of a directory. `version` is what to install where no document says it.
-pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
+pub(crate) fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
     let documents = read::directory(path)?;
     if documents.is_empty() {
         let hint = format!("{} has no *.yaml, *.yml, *.json or *.toml", path.display());
@@ -63,7 +63,7 @@ pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> 
     plan(&documents, version)
 }
 
-pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
+pub(crate) fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
     let (unknown, mut warnings, mut draft) = (RefCell::default(), Vec::new(), Draft::default());
     for document in documents {
         let fields = Fields::of(document, &unknown)?;
@@ -176,7 +176,7 @@ fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanErr
         None if draft.image_sets.len() == 1 => draft.image_sets.values().next(),
         None => None,
     };
-    let of_image = image.and_then(|image| version_of(image));
+    let of_image = image.and_then(|image| image_version(image));
     let Some(version) = of_image.or(given.map(str::to_owned)) else {
         let hint = "give a ClusterImageSet whose releaseImage has its version as tag, or --openshift-version";
         return Err(PlanError::Missing { what: "version to install", hint: hint.to_owned() });
@@ -189,7 +189,7 @@ fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanErr
 }
 
 /// Of `quay.io/openshift-release-dev/ocp-release:4.19.3-x86_64`: `4.19.3`.
-fn version_of(image: &str) -> Option<String> {
+fn image_version(image: &str) -> Option<String> {
     let name = image.rsplit('/').next()?.split('@').next()?;
     let tag = name.split_once(':')?.1;
     let bare = ["-x86_64", "-aarch64", "-ppc64le", "-s390x", "-multi"].iter().find_map(|end| tag.strip_suffix(end));
@@ -244,12 +244,12 @@ fn check_counts(
 }
 
 /// Adds a host, or what is told of a host that is there.
-pub fn put_host(draft: &mut Draft, host: PlannedHost) -> Result<(), PlanError> {
+pub(crate) fn put_host(draft: &mut Draft, host: PlannedHost) -> Result<(), PlanError> {
     merge(&mut draft.hosts, host)
 }
 
 /// Hints of a field, when it is there.
-pub fn hints(fields: &mut Fields, name: &str) -> Result<Hints, PlanError> {
+pub(crate) fn hints(fields: &mut Fields, name: &str) -> Result<Hints, PlanError> {
     if fields.has(name) { Hints::take(fields.object(name)?) } else { Ok(Hints::default()) }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const MAX_TEXT_CHARS: usize = 2000;
 
 /// GET /landfall/rendezvous: what an agent that only knows our address needs. With a nonce it comes with a proof.
-pub fn tell(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn tell(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let rendezvous = service.settings.rendezvous.as_deref();
     let rendezvous = rendezvous.ok_or_else(|| {
         Refusal::not_found("this service is not a rendezvous: it was started without --rendezvous".to_owned())
@@ -46,7 +46,7 @@ fn proof(service: &Service, rendezvous: &Rendezvous, key: &SigningKey, nonce: &s
 }
 
 /// Makes the cluster and its infra-env, unless they are there from an earlier start.
-pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
+pub(crate) fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     let model = service.store.model();
     let rack = &rendezvous.rack;
     if !model.clusters.contains_key(&rendezvous.cluster) {
@@ -70,7 +70,7 @@ fn call(path: &[(&str, String)], body: Value) -> Call {
 
 /// One look at the rack: what is planned for hosts that have come is set, and the installation is started when nothing is in its
 /// way. What is, is told.
-pub fn advance(service: &Service) -> Result<(), Refusal> {
+pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
     let Some(rendezvous) = service.settings.rendezvous.as_deref() else { return Ok(()) };
     let model = service.store.model();
     // Somebody may have deleted it.
@@ -83,7 +83,7 @@ pub fn advance(service: &Service) -> Result<(), Refusal> {
     let mut blocked = Vec::new();
     for record in &here {
         if let Err(refusal) = apply(service, rendezvous, record) {
-            blocked.push(format!("{}: {}", name_of(record), refusal.message()));
+            blocked.push(format!("{}: {}", host_name(record), refusal.message()));
         }
     }
     blocked.extend(missing(rendezvous, &here));
@@ -143,7 +143,7 @@ fn leave(rendezvous: &Rendezvous, hosts: &[Arc<HostRecord>]) {
     if own.and_then(|record| record.stage()) != Some(HostStage::Rebooting) {
         return;
     }
-    let states: Vec<String> = hosts.iter().map(|record| format!("{} {}", name_of(record), record.state)).collect();
+    let states: Vec<String> = hosts.iter().map(|record| format!("{} {}", host_name(record), record.state)).collect();
     let text = states.join(", ");
     if rendezvous.is_news(&text) {
         tracing::info!(
@@ -154,7 +154,7 @@ fn leave(rendezvous: &Rendezvous, hosts: &[Arc<HostRecord>]) {
     }
 }
 
-fn name_of(record: &HostRecord) -> String {
+fn host_name(record: &HostRecord) -> String {
     record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
 }
 
@@ -232,7 +232,7 @@ fn unready(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<String> {
     found.extend(failing(&cluster.cluster.validations_info));
     for record in hosts {
         found.extend(
-            failing(&record.host.validations_info).into_iter().map(|text| format!("{}: {text}", name_of(record))),
+            failing(&record.host.validations_info).into_iter().map(|text| format!("{}: {text}", host_name(record))),
         );
     }
     found

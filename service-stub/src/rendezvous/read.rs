@@ -12,14 +12,14 @@ const MAX_FILES: usize = 1000;
 
 /// One document of a file.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub(crate) struct Document {
     /// Name of its file, in its directory.
-    pub file: String,
-    pub value: Value,
+    pub(crate) file: String,
+    pub(crate) value: Value,
 }
 
 /// Every document of every `*.yaml`, `*.yml`, `*.json` and `*.toml` in a directory, by the files' names.
-pub fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
+pub(crate) fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| PlanError::Read { path, source }
@@ -52,7 +52,7 @@ pub fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
 
 /// The documents of one file; its kind is told by its name's end. A parser's own message may show the text, which may be a
 /// secret: only the place is told.
-pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
     let syntax = |kind, line: Option<usize>| PlanError::Syntax { file: file.to_owned(), kind, line };
     let values = if file.ends_with(".toml") {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
@@ -74,8 +74,8 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
 }
 
 /// An object whose fields are taken one by one. What is left when it goes out of use is noted in `unknown`.
-pub struct Fields<'a> {
-    pub file: &'a str,
+pub(crate) struct Fields<'a> {
+    pub(crate) file: &'a str,
     path: String,
     map: Map<String, Value>,
     unknown: &'a RefCell<Vec<String>>,
@@ -83,7 +83,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The fields of a whole document.
-    pub fn of(document: &'a Document, unknown: &'a RefCell<Vec<String>>) -> Result<Self, PlanError> {
+    pub(crate) fn of(document: &'a Document, unknown: &'a RefCell<Vec<String>>) -> Result<Self, PlanError> {
         Self::new(&document.file, String::new(), document.value.clone(), unknown)
     }
 
@@ -95,32 +95,32 @@ impl<'a> Fields<'a> {
     }
 
     /// Where a field is, for people.
-    pub fn place(&self, name: &str) -> String {
+    pub(crate) fn place(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
     /// An error about a field.
-    pub fn error(&self, name: &str, reason: impl ToString) -> PlanError {
+    pub(crate) fn error(&self, name: &str, reason: impl ToString) -> PlanError {
         PlanError::Field { file: self.file.to_owned(), field: self.place(name), reason: reason.to_string() }
     }
 
     /// Whether it is there.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.map.contains_key(name)
     }
 
     /// A field as it is; null counts as absent.
-    pub fn value(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
         self.map.remove(name).filter(|value| !value.is_null())
     }
 
     /// Fields that are known, and of no use here.
-    pub fn ignore(&mut self, names: &[&str]) {
+    pub(crate) fn ignore(&mut self, names: &[&str]) {
         names.iter().for_each(|name| drop(self.map.remove(*name)));
     }
 
     /// A text; numbers and truth values count as what they were written as.
-    pub fn text(&mut self, name: &str) -> Result<Option<String>, PlanError> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, PlanError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
@@ -129,24 +129,24 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub fn number(&mut self, name: &str) -> Result<Option<u64>, PlanError> {
+    pub(crate) fn number(&mut self, name: &str) -> Result<Option<u64>, PlanError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         value.as_u64().map(Some).ok_or_else(|| wrong(self.file, &self.place(name), "a number", &value))
     }
 
-    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, PlanError> {
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, PlanError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| wrong(self.file, &self.place(name), "true or false", &value))
     }
 
     /// An object in it; an empty one when it isn't there.
-    pub fn object(&mut self, name: &str) -> Result<Self, PlanError> {
+    pub(crate) fn object(&mut self, name: &str) -> Result<Self, PlanError> {
         let value = self.value(name).unwrap_or_else(|| Value::Object(Map::new()));
         Self::new(self.file, self.place(name), value, self.unknown)
     }
 
     /// A list of objects in it; empty when it isn't there.
-    pub fn objects(&mut self, name: &str) -> Result<Vec<Self>, PlanError> {
+    pub(crate) fn objects(&mut self, name: &str) -> Result<Vec<Self>, PlanError> {
         let items = self.list(name)?.into_iter().enumerate();
         items
             .map(|(index, value)| Self::new(self.file, format!("{}[{index}]", self.place(name)), value, self.unknown))
@@ -154,7 +154,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of texts in it; empty when it isn't there.
-    pub fn texts(&mut self, name: &str) -> Result<Vec<String>, PlanError> {
+    pub(crate) fn texts(&mut self, name: &str) -> Result<Vec<String>, PlanError> {
         let list = self.list(name)?.into_iter();
         list.map(|value| match value {
             Value::String(text) => Ok(text),
@@ -172,7 +172,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Every field there is, with its name.
-    pub fn all(&mut self) -> Map<String, Value> {
+    pub(crate) fn all(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.map)
     }
 }

@@ -5,7 +5,7 @@ use api::Secret;
 use serde_json::{Value, json};
 
 /// The plan as JSON; credentials are left out.
-pub fn as_json(rendezvous: &Rendezvous) -> Value {
+pub(crate) fn as_json(rendezvous: &Rendezvous) -> Value {
     let rack = &rendezvous.rack;
     let mut cluster = rack.cluster.clone();
     let mut infra_env = rack.infra_env.clone();
@@ -38,7 +38,7 @@ pub fn as_json(rendezvous: &Rendezvous) -> Value {
 }
 
 /// The plan, a line each.
-pub fn lines(rendezvous: &Rendezvous) -> Vec<String> {
+pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
     let Rack { cluster, hosts, masters, total, address, hold, warnings, .. } = &rendezvous.rack;
     let domain = cluster.base_dns_domain.as_deref().unwrap_or_default();
     let mut lines = vec![

@@ -13,7 +13,7 @@ use std::{
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether this machine has `address`; the network may take up to `limit` to come up.
-pub fn here(address: IpAddr, limit: Duration) -> io::Result<bool> {
+pub(crate) fn here(address: IpAddr, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     loop {
         let found = getifaddrs()?.filter_map(|interface| ip(&interface.address?)).any(|ip| ip == address);

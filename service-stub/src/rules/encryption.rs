@@ -4,7 +4,7 @@ use api::TangServer;
 use serde_json::{Map, Value};
 
 /// Tang servers must be named where they unlock disks.
-pub fn check(setting: &Value) -> Result<(), String> {
+pub(crate) fn check(setting: &Value) -> Result<(), String> {
     if setting["mode"] != "tang" {
         return Ok(());
     }
@@ -26,7 +26,7 @@ pub fn check(setting: &Value) -> Result<(), String> {
 }
 
 /// The servers of a setting's text. Names of fields are the same in capitals.
-pub fn tang_servers(text: &str) -> Result<Vec<TangServer>, String> {
+pub(crate) fn tang_servers(text: &str) -> Result<Vec<TangServer>, String> {
     let unreadable = |why: String| format!("Unable to unmarshal tang_servers: {why}");
     let list: Vec<Map<String, Value>> =
         serde_json::from_str::<Value>(text).map_err(|error| unreadable(error.to_string())).and_then(|value| {

@@ -2,16 +2,16 @@
 //!
 //! Each is pure. An `Err` holds the reason that the refusal gives.
 
-pub mod encryption;
-pub mod networks;
-pub mod platform;
-pub mod proxy;
-pub mod ssh_key;
-pub mod text;
-pub mod vips;
+pub(crate) mod encryption;
+pub(crate) mod networks;
+pub(crate) mod platform;
+pub(crate) mod proxy;
+pub(crate) mod ssh_key;
+pub(crate) mod text;
+pub(crate) mod vips;
 
 /// Several reasons as one text.
-pub fn several(reasons: &[String]) -> Result<(), String> {
+pub(crate) fn several(reasons: &[String]) -> Result<(), String> {
     let count = match reasons.len() {
         0 => return Ok(()),
         1 => "1 error occurred".to_owned(),

@@ -13,22 +13,22 @@ const LEAST_BITS: u8 = 7;
 
 /// The networks a cluster has, or is to get.
 #[derive(Clone, Copy, Debug)]
-pub struct Networks<'a> {
-    pub machine: &'a [MachineNetwork],
-    pub service: &'a [MachineNetwork],
+pub(crate) struct Networks<'a> {
+    pub(crate) machine: &'a [MachineNetwork],
+    pub(crate) service: &'a [MachineNetwork],
     /// Of its pods.
-    pub cluster: &'a [ClusterNetwork],
+    pub(crate) cluster: &'a [ClusterNetwork],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 impl Family {
     /// Of an address or a network; none for other text.
-    pub fn of(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let address = text.parse::<IpAddr>().ok().or_else(|| Some(text.parse::<Cidr>().ok()?.address))?;
         Some(if address.is_ipv4() { Self::V4 } else { Self::V6 })
     }
@@ -43,7 +43,7 @@ impl Family {
 
 fn has_both<'a>(cidrs: impl Iterator<Item = &'a str>) -> bool {
     let (mut v4, mut v6) = (false, false);
-    for family in cidrs.filter_map(Family::of) {
+    for family in cidrs.filter_map(Family::parse) {
         v4 |= family == Family::V4;
         v6 |= family == Family::V6;
     }
@@ -52,7 +52,7 @@ fn has_both<'a>(cidrs: impl Iterator<Item = &'a str>) -> bool {
 
 impl<'a> Networks<'a> {
     /// Those a cluster has.
-    pub fn of_cluster(cluster: &'a Cluster) -> Self {
+    pub(crate) fn from_cluster(cluster: &'a Cluster) -> Self {
         Self {
             machine: &cluster.machine_networks,
             service: &cluster.service_networks,
@@ -73,12 +73,12 @@ impl<'a> Networks<'a> {
     }
 
     /// One kind of them has both families.
-    pub fn are_dual_stack(self) -> bool {
+    pub(crate) fn are_dual_stack(self) -> bool {
         has_both(self.machine_cidrs()) || has_both(self.service_cidrs()) || has_both(self.cluster_cidrs())
     }
 
     /// Each can be read.
-    pub fn check_cidrs(self) -> Result<(), String> {
+    pub(crate) fn check_cidrs(self) -> Result<(), String> {
         let mut reasons = Vec::new();
         let kinds = [
             ("Machine", self.machine_cidrs().collect::<Vec<_>>()),
@@ -101,7 +101,7 @@ impl<'a> Networks<'a> {
 
     /// With both families there are two networks of each kind, one of each family; with one family there is one network of
     /// machines, unless a load balancer of the user's own stands before several.
-    pub fn check_stacks(self, stacks: &Stacks) -> Result<(), String> {
+    pub(crate) fn check_stacks(self, stacks: &Stacks) -> Result<(), String> {
         let mut dual = self.are_dual_stack();
         if self.service.is_empty() && self.cluster.is_empty() && !dual {
             dual = stacks.was_dual;
@@ -125,28 +125,28 @@ impl<'a> Networks<'a> {
 }
 
 /// Networks of machines or services, with the cluster that has them.
-pub fn owned(networks: Option<Vec<MachineNetwork>>, id: ClusterId) -> Vec<MachineNetwork> {
+pub(crate) fn owned(networks: Option<Vec<MachineNetwork>>, id: ClusterId) -> Vec<MachineNetwork> {
     let networks = networks.unwrap_or_default().into_iter();
     networks.map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
 }
 
 /// What [`Networks::check_stacks`] depends on besides.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stacks<'a> {
+pub(crate) struct Stacks<'a> {
     /// The cluster had both families before.
-    pub was_dual: bool,
+    pub(crate) was_dual: bool,
     /// A load balancer of the user's own.
-    pub user_balanced: bool,
+    pub(crate) user_balanced: bool,
     /// Of the cluster.
-    pub openshift_version: &'a str,
+    pub(crate) openshift_version: &'a str,
 }
 
 /// Two, one of each family; in older releases IPv4 comes first.
-pub fn both_families(items: &[&str], kind: &str, unit: &str, openshift_version: &str) -> Result<(), String> {
+pub(crate) fn both_families(items: &[&str], kind: &str, unit: &str, openshift_version: &str) -> Result<(), String> {
     let &[first, second] = items else {
         return Err(format!("Expected 2 {kind}, found {}", items.len()));
     };
-    let families = [Family::of(first), Family::of(second)];
+    let families = [Family::parse(first), Family::parse(second)];
     if version::older(openshift_version, IPV6_FIRST) {
         if families[0] != Some(Family::V4) {
             return Err(format!(
@@ -167,13 +167,13 @@ pub fn both_families(items: &[&str], kind: &str, unit: &str, openshift_version: 
 }
 
 /// The first network or address of each kind that is given, with the kind's name.
-pub type Firsts<'a> = [(&'static str, Option<&'a str>); 5];
+pub(crate) type Firsts<'a> = [(&'static str, Option<&'a str>); 5];
 
 /// The family that comes first in a cluster with both: the same in all kinds.
-pub fn primary_family(firsts: &Firsts) -> Result<Option<Family>, String> {
+pub(crate) fn primary_family(firsts: &Firsts) -> Result<Option<Family>, String> {
     let mut primary: Option<(&str, &str, Family)> = None;
     for (kind, text) in firsts {
-        let Some((text, family)) = text.and_then(|text| Some((text, Family::of(text)?))) else { continue };
+        let Some((text, family)) = text.and_then(|text| Some((text, Family::parse(text)?))) else { continue };
         match primary {
             None => primary = Some((kind, text, family)),
             Some((kind_before, text_before, before)) if before != family => {
@@ -188,10 +188,10 @@ pub fn primary_family(firsts: &Firsts) -> Result<Option<Family>, String> {
 }
 
 /// The same for a change of some kinds only.
-pub fn keeps_primary(firsts: &Firsts, primary: Family) -> Result<(), String> {
+pub(crate) fn keeps_primary(firsts: &Firsts, primary: Family) -> Result<(), String> {
     for (kind, text) in firsts {
         let Some(text) = text else { continue };
-        if Family::of(text).is_some_and(|family| family != primary) {
+        if Family::parse(text).is_some_and(|family| family != primary) {
             return Err(format!(
                 "Inconsistent IP family order: {kind} first IP is {text} but existing primary IP stack is IPv{}. All networks must have the same IP family first",
                 primary.number()
@@ -224,7 +224,7 @@ fn subnet(text: &str, bits: u8) -> Result<Cidr, String> {
 }
 
 /// Networks of pods: large enough for themselves, and for each of their hosts.
-pub fn check_cluster_networks(networks: &[ClusterNetwork], hosts: usize) -> Result<(), String> {
+pub(crate) fn check_cluster_networks(networks: &[ClusterNetwork], hosts: usize) -> Result<(), String> {
     for ClusterNetwork { cidr, host_prefix, .. } in networks {
         let parsed = subnet(cidr, LEAST_BITS).map_err(|why| format!("Cluster network CIDR {cidr}: {why}"))?;
         if *host_prefix < 1 {
@@ -257,7 +257,7 @@ fn cluster_size(cidr: Cidr, host_prefix: u32, hosts: usize) -> Result<(), String
     Ok(())
 }
 
-pub fn check_service_networks(networks: &[MachineNetwork]) -> Result<(), String> {
+pub(crate) fn check_service_networks(networks: &[MachineNetwork]) -> Result<(), String> {
     for MachineNetwork { cidr, .. } in networks {
         subnet(cidr, LEAST_BITS).map_err(|why| format!("Service network CIDR {cidr}: {why}"))?;
     }
@@ -265,7 +265,7 @@ pub fn check_service_networks(networks: &[MachineNetwork]) -> Result<(), String>
 }
 
 /// Networks of machines, with so many bits of addresses at least.
-pub fn check_machine_networks(networks: &[MachineNetwork], bits: u8) -> Result<(), String> {
+pub(crate) fn check_machine_networks(networks: &[MachineNetwork], bits: u8) -> Result<(), String> {
     for MachineNetwork { cidr, .. } in networks {
         subnet(cidr, bits).map_err(|why| format!("Machine network CIDR '{cidr}': {why}"))?;
     }
@@ -273,7 +273,7 @@ pub fn check_machine_networks(networks: &[MachineNetwork], bits: u8) -> Result<(
 }
 
 /// Bits of addresses that a network of machines has at least.
-pub fn machine_bits(single_node: bool, user_balanced: bool) -> u8 {
+pub(crate) fn machine_bits(single_node: bool, user_balanced: bool) -> u8 {
     match (single_node, user_balanced) {
         (true, _) => 1,
         (false, true) => 2,
@@ -283,7 +283,7 @@ pub fn machine_bits(single_node: bool, user_balanced: bool) -> u8 {
 
 /// Networks of the same place in their lists share no address; those of machines are asked for only where the user looks after
 /// the network.
-pub fn check_overlap(networks: Networks, with_machines: bool) -> Result<(), String> {
+pub(crate) fn check_overlap(networks: Networks, with_machines: bool) -> Result<(), String> {
     for (index, pods) in networks.cluster_cidrs().enumerate() {
         let machines = networks.machine_cidrs().nth(index).unwrap_or_default();
         let services = networks.service_cidrs().nth(index).unwrap_or_default();

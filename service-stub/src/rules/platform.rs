@@ -4,11 +4,11 @@ use api::Platform;
 use serde_json::{Value, json};
 
 /// Machines without an interface of their own.
-pub const BAREMETAL: &str = "baremetal";
+pub(crate) const BAREMETAL: &str = "baremetal";
 /// Nothing is known about the machines.
-pub const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 /// What runs the machines is looked after by others.
-pub const EXTERNAL: &str = "external";
+pub(crate) const EXTERNAL: &str = "external";
 const NUTANIX: &str = "nutanix";
 /// Oracle's cloud.
 const OCI: &str = "oci";
@@ -16,20 +16,20 @@ const CONTROLLER: &str = "cloud_controller_manager";
 const NAME: &str = "platform_name";
 
 /// A platform of a kind, with nothing else set.
-pub fn of_kind(kind: &str) -> Platform {
+pub(crate) fn with_kind(kind: &str) -> Platform {
     Platform { external: json!({}), kind: kind.to_owned() }
 }
 
 /// What a cluster is before an update.
 #[derive(Clone, Copy, Debug)]
-pub struct Current<'a> {
-    pub platform: &'a Platform,
+pub(crate) struct Current<'a> {
+    pub(crate) platform: &'a Platform,
     /// The user looks after its network.
-    pub user_managed: bool,
+    pub(crate) user_managed: bool,
     /// Its control-plane hosts.
-    pub control_plane_count: i64,
+    pub(crate) control_plane_count: i64,
     /// It can look after its network on this architecture.
-    pub can_manage_networking: bool,
+    pub(crate) can_manage_networking: bool,
 }
 
 fn may_be_user_managed(kind: &str) -> bool {
@@ -41,7 +41,7 @@ fn must_be_user_managed(kind: &str) -> bool {
 }
 
 /// Platform and management of a new cluster; management may stay open.
-pub fn of_new_cluster(
+pub(crate) fn for_new_cluster(
     platform: Option<Platform>,
     user_managed: Option<bool>,
     control_plane_count: i64,
@@ -61,24 +61,24 @@ pub fn of_new_cluster(
             Some(platform) if platform.kind != NONE => {
                 Err(format!("Can't set {} platform on {architecture} architecture", platform.kind))
             }
-            _ => Ok((of_kind(NONE), Some(true))),
+            _ => Ok((with_kind(NONE), Some(true))),
         };
     }
     match platform {
         Some(platform) if kind != Some(BAREMETAL) && !must_be_user_managed(&platform.kind) => {
             Ok((platform, user_managed))
         }
-        platform if control_plane_count == 1 => of_single_node(platform, user_managed),
+        platform if control_plane_count == 1 => for_single_node(platform, user_managed),
         platform => Ok(match (platform, user_managed == Some(true)) {
-            (None, false) => (of_kind(BAREMETAL), Some(false)),
+            (None, false) => (with_kind(BAREMETAL), Some(false)),
             (Some(platform), false) if platform.kind == BAREMETAL => (platform, Some(false)),
-            (None, true) => (of_kind(NONE), Some(true)),
+            (None, true) => (with_kind(NONE), Some(true)),
             (Some(platform), _) => (platform, Some(true)),
         }),
     }
 }
 
-fn of_single_node(platform: Option<Platform>, user_managed: Option<bool>) -> Result<(Platform, Option<bool>), String> {
+fn for_single_node(platform: Option<Platform>, user_managed: Option<bool>) -> Result<(Platform, Option<bool>), String> {
     match platform {
         Some(platform) if platform.kind == BAREMETAL => {
             Err(format!("Can't set {} platform on single node OpenShift", platform.kind))
@@ -87,12 +87,12 @@ fn of_single_node(platform: Option<Platform>, user_managed: Option<bool>) -> Res
             Err("Can't disable user-managed-networking on single node OpenShift".to_owned())
         }
         Some(platform) => Ok((platform, Some(true))),
-        None => Ok((of_kind(NONE), Some(true))),
+        None => Ok((with_kind(NONE), Some(true))),
     }
 }
 
 /// Platform and management that a cluster gets; none where it keeps its own.
-pub fn of_update(
+pub(crate) fn for_update(
     platform: Option<Platform>,
     user_managed: Option<bool>,
     current: &Current,
@@ -116,8 +116,8 @@ pub fn of_update(
     if own == BAREMETAL {
         return Ok(match wanted {
             None | Some(BAREMETAL) if !asks => (None, None),
-            Some(NONE) => (Some(of_kind(NONE)), Some(true)),
-            None => (Some(of_kind(NONE)), Some(true)),
+            Some(NONE) => (Some(with_kind(NONE)), Some(true)),
+            None => (Some(with_kind(NONE)), Some(true)),
             Some(_) => (platform, user_managed),
         });
     }
@@ -133,7 +133,7 @@ pub fn of_update(
             if !current.can_manage_networking {
                 return Err("disabling User Managed Networking or setting Bare-Metal platform is not allowed for clusters with non-x86_64 CPU architecture".to_owned());
             }
-            return Ok((Some(of_kind(BAREMETAL)), Some(false)));
+            return Ok((Some(with_kind(BAREMETAL)), Some(false)));
         }
     } else if wanted.is_none() && !may_be_user_managed(own) && asks {
         return Err(format!("User-managed-networking is not supported with platform {own}"));
@@ -194,7 +194,7 @@ fn check_external(platform: Option<&Platform>, current: Option<&Platform>) -> Re
 /// An external platform says how its controllers run, and keeps what it is not told anew.
 fn with_defaults(platform: Platform, current: Option<&Platform>) -> Platform {
     if platform.kind != EXTERNAL {
-        return of_kind(&platform.kind);
+        return with_kind(&platform.kind);
     }
     let before = current.filter(|current| current.kind == EXTERNAL);
     let of = |name: &str| set(&platform, name).or_else(|| set(before?, name)).cloned();
@@ -210,7 +210,7 @@ fn changed(platform: Platform, current: &Platform) -> Option<Platform> {
 }
 
 /// A single node runs on no platform that balances load.
-pub fn check_single_node(control_plane_count: i64, platform: &Platform) -> Result<(), String> {
+pub(crate) fn check_single_node(control_plane_count: i64, platform: &Platform) -> Result<(), String> {
     if control_plane_count != 1 || must_be_user_managed(&platform.kind) {
         return Ok(());
     }
@@ -258,26 +258,26 @@ mod tests {
             ("", Some(false), 3, "ppc64le", "Can't disable User Managed Networking on ppc64le architecture"),
             ("vsphere", None, 3, "s390x", "Can't set vsphere platform on s390x architecture"),
         ] {
-            let made = of_new_cluster(platform(kind), user_managed, masters, architecture);
+            let made = for_new_cluster(platform(kind), user_managed, masters, architecture);
             let made = made.map(|(platform, user_managed)| (Some(platform), user_managed));
             assert_eq!(told(made), expected, "{kind} {user_managed:?} {masters} {architecture}");
         }
         let bare = Platform { external: Value::Null, kind: EXTERNAL.to_owned() };
         assert_eq!(
-            of_new_cluster(Some(bare), None, 3, "x86_64").unwrap_err(),
+            for_new_cluster(Some(bare), None, 3, "x86_64").unwrap_err(),
             "External setting must be set when using platform type external"
         );
         let oracle = Platform { external: json!({"platform_name": "oci"}), kind: EXTERNAL.to_owned() };
         assert_eq!(
-            of_new_cluster(Some(oracle), None, 3, "x86_64").unwrap_err(),
+            for_new_cluster(Some(oracle), None, 3, "x86_64").unwrap_err(),
             "Cloud controller manager must be enabled when using oci external integration"
         );
         let odd = Platform { external: json!({"platform_name": "a"}), kind: NONE.to_owned() };
         assert_eq!(
-            of_new_cluster(Some(odd), None, 3, "x86_64").unwrap_err(),
+            for_new_cluster(Some(odd), None, 3, "x86_64").unwrap_err(),
             "External settings can only be set with external platform type"
         );
-        let (made, _) = of_new_cluster(platform(EXTERNAL), None, 3, "x86_64").unwrap();
+        let (made, _) = for_new_cluster(platform(EXTERNAL), None, 3, "x86_64").unwrap();
         assert_eq!(made.external, json!({"platform_name": "acme", "cloud_controller_manager": ""}));
     }
 
@@ -314,14 +314,14 @@ mod tests {
                 "disabling User Managed Networking or setting platform different than none or oci platforms is not allowed in single node Openshift",
             ),
         ] {
-            let own = of_kind(own);
+            let own = with_kind(own);
             let current = Current {
                 platform: &own,
                 user_managed: was_managed,
                 control_plane_count: masters,
                 can_manage_networking: true,
             };
-            let made = of_update(platform(kind), user_managed, &current);
+            let made = for_update(platform(kind), user_managed, &current);
             assert_eq!(told(made), expected, "{} -> {kind} {user_managed:?} {masters}", own.kind);
         }
     }
@@ -335,8 +335,8 @@ mod tests {
         let current =
             Current { platform: &own, user_managed: true, control_plane_count: 3, can_manage_networking: true };
         let renamed = Platform { external: json!({"platform_name": "oci"}), kind: EXTERNAL.to_owned() };
-        let (made, _) = of_update(Some(renamed), None, &current).unwrap();
+        let (made, _) = for_update(Some(renamed), None, &current).unwrap();
         assert_eq!(made.unwrap().external, json!({"platform_name": "oci", "cloud_controller_manager": "External"}));
-        assert_eq!(told(of_update(Some(own.clone()), None, &current)), "- None");
+        assert_eq!(told(for_update(Some(own.clone()), None, &current)), "- None");
     }
 }

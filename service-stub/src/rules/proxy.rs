@@ -8,7 +8,7 @@ const SCHEMES: [&str; 7] = ["ftp", "tcp", "udp", "ws", "wss", "http", "https"];
 const MAX_URL_CHARS: usize = 2083;
 
 /// All three settings; an empty one is none. Without a version, as for infra-envs, all of the host goes past the proxy with `*`.
-pub fn check(
+pub(crate) fn check(
     http_proxy: Option<&str>,
     https_proxy: Option<&str>,
     no_proxy: Option<&str>,

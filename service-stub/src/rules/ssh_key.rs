@@ -13,7 +13,7 @@ const KINDS: [(&str, &str); 6] = [
 ];
 
 /// One key a line.
-pub fn check(keys: &str) -> Result<(), String> {
+pub(crate) fn check(keys: &str) -> Result<(), String> {
     keys.split('\n').map(str::trim).try_for_each(check_one)
 }
 

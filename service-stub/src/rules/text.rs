@@ -23,7 +23,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// A cluster's name: one label; several on platform `none`.
-pub fn cluster_name(name: &str, platform: &str) -> Result<(), String> {
+pub(crate) fn cluster_name(name: &str, platform: &str) -> Result<(), String> {
     let fits = name.is_empty() || is_label(name) || platform == "none" && name.split('.').all(is_label);
     if fits {
         return Ok(());
@@ -35,7 +35,7 @@ pub fn cluster_name(name: &str, platform: &str) -> Result<(), String> {
 }
 
 /// A domain: one label, or several of which the last has at least two characters.
-pub fn domain(given: &str) -> Result<(), String> {
+pub(crate) fn domain(given: &str) -> Result<(), String> {
     let probed = given.strip_prefix(WILDCARD_PROBE).filter(|rest| !rest.is_empty());
     let name = probed.map_or(given, |rest| rest.strip_suffix('.').unwrap_or(rest));
     if is_label(name) && (2..MAX_LABEL_BYTES).contains(&name.len()) {
@@ -62,7 +62,7 @@ fn holds_dotted_decimal(labels: &[&str]) -> bool {
 }
 
 /// A cluster's name and base domain together.
-pub fn cluster_domain(name: &str, base: &str) -> Result<(), String> {
+pub(crate) fn cluster_domain(name: &str, base: &str) -> Result<(), String> {
     domain(base)?;
     let apps = format!("apps.{name}.{base}");
     if apps.len() > MAX_DOMAIN_BYTES - MAX_LABEL_BYTES - 1 {
@@ -75,7 +75,7 @@ pub fn cluster_domain(name: &str, base: &str) -> Result<(), String> {
 }
 
 /// A comma list of addresses and host names.
-pub fn ntp_sources(list: &str) -> Result<(), String> {
+pub(crate) fn ntp_sources(list: &str) -> Result<(), String> {
     if list.split(',').all(is_ntp_source) {
         return Ok(());
     }
@@ -93,7 +93,7 @@ fn is_ntp_source(text: &str) -> bool {
 }
 
 /// A comma list of words, or of words with single blanks between them.
-pub fn tags(list: &str) -> Result<(), String> {
+pub(crate) fn tags(list: &str) -> Result<(), String> {
     let word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if list.is_empty() || list.split(',').all(|tag| tag.split(' ').all(word)) {
         return Ok(());
@@ -104,7 +104,7 @@ pub fn tags(list: &str) -> Result<(), String> {
 }
 
 /// Registry credentials: JSON with `auths`, each of a user and a password. Its text goes into no message.
-pub fn pull_secret(text: &str) -> Result<(), String> {
+pub(crate) fn pull_secret(text: &str) -> Result<(), String> {
     let Ok(Value::Object(secret)) = serde_json::from_str(text.trim()) else {
         return Err("pull secret must be a well-formed JSON".to_owned());
     };
@@ -138,7 +138,7 @@ pub fn pull_secret(text: &str) -> Result<(), String> {
 }
 
 /// PEM certificates and nothing behind them.
-pub fn certificates(bundle: &str) -> Result<(), String> {
+pub(crate) fn certificates(bundle: &str) -> Result<(), String> {
     const END: &str = "-----END CERTIFICATE-----";
     let Some((_, rest)) = bundle.rsplit_once(END) else { return Err("invalid block".to_owned()) };
     if !rest.trim().is_empty() {

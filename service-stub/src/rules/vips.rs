@@ -6,24 +6,24 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// A cluster's virtual addresses, and what they depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct Vips<'a> {
-    pub api: &'a [String],
-    pub ingress: &'a [String],
+pub(crate) struct Vips<'a> {
+    pub(crate) api: &'a [String],
+    pub(crate) ingress: &'a [String],
     /// The cluster's networks.
-    pub networks: Networks<'a>,
+    pub(crate) networks: Networks<'a>,
     /// The user looks after the network.
-    pub user_managed: bool,
+    pub(crate) user_managed: bool,
     /// The addresses come by DHCP.
-    pub by_dhcp: bool,
+    pub(crate) by_dhcp: bool,
     /// A load balancer of the user's own holds them.
-    pub user_balanced: bool,
+    pub(crate) user_balanced: bool,
     /// The cluster's version.
-    pub openshift_version: &'a str,
+    pub(crate) openshift_version: &'a str,
 }
 
 impl Vips<'_> {
     /// In the order clients know.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         self.check_input()?;
         no_duplicates(self.api, self.ingress, self.user_balanced)?;
         for (kind, list) in [("apiVIPs", self.api), ("ingressVips", self.ingress)] {
@@ -91,7 +91,7 @@ impl Vips<'_> {
 }
 
 /// In one of the machines' networks.
-pub fn check_in_some_network(networks: Networks, vip: &str, name: &str) -> Result<(), String> {
+pub(crate) fn check_in_some_network(networks: Networks, vip: &str, name: &str) -> Result<(), String> {
     if networks.machine.is_empty() {
         return Err(format!("no machine networks to verify VIP: {vip} with"));
     }
@@ -118,7 +118,7 @@ fn unreadable(list: &[String], kind: &str) -> Vec<String> {
 }
 
 /// None is there twice; a load balancer of the user's own may have one for both.
-pub fn no_duplicates(api: &[String], ingress: &[String], common: bool) -> Result<(), String> {
+pub(crate) fn no_duplicates(api: &[String], ingress: &[String], common: bool) -> Result<(), String> {
     let mut reasons = Vec::new();
     for (list, name) in [(api, "apiVIPs"), (ingress, "ingressVIPs")] {
         for (index, ip) in list.iter().enumerate().filter(|(_, ip)| !ip.is_empty()) {
@@ -134,7 +134,7 @@ pub fn no_duplicates(api: &[String], ingress: &[String], common: bool) -> Result
 }
 
 /// Where the user looks after the network, so he does after addresses.
-pub fn none_with_user_managed(api: &[String], ingress: &[String], by_dhcp: bool) -> Result<(), String> {
+pub(crate) fn none_with_user_managed(api: &[String], ingress: &[String], by_dhcp: bool) -> Result<(), String> {
     let what = match (by_dhcp, api.is_empty(), ingress.is_empty()) {
         (true, ..) => "VIP DHCP Allocation",
         (_, false, _) => "API VIPs",
@@ -145,7 +145,7 @@ pub fn none_with_user_managed(api: &[String], ingress: &[String], by_dhcp: bool)
 }
 
 /// Where addresses come by DHCP, none are given.
-pub fn none_by_dhcp(api: &[String], ingress: &[String]) -> Result<(), String> {
+pub(crate) fn none_by_dhcp(api: &[String], ingress: &[String]) -> Result<(), String> {
     let what = match (api.is_empty(), ingress.is_empty()) {
         (false, _) => "API",
         (true, false) => "Ingress",
@@ -155,10 +155,10 @@ pub fn none_by_dhcp(api: &[String], ingress: &[String]) -> Result<(), String> {
 }
 
 /// Whether an address of a network is free, by what hosts found there; none while none told.
-pub type Free<'a> = &'a dyn Fn(Cidr, IpAddr) -> Option<bool>;
+pub(crate) type Free<'a> = &'a dyn Fn(Cidr, IpAddr) -> Option<bool>;
 
 /// The API's and ingress' address of one family: both in the network, and not the same.
-pub fn check_pair(network: &str, api: &str, ingress: &str, free: Option<Free>) -> Result<(), String> {
+pub(crate) fn check_pair(network: &str, api: &str, ingress: &str, free: Option<Free>) -> Result<(), String> {
     check_one(network, api, "api-vip", free)?;
     check_one(network, ingress, "ingress-vip", free)?;
     no_duplicates(&[api.to_owned()], &[ingress.to_owned()], false)

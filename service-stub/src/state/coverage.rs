@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 /// The rules of one trigger; see docs/compatibility.md#host-states for their numbers.
-pub struct Section {
+pub(crate) struct Section {
     name: &'static str,
     rows: usize,
 }
 
 impl Section {
-    pub fn new(name: &'static str, rows: usize) -> Self {
+    pub(crate) fn new(name: &'static str, rows: usize) -> Self {
         Self { name, rows }
     }
 
     /// Every row is in the tables and some test hits every part of it, but for those left out with a reason.
-    pub fn check(&self, rows: &[&'static str], hit: &[&str], left_out: &[(&str, &str)]) {
+    pub(crate) fn check(&self, rows: &[&'static str], hit: &[&str], left_out: &[(&str, &str)]) {
         let all = self.rows;
         let named = |id: &&str| id.rsplit_once('.').is_some_and(|(section, _)| section == self.name);
         let parts: Vec<&str> = rows.iter().copied().filter(named).collect();

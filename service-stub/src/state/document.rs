@@ -4,19 +4,19 @@
 use super::{cluster, host, table};
 
 /// Hosts and clusters as Markdown tables.
-pub fn tables() -> String {
+pub(crate) fn tables() -> String {
     format!("## Hosts\n\n{}\n## Clusters\n\n{}", table::markdown(host::ROWS), table::markdown(cluster::ROWS))
 }
 
 /// Hosts and clusters as Mermaid state diagrams.
-pub fn pictures() -> String {
+pub(crate) fn pictures() -> String {
     let picture = |rows: String| format!("```mermaid\n{rows}```\n");
     let (hosts, clusters) = (table::picture(host::ROWS), table::picture(cluster::ROWS));
     format!("## Hosts\n\n{}\n## Clusters\n\n{}", picture(hosts), picture(clusters))
 }
 
 /// The whole of `docs/service-states.md`.
-pub fn document() -> String {
+pub(crate) fn document() -> String {
     format!(
         "# States of hosts and clusters\n\n\
          What the service does with a host or a cluster is decided by these tables alone. A trigger (`on`) looks for the \

@@ -4,33 +4,33 @@ use super::cluster::FinalizingStage;
 use api::HostStage;
 
 /// A host not heard of for so long counts as disconnected.
-pub const DISCONNECTED_AFTER: i64 = 3 * 60;
+pub(crate) const DISCONNECTED_AFTER: i64 = 3 * 60;
 /// The same for a host that carries the temporary control plane.
-pub const BOOTSTRAP_DISCONNECTED_AFTER: i64 = 5 * 60;
+pub(crate) const BOOTSTRAP_DISCONNECTED_AFTER: i64 = 5 * 60;
 /// A host's checks before an installation may take so long: the longer of its steps, and a minute.
-pub const PREPARATION: i64 = 17 * 60;
+pub(crate) const PREPARATION: i64 = 17 * 60;
 /// Its cluster waits a minute more.
-pub const CLUSTER_PREPARATION: i64 = 18 * 60;
+pub(crate) const CLUSTER_PREPARATION: i64 = 18 * 60;
 /// An installation must show its first stage in this time.
-pub const START: i64 = 20 * 60;
+pub(crate) const START: i64 = 20 * 60;
 /// A host that waits for a person does so for this long.
-pub const PENDING_USER_ACTION: i64 = 60 * 60;
+pub(crate) const PENDING_USER_ACTION: i64 = 60 * 60;
 /// A cluster that waits for a person does so for this long.
-pub const CLUSTER_PENDING_USER_ACTION: i64 = 24 * 60 * 60;
+pub(crate) const CLUSTER_PENDING_USER_ACTION: i64 = 24 * 60 * 60;
 
 /// A host on its way back to the pool may take so long.
-pub const RECLAIM: i64 = 60 * 60;
+pub(crate) const RECLAIM: i64 = 60 * 60;
 /// An installation may take so long where time limits are soft.
-pub const INSTALLATION: i64 = 24 * 60 * 60;
+pub(crate) const INSTALLATION: i64 = 24 * 60 * 60;
 /// A cluster may finalize for so long where they are not.
-pub const FINALIZING: i64 = 5 * 60 * 60;
+pub(crate) const FINALIZING: i64 = 5 * 60 * 60;
 /// A host's logs may take so long to begin, and then to come.
-pub const HOST_LOGS: (i64, i64) = (2 * 60, 10 * 60);
+pub(crate) const HOST_LOGS: (i64, i64) = (2 * 60, 10 * 60);
 /// The same for a controller's.
-pub const CLUSTER_LOGS: (i64, i64) = (10 * 60, 60 * 60);
+pub(crate) const CLUSTER_LOGS: (i64, i64) = (10 * 60, 60 * 60);
 
 /// Whether logs that were asked for are overdue. `asked` and `moved` are ages in seconds.
-pub fn logs_overdue(state: &str, asked: i64, moved: i64, (begin, come): (i64, i64)) -> bool {
+pub(crate) fn logs_overdue(state: &str, asked: i64, moved: i64, (begin, come): (i64, i64)) -> bool {
     match state {
         "requested" => asked > begin,
         "collecting" => moved > come,
@@ -39,7 +39,7 @@ pub fn logs_overdue(state: &str, asked: i64, moved: i64, (begin, come): (i64, i6
 }
 
 /// How long a controller may stay in a finalizing stage. Stages of OLM operators last as long as the slowest operator may.
-pub fn finalizing_stage(stage: FinalizingStage, soft: bool, olm_timeout: i64) -> i64 {
+pub(crate) fn finalizing_stage(stage: FinalizingStage, soft: bool, olm_timeout: i64) -> i64 {
     use FinalizingStage as F;
     const MINUTE: i64 = 60;
     let limit = match stage {
@@ -47,11 +47,11 @@ pub fn finalizing_stage(stage: FinalizingStage, soft: bool, olm_timeout: i64) ->
         F::OlmManifests | F::OlmSetupJobs => 10 * MINUTE,
         _ => 70 * MINUTE,
     };
-    if stage.of_olm() { limit.max(olm_timeout) } else { limit }
+    if stage.waits_for_olm() { limit.max(olm_timeout) } else { limit }
 }
 
 /// How long a host may stay in a stage without any progress.
-pub fn stage(stage: HostStage, single_node: bool) -> i64 {
+pub(crate) fn stage(stage: HostStage, single_node: bool) -> i64 {
     const MINUTE: i64 = 60;
     match stage {
         HostStage::StartingInstallation | HostStage::WritingImageToDisk => 30 * MINUTE,
@@ -64,7 +64,7 @@ pub fn stage(stage: HostStage, single_node: bool) -> i64 {
 }
 
 /// Seconds as Go prints a duration: `30m0s`, `1h20m0s`.
-pub fn go_duration(seconds: i64) -> String {
+pub(crate) fn go_duration(seconds: i64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {
         (0, 0) => format!("{seconds}s"),

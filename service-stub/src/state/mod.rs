@@ -3,13 +3,13 @@
 pub mod cluster;
 #[cfg(test)]
 mod coverage;
-pub mod document;
-pub mod facts;
+pub(crate) mod document;
+pub(crate) mod facts;
 pub mod host;
 pub mod limits;
 mod names;
 pub mod progress;
 pub mod table;
 
-pub use facts::{ClusterChecks, HostChecks, InventoryState, Outcome};
+pub(crate) use facts::{ClusterChecks, HostChecks, InventoryState, Outcome};
 pub use names::{ClusterState, HostState};

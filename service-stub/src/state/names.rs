@@ -65,7 +65,7 @@ states! {
 
 impl HostState {
     /// In the pool of hosts without a cluster, and checked there.
-    pub fn unbound(self) -> bool {
+    pub(crate) fn unbound(self) -> bool {
         matches!(
             self,
             Self::KnownUnbound | Self::DisconnectedUnbound | Self::InsufficientUnbound | Self::DiscoveringUnbound
@@ -88,13 +88,13 @@ impl HostState {
     }
 
     /// Before the install is ordered: hostname, role and installation disk may still change.
-    pub fn settings_open(self) -> bool {
+    pub(crate) fn settings_open(self) -> bool {
         self.checked()
             && !matches!(self, Self::PreparingForInstallation | Self::PreparingSuccessful | Self::PreparingFailed)
     }
 
     /// May take a new inventory, in the order the real service lists them.
-    pub const TAKES_INVENTORY: [Self; 10] = [
+    pub(crate) const TAKES_INVENTORY: [Self; 10] = [
         Self::Discovering,
         Self::Known,
         Self::Disconnected,
@@ -127,7 +127,7 @@ states! {
 
 impl ClusterState {
     /// New hosts may register and settings may change.
-    pub fn accepts_hosts(self) -> bool {
+    pub(crate) fn accepts_hosts(self) -> bool {
         matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput | Self::AddingHosts)
     }
 
@@ -137,12 +137,12 @@ impl ClusterState {
     }
 
     /// Install-time files may be downloaded (docs/compatibility.md#installer-endpoints).
-    pub fn files_available(self) -> bool {
+    pub(crate) fn files_available(self) -> bool {
         Self::WITH_FILES.contains(&self)
     }
 
     /// The states in which they may, in the published order.
-    pub const WITH_FILES: [Self; 7] = [
+    pub(crate) const WITH_FILES: [Self; 7] = [
         Self::Installing,
         Self::Finalizing,
         Self::Installed,

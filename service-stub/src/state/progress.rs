@@ -5,7 +5,7 @@ use api::{ClusterProgressInfo, HostProgressInfo, HostStage, Timestamp};
 
 /// What a report changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
+pub(crate) enum Report {
     /// Nothing new.
     Same,
     /// The detail of the current stage.
@@ -17,7 +17,7 @@ pub enum Report {
 
 /// A report that can't be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReportError {
+pub(crate) enum ReportError {
     /// The host is not being installed.
     #[error("Can't set progress <{stage}> to host in status <{state}>")]
     State { stage: HostStage, state: HostState },
@@ -30,7 +30,7 @@ pub enum ReportError {
 
 /// Decides on a report. `stages` are those of the host's role; where they end with the reboot, that is all there is to
 /// report, and the host is done.
-pub fn report(
+pub(crate) fn report(
     state: HostState,
     progress: Option<&HostProgressInfo>,
     stages: &[HostStage],
@@ -83,7 +83,7 @@ fn percent(index: usize, stages: usize) -> u64 {
 }
 
 /// The cluster's "installing" percentage: stages passed of stages to pass, over all hosts.
-pub fn installing_percent<'a>(hosts: impl Iterator<Item = (Option<HostStage>, &'a [HostStage])>) -> u64 {
+pub(crate) fn installing_percent<'a>(hosts: impl Iterator<Item = (Option<HostStage>, &'a [HostStage])>) -> u64 {
     let (mut passed, mut all) = (0_usize, 0_usize);
     for (current, stages) in hosts {
         all += stages.len();
@@ -96,7 +96,7 @@ pub fn installing_percent<'a>(hosts: impl Iterator<Item = (Option<HostStage>, &'
 
 /// The cluster's total: a tenth for preparing, seven for installing, one and a half for finalizing. The rest comes with the
 /// cluster's being installed.
-pub fn total_percent(info: &ClusterProgressInfo) -> u64 {
+pub(crate) fn total_percent(info: &ClusterProgressInfo) -> u64 {
     let part = |percent: u64, weight: u64| percent.saturating_mul(weight) / 100;
     part(info.preparing_for_installation_stage_percentage, 10)
         + part(info.installing_stage_percentage, 70)

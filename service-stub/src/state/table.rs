@@ -5,7 +5,7 @@
 use std::fmt::{Debug, Display, Write};
 
 /// A kind of state machine.
-pub trait Machine: Sized + 'static {
+pub(crate) trait Machine: Sized + 'static {
     type State: Copy + Eq + Display + 'static;
     /// What sets it going.
     type Trigger: Copy + Eq + Debug + 'static;
@@ -16,28 +16,28 @@ pub trait Machine: Sized + 'static {
 }
 
 /// A condition that can name itself.
-pub struct Cond<M: Machine> {
+pub(crate) struct Cond<M: Machine> {
     /// For people.
-    pub text: &'static str,
-    pub holds: fn(&M::Facts) -> bool,
+    pub(crate) text: &'static str,
+    pub(crate) holds: fn(&M::Facts) -> bool,
     /// Whether it must not hold.
-    pub negated: bool,
+    pub(crate) negated: bool,
 }
 
 impl<M: Machine> Cond<M> {
-    pub const fn new(text: &'static str, holds: fn(&M::Facts) -> bool) -> Self {
+    pub(crate) const fn new(text: &'static str, holds: fn(&M::Facts) -> bool) -> Self {
         Self { text, holds, negated: false }
     }
 
     /// Its contrary.
-    pub const fn not(self) -> Self {
+    pub(crate) const fn not(self) -> Self {
         Self { text: self.text, holds: self.holds, negated: !self.negated }
     }
 }
 
 /// Where a transition leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To<S> {
+pub(crate) enum To<S> {
     /// To this state, which may be the present one.
     Enter(S),
     /// Nowhere.
@@ -47,7 +47,7 @@ pub enum To<S> {
 }
 
 /// The status text after a transition.
-pub enum Info<M: Machine> {
+pub(crate) enum Info<M: Machine> {
     Keep,
     /// Always this.
     Text(&'static str),
@@ -55,19 +55,19 @@ pub enum Info<M: Machine> {
     Made(&'static str, fn(&M::Facts) -> String),
 }
 
-pub struct Row<M: Machine> {
+pub(crate) struct Row<M: Machine> {
     /// See docs/compatibility.md#host-states.
-    pub id: &'static str,
+    pub(crate) id: &'static str,
     /// What sets it going.
-    pub on: M::Trigger,
+    pub(crate) on: M::Trigger,
     /// The states it leads from; empty: there is no record yet.
-    pub from: &'static [M::State],
+    pub(crate) from: &'static [M::State],
     /// All of these must hold.
-    pub when: &'static [Cond<M>],
-    pub to: To<M::State>,
-    pub info: Info<M>,
+    pub(crate) when: &'static [Cond<M>],
+    pub(crate) to: To<M::State>,
+    pub(crate) info: Info<M>,
     /// What it does besides.
-    pub effects: &'static [M::Effect],
+    pub(crate) effects: &'static [M::Effect],
 }
 
 /// Rows in the order they are tried: id, trigger, states, conditions, target, text, effects.
@@ -89,13 +89,13 @@ pub(super) use rows;
 /// What the row that matched asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<S, X: 'static> {
-    pub id: &'static str,
+    pub(crate) id: &'static str,
     /// State to enter; none leaves it.
-    pub to: Option<S>,
+    pub(crate) to: Option<S>,
     /// New status text; none leaves it.
-    pub info: Option<String>,
+    pub(crate) info: Option<String>,
     /// What to do besides.
-    pub effects: &'static [X],
+    pub(crate) effects: &'static [X],
 }
 
 /// A trigger that leads to no step.
@@ -108,7 +108,7 @@ pub enum Refused {
 }
 
 /// The step of the first row that matches. `state` is none for a record that is yet to be made.
-pub fn step<M: Machine>(
+pub(crate) fn step<M: Machine>(
     rows: &'static [Row<M>],
     on: M::Trigger,
     state: Option<M::State>,
@@ -134,7 +134,7 @@ pub fn step<M: Machine>(
 }
 
 /// The rows as a Markdown table.
-pub fn markdown<M: Machine>(rows: &[Row<M>]) -> String {
+pub(crate) fn markdown<M: Machine>(rows: &[Row<M>]) -> String {
     let mut text = "| row | on | from | if | to | status_info | besides |\n|---|---|---|---|---|---|---|\n".to_owned();
     for row in rows {
         let list = |items: Vec<String>| items.join(", ");
@@ -162,7 +162,7 @@ pub fn markdown<M: Machine>(rows: &[Row<M>]) -> String {
 }
 
 /// The rows as a Mermaid state diagram: an edge for each two states that some row leads between, with the rows' ids.
-pub fn picture<M: Machine>(rows: &[Row<M>]) -> String {
+pub(crate) fn picture<M: Machine>(rows: &[Row<M>]) -> String {
     let mut edges: Vec<(String, String, Vec<&str>)> = Vec::new();
     for row in rows {
         let To::Enter(to) = row.to else { continue };

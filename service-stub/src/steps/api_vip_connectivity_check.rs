@@ -7,7 +7,7 @@ use crate::ignition_endpoint::Endpoint;
 use crate::state::HostState;
 use api::{ApiVipConnectivityResponse, kinds};
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { succeeded, ..Kind::new::<kinds::ApiVipConnectivityCheck>(asked_in, ask) }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The report of 1000 peers with four addresses each is 2 MB.
 const MAX_REPORT_BYTES: usize = 4 << 20;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { max_output_bytes: MAX_REPORT_BYTES, succeeded, ..Kind::new::<kinds::ConnectivityCheck>(asked_in, ask) }
 }
 

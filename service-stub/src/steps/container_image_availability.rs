@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// How long all images of a host may take to be pulled.
 const LIMIT_S: u64 = 16 * 60;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { limit_s: Some(LIMIT_S), succeeded, failed, ..Kind::new::<kinds::ContainerImageAvailability>(asked_in, ask) }
 }
 
@@ -33,7 +33,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
 }
 
 /// The images that a host is still to try.
-pub fn images_to_try(options: &StepOptions, record: &HostRecord) -> Vec<String> {
+pub(crate) fn images_to_try(options: &StepOptions, record: &HostRecord) -> Vec<String> {
     if options.check_images.is_empty() {
         return Vec::new();
     }

@@ -11,7 +11,7 @@ use api::{DhcpAllocationRequest, DhcpAllocationResponse, Interface, kinds};
 use axum::http::StatusCode;
 use serde_json::Value;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { succeeded, ..Kind::new::<kinds::DhcpLeaseAllocate>(asked_in, ask) }
 }
 
@@ -51,7 +51,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
 fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
     let answer = parse(&replied.reply.output)?;
     Ok(Outcome::Cluster(Box::new(move |change, record| {
-        let networks = machine_networks::of(record, &change.model().hosts_of_cluster(record.cluster.id));
+        let networks = machine_networks::find(record, &change.model().hosts_of_cluster(record.cluster.id));
         dhcp_vips::take(change, record, &networks, answer)
             .map_err(|why| Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, why))
     })))

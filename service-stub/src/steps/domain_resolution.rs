@@ -13,7 +13,7 @@ const RELEASE_REGISTRY: &str = "quay.io";
 /// The registry of images that name none.
 const DEFAULT_REGISTRY: &str = "docker.io";
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { succeeded, ..Kind::new::<kinds::DomainResolution>(asked_in, ask) }
 }
 
@@ -35,7 +35,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     }
     let names = ["api", "api-int", "console-openshift-console.apps"].map(|what| format!("{what}.{name}.{base}"));
     let wildcard = format!("validateNoWildcardDNS.{name}.{base}");
-    let release = record.kept.get("ocp_release_image").and_then(Value::as_str).map_or(RELEASE_REGISTRY, registry);
+    let release = record.settings.get("ocp_release_image").and_then(Value::as_str).map_or(RELEASE_REGISTRY, registry);
     let release = Some(release).filter(|host| !record.day2() && host.parse::<IpAddr>().is_err());
     let all = names.into_iter().chain([format!("{wildcard}."), wildcard]).chain(release.map(str::to_owned));
     let domains = all.map(|name| DomainResolutionRequestDomain { domain_name: Some(name) });

@@ -5,7 +5,7 @@ use crate::http::Refusal;
 use crate::state::{HostState, host::Trigger};
 use api::{BootArtifactsRequest, kinds};
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind {
         // A kernel and an initrd, each in several attempts.
         limit_s: Some(3600),

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// Larger networks are not searched.
 const MAX_HOST_BITS: u8 = 10;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { succeeded, ..Kind::new::<kinds::FreeNetworkAddresses>(asked_in, ask) }
 }
 

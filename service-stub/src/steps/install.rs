@@ -9,7 +9,7 @@ use crate::state::{HostState, host::Trigger};
 use api::{Disk, HostRole, InstallRequest, Interface, Inventory, Proxy, StepReply, kinds};
 use std::net::IpAddr;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind {
         // The installer is pulled in three attempts of ten minutes; then it reports its first stage.
         limit_s: Some(3 * 600 + 300),
@@ -35,7 +35,7 @@ fn is_name_clash(reply: &StepReply) -> bool {
 }
 
 /// What the installer is asked to do. Without a control plane none is counted: no host carries a temporary one.
-pub fn request(situation: &Situation) -> Option<InstallRequest> {
+pub(crate) fn request(situation: &Situation) -> Option<InstallRequest> {
     let (record, cluster) = (situation.record, &situation.cluster?.cluster);
     let host = &record.host;
     let boot_device =
@@ -69,7 +69,7 @@ pub fn request(situation: &Situation) -> Option<InstallRequest> {
 
 /// Disks with a boot sector, which would be booted from instead of the installation disk: those that are to be cleared, and those
 /// that the user keeps.
-pub fn disks_to_format(record: &HostRecord) -> (Vec<&Disk>, Vec<&Disk>) {
+pub(crate) fn disks_to_format(record: &HostRecord) -> (Vec<&Disk>, Vec<&Disk>) {
     let skipped = record.texts.skip_formatting_disks.as_deref().unwrap_or_default();
     let own = [&record.host.installation_disk_id, &record.host.installation_disk_path];
     let installs = |disk: &Disk| own.iter().any(|id| !id.is_empty() && disks::answers_to(disk, id));
@@ -100,7 +100,7 @@ pub(super) fn keeps_partitions(record: &HostRecord) -> bool {
 
 /// The cluster's proxies, past which the cluster's own names go.
 fn proxy(record: &ClusterRecord) -> Option<Proxy> {
-    let kept = |name| record.kept.get(name).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+    let kept = |name| record.settings.get(name).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
     let (http, https) = (kept("http_proxy"), kept("https_proxy"));
     http.or(https)?;
     let owned = |text: Option<&str>| text.map(str::to_owned);
@@ -125,17 +125,17 @@ fn no_proxy(given: &str, name: &str, base: &str) -> String {
 }
 
 /// The user's arguments, then what the machine, the disk and the network need, then where the image is.
-pub fn installer_args(situation: &Situation) -> Vec<String> {
+pub(crate) fn installer_args(situation: &Situation) -> Vec<String> {
     let mut args = own_args(situation.record);
     let has_ip = args.windows(2).any(|pair| pair[0] == "--append-karg" && pair[1].starts_with("ip="));
     let inventory = situation.record.facts().inventory.as_ref();
-    let of_machine = inventory.map(|inventory| mainframe_kargs(inventory, has_ip)).unwrap_or_default();
+    let machine_needs = inventory.map(|inventory| mainframe_kargs(inventory, has_ip)).unwrap_or_default();
     let chosen = Some(&situation.record.host.installation_disk_id).filter(|id| !id.is_empty());
     let of_disk = inventory.zip(chosen).map(|(inventory, id)| disk_kargs(inventory, id));
     let append = |args: &mut Vec<String>, kargs: Vec<String>| {
         args.extend(kargs.into_iter().flat_map(|karg| ["--append-karg".to_owned(), karg]));
     };
-    append(&mut args, of_machine);
+    append(&mut args, machine_needs);
     append(&mut args, of_disk.unwrap_or_default());
     let copies = args.iter().any(|arg| matches!(arg.as_str(), "-n" | "--copy-network"));
     if situation.static_network && !copies {
@@ -202,7 +202,7 @@ fn ip_karg(nic: &Interface, method: &str) -> String {
 }
 
 /// One `ip=` per interface in the machine networks; where none are known, per interface of a default route.
-pub fn ip_kargs(inventory: &Inventory, machine_networks: &[Cidr]) -> Vec<String> {
+pub(crate) fn ip_kargs(inventory: &Inventory, machine_networks: &[Cidr]) -> Vec<String> {
     let default_route = |nic: &Interface| {
         inventory.routes.iter().any(|route| {
             route.interface == nic.name && disks::is_default(&route.destination) && !route.gateway.is_empty()

@@ -16,7 +16,7 @@ const LIMIT_S: u64 = 480;
 /// Slower disks are reported: the threshold of every role (docs/compatibility.md#hardware-requirements), milliseconds.
 const SLOW_MS: u64 = 10;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { limit_s: Some(LIMIT_S), succeeded, failed, ..Kind::new::<kinds::InstallationDiskSpeedCheck>(asked_in, ask) }
 }
 
@@ -33,7 +33,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
 }
 
 /// The installation disk of a host that is still to measure it.
-pub fn disk_to_measure<'a>(options: &StepOptions, record: &'a HostRecord) -> Option<&'a str> {
+pub(crate) fn disk_to_measure<'a>(options: &StepOptions, record: &'a HostRecord) -> Option<&'a str> {
     let boot = record.facts().inventory.as_ref().and_then(|inventory| inventory.boot.as_ref());
     let persistent = boot.is_some_and(|boot| boot.device_type == "persistent");
     if !options.disk_speed_check || persistent || keeps_partitions(record) {

@@ -12,12 +12,12 @@ use axum::http::StatusCode;
 
 const MAX_DISKS: usize = 16_384;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::Inventory>(asked_in, ask) }
 }
 
 /// A known host is first asked for what changes sooner.
-pub fn again() -> Kind {
+pub(crate) fn again() -> Kind {
     Kind { asked_in: |state, _| state == HostState::Known, ..kind() }
 }
 

@@ -15,23 +15,23 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The longest output that is accepted and the longest text that is stored, bytes.
-pub const MAX_OUTPUT_BYTES: usize = 1 << 20;
+pub(crate) const MAX_OUTPUT_BYTES: usize = 1 << 20;
 /// The longest inventory, bytes: that of 15000 disks has 10 MB.
-pub const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
+pub(crate) const MAX_LONG_OUTPUT_BYTES: usize = 16 << 20;
 
 /// A kind of step.
-pub struct Kind {
+pub(crate) struct Kind {
     pub step_type: StepType,
     /// Whether a host in this state is given it; the flag says that the host is added to an installed cluster.
-    pub asked_in: fn(HostState, bool) -> bool,
+    pub(crate) asked_in: fn(HostState, bool) -> bool,
     /// Its arguments; none if there is nothing to ask.
     pub ask: fn(&Situation) -> Option<Vec<String>>,
     /// How long it may take, seconds; none for one that ends within a poll.
-    pub limit_s: Option<u64>,
+    pub(crate) limit_s: Option<u64>,
     /// The longest output that is accepted.
-    pub max_output_bytes: usize,
+    pub(crate) max_output_bytes: usize,
     /// What its output changes.
-    pub succeeded: fn(&Replied) -> Result<Outcome, Refusal>,
+    pub(crate) succeeded: fn(&Replied) -> Result<Outcome, Refusal>,
     /// What its failure changes.
     pub failed: fn(&Replied) -> Result<Outcome, Refusal>,
 }
@@ -85,7 +85,7 @@ pub struct Situation<'a> {
 }
 
 /// A reply to a step, with the facts to judge it.
-pub struct Replied<'a> {
+pub(crate) struct Replied<'a> {
     pub reply: &'a StepReply,
     pub key: HostKey,
     pub model: &'a Model,
@@ -98,7 +98,7 @@ pub type ChangeHost = Box<dyn FnOnce(&mut Change, &mut HostRecord) -> Result<(),
 pub type ChangeCluster = Box<dyn FnOnce(&mut Change, &mut ClusterRecord) -> Result<(), Refusal>>;
 
 /// What a reply changes.
-pub enum Outcome {
+pub(crate) enum Outcome {
     Nothing,
     Host(ChangeHost),
     Cluster(ChangeCluster),
@@ -138,7 +138,7 @@ pub fn document(answer: &impl Serialize) -> Result<String, Refusal> {
 }
 
 /// The error of a failed step, shortened.
-pub fn detail(reply: &StepReply) -> String {
+pub(crate) fn detail(reply: &StepReply) -> String {
     let detail = if reply.error.is_empty() { &reply.output } else { &reply.error };
     detail.trim().chars().take(1000).collect()
 }

@@ -8,7 +8,7 @@ use api::{HostRole, LogsGatherRequest, kinds};
 use serde_json::Value;
 use std::net::IpAddr;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind {
         // They are cut off then.
         limit_s: Some(3600),

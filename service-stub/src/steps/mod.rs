@@ -22,19 +22,20 @@ mod tang_connectivity_check;
 mod upgrade_agent;
 mod verify_vips;
 
-pub use container_image_availability::images_to_try;
-pub use install::disks_to_format;
+pub(crate) use container_image_availability::images_to_try;
+pub(crate) use install::disks_to_format;
 #[cfg(test)]
-pub use install::{installer_args, ip_kargs, request as install_request};
-pub use installation_disk_speed_check::disk_to_measure;
-pub use kind::{ChangeCluster, ChangeHost, Kind, MAX_LONG_OUTPUT_BYTES, MAX_OUTPUT_BYTES, Outcome, Replied, Situation};
-pub use upgrade_agent::upgrades;
+pub(crate) use install::{installer_args, ip_kargs, request as install_request};
+pub(crate) use installation_disk_speed_check::disk_to_measure;
+pub use kind::Situation;
+pub(crate) use kind::{ChangeCluster, ChangeHost, Kind, MAX_LONG_OUTPUT_BYTES, MAX_OUTPUT_BYTES, Outcome, Replied};
+pub(crate) use upgrade_agent::upgrades;
 
 use api::StepType;
 use std::sync::LazyLock;
 
 /// All kinds, in the order in which they are handed out.
-pub static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+pub(crate) static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         upgrade_agent::kind(),
         inventory::kind(),
@@ -58,6 +59,6 @@ pub static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
 });
 
 /// The kind of a step; none if no host is given it.
-pub fn find(step_type: &StepType) -> Option<&'static Kind> {
+pub(crate) fn find(step_type: &StepType) -> Option<&'static Kind> {
     ALL.iter().find(|kind| kind.step_type == *step_type)
 }

@@ -8,7 +8,7 @@ use api::{NtpSynchronizationRequest, kinds};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { succeeded, ..Kind::new::<kinds::NtpSynchronizer>(asked_in, ask) }
 }
 
@@ -24,7 +24,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
 
 /// The time sources named for the cluster, else for the infra-env; without any, the host reports the ones it uses.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
-    let setting = |name| situation.cluster?.kept.get(name)?.as_str();
+    let setting = |name| situation.cluster?.settings.get(name)?.as_str();
     let infra_env = situation.infra_env.map(|record| &record.infra_env);
     let named = [
         setting("additional_ntp_source"),

@@ -13,11 +13,11 @@ const MAX_VALUES: usize = 1 << 19;
 /// The parser's own limit.
 const MAX_DEPTH: usize = 127;
 
-pub fn object<T: DeserializeOwned>(text: &str, model: &str) -> Result<T, Refusal> {
+pub(crate) fn object<T: DeserializeOwned>(text: &str, model: &str) -> Result<T, Refusal> {
     typed(Value::Object(fields(text, model)?))
 }
 
-pub fn list(text: &str, model: &str) -> Result<Vec<Value>, Refusal> {
+pub(crate) fn list(text: &str, model: &str) -> Result<Vec<Value>, Refusal> {
     match parsed(text)? {
         Value::Null => Ok(Vec::new()),
         Value::Array(entries) => Ok(entries),
@@ -58,13 +58,13 @@ fn check_extent(text: &str) -> Result<(), Refusal> {
     Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message))
 }
 
-pub fn typed<T: DeserializeOwned>(document: Value) -> Result<T, Refusal> {
+pub(crate) fn typed<T: DeserializeOwned>(document: Value) -> Result<T, Refusal> {
     serde_json::from_value(document).map_err(Refusal::invalid)
 }
 
 /// The fields of an object without those that are null. The kind is checked first: a list would pass for a structure of as many
 /// fields.
-pub fn fields(text: &str, model: &str) -> Result<Map<String, Value>, Refusal> {
+pub(crate) fn fields(text: &str, model: &str) -> Result<Map<String, Value>, Refusal> {
     match parsed(text)? {
         Value::Null => Ok(Map::new()),
         Value::Object(mut fields) => {
@@ -76,10 +76,10 @@ pub fn fields(text: &str, model: &str) -> Result<Map<String, Value>, Refusal> {
 }
 
 /// No host is asked about more disks or images.
-pub const MAX_ENTRIES: usize = 64;
+pub(crate) const MAX_ENTRIES: usize = 64;
 
 /// The documents stored in a text, by what they are about.
-pub fn stored(text: Option<&String>) -> Map<String, Value> {
+pub(crate) fn stored(text: Option<&String>) -> Map<String, Value> {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 

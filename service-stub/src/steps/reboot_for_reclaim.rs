@@ -4,7 +4,7 @@ use super::kind::{Kind, Situation, json};
 use crate::state::HostState;
 use api::{RebootForReclaimRequest, kinds};
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind::new::<kinds::RebootForReclaim>(|state, _| state == HostState::ReclaimingRebooting, ask)
 }
 

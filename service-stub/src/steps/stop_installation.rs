@@ -4,7 +4,7 @@ use super::kind::Kind;
 use crate::state::HostState;
 use api::kinds;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind::new::<kinds::StopInstallation>(
         |state, _| matches!(state, HostState::Error | HostState::Cancelled),
         |_| Some(Vec::new()),

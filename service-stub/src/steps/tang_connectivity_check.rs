@@ -7,7 +7,7 @@ use crate::http::Refusal;
 use crate::state::HostState;
 use api::{TangConnectivityRequest, TangConnectivityResponse, kinds};
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { succeeded, failed, ..Kind::new::<kinds::TangConnectivityCheck>(asked_in, ask) }
 }
 

@@ -10,7 +10,7 @@ use crate::state::HostState;
 use api::{UpgradeAgentRequest, UpgradeAgentResponse, kinds};
 use serde_json::json;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind {
         // One image.
         limit_s: Some(600),
@@ -22,7 +22,7 @@ pub fn kind() -> Kind {
 }
 
 /// Whether a host must run another agent first, and be given nothing else.
-pub fn upgrades(settings: &Settings, record: &HostRecord) -> bool {
+pub(crate) fn upgrades(settings: &Settings, record: &HostRecord) -> bool {
     use HostState as S;
     settings.steps.upgrade_agents
         && record.host.discovery_agent_version != settings.agent_image

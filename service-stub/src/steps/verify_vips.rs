@@ -8,7 +8,7 @@ use crate::state::HostState;
 use api::{VerifiedVip, VerifyVip, VipType, kinds};
 use serde_json::Value;
 
-pub fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind { succeeded, ..Kind::new::<kinds::VerifyVips>(asked_in, ask) }
 }
 

@@ -278,7 +278,7 @@ fn fetch(directory: &Path, mut output: impl Write) -> Result<(), BackupError> {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {}
             Err(error) => return Err(file_error(&directory.join(SOCKET))(error)),
         }
-        match of_store(directory, &mut output) {
+        match back_up_closed(directory, &mut output) {
             Err(BackupError::Store(StoreError::Locked { .. })) => std::thread::sleep(STARTING_PAUSE),
             done => return done,
         }
@@ -286,7 +286,7 @@ fn fetch(directory: &Path, mut output: impl Write) -> Result<(), BackupError> {
     Err(StoreError::Locked { path: directory.join(FILE) }.into())
 }
 
-fn of_store(directory: &Path, output: impl Write) -> Result<(), BackupError> {
+fn back_up_closed(directory: &Path, output: impl Write) -> Result<(), BackupError> {
     let path = directory.join(FILE);
     if !path.exists() {
         return Err(file_error(&path)(io::ErrorKind::NotFound.into()));

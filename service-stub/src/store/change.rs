@@ -9,14 +9,14 @@ pub struct Change {
     /// The moment of the change.
     pub now: Timestamp,
     /// The request that causes it; empty for the service's own passes.
-    pub request_id: String,
+    pub(crate) request_id: String,
     model: Model,
     touched: Touched,
 }
 
 impl Change {
     /// Nothing is changed yet.
-    pub(super) fn of(model: &Model, request_id: &str) -> Self {
+    pub(super) fn new(model: &Model, request_id: &str) -> Self {
         Self {
             now: Timestamp::now(),
             request_id: request_id.to_owned(),
@@ -57,17 +57,17 @@ impl Change {
         self.touched.hosts.insert(key);
     }
 
-    pub fn remove_cluster(&mut self, id: ClusterId) {
+    pub(crate) fn remove_cluster(&mut self, id: ClusterId) {
         Arc::make_mut(&mut self.model.clusters).remove(&id);
         self.touched.clusters.insert(id);
     }
 
-    pub fn remove_infra_env(&mut self, id: InfraEnvId) {
+    pub(crate) fn remove_infra_env(&mut self, id: InfraEnvId) {
         Arc::make_mut(&mut self.model.infra_envs).remove(&id);
         self.touched.infra_envs.insert(id);
     }
 
-    pub fn remove_host(&mut self, key: HostKey) {
+    pub(crate) fn remove_host(&mut self, key: HostKey) {
         Arc::make_mut(&mut self.model.hosts).remove(&key);
         self.touched.hosts.insert(key);
     }
@@ -111,7 +111,7 @@ impl Touched {
     }
 
     /// The same, and every record of a model.
-    pub(super) fn with_all_of(&self, model: &Model) -> Self {
+    pub(super) fn with_model(&self, model: &Model) -> Self {
         Self {
             clusters: model.clusters.keys().copied().collect(),
             infra_envs: model.infra_envs.keys().copied().collect(),

@@ -16,7 +16,7 @@ use std::{
 Examples:
   landfall serve backup --state-dir /var/lib/landfall /backup/landfall.backup
   landfall serve check /backup/landfall.backup")]
-pub struct Backup {
+pub(crate) struct Backup {
     /// State directory of the service
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR")]
     state_dir: PathBuf,
@@ -27,7 +27,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
         let counts = backup::back_up(&self.state_dir, &self.file)
             .with_context(|| format!("no backup of {} was made", self.state_dir.display()))?;
         Ok(writeln!(io::stdout(), "{}: {counts}", self.file.display())?)
@@ -43,7 +43,7 @@ impl Backup {
 Examples:
   landfall serve restore --state-dir /var/lib/landfall /backup/landfall.backup
   landfall serve restore --state-dir /var/lib/landfall --replace /backup/landfall.backup")]
-pub struct Restore {
+pub(crate) struct Restore {
     /// State directory; made when it isn't there
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR")]
     state_dir: PathBuf,
@@ -58,7 +58,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
         let counts = backup::restore(&self.state_dir, &self.file, self.replace)
             .with_context(|| format!("{} was not restored", self.file.display()))?;
         Ok(writeln!(io::stdout(), "{}: {counts}", self.state_dir.display())?)
@@ -73,7 +73,7 @@ impl Restore {
 Examples:
   landfall serve check /var/lib/landfall
   landfall serve check /backup/landfall.backup")]
-pub struct Check {
+pub(crate) struct Check {
     /// Key that the records are sealed with, when the service was given one
     #[arg(long, value_name = "FILE")]
     secrets_key: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
         let checked = backup::check(&self.place, self.secrets_key.as_deref())
             .with_context(|| format!("{} can't be checked", self.place.display()))?;
         let mut out = io::stdout().lock();

@@ -8,28 +8,28 @@ use std::sync::{PoisonError, RwLock};
 type Open = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
 
 /// The file, open or to be opened.
-pub struct DatabaseFile {
+pub(crate) struct DatabaseFile {
     open: Open,
     database: RwLock<Option<Database>>,
 }
 
 impl DatabaseFile {
     /// Opens it by `open`, as it is opened every time.
-    pub fn open(open: Open) -> Result<Self, StoreError> {
+    pub(crate) fn open(open: Open) -> Result<Self, StoreError> {
         let database = RwLock::new(Some(open()?));
         Ok(Self { open, database })
     }
 
-    pub fn begin_write(&self) -> Result<WriteTransaction, StoreError> {
+    pub(crate) fn begin_write(&self) -> Result<WriteTransaction, StoreError> {
         self.with(|database| Ok(database.begin_write()?))
     }
 
-    pub fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
+    pub(crate) fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
         self.with(|database| Ok(database.begin_read()?))
     }
 
     /// Closes it; whoever comes next opens it again.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         drop(self.database.write().unwrap_or_else(PoisonError::into_inner).take());
     }
 

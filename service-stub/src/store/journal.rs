@@ -13,13 +13,13 @@ pub struct EventQuery {
     pub infra_env: Option<InfraEnvId>,
     pub hosts: HostFilter,
     /// Only of these severities.
-    pub severities: Option<Vec<String>>,
+    pub(crate) severities: Option<Vec<String>>,
     /// Only of these categories.
-    pub categories: Option<Vec<String>>,
+    pub(crate) categories: Option<Vec<String>>,
     /// Only with this text in the message, in small letters.
     pub message: Option<String>,
     /// Newest first.
-    pub descending: bool,
+    pub(crate) descending: bool,
     /// So many are left out first.
     pub offset: usize,
     /// At most so many.
@@ -48,7 +48,7 @@ pub struct EventPage {
     /// All that the query takes.
     pub total: usize,
     /// The same by severity, in the order of `Severity::NAMES`.
-    pub by_severity: [usize; Severity::NAMES.len()],
+    pub(crate) by_severity: [usize; Severity::NAMES.len()],
 }
 
 /// Entries of all stored events, oldest first.

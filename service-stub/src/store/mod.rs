@@ -7,7 +7,7 @@
 
 pub mod backup;
 mod change;
-pub mod cli;
+pub(crate) mod cli;
 mod error;
 mod file;
 mod journal;
@@ -16,15 +16,16 @@ mod layout;
 mod open;
 mod presence;
 mod records;
-pub mod room;
+pub(crate) mod room;
 mod salvage;
 pub mod seal;
 
 pub use change::Change;
 pub use error::StoreError;
-pub use journal::{EventPage, EventQuery, HostFilter};
-pub use presence::Presences;
-pub use salvage::Damage;
+pub use journal::EventQuery;
+pub(crate) use journal::{EventPage, HostFilter};
+pub(crate) use presence::Presences;
+pub(crate) use salvage::Damage;
 
 use change::Touched;
 use error::guarded;
@@ -123,7 +124,7 @@ impl Store {
     }
 
     /// Changes leave so much of the file system free from now on; those that remove something are made all the same.
-    pub fn leave_free(&self, bytes: u64) {
+    pub(crate) fn leave_free(&self, bytes: u64) {
         self.free_bytes.store(bytes, Ordering::Relaxed);
     }
 
@@ -143,7 +144,7 @@ impl Store {
     }
 
     /// Changes with every commit, for who wants to know at once.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
@@ -155,7 +156,7 @@ impl Store {
         work: impl FnOnce(&mut Change) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut queue = lock(&self.queue);
-        let mut change = Change::of(&queue.next, request_id);
+        let mut change = Change::new(&queue.next, request_id);
         let result = work(&mut change);
         let now = change.now;
         let (model, touched) = change.into_parts();
@@ -212,7 +213,7 @@ impl Store {
     fn commit(&self, touched: &Touched, model: &Model) -> Result<(), StoreError> {
         let behind = self.behind.load(Ordering::Acquire);
         let written = guarded(|| match behind {
-            true => self.write(&touched.with_all_of(model), model, true),
+            true => self.write(&touched.with_model(model), model, true),
             false => self.write(touched, model, false),
         });
         match &written {
@@ -293,7 +294,7 @@ impl Store {
     }
 
     /// Writes when hosts were heard of since the last time, and forgets hosts that are gone.
-    pub fn save_presence(&self) -> Result<(), StoreError> {
+    pub(crate) fn save_presence(&self) -> Result<(), StoreError> {
         room::check(&self.directory, self.free_bytes.load(Ordering::Relaxed))?;
         let model = self.model();
         let rows = self.presences.take_unsaved(|host| model.hosts.contains_key(host));

@@ -39,7 +39,7 @@ impl Store {
     /// The same with the key in another file, which can lie where a copy of the directory doesn't reach.
     ///
     /// A damaged store is kept under another name, and what can be read of it is put in its place.
-    pub fn open_sealed(directory: &Path, key: Option<&Path>) -> Result<Self, StoreError> {
+    pub(crate) fn open_sealed(directory: &Path, key: Option<&Path>) -> Result<Self, StoreError> {
         let at = |source| StoreError::Directory { path: directory.into(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
         let path = directory.join(FILE);

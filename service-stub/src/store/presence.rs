@@ -21,17 +21,17 @@ impl Presences {
     }
 
     /// Records that a host polled. It is written to disk later: a poll does not cause a write.
-    pub fn note(&self, host: HostKey, presence: Presence) {
+    pub(crate) fn note(&self, host: HostKey, presence: Presence) {
         let mut table = self.lock();
         table.by_host.insert(host, presence);
         table.unsaved.insert(host);
     }
 
-    pub fn get(&self, host: HostKey) -> Presence {
+    pub(crate) fn get(&self, host: HostKey) -> Presence {
         self.lock().by_host.get(&host).copied().unwrap_or_default()
     }
 
-    pub fn all(&self) -> BTreeMap<HostKey, Presence> {
+    pub(crate) fn all(&self) -> BTreeMap<HostKey, Presence> {
         self.lock().by_host.clone()
     }
 

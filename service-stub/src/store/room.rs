@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 #[error("the service has {free} bytes left on its disk and keeps {needed}")]
 pub struct NoRoom {
     /// A directory on it.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Bytes that are free.
-    pub free: u64,
+    pub(crate) free: u64,
     /// Bytes that stay free.
-    pub needed: u64,
+    pub(crate) needed: u64,
 }
 
 /// Refuses to write where less than `needed` bytes are free. Where that can't be known, writing shows it.
-pub fn check(directory: &Path, needed: u64) -> Result<(), NoRoom> {
+pub(crate) fn check(directory: &Path, needed: u64) -> Result<(), NoRoom> {
     let Some(free) =
         statvfs(directory).ok().map(|status| status.blocks_available().saturating_mul(status.fragment_size()))
     else {

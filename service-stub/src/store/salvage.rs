@@ -30,9 +30,9 @@ const MAX_LEAF_BYTES: usize = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Which kind of record, or the file.
-    pub kind: &'static str,
-    pub key: String,
-    pub reason: String,
+    pub(crate) kind: &'static str,
+    pub(crate) key: String,
+    pub(crate) reason: String,
 }
 
 impl std::fmt::Display for Damage {

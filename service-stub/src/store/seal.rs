@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Name of the kept key in the state directory.
-pub const FILE: &str = "secrets-key";
+pub(crate) const FILE: &str = "secrets-key";
 /// Length of a key, in bytes.
 const KEY_BYTES: usize = 32;
 /// A sealed record starts with it.
@@ -42,7 +42,7 @@ pub enum SealError {
 }
 
 /// Seals and opens records.
-pub struct Seal {
+pub(crate) struct Seal {
     key: LessSafeKey,
     fingerprint: u64,
     random: SystemRandom,
@@ -56,7 +56,7 @@ impl fmt::Debug for Seal {
 
 impl Seal {
     /// With these bytes as its key; none when they are too many or too few.
-    pub fn new(key: &[u8]) -> Option<Self> {
+    pub(crate) fn new(key: &[u8]) -> Option<Self> {
         let unbound = UnboundKey::new(&AES_256_GCM, key).ok()?;
         let digest = digest::digest(&digest::SHA256, &[b"key of a store: ", key].concat());
         let fingerprint = digest.as_ref().first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
@@ -64,7 +64,7 @@ impl Seal {
     }
 
     /// With the key in a file.
-    pub fn read(path: &Path) -> Result<Self, SealError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, SealError> {
         let at = |source| SealError::File { path: path.into(), source };
         let mut key = Vec::new();
         // A byte more than there may be, so that a longer file is seen.
@@ -74,7 +74,7 @@ impl Seal {
     }
 
     /// With the key in the state directory, making one when there is none (mode 0600).
-    pub fn keep(directory: &Path) -> Result<Self, SealError> {
+    pub(crate) fn keep(directory: &Path) -> Result<Self, SealError> {
         let path = directory.join(FILE);
         match Self::read(&path) {
             Err(SealError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -87,7 +87,7 @@ impl Seal {
     }
 
     /// Seals a document of a record.
-    pub fn seal(&self, kind: &str, key: &str, mut document: Vec<u8>) -> Result<Vec<u8>, SealError> {
+    pub(crate) fn seal(&self, kind: &str, key: &str, mut document: Vec<u8>) -> Result<Vec<u8>, SealError> {
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).map_err(|_| SealError::Random)?;
         let name = format!("{kind} {key}");
@@ -102,7 +102,7 @@ impl Seal {
     }
 
     /// The document of a record; a plain one as it is.
-    pub fn open(&self, kind: &str, key: &str, record: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub(crate) fn open(&self, kind: &str, key: &str, record: &[u8]) -> Result<Vec<u8>, SealError> {
         let Some(sealed) = record.strip_prefix(&[SEALED]) else { return Ok(record.to_vec()) };
         let (nonce, document) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(SealError::Foreign)?;
         let mut document = document.to_vec();
@@ -117,11 +117,11 @@ impl Seal {
     }
 
     /// Tells keys apart.
-    pub fn fingerprint(&self) -> u64 {
+    pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    pub fn is_sealed(record: &[u8]) -> bool {
+    pub(crate) fn is_sealed(record: &[u8]) -> bool {
         record.first() == Some(&SEALED)
     }
 }

@@ -4,7 +4,7 @@ mod networks;
 #[cfg(test)]
 mod tests;
 
-pub use networks::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, NETWORK_TYPES, is_free};
+pub(crate) use networks::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, NETWORK_TYPES, is_free};
 
 use super::{Finding, OPERATORS, Verdict, Waived, to_json, verdict};
 use crate::model::{ClusterRecord, HostRecord};
@@ -14,17 +14,17 @@ use api::HostRole;
 use std::sync::Arc;
 
 /// Everything a check may look at.
-pub struct Context<'a> {
-    pub record: &'a ClusterRecord,
-    pub hosts: &'a [Arc<HostRecord>],
+pub(crate) struct Context<'a> {
+    pub(crate) record: &'a ClusterRecord,
+    pub(crate) hosts: &'a [Arc<HostRecord>],
     /// The networks its machines are to be in.
-    pub machine_networks: &'a [Cidr],
+    pub(crate) machine_networks: &'a [Cidr],
     /// Clocks of the hosts at their last polls, Unix seconds.
-    pub clocks: &'a [i64],
+    pub(crate) clocks: &'a [i64],
     /// The user gave manifests of his own.
-    pub has_manifests: bool,
+    pub(crate) has_manifests: bool,
     /// It gets a control plane, which needs a majority of its nodes.
-    pub with_control_plane: bool,
+    pub(crate) with_control_plane: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,31 +78,31 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Names of all checks of a cluster, those of operators included.
-pub fn ids() -> impl Iterator<Item = String> {
+pub(crate) fn ids() -> impl Iterator<Item = String> {
     let operators = OPERATORS.iter().map(|operator| format!("{operator}-requirements-satisfied"));
     CHECKS.iter().map(|check| check.id.to_owned()).chain(operators)
 }
 
 /// All findings about one cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     all: Vec<(&'static str, Gate, Finding)>,
     waived: Waived,
 }
 
 impl Findings {
     /// One by one.
-    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.all.iter().map(|(_, _, finding)| finding)
     }
 
     /// The published JSON text.
-    pub fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), true)
     }
 
     /// What the cluster's state depends on.
-    pub fn for_state(&self) -> ClusterChecks {
+    pub(crate) fn for_state(&self) -> ClusterChecks {
         ClusterChecks {
             vips_defined: !self.fails(Gate::Vips),
             inputs_given: !self.fails(Gate::Input),
@@ -117,7 +117,7 @@ impl Findings {
 }
 
 /// Runs every check; those that are waived hold nothing back.
-pub fn run(context: &Context, waived: Waived) -> Findings {
+pub(crate) fn run(context: &Context, waived: Waived) -> Findings {
     let run = |check: &Check| {
         let (status, message) = waived.verdict(check.id).unwrap_or_else(|| (check.run)(context));
         (check.category, check.gate, Finding { id: check.id, status, message })

@@ -54,12 +54,12 @@ fn service(context: &Context) -> Vec<Cidr> {
 fn vips(list: &[Value]) -> Vec<(IpAddr, &'static str)> {
     let parse = |vip: &Value| -> Option<(IpAddr, &'static str)> {
         let address = vip.get("ip")?.as_str()?.parse().ok()?;
-        Some((address, verification_of(vip.get("verification").and_then(Value::as_str))))
+        Some((address, verification(vip.get("verification").and_then(Value::as_str))))
     };
     list.iter().filter_map(parse).collect()
 }
 
-fn verification_of(text: Option<&str>) -> &'static str {
+fn verification(text: Option<&str>) -> &'static str {
     match text {
         Some("succeeded") => "succeeded",
         Some("failed") => "failed",
@@ -150,7 +150,7 @@ fn is_broadcast(network: Cidr, address: IpAddr) -> bool {
 }
 
 /// Whether all hosts that looked found an address free; none while they found none that all of them have.
-pub fn is_free(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<bool> {
+pub(crate) fn is_free(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<bool> {
     let lists = hosts.iter().filter_map(|host| {
         let document: Vec<Value> = serde_json::from_str(host.texts.free_addresses.as_ref()?).ok()?;
         let of_network = document.into_iter().find(|entry| {
@@ -236,7 +236,7 @@ pub(super) fn prefix_valid(context: &Context) -> Verdict {
     let bad = context.record.cluster.cluster_networks.iter().find_map(|network| {
         let cidr: Cidr = network.cidr.parse().ok()?;
         let bits: u32 = if cidr.address.is_ipv4() { 32 } else { 128 };
-        let prefix = match (context.record.own_network_type(), cidr.address.is_ipv4()) {
+        let prefix = match (context.record.has_bundled_network(), cidr.address.is_ipv4()) {
             (true, _) => network.host_prefix,
             // Others divide it as they like: what they would by default counts.
             (false, true) => DEFAULT_HOST_PREFIX_V4,
@@ -265,12 +265,12 @@ pub(super) fn same_families(context: &Context) -> Verdict {
 }
 
 /// Bits of a host's share of the cluster network, where nobody says otherwise (docs/compatibility.md#cluster-validations).
-pub const DEFAULT_HOST_PREFIX_V4: u32 = 23;
+pub(crate) const DEFAULT_HOST_PREFIX_V4: u32 = 23;
 /// The same of IPv6.
-pub const DEFAULT_HOST_PREFIX_V6: u32 = 64;
+pub(crate) const DEFAULT_HOST_PREFIX_V6: u32 = 64;
 
 /// The published ones.
-pub const NETWORK_TYPES: [&str; 6] = ["OpenShiftSDN", "OVNKubernetes", "CiscoACI", "Cilium", "Calico", "None"];
+pub(crate) const NETWORK_TYPES: [&str; 6] = ["OpenShiftSDN", "OVNKubernetes", "CiscoACI", "Cilium", "Calico", "None"];
 
 pub(super) fn type_valid(context: &Context) -> Verdict {
     let cluster = &context.record.cluster;
@@ -295,7 +295,7 @@ pub(super) fn type_valid(context: &Context) -> Verdict {
 /// A network plug-in of another maker comes with manifests of its own.
 pub(super) fn custom_manifests(context: &Context) -> Verdict {
     let kind = &context.record.cluster.network_type;
-    if context.record.own_network_type() {
+    if context.record.has_bundled_network() {
         return success("No custom manifests are required");
     }
     verdict(context.has_manifests, "Custom manifests are there", || {

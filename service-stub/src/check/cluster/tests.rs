@@ -84,7 +84,7 @@ impl Setup {
     }
 
     fn balanced(&mut self) {
-        self.record.kept.insert("load_balancer".into(), json!({"type": "user-managed"}));
+        self.record.settings.insert("load_balancer".into(), json!({"type": "user-managed"}));
     }
 
     fn pods(&mut self, cidr: &str, host_prefix: u32) {

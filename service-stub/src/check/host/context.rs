@@ -15,38 +15,38 @@ use std::{
 
 /// Facts about one cluster, the same for each of its hosts.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// How many hosts have each name.
-    pub names: BTreeMap<String, usize>,
+    pub(crate) names: BTreeMap<String, usize>,
     /// Effective roles and names.
-    pub peers: BTreeMap<HostId, (HostRole, String)>,
+    pub(crate) peers: BTreeMap<HostId, (HostRole, String)>,
     /// Which hosts reach one another.
-    pub groups: MajorityGroups,
+    pub(crate) groups: MajorityGroups,
     /// Networks that the cluster's machines should be in.
-    pub machine_networks: Vec<Cidr>,
+    pub(crate) machine_networks: Vec<Cidr>,
     /// Hosts that make a majority group.
-    pub group_minimum: usize,
+    pub(crate) group_minimum: usize,
     /// Hosts in the cluster.
-    pub hosts: usize,
+    pub(crate) hosts: usize,
     /// This service brings up its control plane, or has done so.
-    pub with_control_plane: bool,
+    pub(crate) with_control_plane: bool,
     /// Addresses for which two machines answer, with their hardware addresses.
-    pub collisions: BTreeMap<IpAddr, BTreeSet<String>>,
+    pub(crate) collisions: BTreeMap<IpAddr, BTreeSet<String>>,
 }
 
 /// All facts that a check may use.
-pub struct Context<'a> {
-    pub record: &'a HostRecord,
+pub(crate) struct Context<'a> {
+    pub(crate) record: &'a HostRecord,
     /// When it was last heard of.
-    pub presence: Presence,
-    pub cluster: Option<&'a ClusterRecord>,
-    pub infra_env: Option<&'a InfraEnvRecord>,
-    pub shared: &'a Shared,
+    pub(crate) presence: Presence,
+    pub(crate) cluster: Option<&'a ClusterRecord>,
+    pub(crate) infra_env: Option<&'a InfraEnvRecord>,
+    pub(crate) shared: &'a Shared,
     /// The hardware requirements.
-    pub requirements: &'a Requirements,
-    pub now: Timestamp,
+    pub(crate) requirements: &'a Requirements,
+    pub(crate) now: Timestamp,
     /// Start of the service: no host could report before.
-    pub started: Timestamp,
+    pub(crate) started: Timestamp,
 }
 
 impl<'a> Context<'a> {
@@ -78,7 +78,7 @@ impl<'a> Context<'a> {
     /// The requirements of the host's role.
     pub(super) fn needs(&self) -> RoleNeeds {
         let (role, single_node) = (self.record.effective_role(), self.single_node());
-        self.requirements.of_machine(self.version(), role, single_node, self.inventory())
+        self.requirements.machine_needs(self.version(), role, single_node, self.inventory())
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn requirements(context: &Context) -> Option<Verdict> {
 
 /// `disk_encryption` of the cluster.
 fn set(context: &Context) -> Option<Locks> {
-    let setting = context.cluster?.kept.get("disk_encryption")?;
+    let setting = context.cluster?.settings.get("disk_encryption")?;
     let text = |name: &str| setting.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = match context.record.effective_role() {
         HostRole::Master | HostRole::Bootstrap => "masters",

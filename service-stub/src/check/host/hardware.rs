@@ -74,7 +74,7 @@ pub(super) fn hostname_unique(context: &Context) -> Option<Verdict> {
 }
 
 /// A host's name: DNS labels, at most 63 characters, and not a name of the loopback.
-pub fn valid_hostname(name: &str) -> bool {
+pub(crate) fn valid_hostname(name: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63

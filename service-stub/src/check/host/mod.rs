@@ -9,9 +9,9 @@ mod peers;
 #[cfg(test)]
 mod tests;
 
-pub use context::{Context, Shared};
-pub use hardware::valid_hostname;
-pub use network::connected;
+pub(crate) use context::{Context, Shared};
+pub(crate) use hardware::valid_hostname;
+pub(crate) use network::connected;
 
 use super::{Finding, OPERATORS, Status, Verdict, Waived, to_json};
 use crate::state::{HostChecks, InventoryState, Outcome};
@@ -107,14 +107,14 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Names of all checks of a host, those of operators included.
-pub fn ids() -> impl Iterator<Item = String> {
+pub(crate) fn ids() -> impl Iterator<Item = String> {
     let operators = OPERATORS.iter().map(|operator| format!("{operator}-requirements-satisfied"));
     CHECKS.iter().map(|check| check.id.to_owned()).chain(operators)
 }
 
 /// All findings about one host.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     all: Vec<(&'static str, Gate, Finding)>,
     with_operators: bool,
     waived: Waived,
@@ -122,17 +122,17 @@ pub struct Findings {
 
 impl Findings {
     /// One by one.
-    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.all.iter().map(|(_, _, finding)| finding)
     }
 
     /// The published JSON text.
-    pub fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), self.with_operators)
     }
 
     /// What the host's state depends on.
-    pub fn for_state(&self) -> HostChecks {
+    pub(crate) fn for_state(&self) -> HostChecks {
         let passes = |gate: Gate| self.failures(gate).is_empty();
         let outcome = |gate: Gate| {
             let findings = self.all.iter().filter(|(_, own, _)| *own == gate).map(|(_, _, finding)| finding.status);
@@ -159,15 +159,15 @@ impl Findings {
             images: outcome(Gate::Images),
             preparation: [self.failures(Gate::DiskSpeed), self.failures(Gate::Images)].concat(),
             // Which cluster's rules it will have to follow is not known yet: neither is whose clock.
-            unbound: self.failures_of(|id, gate| gate == Gate::Hardware || id == "hostname-valid"),
+            unbound: self.failures_where(|id, gate| gate == Gate::Hardware || id == "hostname-valid"),
         }
     }
 
     fn failures(&self, gate: Gate) -> Vec<String> {
-        self.failures_of(|_, other| other == gate)
+        self.failures_where(|_, other| other == gate)
     }
 
-    fn failures_of(&self, wanted: impl Fn(&str, Gate) -> bool) -> Vec<String> {
+    fn failures_where(&self, wanted: impl Fn(&str, Gate) -> bool) -> Vec<String> {
         let failing = self.all.iter().filter(|(_, gate, finding)| wanted(finding.id, *gate) && !finding.passes());
         let failing = failing.filter(|(_, _, finding)| !self.waived.ignored.contains(finding.id));
         failing.map(|(_, _, finding)| finding.message.clone()).collect()
@@ -175,7 +175,7 @@ impl Findings {
 }
 
 /// Runs every check that applies; those that are waived hold nothing back.
-pub fn run(context: &Context, waived: Waived) -> Findings {
+pub(crate) fn run(context: &Context, waived: Waived) -> Findings {
     let applies = |check: &&Check| check.unbound || context.cluster.is_some();
     let run = |check: &Check| {
         if skipped(check.id, context.record.stage()) {

@@ -16,7 +16,7 @@ const SERVICE_AHEAD: i64 = 20 * 60;
 const HOST_AHEAD: i64 = 60 * 60;
 
 /// Heard of lately. From the reboot on nobody polls, so nothing is expected. A service that was down counts from its start.
-pub fn connected(record: &HostRecord, presence: Presence, now: Timestamp, started: Timestamp) -> bool {
+pub(crate) fn connected(record: &HostRecord, presence: Presence, now: Timestamp, started: Timestamp) -> bool {
     let limit = match record.host.bootstrap {
         true => limits::BOOTSTRAP_DISCONNECTED_AFTER,
         false => limits::DISCONNECTED_AFTER,
@@ -70,12 +70,12 @@ pub(super) fn machine_cidr_defined(context: &Context) -> Option<Verdict> {
     })
 }
 
-fn of_interface(nic: &Interface) -> impl Iterator<Item = Cidr> {
+fn interface_networks(nic: &Interface) -> impl Iterator<Item = Cidr> {
     nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses).filter_map(|text| text.parse().ok())
 }
 
 fn networks(inventory: &Inventory) -> impl Iterator<Item = Cidr> {
-    inventory.interfaces.iter().flat_map(of_interface).filter(|cidr: &Cidr| !cidr.address.is_loopback())
+    inventory.interfaces.iter().flat_map(interface_networks).filter(|cidr: &Cidr| !cidr.address.is_loopback())
 }
 
 pub(super) fn belongs_to_machine_cidr(context: &Context) -> Option<Verdict> {
@@ -170,7 +170,7 @@ pub(super) fn subnets_apart(context: &Context) -> Option<Verdict> {
         .iter()
         .map(|nic| {
             let mut networks: Vec<Cidr> =
-                of_interface(nic).filter(|cidr| !is_local(cidr.address) && used(cidr)).map(Cidr::network).collect();
+                interface_networks(nic).filter(|cidr| !is_local(cidr.address) && used(cidr)).map(Cidr::network).collect();
             networks.sort_unstable();
             networks.dedup();
             (nic.name.as_str(), networks)

@@ -257,7 +257,7 @@ fn hardware() {
 fn disk_encryption() {
     const ID: &str = "disk-encryption-requirements-satisfied";
     fn on(s: &mut Setup, roles: &str, mode: &str) {
-        s.cluster().kept.insert("disk_encryption".into(), json!({"enable_on": roles, "mode": mode}));
+        s.cluster().settings.insert("disk_encryption".into(), json!({"enable_on": roles, "mode": mode}));
     }
     fn fetched(s: &mut Setup, clevis: Value) {
         s.day2();
@@ -291,8 +291,8 @@ fn networks() {
         ("machine-cidr-defined", |s| s.cluster = None, None),
         ("belongs-to-machine-cidr", |_| {}, Some((Success, "Host belongs to all machine network CIDRs"))),
         ("belongs-to-machine-cidr", |s| s.shared.machine_networks.push(cidr("192.0.2.0/24")), Some((Failure, "Host has no address in the machine network 192.0.2.0/24"))),
-        ("belongs-to-machine-cidr", |s| { s.shared.machine_networks.push(cidr("192.0.2.0/24")); s.cluster().kept.insert("load_balancer".into(), json!({"type": "user-managed"})); }, Some((Success, "Host belongs to all machine network CIDRs"))),
-        ("belongs-to-machine-cidr", |s| { s.shared.machine_networks = vec![cidr("192.0.2.0/24")]; s.cluster().kept.insert("load_balancer".into(), json!({"type": "user-managed"})); }, Some((Failure, "Host has no address in the machine network 192.0.2.0/24"))),
+        ("belongs-to-machine-cidr", |s| { s.shared.machine_networks.push(cidr("192.0.2.0/24")); s.cluster().settings.insert("load_balancer".into(), json!({"type": "user-managed"})); }, Some((Success, "Host belongs to all machine network CIDRs"))),
+        ("belongs-to-machine-cidr", |s| { s.shared.machine_networks = vec![cidr("192.0.2.0/24")]; s.cluster().settings.insert("load_balancer".into(), json!({"type": "user-managed"})); }, Some((Failure, "Host has no address in the machine network 192.0.2.0/24"))),
         ("belongs-to-machine-cidr", |s| s.shared.machine_networks.clear(), Some((Pending, "The machine network is not defined yet"))),
         ("belongs-to-machine-cidr", no_inventory, WAITING),
         ("belongs-to-machine-cidr", Setup::user_managed, Some((Success, "Host belongs to all machine network CIDRs"))),
@@ -373,7 +373,7 @@ fn peers() {
         (GROUP, |s| { cut_off(s); s.day2() }, IN_GROUP),
         (GROUP, Setup::user_managed, IN_GROUP),
         (GROUP, |s| { s.user_managed(); s.cluster().cluster.service_networks[0].cidr = "fd02::/112".into() }, OUTSIDE),
-        (GROUP, |s| { s.shared.groups.majority_groups.clear(); s.cluster().kept.insert("load_balancer".into(), json!({"type": "user-managed"})); }, IN_GROUP),
+        (GROUP, |s| { s.shared.groups.majority_groups.clear(); s.cluster().settings.insert("load_balancer".into(), json!({"type": "user-managed"})); }, IN_GROUP),
         ("no-ip-collisions-in-network", |_| {}, Some((Success, "No IP collisions were detected by host 00000000-0000-0000-0000-000000000001"))),
         ("no-ip-collisions-in-network", |s| drop(s.shared.collisions.insert([10, 0, 0, 1].into(), ["m1".to_owned(), "m2".to_owned()].into())), Some((Failure, "Addresses of this host are used by others as well: 10.0.0.1 is answered for by m1 and m2"))),
         ("no-ip-collisions-in-network", |s| { s.shared.collisions.insert([10, 0, 0, 1].into(), ["m1".to_owned(), "m2".to_owned()].into()); s.day2() }, Some((Success, "No IP collisions were detected by host 00000000-0000-0000-0000-000000000001"))),

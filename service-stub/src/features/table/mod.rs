@@ -1,9 +1,9 @@
 //! The rules, feature by feature. Exclusions are in the order in which they are published.
 
-pub mod generic;
-pub mod networks;
-pub mod operators;
-pub mod platforms;
+pub(crate) mod generic;
+pub(crate) mod networks;
+pub(crate) mod operators;
+pub(crate) mod platforms;
 
 use super::feature::{Feature, features};
 use super::row::Row;
@@ -12,7 +12,7 @@ macro_rules! rows {
     ($($variant:ident $id:literal $row:path,)*) => {
         impl Feature {
             /// Its rules.
-            pub fn row(self) -> &'static Row {
+            pub(crate) fn row(self) -> &'static Row {
                 match self {
                     $(Self::$variant => &$row,)*
                 }

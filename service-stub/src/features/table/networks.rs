@@ -9,26 +9,26 @@ use crate::features::row::{
     Reason, Row,
 };
 
-pub const VIP_AUTO_ALLOC: Row = Row::new("VIP Automatic Allocation", &[("", DevPreview), ("4.15", Unavailable)])
+pub(crate) const VIP_AUTO_ALLOC: Row = Row::new("VIP Automatic Allocation", &[("", DevPreview), ("4.15", Unavailable)])
     .unless(&[Ground::On(&[External])])
     .excludes(&[F::Sno, F::ExternalPlatformOci, F::NonePlatform, F::ExternalPlatform, F::UserManagedLoadBalancer]);
 
-pub const CLUSTER_MANAGED_NETWORKING: Row = Row::new("Cluster Managed Networking", ALWAYS)
+pub(crate) const CLUSTER_MANAGED_NETWORKING: Row = Row::new("Cluster Managed Networking", ALWAYS)
     .not_on(&[S390x, Ppc64le])
     .not_on_before("4.11", &[Arm64])
     .unless(&[Ground::On(&[External])])
     .excludes(&[F::Sno, F::UserManagedNetworking, F::ExternalPlatformOci, F::NonePlatform, F::ExternalPlatform]);
 
-pub const USER_MANAGED_NETWORKING: Row = Row::new("User Managed Networking", ALWAYS)
+pub(crate) const USER_MANAGED_NETWORKING: Row = Row::new("User Managed Networking", ALWAYS)
     .unless(&[Ground::On(&[Nutanix])])
     .excludes(&[F::ClusterManagedNetworking, F::NutanixIntegration, F::BaremetalPlatform, F::UserManagedLoadBalancer]);
 
-pub const PLATFORM_MANAGED_NETWORKING: Row = Row::new("Platform managed networking", ALWAYS)
+pub(crate) const PLATFORM_MANAGED_NETWORKING: Row = Row::new("Platform managed networking", ALWAYS)
     .unless(&[Ground::NotOn(&[External, Platform::None])])
     .refused_as(Unsupported, Reason::Platform)
     .excludes(&[F::BaremetalPlatform, F::VsphereIntegration, F::NutanixIntegration]);
 
-pub const USER_MANAGED_LOAD_BALANCER: Row = Row::new("User Managed Load Balancer", &[("4.16", Supported)]).excludes(&[
+pub(crate) const USER_MANAGED_LOAD_BALANCER: Row = Row::new("User Managed Load Balancer", &[("4.16", Supported)]).excludes(&[
     F::ExternalPlatform,
     F::ExternalPlatformOci,
     F::NonePlatform,
@@ -41,16 +41,16 @@ pub const USER_MANAGED_LOAD_BALANCER: Row = Row::new("User Managed Load Balancer
     F::DualStackPrimaryIpv6,
 ]);
 
-pub const DUAL_STACK: Row = Row::new("Dual-Stack", ALWAYS)
+pub(crate) const DUAL_STACK: Row = Row::new("Dual-Stack", ALWAYS)
     .excludes(&[F::UserManagedLoadBalancer])
     .excludes_before("4.13", &[F::VsphereIntegration]);
 
-pub const DUAL_STACK_VIPS: Row = Row::new("Dual-Stack VIPs", &[("4.12", Supported)])
+pub(crate) const DUAL_STACK_VIPS: Row = Row::new("Dual-Stack VIPs", &[("4.12", Supported)])
     .unless(&[Ground::OnOci])
     .version_first()
     .excludes(&[F::ExternalPlatformOci, F::UserManagedLoadBalancer]);
 
-pub const DUAL_STACK_PRIMARY_IPV6: Row = Row::new("Dual-Stack Primary IPv6", &[("4.12", TechPreview)])
+pub(crate) const DUAL_STACK_PRIMARY_IPV6: Row = Row::new("Dual-Stack Primary IPv6", &[("4.12", TechPreview)])
     .unless(&[Ground::On(&[Nutanix, Vsphere, External])])
     .excludes(&[
         F::UserManagedLoadBalancer,
@@ -61,7 +61,7 @@ pub const DUAL_STACK_PRIMARY_IPV6: Row = Row::new("Dual-Stack Primary IPv6", &[(
     ])
     .excludes_before("4.19", &[F::Sno]);
 
-pub const SDN: Row = Row::new("Openshift SDN", &[("", Supported), ("4.15", Unavailable)]).excludes(&[
+pub(crate) const SDN: Row = Row::new("Openshift SDN", &[("", Supported), ("4.15", Unavailable)]).excludes(&[
     F::OvnNetworkType,
     F::CiliumNetworkType,
     F::CalicoNetworkType,
@@ -69,7 +69,7 @@ pub const SDN: Row = Row::new("Openshift SDN", &[("", Supported), ("4.15", Unava
     F::NoneNetworkType,
 ]);
 
-pub const OVN: Row = Row::new("Openshift OVN", ALWAYS).excludes(&[
+pub(crate) const OVN: Row = Row::new("Openshift OVN", ALWAYS).excludes(&[
     F::SdnNetworkType,
     F::CiliumNetworkType,
     F::CalicoNetworkType,
@@ -77,7 +77,7 @@ pub const OVN: Row = Row::new("Openshift OVN", ALWAYS).excludes(&[
     F::NoneNetworkType,
 ]);
 
-pub const CILIUM: Row = Row::new("Cilium CNI", ALWAYS).excludes(&[
+pub(crate) const CILIUM: Row = Row::new("Cilium CNI", ALWAYS).excludes(&[
     F::OvnNetworkType,
     F::SdnNetworkType,
     F::CalicoNetworkType,
@@ -85,7 +85,7 @@ pub const CILIUM: Row = Row::new("Cilium CNI", ALWAYS).excludes(&[
     F::NoneNetworkType,
 ]);
 
-pub const CALICO: Row = Row::new("Calico CNI", ALWAYS).excludes(&[
+pub(crate) const CALICO: Row = Row::new("Calico CNI", ALWAYS).excludes(&[
     F::OvnNetworkType,
     F::SdnNetworkType,
     F::CiliumNetworkType,
@@ -93,7 +93,7 @@ pub const CALICO: Row = Row::new("Calico CNI", ALWAYS).excludes(&[
     F::NoneNetworkType,
 ]);
 
-pub const CISCO_ACI: Row = Row::new("Cisco ACI CNI", ALWAYS).excludes(&[
+pub(crate) const CISCO_ACI: Row = Row::new("Cisco ACI CNI", ALWAYS).excludes(&[
     F::OvnNetworkType,
     F::SdnNetworkType,
     F::CiliumNetworkType,
@@ -102,7 +102,7 @@ pub const CISCO_ACI: Row = Row::new("Cisco ACI CNI", ALWAYS).excludes(&[
 ]);
 
 /// The user brings a network plug-in.
-pub const NO_PLUGIN: Row = Row::new("None CNI", ALWAYS).excludes(&[
+pub(crate) const NO_PLUGIN: Row = Row::new("None CNI", ALWAYS).excludes(&[
     F::OvnNetworkType,
     F::SdnNetworkType,
     F::CiliumNetworkType,

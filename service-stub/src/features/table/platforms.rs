@@ -8,14 +8,14 @@ use crate::features::row::{
     Row,
 };
 
-pub const BAREMETAL: Row = Row::new("Baremetal Platform Integration", ALWAYS)
+pub(crate) const BAREMETAL: Row = Row::new("Baremetal Platform Integration", ALWAYS)
     .excludes(&[F::PlatformManagedNetworking, F::UserManagedNetworking]);
 
-pub const NO_PLATFORM: Row = Row::new("None Platform Integration", ALWAYS)
+pub(crate) const NO_PLATFORM: Row = Row::new("None Platform Integration", ALWAYS)
     .excludes(&[F::VipAutoAlloc, F::ClusterManagedNetworking, F::UserManagedLoadBalancer])
     .excludes_before("4.22", &[F::Tna]);
 
-pub const NUTANIX: Row = Row::new("Nutanix Platform Integration", &[("4.11", DevPreview), ("4.12", Supported)])
+pub(crate) const NUTANIX: Row = Row::new("Nutanix Platform Integration", &[("4.11", DevPreview), ("4.12", Supported)])
     .not_on(&[S390x, Ppc64le, Arm64])
     .excludes(&[
         F::Sno,
@@ -34,7 +34,7 @@ pub const NUTANIX: Row = Row::new("Nutanix Platform Integration", &[("4.11", Dev
         F::DualStackPrimaryIpv6,
     ]);
 
-pub const VSPHERE: Row = Row::new("vSphere Platform Integration", ALWAYS)
+pub(crate) const VSPHERE: Row = Row::new("vSphere Platform Integration", ALWAYS)
     .not_on(&[S390x, Ppc64le])
     .excludes(&[
         F::Sno,
@@ -50,7 +50,7 @@ pub const VSPHERE: Row = Row::new("vSphere Platform Integration", ALWAYS)
     ])
     .excludes_before("4.13", &[F::DualStack]);
 
-pub const EXTERNAL: Row = Row::new("External Platform Integration", &[("4.14", Supported)]).excludes(&[
+pub(crate) const EXTERNAL: Row = Row::new("External Platform Integration", &[("4.14", Supported)]).excludes(&[
     F::Tna,
     F::Tnf,
     F::ClusterManagedNetworking,
@@ -60,7 +60,7 @@ pub const EXTERNAL: Row = Row::new("External Platform Integration", &[("4.14", S
     F::DualStackPrimaryIpv6,
 ]);
 
-pub const ORACLE: Row = Row::new("Oracle Cloud Infrastructure external platform", &[("4.14", Supported)])
+pub(crate) const ORACLE: Row = Row::new("Oracle Cloud Infrastructure external platform", &[("4.14", Supported)])
     .not_on(&[S390x, Ppc64le])
     .excludes(&[
         F::Tna,

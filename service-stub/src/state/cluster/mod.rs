@@ -4,7 +4,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use rows::ROWS;
+pub(crate) use rows::ROWS;
 
 use super::{
     ClusterChecks, ClusterState, HostState, host, limits,
@@ -13,32 +13,32 @@ use super::{
 use api::HostRole;
 use serde::{Deserialize, Serialize};
 
-pub mod info {
-    pub const INSUFFICIENT: &str = "Cluster is not ready for install";
-    pub const PENDING: &str = "User input required";
-    pub const READY: &str = "Cluster ready to be installed";
-    pub const PREPARING: &str = "Preparing cluster for installation";
-    pub const PREPARING_TIMEOUT: &str = "Preparing cluster for installation timeout";
-    pub const PREPARING_FAILED: &str = "Cluster failed to prepare for installation";
-    pub const INSTALLING: &str = "Installation in progress";
-    pub const USER_ACTION: &str = "Cluster has hosts pending user action";
-    pub const FINALIZING: &str = "Finalizing cluster installation";
-    pub const INSTALLED: &str = "Cluster is installed";
-    pub const DEGRADED: &str = "Cluster is installed but degraded";
-    pub const WITHOUT_WORKERS: &str = "Cluster is installed but some workers did not join";
-    pub const HOSTS_IN_ERROR: &str = "cluster has hosts in error";
-    pub const STOPPED_PREPARING: &str = "At least one host has stopped preparing for installation";
-    pub const CANCELLED: &str = "Cluster installation was cancelled";
-    pub const RESET: &str = "cluster was reset by user";
-    pub const USER_ACTION_TIMEOUT: &str =
+pub(crate) mod info {
+    pub(crate) const INSUFFICIENT: &str = "Cluster is not ready for install";
+    pub(crate) const PENDING: &str = "User input required";
+    pub(crate) const READY: &str = "Cluster ready to be installed";
+    pub(crate) const PREPARING: &str = "Preparing cluster for installation";
+    pub(crate) const PREPARING_TIMEOUT: &str = "Preparing cluster for installation timeout";
+    pub(crate) const PREPARING_FAILED: &str = "Cluster failed to prepare for installation";
+    pub(crate) const INSTALLING: &str = "Installation in progress";
+    pub(crate) const USER_ACTION: &str = "Cluster has hosts pending user action";
+    pub(crate) const FINALIZING: &str = "Finalizing cluster installation";
+    pub(crate) const INSTALLED: &str = "Cluster is installed";
+    pub(crate) const DEGRADED: &str = "Cluster is installed but degraded";
+    pub(crate) const WITHOUT_WORKERS: &str = "Cluster is installed but some workers did not join";
+    pub(crate) const HOSTS_IN_ERROR: &str = "cluster has hosts in error";
+    pub(crate) const STOPPED_PREPARING: &str = "At least one host has stopped preparing for installation";
+    pub(crate) const CANCELLED: &str = "Cluster installation was cancelled";
+    pub(crate) const RESET: &str = "cluster was reset by user";
+    pub(crate) const USER_ACTION_TIMEOUT: &str =
         "cluster installation timed out while pending user action (a manual booting from installation disk)";
-    pub const FINALIZING_TIMEOUT: &str = "Cluster installation timeout while finalizing";
-    pub const ADDING: &str = "cluster is adding hosts to existing OCP cluster";
+    pub(crate) const FINALIZING_TIMEOUT: &str = "Cluster installation timeout while finalizing";
+    pub(crate) const ADDING: &str = "cluster is adding hosts to existing OCP cluster";
 }
 
 /// The machine of clusters.
 #[derive(Clone, Copy, Debug)]
-pub enum Clusters {}
+pub(crate) enum Clusters {}
 
 impl Machine for Clusters {
     type State = ClusterState;
@@ -103,7 +103,7 @@ pub enum Effect {
 /// How the preparation of an installation stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Preparation {
+pub(crate) enum Preparation {
     /// Nothing was prepared yet.
     #[default]
     NotStarted,
@@ -156,7 +156,7 @@ impl FinalizingStage {
     }
 
     /// Its operators may fail without the cluster failing.
-    pub fn of_olm(self) -> bool {
+    pub(crate) fn waits_for_olm(self) -> bool {
         matches!(self, Self::OlmManifests | Self::OlmCsvInitialization | Self::OlmCsv)
     }
 }
@@ -165,39 +165,39 @@ impl FinalizingStage {
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Seconds in the current state.
-    pub in_state: i64,
+    pub(crate) in_state: i64,
     /// Seconds since the installation began.
-    pub in_install: i64,
+    pub(crate) in_install: i64,
     /// What its checks say.
-    pub checks: ClusterChecks,
+    pub(crate) checks: ClusterChecks,
     /// Its virtual addresses come by DHCP.
-    pub dhcp_vips: bool,
+    pub(crate) dhcp_vips: bool,
     /// It is one that is made here, not one that hosts are added to.
     pub day1: bool,
     /// Time limits flag instead of failing.
     pub soft_timeouts: bool,
     /// One node and no more.
-    pub single_node: bool,
+    pub(crate) single_node: bool,
     /// Its hosts: state and effective role.
     pub hosts: Vec<(HostState, HostRole)>,
     /// Control-plane hosts wanted.
     pub control_plane_count: usize,
     /// How its preparation stands.
-    pub preparation: Preparation,
+    pub(crate) preparation: Preparation,
     /// What its controller does.
-    pub finalizing_stage: Option<FinalizingStage>,
+    pub(crate) finalizing_stage: Option<FinalizingStage>,
     /// Seconds in that stage.
-    pub in_finalizing_stage: i64,
+    pub(crate) in_finalizing_stage: i64,
     /// The longest time an OLM operator may take, seconds.
-    pub olm_timeout: i64,
+    pub(crate) olm_timeout: i64,
     /// The finalizing stage is flagged as timed out.
-    pub stage_flagged: bool,
+    pub(crate) stage_flagged: bool,
     /// Nobody finalizes, or who does has finished: configuration and operators are there.
-    pub finalized: bool,
+    pub(crate) finalized: bool,
     /// OLM operators that failed.
-    pub failed_operators: Vec<String>,
+    pub(crate) failed_operators: Vec<String>,
     /// Logs were asked for too long ago.
-    pub logs_overdue: bool,
+    pub(crate) logs_overdue: bool,
 }
 
 impl Facts {
@@ -241,7 +241,7 @@ pub fn step(on: Trigger, state: ClusterState, facts: &Facts) -> Result<Step, tab
 
 /// Whether the hosts whose state counts carry the cluster: all wanted control-plane hosts, and two workers where two or
 /// more were to be installed. An arbiter counts for neither.
-pub fn enough(hosts: &[(HostState, HostRole)], control_plane_count: usize, counts: impl Fn(HostState) -> bool) -> bool {
+pub(crate) fn enough(hosts: &[(HostState, HostRole)], control_plane_count: usize, counts: impl Fn(HostState) -> bool) -> bool {
     let having = |worker: bool, all: bool| {
         let of_kind = |role: HostRole| role != HostRole::Arbiter && (role == HostRole::Worker) == worker;
         hosts.iter().filter(|(state, role)| of_kind(*role) && (all || counts(*state))).count()

@@ -42,10 +42,10 @@ const FINALIZING_OVERDUE: C = C::new("older than 5h", |f| f.in_state > limits::F
 const SOFT: C = C::new("soft timeouts", |f| f.soft_timeouts);
 const HARD: C = SOFT.not();
 const STAGE_OVERDUE: C = C::new("finalizing stage over its limit", Facts::stage_overdue);
-const OF_OLM: C = C::new("a stage of OLM operators", |f| f.finalizing_stage.is_some_and(FinalizingStage::of_olm));
+const OF_OLM: C = C::new("a stage of OLM operators", |f| f.finalizing_stage.is_some_and(FinalizingStage::waits_for_olm));
 const NOT_OF_OLM: C = OF_OLM.not();
 const SOFT_OR_OLM: C = C::new("soft timeouts, or a stage of OLM operators", |f| {
-    f.soft_timeouts || f.finalizing_stage.is_some_and(FinalizingStage::of_olm)
+    f.soft_timeouts || f.finalizing_stage.is_some_and(FinalizingStage::waits_for_olm)
 });
 const STAGE_CLEAR: C = C::new("stage flagged", |f| f.stage_flagged).not();
 const ALL_ENDED: C = C::new("every host installed or in error", |f| f.all(&[H::Installed, H::Error]));
@@ -88,7 +88,7 @@ fn stage_limit(f: &Facts) -> (&'static str, i64) {
 
 /// Every transition of a cluster.
 #[rustfmt::skip]
-pub const ROWS: &[Row<Clusters>] = rows![
+pub(crate) const ROWS: &[Row<Clusters>] = rows![
     "3.1.1" Install [Ready] if [] => Enter(S::PreparingForInstallation), Text(info::PREPARING), [E::Start, E::TellStarted];
     "3.1.2" Cancel [Installing InstallingPendingUserAction Error Finalizing] if [] => Enter(S::Cancelled), Text(info::CANCELLED),
         [E::Complete, E::EachHost(host::Trigger::Cancel), E::TellCancelled];

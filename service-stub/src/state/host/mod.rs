@@ -4,7 +4,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use rows::ROWS;
+pub(crate) use rows::ROWS;
 
 use super::{
     ClusterState, HostChecks, HostState, Outcome, limits,
@@ -13,43 +13,43 @@ use super::{
 use api::HostStage;
 
 /// Status texts that never vary (docs/compatibility.md#host-states).
-pub mod info {
-    pub const DISCOVERING: &str = "Waiting for host to send hardware details";
-    pub const KNOWN: &str = "Host is ready to be installed";
-    pub const KNOWN_UNBOUND: &str = "Host is ready to be bound to a cluster";
-    pub const PREPARED: &str = "Host finished successfully to prepare for installation";
-    pub const INSTALLING: &str = "Installation is in progress";
-    pub const DISCONNECTED: &str = "Host has stopped communicating with the installation service";
-    pub const CLUSTER_ERROR: &str = "Host is part of a cluster that failed to install";
-    pub const RESTARTED: &str = "The host unexpectedly restarted during the installation";
-    pub const RESETTING: &str = "Host requires booting into the discovery image to complete resetting the installation";
-    pub const START_TIMEOUT: &str = "Host failed to install due to timeout while starting installation";
-    pub const LOST: &str =
+pub(crate) mod info {
+    pub(crate) const DISCOVERING: &str = "Waiting for host to send hardware details";
+    pub(crate) const KNOWN: &str = "Host is ready to be installed";
+    pub(crate) const KNOWN_UNBOUND: &str = "Host is ready to be bound to a cluster";
+    pub(crate) const PREPARED: &str = "Host finished successfully to prepare for installation";
+    pub(crate) const INSTALLING: &str = "Installation is in progress";
+    pub(crate) const DISCONNECTED: &str = "Host has stopped communicating with the installation service";
+    pub(crate) const CLUSTER_ERROR: &str = "Host is part of a cluster that failed to install";
+    pub(crate) const RESTARTED: &str = "The host unexpectedly restarted during the installation";
+    pub(crate) const RESETTING: &str = "Host requires booting into the discovery image to complete resetting the installation";
+    pub(crate) const START_TIMEOUT: &str = "Host failed to install due to timeout while starting installation";
+    pub(crate) const LOST: &str =
         "Host failed to install due to timeout while connecting to host during the installation phase.";
-    pub const LOST_PREPARING: &str =
+    pub(crate) const LOST_PREPARING: &str =
         "Host failed to install due to timeout while connecting to host during the preparation phase.";
-    pub const USER_ACTION_TIMEOUT: &str = "Host failed to boot from the installation disk within the expected time.";
-    pub const BINDING: &str = "Host is waiting to be bound to the cluster";
-    pub const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
-    pub const RECLAIM_REBOOTING: &str = "Host is rebooting into the discovery image";
-    pub const CANCELLED: &str = "Installation was cancelled by user";
-    pub const ADDED: &str = "Host has rebooted and no further updates will be posted. Please check console for progress and to possibly approve pending CSRs";
-    pub const MEDIA: &str = "Unable to read from the discovery media. It was either disconnected or poor network conditions \
+    pub(crate) const USER_ACTION_TIMEOUT: &str = "Host failed to boot from the installation disk within the expected time.";
+    pub(crate) const BINDING: &str = "Host is waiting to be bound to the cluster";
+    pub(crate) const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
+    pub(crate) const RECLAIM_REBOOTING: &str = "Host is rebooting into the discovery image";
+    pub(crate) const CANCELLED: &str = "Installation was cancelled by user";
+    pub(crate) const ADDED: &str = "Host has rebooted and no further updates will be posted. Please check console for progress and to possibly approve pending CSRs";
+    pub(crate) const MEDIA: &str = "Unable to read from the discovery media. It was either disconnected or poor network conditions \
         prevented it from being read. Try using the minimal ISO option and be sure to keep the media connected until the \
         installation is completed";
-    pub const RECONNECTED: &str =
+    pub(crate) const RECONNECTED: &str =
         "Host recovered from failure to perform periodic health check during the installation phase.";
-    pub const CONNECTION_TIMED_OUT: &str =
+    pub(crate) const CONNECTION_TIMED_OUT: &str =
         "Host is failing to perform periodic health check during the installation phase.";
-    pub const INSTALLED_ALREADY: &str = "Host is trying to register after the cluster has already been installed. That \
+    pub(crate) const INSTALLED_ALREADY: &str = "Host is trying to register after the cluster has already been installed. That \
         most probably means that the host is booting from the installation ISO, and therefore not effectively joining \
         the cluster. The request will be ignored. Fix the boot order and reboot the host.";
-    pub const STEP_FAILED: &str = "installation command failed";
+    pub(crate) const STEP_FAILED: &str = "installation command failed";
 }
 
 /// The machine of hosts.
 #[derive(Clone, Copy, Debug)]
-pub enum Hosts {}
+pub(crate) enum Hosts {}
 
 impl Machine for Hosts {
     type State = HostState;
@@ -92,7 +92,7 @@ pub enum Trigger {
 
 /// What a transition does besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Forget everything learnt from an earlier boot; kind and role follow the cluster.
     FullReset,
     /// The cluster's preparation has to start again.
@@ -131,50 +131,50 @@ pub enum Effect {
 
 /// What a host's transitions depend on.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
-    pub stage: Option<HostStage>,
+pub(crate) struct Facts {
+    pub(crate) stage: Option<HostStage>,
     /// It is added to a cluster that is there already.
-    pub day2: bool,
-    pub cluster: Option<ClusterState>,
+    pub(crate) day2: bool,
+    pub(crate) cluster: Option<ClusterState>,
     /// Time limits flag instead of failing.
-    pub soft_timeouts: bool,
+    pub(crate) soft_timeouts: bool,
     /// Its role is decided.
-    pub role_set: bool,
+    pub(crate) role_set: bool,
     /// The monitor looks at it, not a write.
-    pub monitored: bool,
+    pub(crate) monitored: bool,
     /// Seconds in the current state.
-    pub in_state: i64,
+    pub(crate) in_state: i64,
     /// Seconds since the stage last moved.
-    pub in_stage: i64,
+    pub(crate) in_stage: i64,
     /// The only node of its cluster.
-    pub single_node: bool,
+    pub(crate) single_node: bool,
     /// The cluster has enough installed hosts without this one.
-    pub dispensable: bool,
+    pub(crate) dispensable: bool,
     /// Logs were asked for too long ago.
-    pub logs_overdue: bool,
+    pub(crate) logs_overdue: bool,
     /// The stage is flagged as timed out.
-    pub stage_flagged: bool,
+    pub(crate) stage_flagged: bool,
     /// The connection is flagged as timed out.
-    pub connection_flagged: bool,
+    pub(crate) connection_flagged: bool,
     /// What its checks say.
-    pub checks: HostChecks,
+    pub(crate) checks: HostChecks,
     /// Its installation disk.
-    pub disk: DiskNames,
+    pub(crate) disk: DiskNames,
     /// Reason given by the caller, or the stage's text.
-    pub reason: String,
+    pub(crate) reason: String,
     /// The text of its status.
-    pub info: String,
+    pub(crate) info: String,
 }
 
 /// What a disk is called.
 #[derive(Clone, Debug, Default)]
-pub struct DiskNames {
+pub(crate) struct DiskNames {
     /// What settings and instructions know it by.
-    pub id: String,
+    pub(crate) id: String,
     /// Kernel's name and identifier, in parentheses.
-    pub place: String,
+    pub(crate) place: String,
     /// Model and serial number, as far as they are known.
-    pub maker: String,
+    pub(crate) maker: String,
 }
 
 impl Facts {
@@ -200,15 +200,15 @@ impl Facts {
     }
 }
 
-pub type Step = table::Step<HostState, Effect>;
+pub(crate) type Step = table::Step<HostState, Effect>;
 
 /// The step a trigger leads to.
-pub fn step(on: Trigger, state: Option<HostState>, facts: &Facts) -> Result<Step, table::Refused> {
+pub(crate) fn step(on: Trigger, state: Option<HostState>, facts: &Facts) -> Result<Step, table::Refused> {
     table::step(ROWS, on, state, facts)
 }
 
 /// Messages, sorted and joined; cut so that a status text stays a text.
-pub fn message_list(messages: &[String]) -> String {
+pub(crate) fn message_list(messages: &[String]) -> String {
     const MAX_CHARS: usize = 2040;
     let mut sorted: Vec<&str> = messages.iter().map(String::as_str).collect();
     sorted.sort_unstable();

@@ -169,7 +169,7 @@ const UNBOUND_INFO: I = Made("lists what fails", |f: &Facts| {
 
 /// Every transition of a host.
 #[rustfmt::skip]
-pub const ROWS: &[Row<Hosts>] = rows![
+pub(crate) const ROWS: &[Row<Hosts>] = rows![
     "2.3.1" Register [] if [BOUND] => Enter(S::Discovering), Text(info::DISCOVERING), [E::JoinCluster];
     "2.3.2" Register [] if [UNBOUND] => Enter(S::DiscoveringUnbound), Text(info::DISCOVERING), [];
     "2.3.3" Register [PreparingForInstallation PreparingSuccessful] if [] => Enter(S::Known), Text(info::KNOWN), [E::RestartPreparation];
